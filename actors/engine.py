@@ -1,0 +1,251 @@
+"""The engine: everything behind the web layer, as one `async with`.
+
+Inside `async with open_engine(executor, model, config) as engine`, a request is
+`async with engine.open_request(asked) as request`, and its events are `async for event in request`.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import trio
+
+from actors.lease import Lease
+from actors.output import Output
+from actors.planner import ChunkSizer
+from actors.receipts import CancelReason, Receipt
+from actors.request import Request
+from actors.slot_manager import ManagerStatistics, SlotManager
+from actors.slots import SlotStatus, SlotTable
+from runtime.errors import RequestError, ShuttingDown
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from actors.generation import Event, GenerationRequest, RequestStatus
+    from runtime.executor import Executor
+    from runtime.served import ServedModel
+
+
+@dataclass(frozen=True, slots=True)
+class EngineConfig:
+    """How the engine shares its device.
+
+    Attributes:
+        slots: sequences that can run at a time; the model's KV has room for as many.
+        queue: requests that may wait for one.
+        chunk_tokens: prompt rows per step; None adapts them to `step_seconds`.
+        step_seconds: the target time of a step that decoding neighbours share with a prompt.
+        queue_timeout: seconds that a request may wait for its slot; None for no limit.
+        request_timeout: seconds from admission to the deadline, where the request sets none; None for no limit.
+    """
+
+    slots: int = 4
+    queue: int = 64
+    chunk_tokens: int | None = None
+    step_seconds: float = 0.05
+    queue_timeout: float | None = None
+    request_timeout: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EngineStatistics:
+    """The engine as a frozen snapshot."""
+
+    live_requests: int
+    manager: ManagerStatistics
+
+
+def client_disconnect() -> CancelReason:
+    """What a cancel from outside a request means, unless the opener knows better."""
+    return CancelReason.DISCONNECT
+
+
+class Engine:
+    """Admits requests and lets people look in.  Made by `open_engine`."""
+
+    def __init__(self, executor: Executor, model: ServedModel, config: EngineConfig) -> None:
+        self.model = model
+        self.config = config
+        self._manager = SlotManager(
+            executor,
+            SlotTable(config.slots, model.context_length),
+            ChunkSizer(config.chunk_tokens, config.step_seconds),
+            queue_limit=config.queue,
+            epoch=time.time() - executor.clock(),
+        )
+        self._live: dict[str, Request] = {}
+        self._all_ended = trio.Event()
+        self._closing = False
+
+    # --- requests -----------------------------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def open_request(
+        self, asked: GenerationRequest, *, disconnect_reason: Callable[[], CancelReason] = client_disconnect
+    ) -> AsyncIterator[Request]:
+        """Admit a request and run its actors while the scope lasts; leaving it early cancels them.
+
+        Args:
+            asked: validated by the caller, but for its length.
+            disconnect_reason: asked when a cancel came from outside the request.
+
+        Raises:
+            RequestError: a prompt is empty or leaves no room in the context.
+            QueueFull: too many wait already.
+            ShuttingDown: admission is closed.
+            DeviceLost: no step can run any more.
+        """
+        request = self._admit(asked, disconnect_reason)
+        try:
+            # Opening a nursery is no checkpoint: from the places in the queue to the actors that hold them, no cancel
+            # can come between.
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(request.run)
+                yield request
+                request.cancel(CancelReason.DISCONNECT)  # without effect on one that has ended
+        finally:
+            del self._live[asked.id]
+            if not self._live:
+                self._all_ended.set()
+
+    def _admit(self, asked: GenerationRequest, disconnect_reason: Callable[[], CancelReason]) -> Request:
+        if self._closing:
+            raise ShuttingDown("the server is shutting down")
+        for prompt in asked.prompts:
+            self._check_length(prompt)
+        if asked.id in self._live:
+            raise RequestError(f"request id {asked.id!r} is in use")
+        leases = [
+            Lease(self._manager, asked.id, index, prompt, asked.cache_prompt)
+            for index, prompt in enumerate(asked.prompts)
+        ]
+        self._manager.enqueue(leases)
+        timeout = self.config.request_timeout if asked.timeout is None else asked.timeout
+        request = Request(
+            asked,
+            leases,
+            self._outputs(asked),
+            self._manager,
+            deadline=float("inf") if timeout is None else trio.current_time() + timeout,
+            queue_timeout=self.config.queue_timeout,
+            disconnect_reason=disconnect_reason,
+        )
+        self._live[asked.id] = request
+        self._all_ended = trio.Event()
+        return request
+
+    def _check_length(self, prompt: tuple[int, ...]) -> None:
+        if not prompt:
+            raise RequestError("the prompt is empty", param="prompt")
+        if len(prompt) >= self.model.context_length:
+            raise RequestError(
+                f"the prompt has {len(prompt)} tokens; the context of {self.model.context_length} "
+                "must hold it and at least one more",
+                param="prompt",
+                code="context_length_exceeded",
+            )
+
+    def _outputs(self, asked: GenerationRequest) -> Callable[[int, Callable[[Event], None]], Output]:
+        seed = secrets.randbits(63) if asked.sampling.seed is None else asked.sampling.seed
+        params = replace(asked.sampling, seed=seed)
+
+        def output(index: int, emit: Callable[[Event], None]) -> Output:
+            prompt = asked.prompts[index]
+            room = self.model.context_length - len(prompt)
+            return Output(
+                index,
+                prompt,
+                params.for_choice(index),
+                max_tokens=room if asked.max_tokens is None else min(asked.max_tokens, room),
+                end_ids=() if asked.ignore_eos else self.model.eos_token_ids,
+                text=self.model.text(asked.stop, continues=asked.continues),
+                emit=emit,
+            )
+
+        return output
+
+    def cancel(self, request_id: str, reason: CancelReason = CancelReason.OPERATOR) -> bool:
+        """Cancel exactly that request; its client is told.  False if no such request lives."""
+        request = self._live.get(request_id)
+        if request is not None:
+            request.cancel(reason)
+        return request is not None
+
+    # --- shutdown -----------------------------------------------------------------------------------------------------
+
+    def close_admission(self) -> None:
+        """Refuse new requests from now on."""
+        self._closing = True
+
+    async def drain(self, grace: float) -> None:
+        """Close admission, let the live requests finish within `grace` seconds, and cancel the rest."""
+        self.close_admission()
+        with trio.move_on_after(grace):
+            await self.wait_all_ended()
+        for request in list(self._live.values()):
+            request.cancel(CancelReason.SHUTDOWN)
+
+    async def wait_all_ended(self) -> None:
+        """Return once no request lives."""
+        if self._live:
+            await self._all_ended.wait()
+
+    # --- looking in ---------------------------------------------------------------------------------------------------
+
+    def requests(self) -> list[RequestStatus]:
+        """The live requests, oldest first."""
+        return [request.status() for request in self._live.values()]
+
+    def slots(self) -> list[SlotStatus]:
+        """Every slot."""
+        return self._manager.table.status()
+
+    def receipts(self, limit: int) -> list[Receipt]:
+        """The newest receipts, newest first."""
+        return self._manager.receipts.newest(limit)
+
+    def health(self) -> str | None:
+        """None while requests can be served, else the reason why not."""
+        if self._manager.lost is not None:
+            return self._manager.lost
+        return "shutting down" if self._closing else None
+
+    def statistics(self) -> EngineStatistics:
+        """Counts since the start, and what is held now."""
+        return EngineStatistics(live_requests=len(self._live), manager=self._manager.statistics())
+
+    def check_integrity(self) -> None:
+        """Raise AssertionError if the engine's records contradict one another."""
+        self._manager.check_integrity()
+
+
+@asynccontextmanager
+async def open_engine(
+    executor: Executor, model: ServedModel, config: EngineConfig | None = None
+) -> AsyncIterator[Engine]:
+    """An engine whose slot manager runs while the scope lasts.
+
+    Requests are opened inside that scope, so they have ended before it does.  The manager is shielded from a cancel of
+    the whole: leases that unwind in the body still need its word.
+    """
+    engine = Engine(executor, model, config or EngineConfig())
+    async with trio.open_nursery() as services:
+        manager_scope = trio.CancelScope(shield=True)
+
+        async def run_manager() -> None:
+            with manager_scope:
+                await engine._manager.run()
+
+        services.start_soon(run_manager)
+        try:
+            yield engine
+        finally:
+            engine.close_admission()
+            with trio.CancelScope(shield=True):
+                await engine.wait_all_ended()
+            manager_scope.cancel()

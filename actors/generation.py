@@ -1,0 +1,118 @@
+"""What a client asks, and what it is told: plain frozen data, shared by the actors and the web layer.
+
+One `GenerationRequest` is one HTTP request.  It may hold several *generations* (prompts x n), each with an index, a
+lease and an actor of its own; they share the request's id, cancel scope and buffer.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from runtime.errors import CedeError
+    from runtime.sampling import SamplingParams, TokenLogprobs
+
+
+class FinishReason(enum.StrEnum):
+    """Why a generation ended; the values are what the OpenAI API shows."""
+
+    STOP = "stop"
+    LENGTH = "length"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationRequest:
+    """A validated request.  The web layer has checked every range; nothing has been allocated yet.
+
+    Attributes:
+        id: unique among live requests; also the id of the HTTP response.
+        prompts: token ids, one tuple per generation (a request with n=3 holds its prompt three times).
+        sampling: shared by all generations; generation i draws from `sampling.for_choice(i)`.
+        max_tokens: at most this many new tokens per generation; None means up to the context.
+        stop: strings that end the text, themselves not emitted.
+        ignore_eos: do not end at the model's end-of-sequence tokens.
+        continues: the output carries on the prompt's own text (a completion), so a leading space is part of it.
+        cache_prompt: whether KV computed earlier may be used for the prompt.
+        timeout: seconds from admission to the deadline; None for the server's default.
+    """
+
+    id: str
+    prompts: tuple[tuple[int, ...], ...]
+    sampling: SamplingParams
+    max_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+    ignore_eos: bool = False
+    continues: bool = False
+    cache_prompt: bool = True
+    timeout: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Timings:
+    """llama-server's figures for one generation; milliseconds."""
+
+    prompt_n: int  # prompt tokens computed
+    cache_n: int  # prompt tokens found already computed
+    prompt_ms: float
+    predicted_n: int
+    predicted_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One generated token.  `text` may be empty: part of a character, or held back as a possible stop string."""
+
+    index: int
+    token_id: int
+    text: str
+    logprobs: TokenLogprobs | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The last event of a generation that ended well or was cancelled.  `text` is what had been held back."""
+
+    index: int
+    reason: FinishReason
+    text: str
+    prompt_tokens: int
+    cached_tokens: int
+    completion_tokens: int
+    timings: Timings
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The last event of a generation that met an error; its siblings are not affected."""
+
+    index: int
+    error: CedeError
+
+
+Event: TypeAlias = Token | Finished | Failed
+
+
+class RequestState(enum.StrEnum):
+    """Where a generation is, as `GET /v1/requests` shows it."""
+
+    QUEUED = "queued"
+    PREFILL = "prefill"
+    DECODE = "decode"
+    DRAFT = "draft"
+    VERIFY = "verify"
+    DONE = "done"
+
+
+@dataclass(frozen=True, slots=True)
+class RequestStatus:
+    """One live request as a frozen snapshot."""
+
+    id: str
+    created: float  # seconds since the epoch
+    states: tuple[RequestState, ...]  # one per generation
+    prompt_tokens: int
+    completion_tokens: int
+    slots: tuple[int | None, ...] = field(default=())  # one per generation; None while it has none

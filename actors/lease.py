@@ -1,0 +1,130 @@
+"""What passes between an actor and the slot manager: a lease, the work submitted under it, and one-shot replies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+import trio
+
+from runtime.step import CancelMark
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import outcome
+
+    from actors.receipts import CancelReason
+    from actors.slots import Slot, SlotState
+    from runtime.step import SampledToken, SampleSpec
+
+T = TypeVar("T")
+
+
+class Reply(Generic[T]):
+    """A one-shot answer that one task waits for.  It begins to wait in the same turn in which it asks."""
+
+    __slots__ = ("_task",)
+
+    def __init__(self) -> None:
+        self._task: trio.lowlevel.Task | None = None
+
+    def set(self, result: outcome.Outcome[T]) -> None:
+        """Answer.  An answer that comes after the waiter was cancelled goes nowhere."""
+        if self._task is not None:
+            task, self._task = self._task, None
+            trio.lowlevel.reschedule(task, result)
+
+    async def wait(self, on_cancel: Callable[[], None]) -> T:
+        """The answer; `on_cancel` runs in the very moment that the waiter is cancelled."""
+
+        def abort(_: object) -> trio.lowlevel.Abort:
+            self._task = None
+            on_cancel()
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        self._task = trio.lowlevel.current_task()
+        answer: T = await trio.lowlevel.wait_task_rescheduled(abort)
+        return answer
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """The reply to a piece of work: how many of its rows were committed, and the token drawn after its last one.
+
+    `token` is None where none was asked for, and where only a part of prefill work was served.
+    """
+
+    rows: int
+    token: SampledToken | None
+
+
+@dataclass(slots=True, eq=False)
+class Work:
+    """Rows that an actor wants run.  Prefill work may be served in part; the actor submits the rest again."""
+
+    lease: Lease
+    phase: SlotState
+    token_ids: Sequence[int]
+    sample: SampleSpec
+    reply: Reply[Chunk] = field(default_factory=Reply)
+    suspect: bool = False  # was in a step that raised: runs alone, so that only the culprit fails
+
+
+class Manager(Protocol):
+    """What a lease needs of the slot manager."""
+
+    def now(self) -> float: ...
+    def post(self, mail: Work | Lease) -> None: ...
+
+
+@dataclass(slots=True, eq=False)
+class Lease:
+    """One generation's claim on a slot, from its place in the queue to the release.
+
+    Opened and ended by `SlotManager.hold`.  The figures at the end are kept by the manager, for the receipt.
+    """
+
+    manager: Manager
+    request_id: str
+    index: int
+    prompt: Sequence[int]
+    reuse: bool = True  # may serve the prompt from KV that is already there
+
+    slot: Slot | None = None  # None while queued
+    cached: int = 0  # leading prompt tokens that were there at the grant
+    pending: Work | None = None
+    mark: CancelMark = field(default_factory=CancelMark)
+    grant: Reply[None] = field(default_factory=Reply)
+    released: trio.Event = field(default_factory=trio.Event)
+
+    reason: CancelReason | None = None
+    computed: int = 0
+    committed: int = 0
+    last_kernel_at: float | None = None
+    layers_after_cancel: int = 0
+
+    @property
+    def owner(self) -> tuple[str, int]:
+        """The identity under which the slot table knows this lease."""
+        return self.request_id, self.index
+
+    @property
+    def phase(self) -> str:
+        """queued, then whatever the slot is doing."""
+        return "queued" if self.slot is None else self.slot.state.value
+
+    async def submit(self, phase: SlotState, token_ids: Sequence[int], sample: SampleSpec) -> Chunk:
+        """Have rows run that follow the slot's committed tokens, and await what became of them.
+
+        Raises:
+            StepFailed: the device failed over these rows.
+            DeviceLost: no step will run again.
+        """
+        work = Work(self, phase, token_ids, sample)
+        self.manager.post(work)
+        return await work.reply.wait(self.note_cancel)
+
+    def note_cancel(self) -> None:
+        """Mark the work cancelled, now: the device thread sees it at its next layer boundary."""
+        self.mark.set(self.manager.now())

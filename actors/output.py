@@ -1,0 +1,88 @@
+"""What a generation has produced so far, and whether that is the end of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from actors.generation import FinishReason, Token
+from runtime.step import SampleSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    from runtime.sampling import SamplingParams
+    from runtime.step import SampledToken
+    from runtime.text_stream import TextDelta
+
+
+class Text(Protocol):
+    """Turns tokens into text and watches for stop strings: `runtime.text_stream.TextStream`."""
+
+    def push(self, token_id: int) -> TextDelta: ...
+    def flush(self) -> str: ...
+
+
+class Output:
+    """The growing output of one generation.
+
+    Args:
+        index: of the generation in its request.
+        prompt: token ids.
+        params: with the seed resolved.
+        max_tokens: the output ends at this many.
+        end_ids: tokens that end it; empty to ignore them.
+        text: fresh.
+        emit: takes each `Token`; never blocks.
+    """
+
+    def __init__(
+        self,
+        index: int,
+        prompt: Sequence[int],
+        params: SamplingParams,
+        *,
+        max_tokens: int,
+        end_ids: Collection[int],
+        text: Text,
+        emit: Callable[[Token], None],
+    ) -> None:
+        self.index = index
+        self._params = params
+        self._context = list(prompt)
+        self._prompt_length = len(prompt)
+        self._max_tokens = max_tokens
+        self._end_ids = tuple(end_ids)
+        self._text = text
+        self._emit = emit
+        self.stopped = False
+
+    def __len__(self) -> int:
+        """Tokens generated, the one that ended the output included."""
+        return len(self._context) - self._prompt_length
+
+    def next_sample(self) -> SampleSpec:
+        """How the next token is to be drawn."""
+        return SampleSpec(
+            params=self._params,
+            position=len(self._context),
+            generated=len(self),
+            context=self._context,
+            end_ids=self._end_ids,
+        )
+
+    def accept(self, token: SampledToken) -> FinishReason | None:
+        """Take the next token and emit it.  Returns why the output ends with it, or None if it goes on."""
+        self._context.append(token.token_id)
+        if token.token_id in self._end_ids:
+            self._emit(Token(self.index, token.token_id, "", token.logprobs))
+            return FinishReason.STOP
+        delta = self._text.push(token.token_id)
+        self._emit(Token(self.index, token.token_id, delta.text, token.logprobs))
+        if delta.stopped:
+            self.stopped = True
+            return FinishReason.STOP
+        return FinishReason.LENGTH if len(self) >= self._max_tokens else None
+
+    def rest(self) -> str:
+        """Text that was held back as the possible beginning of a stop string, once none can follow any more."""
+        return "" if self.stopped else self._text.flush()

@@ -1,0 +1,82 @@
+"""Which rows go into the next step: pure functions, and the estimate that sizes prefill chunks.
+
+Decode, draft and verify rows come first and always fit; what is left of the token budget is shared among the prompts
+being read, evenly, so that a short prompt is not kept waiting by a long one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+MIN_CHUNK = 16
+MAX_CHUNK = 2048
+
+
+def share_budget(wanted: Sequence[int], budget: int) -> list[int]:
+    """Split `budget` rows over prompts that want `wanted[i]` rows each: equal shares, what one leaves goes to the rest.
+
+    >>> share_budget([10, 500, 500], 210)
+    [10, 100, 100]
+    """
+    shares = [0] * len(wanted)
+    left = budget
+    by_size = sorted(range(len(wanted)), key=lambda i: wanted[i])
+    for done, i in enumerate(by_size):
+        shares[i] = min(wanted[i], left // (len(wanted) - done))
+        left -= shares[i]
+    return shares
+
+
+class ChunkSizer:
+    """How many prompt rows a step may hold, so that it takes about its target time.
+
+    Beside decoding neighbours a step may take `target_seconds`, or twice a step of their own where that is longer: their
+    inter-token latency stays bounded.  With no neighbours it may take `ALONE` times as much, since a cancel takes effect
+    inside the chunk; what bounds it then is how long a newcomer waits and how much a cancel can waste.
+
+    Args:
+        fixed: rows per step, instead of an estimate (`--chunk-tokens`).
+        target_seconds: see above.
+    """
+
+    ALONE = 4
+
+    def __init__(self, fixed: int | None = None, target_seconds: float = 0.05) -> None:
+        self._fixed = fixed
+        self._target_seconds = target_seconds
+        self._row_seconds: float | None = None
+        self._decode_seconds: float | None = None
+
+    @property
+    def target_seconds(self) -> float:
+        """The target time of a step with both decode and prefill rows."""
+        return max(self._target_seconds, 2 * (self._decode_seconds or 0.0))
+
+    def budget(self, decode_rows: int) -> int:
+        """Prompt rows for a step that also holds `decode_rows` others."""
+        if self._fixed is not None:
+            return self._fixed
+        if self._row_seconds is None:
+            return 4 * MIN_CHUNK  # nothing measured yet
+        if decode_rows:
+            seconds = self.target_seconds - (self._decode_seconds or 0.0)
+        else:
+            seconds = self._target_seconds * self.ALONE
+        return min(max(int(seconds / self._row_seconds), MIN_CHUNK), MAX_CHUNK)
+
+    def observe(self, decode_rows: int, prefill_rows: int, seconds: float) -> None:
+        """Learn from a step that ran to its end over all its rows."""
+        if not prefill_rows:
+            self._decode_seconds = _blend(self._decode_seconds, seconds)
+            return
+        beside = (self._decode_seconds or 0.0) if decode_rows else 0.0
+        # Never below a tenth of the whole: an estimate that is off may not blow up the next chunk.
+        self._row_seconds = _blend(self._row_seconds, max(seconds - beside, seconds / 10) / prefill_rows)
+
+
+def _blend(old: float | None, new: float) -> float:
+    """Exponential average that follows in a few steps: attention makes each chunk of a prompt dearer than the last."""
+    return new if old is None else 0.5 * old + 0.5 * new

@@ -1,0 +1,163 @@
+"""The slot table: who has which slot, and which tokens' KV is valid in it.
+
+State and everything that changes it, in one class with one owner, the slot manager.  A slot's `tokens` are exactly those
+whose KV is committed: there is no second record that could disagree with them (seed 5).
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class SlotState(enum.StrEnum):
+    """What the sequence in a slot is doing."""
+
+    IDLE = "idle"
+    PREFILL = "prefill"
+    DECODE = "decode"
+    DRAFT = "draft"
+    VERIFY = "verify"
+
+
+_NEXT_STATES: dict[SlotState, frozenset[SlotState]] = {
+    SlotState.IDLE: frozenset({SlotState.PREFILL}),
+    SlotState.PREFILL: frozenset({SlotState.PREFILL, SlotState.DECODE, SlotState.DRAFT, SlotState.IDLE}),
+    SlotState.DECODE: frozenset({SlotState.DECODE, SlotState.DRAFT, SlotState.IDLE}),
+    SlotState.DRAFT: frozenset({SlotState.DRAFT, SlotState.VERIFY, SlotState.DECODE, SlotState.IDLE}),
+    SlotState.VERIFY: frozenset({SlotState.DRAFT, SlotState.DECODE, SlotState.IDLE}),
+}
+
+
+class IllegalTransition(Exception):
+    """A bug in the engine: a slot was asked to do what its state does not allow."""
+
+
+@dataclass(slots=True, eq=False)
+class Slot:
+    """One place for a running sequence."""
+
+    id: int
+    tokens: list[int] = field(default_factory=list)  # committed; resident after release
+    owner: tuple[str, int] | None = None  # (request id, generation index) of the lease
+    state: SlotState = SlotState.IDLE
+    last_used: int = 0  # the table's grant count at the last release
+
+
+@dataclass(frozen=True, slots=True)
+class SlotStatus:
+    """A slot as `GET /slots` shows it.  `tokens` counts the leased sequence, `resident_tokens` what is reusable."""
+
+    id: int
+    state: SlotState
+    request_id: str | None
+    tokens: int
+    resident_tokens: int
+
+
+class SlotTable:
+    """All slots of one device."""
+
+    def __init__(self, slots: int, context: int) -> None:
+        self.context = context
+        self._slots = [Slot(i) for i in range(slots)]
+        self._grants = 0
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    @property
+    def free(self) -> list[Slot]:
+        """The slots that nobody leases."""
+        return [slot for slot in self._slots if slot.owner is None]
+
+    @property
+    def leased(self) -> list[Slot]:
+        """The others."""
+        return [slot for slot in self._slots if slot.owner is not None]
+
+    def grant(self, owner: tuple[str, int], prompt: Sequence[int], *, reuse: bool = True) -> Slot | None:
+        """Lease the free slot that serves `prompt` at the least cost; its `tokens` are then the part already there.
+
+        At least the prompt's last token is left to compute, because its logits are wanted.  None if no slot is free.
+        """
+        candidates = [(slot, self._usable(slot, prompt) if reuse else 0) for slot in self.free]
+        if not candidates:
+            return None
+        slot, usable = min(candidates, key=lambda candidate: self._cost(candidate[0], candidate[1], len(prompt)))
+        self._grants += 1
+        del slot.tokens[usable:]
+        slot.owner = owner
+        self.enter(slot, SlotState.PREFILL)
+        return slot
+
+    def enter(self, slot: Slot, state: SlotState) -> None:
+        """Move a slot to its next state.
+
+        Raises:
+            IllegalTransition: the table above does not have it.
+        """
+        if state not in _NEXT_STATES[slot.state]:
+            raise IllegalTransition(f"slot {slot.id}: {slot.state} to {state}")
+        slot.state = state
+
+    def commit(self, slot: Slot, token_ids: Sequence[int]) -> None:
+        """Record that the KV of `token_ids`, which follow the slot's tokens, is valid."""
+        slot.tokens.extend(token_ids)
+
+    def invalidate(self, slot: Slot) -> None:
+        """Forget every token of a slot: its KV met a failure."""
+        slot.tokens.clear()
+
+    def release(self, slot: Slot) -> None:
+        """End the lease.  The committed tokens stay resident."""
+        self.enter(slot, SlotState.IDLE)
+        slot.owner = None
+        slot.last_used = self._grants
+
+    def status(self) -> list[SlotStatus]:
+        """Every slot as a frozen snapshot."""
+        return [
+            SlotStatus(
+                id=slot.id,
+                state=slot.state,
+                request_id=slot.owner[0] if slot.owner else None,
+                tokens=len(slot.tokens) if slot.owner else 0,
+                resident_tokens=len(slot.tokens),
+            )
+            for slot in self._slots
+        ]
+
+    def check_integrity(self) -> None:
+        """Raise AssertionError if the table contradicts itself."""
+        owners = [slot.owner for slot in self._slots if slot.owner is not None]
+        assert len(owners) == len(set(owners)), f"one lease holds two slots: {owners}"
+        for slot in self._slots:
+            assert (slot.owner is None) == (slot.state is SlotState.IDLE), slot
+            assert len(slot.tokens) <= self.context, slot
+
+    def _usable(self, slot: Slot, prompt: Sequence[int]) -> int:
+        return min(common_prefix_length(slot.tokens, prompt), len(prompt) - 1)
+
+    def _cost(self, slot: Slot, usable: int, prompt_length: int) -> tuple[float, int]:
+        """Tokens to compute now, plus the resident ones lost, which weigh less the longer nobody wanted them."""
+        age = self._grants - slot.last_used
+        lost = len(slot.tokens) - usable
+        return (prompt_length - usable) + lost / (1 + age), slot.last_used
+
+
+def common_prefix_length(first: Sequence[int], second: Sequence[int]) -> int:
+    """How many leading items two sequences share; slices are compared in C, so long ones cost microseconds."""
+    first, second = tuple(first), tuple(second)  # a list's slice never equals a tuple's
+    shared, limit = 0, min(len(first), len(second))
+    stride = limit
+    while stride:
+        if shared + stride <= limit and first[shared : shared + stride] == second[shared : shared + stride]:
+            shared += stride
+        else:
+            stride //= 2
+    return shared

@@ -1,0 +1,104 @@
+"""The device: which one, which dtype, how much memory, and how far ahead of it the host may run."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from typing import TYPE_CHECKING, Protocol
+
+import torch
+
+from runtime.errors import CheckpointError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# One layer may run while the next is being encoded; a third would only delay a cancel.
+MAX_LAYERS_AHEAD = 2
+
+
+def select_device(name: str) -> torch.device:
+    """The device called `name` (auto, mps, cuda or cpu); `auto` takes the first of these that is there.
+
+    Raises:
+        CheckpointError: the device asked for is not available.
+    """
+    available: dict[str, Callable[[], bool]] = {
+        "mps": torch.backends.mps.is_available,
+        "cuda": torch.cuda.is_available,
+        "cpu": lambda: True,
+    }
+    if name == "auto":
+        name = next(candidate for candidate, there in available.items() if there())
+    elif not available[name]():
+        raise CheckpointError(f"device {name!r} is not available to this PyTorch ({torch.__version__})")
+    return torch.device(name)
+
+
+def select_dtype(name: str, device: torch.device, checkpoint_dtype: str | None) -> torch.dtype:
+    """The dtype to compute in.  `auto` is the checkpoint's own, but float32 on a CPU without bfloat16 arithmetic.
+
+    Without it, PyTorch emulates: a 512-row product ran 7 times slower in bfloat16 than in float32 (bench/LOG.md).
+    """
+    if name != "auto":
+        return _DTYPES[name]
+    if device.type == "cpu" and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
+        return torch.float32
+    return _DTYPES.get(checkpoint_dtype or "", torch.bfloat16)
+
+
+_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+def free_memory(device: torch.device) -> int:
+    """Bytes that could be allocated on `device` now without swapping, as far as the system says."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    if device.type == "mps":
+        return torch.mps.recommended_max_memory() - torch.mps.current_allocated_memory()
+    return _available_host_memory()
+
+
+def _available_host_memory() -> int:
+    try:
+        with open("/proc/meminfo") as meminfo:
+            fields = dict(line.split(":", 1) for line in meminfo)
+        return int(fields["MemAvailable"].split()[0]) * 1024
+    except FileNotFoundError:  # not Linux: count half of what is installed as free
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+
+
+class _Event(Protocol):
+    def record(self) -> None: ...
+    def synchronize(self) -> None: ...
+
+
+class RunAhead:
+    """Bounds how many layers are encoded but not finished, on a device that queues work.
+
+    MPS and CUDA return from an operation before it has run, so a cancel that is looked at while *encoding* stops
+    nothing that is already queued.  Waiting here for the layer before last keeps the queue short without ever draining
+    it.  On the CPU operations are synchronous and there is nothing to do.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._new_event: Callable[[], _Event] | None = None
+        if device.type != "cpu":
+            self._new_event = torch.get_device_module(device).Event
+        self._pending: deque[_Event] = deque()
+
+    def layer_encoded(self) -> int:
+        """Record the layer just encoded and wait until few enough are unfinished; returns how many are."""
+        if self._new_event is None:
+            return 0
+        event = self._new_event()
+        event.record()
+        self._pending.append(event)
+        while len(self._pending) > MAX_LAYERS_AHEAD:
+            self._pending.popleft().synchronize()
+        return len(self._pending)
+
+    def drain(self) -> None:
+        """Wait for every layer that was encoded."""
+        while self._pending:
+            self._pending.popleft().synchronize()

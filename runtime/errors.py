@@ -1,0 +1,96 @@
+"""Every error that cede raises on purpose, split by whose fault it is.
+
+Each class knows the HTTP status it maps to and the `type` and `code` of OpenAI's error object, so the web layer
+translates without a table of its own, and the layers below never think about HTTP.
+"""
+
+from __future__ import annotations
+
+
+class CedeError(Exception):
+    """Base of the tree.  `str(error)` is a sentence for the person who reads the response."""
+
+    status = 500
+    kind = "server_error"
+    code: str | None = None
+    retry_after: float | None = None  # seconds; set where trying again is sound
+    param: str | None = None  # the request field at fault
+
+
+# --- the client's fault -------------------------------------------------------------------------------------------
+
+
+class RequestError(CedeError):
+    """The request cannot be served as written; sending it again unchanged is pointless."""
+
+    status = 400
+    kind = "invalid_request_error"
+
+    def __init__(self, message: str, *, param: str | None = None, code: str | None = None) -> None:
+        super().__init__(message)
+        self.param = param
+        self.code = code
+
+
+# --- nobody's fault: not now --------------------------------------------------------------------------------------
+
+
+class Unavailable(CedeError):
+    """The request is fine, the server cannot take it now; nothing was allocated for it."""
+
+    status = 503
+    kind = "unavailable_error"
+
+    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class QueueFull(Unavailable):
+    """The bounded queue has no place left."""
+
+    status = 429
+    kind = "rate_limit_error"
+    code = "queue_full"
+
+
+class QueueTimeout(Unavailable):
+    """No slot came free within the queue timeout."""
+
+    code = "queue_timeout"
+
+
+class DeadlineExceeded(Unavailable):
+    """The request's deadline passed before its first token."""
+
+    status = 504
+    kind = "timeout_error"
+    code = "deadline_exceeded"
+
+
+class ShuttingDown(Unavailable):
+    """Admission is closed; running requests are being finished."""
+
+    code = "shutting_down"
+
+
+class DeviceLost(Unavailable):
+    """The device thread died, so no step can run."""
+
+    code = "device_lost"
+
+
+# --- our fault ----------------------------------------------------------------------------------------------------
+
+
+class StepFailed(CedeError):
+    """The device raised, or yielded non-finite logits, in a step over this request's rows alone."""
+
+    code = "step_failed"
+
+
+# --- the operator's fault -----------------------------------------------------------------------------------------
+
+
+class CheckpointError(CedeError):
+    """The model folder is missing, broken, or of a kind that cede does not load; the message names the part."""

@@ -1,0 +1,167 @@
+"""Where steps run: on the device thread, inline, or in virtual time.
+
+The slot manager is the only caller and runs one thing at a time.  All three forms drive the same `run_step`, so what a
+test sees in the simulation is the code that serves.  This is the one module of `runtime` that knows Trio.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+import outcome
+import torch
+import trio
+
+from runtime.errors import DeviceLost
+from runtime.step import Segment, StepModel, StepResult, run_step
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Generator, Sequence
+
+T = TypeVar("T")
+ModelT = TypeVar("ModelT", bound=StepModel[Any])
+
+
+class Executor(Protocol):
+    """Runs steps, one at a time.
+
+    Calls are not cancellable: a step that has begun is awaited to its end, which the segments' marks bring near.
+    """
+
+    def clock(self) -> float:
+        """Now, in seconds, on the clock that step results and cancel marks use."""
+
+    async def run_step(self, segments: Sequence[Segment]) -> StepResult:
+        """Run one step.
+
+        Raises:
+            DeviceLost: the device thread is gone; no step will run again.
+            Exception: whatever the model raised.  Nothing of the step may be committed.
+        """
+
+
+class InlineExecutor:
+    """Runs each step at once in the caller's task: for unit tests, and for exhaustive searches over layer boundaries."""
+
+    def __init__(self, model: StepModel[Any]) -> None:
+        self._model = model
+
+    def clock(self) -> float:
+        return time.perf_counter()
+
+    async def run_step(self, segments: Sequence[Segment]) -> StepResult:
+        with trio.CancelScope(shield=True):
+            await trio.lowlevel.checkpoint()
+            return _exhaust(run_step(self._model, segments, self.clock))
+
+
+class SimulatedExecutor:
+    """Spends virtual time per layer, so that under `trio.testing.MockClock` whole schedules run in microseconds.
+
+    Args:
+        model: its `finish` must not depend on real time.
+        layer_seconds: how long a layer takes, from the number of rows in the step as it was submitted.
+    """
+
+    def __init__(self, model: StepModel[Any], layer_seconds: Callable[[int], float]) -> None:
+        self._model = model
+        self._layer_seconds = layer_seconds
+
+    def clock(self) -> float:
+        return trio.current_time()
+
+    async def run_step(self, segments: Sequence[Segment]) -> StepResult:
+        seconds = self._layer_seconds(sum(len(segment.token_ids) for segment in segments))
+        step = run_step(self._model, segments, self.clock)
+        with trio.CancelScope(shield=True):
+            while True:
+                await trio.sleep(seconds)
+                try:
+                    next(step)
+                except StopIteration as stop:
+                    result: StepResult = stop.value
+                    return result
+
+
+class ThreadExecutor(Generic[ModelT]):
+    """One dedicated OS thread that runs all torch code of a model (inference mode and streams are thread-local).
+
+    Made by `open_thread_executor`.
+    """
+
+    def __init__(self) -> None:
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name="cede-device", daemon=True)
+        self.model: ModelT
+
+    def clock(self) -> float:
+        return time.perf_counter()
+
+    async def run_step(self, segments: Sequence[Segment]) -> StepResult:
+        return await self.call(lambda: _exhaust(run_step(self.model, segments, self.clock)))
+
+    async def call(self, function: Callable[[], T]) -> T:
+        """Run `function` on the device thread and await it to its end."""
+        if not self._thread.is_alive():
+            raise DeviceLost("the device thread has ended")
+        job = _Job(function, trio.lowlevel.current_task(), trio.lowlevel.current_trio_token())
+        self._jobs.put(job)
+        # No abort: abandoning a running step would leave a thread that writes KV behind nobody's back.
+        result: T = await trio.lowlevel.wait_task_rescheduled(lambda _: trio.lowlevel.Abort.FAILED)
+        return result
+
+    async def start(self, load: Callable[[], ModelT]) -> None:
+        """Start the thread and load the model on it."""
+        self._thread.start()
+        self.model = await self.call(load)
+
+    async def stop(self) -> None:
+        """End the thread once it is idle."""
+        self._jobs.put(None)
+        with trio.CancelScope(shield=True):
+            await trio.to_thread.run_sync(self._thread.join)
+
+    def _work(self) -> None:
+        with torch.inference_mode():
+            while (job := self._jobs.get()) is not None:
+                job.run()
+                del job  # or the last step's tensors would live until the next one
+
+
+class _Job:
+    """A function for the device thread, and the task that waits for it."""
+
+    def __init__(
+        self, function: Callable[[], Any], task: trio.lowlevel.Task, trio_token: trio.lowlevel.TrioToken
+    ) -> None:
+        self._function = function
+        self._task = task
+        self._trio_token = trio_token
+
+    def run(self) -> None:
+        result = outcome.capture(self._function)
+        self._trio_token.run_sync_soon(trio.lowlevel.reschedule, self._task, result)
+
+
+@asynccontextmanager
+async def open_thread_executor(load: Callable[[], ModelT]) -> AsyncIterator[ThreadExecutor[ModelT]]:
+    """A device thread that has loaded its model; it ends with the context."""
+    executor: ThreadExecutor[ModelT] = ThreadExecutor()
+    await executor.start(load)
+    try:
+        yield executor
+    finally:
+        await executor.stop()
+
+
+def _exhaust(step: Generator[None, None, StepResult]) -> StepResult:
+    while True:
+        try:
+            next(step)
+        except StopIteration as stop:
+            result: StepResult = stop.value
+            return result

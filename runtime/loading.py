@@ -1,0 +1,113 @@
+"""From a model's folder to something that can run steps."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from runtime.chat import ChatTemplate
+from runtime.config import load_config
+from runtime.device import free_memory, select_device, select_dtype
+from runtime.errors import CheckpointError
+from runtime.kv_cache import KVCache, kv_bytes_per_token
+from runtime.model import Transformer
+from runtime.served import ServedModel
+from runtime.tokenizer import Tokenizer
+from runtime.weights import load_weights
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    import torch
+
+    from runtime.config import ModelConfig
+
+logger = logging.getLogger("cede.model")
+
+# What KV may take of the memory that is free once the weights are there; the rest is for activations and the system.
+KV_SHARE = 0.6
+CONTEXT_STEP = 64
+
+
+@dataclass(frozen=True, slots=True)
+class LoadOptions:
+    """How to load a model.
+
+    Attributes:
+        folder: in Hugging Face layout.
+        slots: sequences to have KV room for.
+        context: positions per slot; None for the model's own, or what memory allows if that is less.
+        device, dtype: names, or `auto`.
+    """
+
+    folder: Path
+    slots: int = 4
+    context: int | None = None
+    device: str = "auto"
+    dtype: str = "auto"
+
+
+def describe_model(options: LoadOptions, name: str) -> tuple[ServedModel, ModelConfig]:
+    """Read everything but the weights: fast, so that a wrong folder or value is refused at once.
+
+    Raises:
+        CheckpointError: the folder is not one that cede loads, or the context is longer than the model's.
+    """
+    config = load_config(options.folder)
+    if options.context is not None and options.context > config.context_length:
+        raise CheckpointError(f"--context {options.context} exceeds the model's own, {config.context_length}")
+    tokenizer = Tokenizer.load(options.folder)
+    served = ServedModel(
+        name=name,
+        created=int(time.time()),
+        context_length=options.context or config.context_length,
+        vocab_size=config.vocab_size,
+        eos_token_ids=config.eos_token_ids,
+        tokenizer=tokenizer,
+        chat_template=ChatTemplate.load(options.folder),
+    )
+    return served, config
+
+
+def load_model(
+    options: LoadOptions, config: ModelConfig, progress: Callable[[int, int], None] | None = None
+) -> Transformer:
+    """Load weights and allocate KV, on the calling thread.
+
+    Args:
+        options: as given to `describe_model`.
+        config: as it returned.
+        progress: called with bytes done and in all.
+
+    Raises:
+        CheckpointError: the weights are not what the config says, or memory does not hold even a short context.
+    """
+    device = select_device(options.device)
+    dtype = select_dtype(options.dtype, device, config.dtype)
+    weights = load_weights(options.folder, config, device=device, dtype=dtype, progress=progress)
+    context = options.context or _affordable_context(config, options.slots, device, dtype)
+    kv = KVCache(config, slots=options.slots, context=context, device=device, dtype=dtype)
+    logger.info(
+        "%s on %s in %s: %d slots of %d tokens, %.2f GiB of KV",
+        *(config.architecture, device, str(dtype).removeprefix("torch.")),
+        *(options.slots, context, kv.nbytes / 2**30),
+    )
+    return Transformer(config, weights, kv)
+
+
+def _affordable_context(config: ModelConfig, slots: int, device: torch.device, dtype: torch.dtype) -> int:
+    """The model's own context, or the longest that fits the memory, in whole steps."""
+    affordable = int(free_memory(device) * KV_SHARE) // (slots * kv_bytes_per_token(config, dtype))
+    if affordable >= config.context_length:
+        return config.context_length
+    context = affordable // CONTEXT_STEP * CONTEXT_STEP
+    if context == 0:
+        raise CheckpointError(f"not enough memory for the KV of {slots} slots; try fewer, or a smaller --dtype")
+    logger.warning(
+        "the context is bounded by memory: %d tokens a slot instead of %d (--slots %d)",
+        *(context, config.context_length, slots),
+    )
+    return context

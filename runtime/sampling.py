@@ -1,0 +1,52 @@
+"""Sampling parameters, and how a step's logits become tokens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+_MASK64 = (1 << 64) - 1
+
+
+def splitmix64(state: int) -> int:
+    """One output of SplitMix64 (Steele et al., OOPSLA 2014) for the 64-bit `state`."""
+    z = (state + 0x9E3779B97F4A7C15) & _MASK64
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK64
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK64
+    return z ^ (z >> 31)
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingParams:
+    """How one generation picks its tokens.  The defaults are the OpenAI API's.
+
+    `temperature` 0 is greedy.  `top_k` 0, `top_p` 1 and `min_p` 0 leave the distribution whole.  `repetition_penalty`
+    divides or multiplies the logits of tokens seen in prompt or output (Keskar et al., arXiv 1909.05858); presence and
+    frequency penalties count the output only.  `logprobs` is how many alternatives to report beside the chosen token
+    (None: no logprobs at all).  `seed` None asks for a fresh one.
+    """
+
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    logit_bias: tuple[tuple[int, float], ...] = ()
+    min_tokens: int = 0
+    seed: int | None = None
+    logprobs: int | None = None
+
+    def for_choice(self, index: int) -> SamplingParams:
+        """These parameters with generation `index`'s own seed, so that n choices of one request differ."""
+        if self.seed is None or index == 0:
+            return self
+        return replace(self, seed=splitmix64(self.seed + index))
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprobs:
+    """Log-probabilities under the model's own distribution (before temperature, penalties and filters)."""
+
+    logprob: float
+    top: tuple[tuple[int, float], ...] = ()  # (token id, logprob), most likely first

@@ -1,0 +1,39 @@
+"""What is known of the model that is being served, without its tensors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from runtime.text_stream import TextStream
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from runtime.chat import ChatTemplate
+    from runtime.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class ServedModel:
+    """The plain data that the layers above need.
+
+    Attributes:
+        name: as `GET /v1/models` shows it.
+        created: seconds since the epoch.
+        context_length: prompt plus output, in tokens; what a slot has room for.
+        eos_token_ids: end an output unless the request ignores them.
+        chat_template: None for a base model.
+    """
+
+    name: str
+    created: int
+    context_length: int
+    vocab_size: int
+    eos_token_ids: tuple[int, ...]
+    tokenizer: Tokenizer
+    chat_template: ChatTemplate | None = None
+
+    def text(self, stop: Sequence[str], *, continues: bool = False) -> TextStream:
+        """A fresh stream from tokens to text that ends at any of `stop`; see `TextStream` for `continues`."""
+        return TextStream(self.tokenizer, stop, continues=continues)

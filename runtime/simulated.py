@@ -1,0 +1,99 @@
+"""A stand-in for a model whose every output is a function of the exact token history.
+
+Its KV at a position is a hash chained over the tokens up to there, read back from the slot and never recomputed, and its
+next token is a function of that hash.  So a stale row, a row of another sequence or a row that was never committed
+changes every token after it: what a real model would blur, this one shows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from runtime.sampling import splitmix64
+from runtime.step import Output, SampledToken
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from runtime.step import Segment
+
+_ROOT = 0x5EED
+_POISON = -1
+
+
+def chain(state: int, token_id: int) -> int:
+    """The KV of a token that follows a row of KV `state`."""
+    return splitmix64(state ^ splitmix64(token_id))
+
+
+@dataclass(slots=True)
+class SimulatedBatch:
+    """The segments still in the step."""
+
+    segments: list[Segment]
+
+
+class SimulatedModel:
+    """A `StepModel` without tensors.
+
+    Args:
+        slots: how many sequences it has room for.
+        context: positions per slot.
+        num_layers: layer boundaries per step, where cancels take effect.
+        vocab_size: token ids are below this.
+    """
+
+    def __init__(self, *, slots: int, context: int, num_layers: int = 4, vocab_size: int = 1000) -> None:
+        self.num_layers = num_layers
+        self.vocab_size = vocab_size
+        self.kv = [[_POISON] * context for _ in range(slots)]
+
+    def continuation(self, prompt: Sequence[int], tokens: int) -> list[int]:
+        """What a request alone on a clean server must get: the oracle of the exactness tests."""
+        state = _ROOT
+        for token_id in prompt:
+            state = chain(state, token_id)
+        output: list[int] = []
+        while len(output) < tokens:
+            output.append(self._next(state))
+            state = chain(state, output[-1])
+        return output
+
+    def begin(self, segments: Sequence[Segment]) -> SimulatedBatch:
+        # A layer that is cut short leaves half-written rows behind; so does this.
+        for segment in segments:
+            for position in range(segment.start, segment.end):
+                self.kv[segment.slot][position] = _POISON
+        return SimulatedBatch(list(segments))
+
+    def keep(self, batch: SimulatedBatch, kept: Sequence[int]) -> None:
+        batch.segments = [batch.segments[i] for i in kept]
+
+    def layer(self, batch: SimulatedBatch, index: int) -> int:
+        if index == self.num_layers - 1:
+            for segment in batch.segments:
+                self._write(segment)
+        return 0
+
+    def abandon(self, batch: SimulatedBatch) -> None:
+        batch.segments = []
+
+    def finish(self, batch: SimulatedBatch) -> list[Output]:
+        return [
+            Output(
+                finite=True,
+                token=SampledToken(self._next(self.kv[segment.slot][segment.end - 1])) if segment.sample else None,
+            )
+            for segment in batch.segments
+        ]
+
+    def _write(self, segment: Segment) -> None:
+        kv = self.kv[segment.slot]
+        state = kv[segment.start - 1] if segment.start else _ROOT
+        for position, token_id in enumerate(segment.token_ids, start=segment.start):
+            state = chain(state, token_id)
+            kv[position] = state
+
+    def _next(self, state: int) -> int:
+        return splitmix64(state) % self.vocab_size
