@@ -1,0 +1,127 @@
+"""Rotary position embeddings (Su et al., arXiv 2104.09864) in the layout of Hugging Face checkpoints.
+
+The rotated pairs are `(i, i + head_dim / 2)`, as those checkpoints' query and key rows are ordered for it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+RopeKind = Literal["default", "linear", "llama3", "yarn"]
+
+
+@dataclass(frozen=True, slots=True)
+class RopeConfig:
+    """Which angle each pair of dimensions turns by per position.
+
+    The fields below `theta` belong to some kinds only: `factor` stretches the context and `original_context`
+    (tokens) is the length it was trained at.  The frequency factors are llama3's, the betas and `truncate`
+    YaRN's.  `attention_factor` multiplies both tables, and so scales every attention score by its square.
+    """
+
+    kind: RopeKind
+    head_dim: int
+    theta: float
+    factor: float = 1.0
+    original_context: int = 0
+    low_freq_factor: float = 1.0
+    high_freq_factor: float = 4.0
+    beta_fast: float = 32.0
+    beta_slow: float = 1.0
+    truncate: bool = True
+    attention_factor: float = 1.0
+
+
+def rope_tables(
+    config: RopeConfig, length: int, device: torch.device | str, dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    """Cosines and sines for positions 0 to `length - 1`, each `[length, head_dim]`, in halves that are alike.
+
+    Computed in float32 on the CPU and moved, so that every device rotates by the same bits; the products of
+    position and frequency are large, and devices differ in how they reduce such arguments.
+    """
+    positions = torch.arange(length, dtype=torch.float32)
+    angles = torch.outer(positions, _FREQUENCIES[config.kind](config))  # [length, head_dim / 2]
+    angles = torch.cat((angles, angles), dim=-1)  # [length, head_dim]
+    cos = angles.cos() * config.attention_factor
+    sin = angles.sin() * config.attention_factor
+    return cos.to(dtype).to(device), sin.to(dtype).to(device)
+
+
+def apply_rope(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Rotate `x` `[tokens, heads, head_dim]` by its rows' `cos` and `sin` `[tokens, 1, head_dim]`."""
+    first, second = x.chunk(2, dim=-1)
+    return x * cos + torch.cat((-second, first), dim=-1) * sin
+
+
+def yarn_attention_factor(factor: float, mscale: float | None, mscale_all_dim: float | None) -> float:
+    """YaRN's temperature (arXiv 2309.00071, equation 22) where the checkpoint does not state it."""
+
+    def at(scale: float) -> float:
+        return 0.1 * scale * math.log(factor) + 1.0 if factor > 1 else 1.0
+
+    return at(mscale) / at(mscale_all_dim) if mscale and mscale_all_dim else at(1.0)
+
+
+# --- frequencies: radians per position, float32 [head_dim / 2] ----------------------------------------------------
+
+
+def _wavelength_base(config: RopeConfig) -> Tensor:
+    """theta^(2i / head_dim): the inverse of the unscaled frequencies."""
+    exponents = torch.arange(0, config.head_dim, 2, dtype=torch.float32) / config.head_dim
+    return config.theta**exponents
+
+
+def _default(config: RopeConfig) -> Tensor:
+    return 1.0 / _wavelength_base(config)
+
+
+def _linear(config: RopeConfig) -> Tensor:
+    return _default(config) / config.factor
+
+
+def _llama3(config: RopeConfig) -> Tensor:
+    """Llama 3.1: long waves are stretched, short ones kept, those between are mixed (its `apply_scaling`)."""
+    frequencies = _default(config)
+    turns = config.original_context / (2 * math.pi / frequencies)  # whole turns within the trained context
+    kept = (turns - config.low_freq_factor) / (config.high_freq_factor - config.low_freq_factor)
+    mixed = (1 - kept) * frequencies / config.factor + kept * frequencies
+    stretched = frequencies / config.factor
+    scaled = torch.where(turns < config.low_freq_factor, stretched, mixed)
+    return torch.where(turns > config.high_freq_factor, frequencies, scaled)
+
+
+def _yarn(config: RopeConfig) -> Tensor:
+    """YaRN, "NTK by parts" (arXiv 2309.00071, section 3.2); the ramp runs over dimensions."""
+
+    def dimension_turning(turns: float) -> float:
+        wavelength = config.original_context / (turns * 2 * math.pi)
+        return config.head_dim * math.log(wavelength) / (2 * math.log(config.theta))
+
+    low, high = dimension_turning(config.beta_fast), dimension_turning(config.beta_slow)
+    if config.truncate:
+        low, high = math.floor(low), math.ceil(high)
+    low, high = max(low, 0), min(high, config.head_dim - 1)
+    if low == high:
+        high += 0.001  # a ramp of no width would divide by zero
+
+    pairs = torch.arange(config.head_dim // 2, dtype=torch.float32)
+    kept = 1 - torch.clamp((pairs - low) / (high - low), 0, 1)
+    base = _wavelength_base(config)
+    return 1.0 / (config.factor * base) * (1 - kept) + 1.0 / base * kept
+
+
+_FREQUENCIES: dict[RopeKind, Callable[[RopeConfig], Tensor]] = {
+    "default": _default,
+    "linear": _linear,
+    "llama3": _llama3,
+    "yarn": _yarn,
+}

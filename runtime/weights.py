@@ -1,0 +1,189 @@
+"""The weights of a decoder: allocated in the shapes that it computes with, then filled in place.
+
+Query, key and value projections are rows of one matrix, and so are gate and up: one product instead of three,
+or two.  `_by_name` maps each tensor's name in the checkpoint to the rows where it belongs, so that loading,
+checking and random filling are loops over one table, and no second copy of the model ever exists.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from runtime.errors import CheckpointError
+from runtime.shards import check_shapes, open_shard, read_shards
+from runtime.shards import fingerprint as fingerprint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from runtime.config import ModelConfig
+
+_EMBEDDING, _LM_HEAD = "model.embed_tokens.weight", "lm_head.weight"
+
+
+@dataclass(frozen=True, slots=True)
+class LayerWeights:
+    """One decoder layer.  Matrices are `[out, in]`, as `torch.nn.functional.linear` takes them."""
+
+    input_norm: Tensor  # [hidden]
+    qkv: Tensor  # [(heads + 2 * kv_heads) * head_dim, hidden]
+    qkv_bias: Tensor | None
+    q_norm: Tensor | None  # [head_dim]
+    k_norm: Tensor | None  # [head_dim]
+    output: Tensor  # [hidden, heads * head_dim]
+    output_bias: Tensor | None
+    post_norm: Tensor  # [hidden]
+    gate_up: Tensor  # [2 * intermediate, hidden]
+    gate_up_bias: Tensor | None
+    down: Tensor  # [hidden, intermediate]
+    down_bias: Tensor | None
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """A whole decoder; `lm_head` is `embedding` itself where the checkpoint ties them."""
+
+    embedding: Tensor  # [vocab, hidden]
+    layers: tuple[LayerWeights, ...]
+    final_norm: Tensor  # [hidden]
+    lm_head: Tensor  # [vocab, hidden]
+
+
+def load_weights(
+    folder: Path,
+    config: ModelConfig,
+    *,
+    device: torch.device | str,
+    dtype: torch.dtype,
+    progress: Callable[[int, int], None] | None = None,
+) -> Weights:
+    """Read `model.safetensors`, or the shards of `model.safetensors.index.json`, as `dtype` onto `device`.
+
+    Names, shapes and dtypes are all checked before anything is allocated.  One tensor is read at a time, so
+    the peak is the model and its largest tensor.  `progress(done_bytes, total_bytes)`, bytes of the files,
+    follows each tensor.
+
+    Raises:
+        CheckpointError: a file or tensor is missing, misshapen, unexpected or unreadable.
+    """
+    shards = read_shards(folder)
+    found = {name: entry for shard in shards for name, entry in shard.tensors.items()}
+    check_shapes(found, _expected_shapes(config, redundant_head=config.tied_embeddings and _LM_HEAD in found))
+
+    weights = _allocate(config, device, dtype)
+    places = dict(_by_name(weights, config))
+    done, total = 0, sum(entry.num_bytes for entry in found.values())
+    redundant_head = None
+    for shard in shards:
+        with open_shard(shard.path) as file:
+            for name in shard.tensors:
+                tensor = file.get_tensor(name).to(dtype)  # on the CPU: not every device casts from every dtype
+                if name in places:
+                    places[name].copy_(tensor)
+                else:
+                    redundant_head = tensor.to(device)
+                done += found[name].num_bytes
+                if progress is not None:
+                    progress(done, total)
+    if redundant_head is not None and not torch.equal(redundant_head, weights.embedding):
+        # transformers 4 ties them all the same and 5 keeps both, so either choice would be wrong for someone.
+        raise CheckpointError(f"{_LM_HEAD}: differs from {_EMBEDDING}, which config.json says it is tied to")
+    return weights
+
+
+def _expected_shapes(config: ModelConfig, *, redundant_head: bool) -> dict[str, tuple[int, ...]]:
+    """The shape of each tensor in the checkpoint; many published files repeat the embedding as a tied head."""
+    shapes = {name: tuple(t.shape) for name, t in _by_name(_allocate(config, "meta", torch.float32), config)}
+    return shapes | {_LM_HEAD: shapes[_EMBEDDING]} if redundant_head else shapes
+
+
+def random_weights(config: ModelConfig, *, device: torch.device | str, dtype: torch.dtype, seed: int) -> Weights:
+    """Normal weights of standard deviation 0.02 and norms of one, for benchmarks of real shapes.
+
+    The same on every run with the same `seed`, device type and dtype.
+    """
+    weights = _allocate(config, device, dtype)
+    generator = torch.Generator(device=weights.embedding.device).manual_seed(seed)
+    for name, place in _by_name(weights, config):
+        if name.endswith("norm.weight"):
+            place.fill_(1.0)
+        else:
+            place.normal_(0.0, 0.02, generator=generator)
+    return weights
+
+
+# --- allocation and the table -------------------------------------------------------------------------------------
+
+
+def _allocate(config: ModelConfig, device: torch.device | str, dtype: torch.dtype) -> Weights:
+    def empty(*shape: int) -> Tensor:
+        return torch.empty(shape, device=device, dtype=dtype)
+
+    def layer() -> LayerWeights:
+        hidden, intermediate = config.hidden_size, config.intermediate_size
+        attended = config.num_heads * config.head_dim
+        qkv = attended + 2 * config.num_kv_heads * config.head_dim
+        return LayerWeights(
+            input_norm=empty(hidden),
+            qkv=empty(qkv, hidden),
+            qkv_bias=empty(qkv) if config.qkv_bias else None,
+            q_norm=empty(config.head_dim) if config.qk_norm else None,
+            k_norm=empty(config.head_dim) if config.qk_norm else None,
+            output=empty(hidden, attended),
+            output_bias=empty(hidden) if config.output_bias else None,
+            post_norm=empty(hidden),
+            gate_up=empty(2 * intermediate, hidden),
+            gate_up_bias=empty(2 * intermediate) if config.mlp_bias else None,
+            down=empty(hidden, intermediate),
+            down_bias=empty(hidden) if config.mlp_bias else None,
+        )
+
+    embedding = empty(config.vocab_size, config.hidden_size)
+    return Weights(
+        embedding=embedding,
+        layers=tuple(layer() for _ in range(config.num_layers)),
+        final_norm=empty(config.hidden_size),
+        lm_head=embedding if config.tied_embeddings else empty(config.vocab_size, config.hidden_size),
+    )
+
+
+def _by_name(weights: Weights, config: ModelConfig) -> Iterator[tuple[str, Tensor]]:
+    """Each tensor's name in the checkpoint, with the (contiguous) part of `weights` that holds it."""
+    yield _EMBEDDING, weights.embedding
+    for index, layer in enumerate(weights.layers):
+        for name, place in _layer_by_name(layer, config):
+            if place is not None:
+                yield f"model.layers.{index}.{name}", place
+    yield "model.norm.weight", weights.final_norm
+    if not config.tied_embeddings:
+        yield _LM_HEAD, weights.lm_head
+
+
+def _layer_by_name(layer: LayerWeights, config: ModelConfig) -> Iterator[tuple[str, Tensor | None]]:
+    query, key_value = config.num_heads * config.head_dim, config.num_kv_heads * config.head_dim
+    qkv = {"q_proj": query, "k_proj": key_value, "v_proj": key_value}
+    gate_up = {"gate_proj": config.intermediate_size, "up_proj": config.intermediate_size}
+    yield "input_layernorm.weight", layer.input_norm
+    yield from _rows("self_attn", "weight", layer.qkv, qkv)
+    yield from _rows("self_attn", "bias", layer.qkv_bias, qkv)
+    yield "self_attn.q_norm.weight", layer.q_norm
+    yield "self_attn.k_norm.weight", layer.k_norm
+    yield "self_attn.o_proj.weight", layer.output
+    yield "self_attn.o_proj.bias", layer.output_bias
+    yield "post_attention_layernorm.weight", layer.post_norm
+    yield from _rows("mlp", "weight", layer.gate_up, gate_up)
+    yield from _rows("mlp", "bias", layer.gate_up_bias, gate_up)
+    yield "mlp.down_proj.weight", layer.down
+    yield "mlp.down_proj.bias", layer.down_bias
+
+
+def _rows(module: str, kind: str, fused: Tensor | None, parts: dict[str, int]) -> Iterator[tuple[str, Tensor]]:
+    """The rows of `fused` that each of `parts` (name to number of rows, in order) takes."""
+    if fused is not None:
+        for name, rows in zip(parts, torch.split(fused, list(parts.values())), strict=True):
+            yield f"{module}.{name}.{kind}", rows
