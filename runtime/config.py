@@ -177,11 +177,12 @@ def _rope(settings: Settings, head_dim: int, context_length: int) -> RopeConfig:
 
 
 def _original_context(settings: Settings, given: Settings, context_length: int) -> int:
+    """Given among the rope's parameters or beside them (Phi's habit); transformers is of two minds if they differ."""
     key = "original_max_position_embeddings"
-    for source in (settings, given):  # beside the rope's parameters (Phi's habit) it goes first
-        if source.get(key) is not None:
-            return integer(source, key)
-    return context_length
+    lengths = {integer(source, key) for source in (given, settings) if source.get(key) is not None}
+    if len(lengths) > 1:
+        raise wrong(key, settings[key], f"differs from the {given[key]} of the rope's parameters")
+    return lengths.pop() if lengths else context_length
 
 
 def _yarn(given: Settings, stretch: float) -> dict[str, Any]:

@@ -207,6 +207,13 @@ def test_end_tokens_of_both_files_once_each() -> None:
         ({"rope_scaling": {"type": "llama3", "factor": 8.0}}, "low_freq_factor None"),
         ({"partial_rotary_factor": 0.5}, "partial_rotary_factor 0.5"),
         ({"rope_parameters": {"partial_rotary_factor": 0.5}}, "partial_rotary_factor 0.5"),
+        (
+            {
+                "original_max_position_embeddings": 64,
+                "rope_scaling": {"type": "yarn", "factor": 2.0, "original_max_position_embeddings": 32},
+            },
+            "original_max_position_embeddings 64",
+        ),
         ({"rope_theta": "big"}, "rope_theta 'big'"),
         ({"dtype": "float8_e4m3fn"}, "dtype 'float8_e4m3fn'"),
         ({"hidden_size": 63}, "hidden_size 63"),
