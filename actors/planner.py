@@ -33,9 +33,9 @@ def share_budget(wanted: Sequence[int], budget: int) -> list[int]:
 class ChunkSizer:
     """How many prompt rows a step may hold, so that it takes about its target time.
 
-    Beside decoding neighbours a step may take `target_seconds`, or twice a step of their own where that is longer: their
-    inter-token latency stays bounded.  With no neighbours it may take `ALONE` times as much, since a cancel takes effect
-    inside the chunk; what bounds it then is how long a newcomer waits and how much a cancel can waste.
+    Beside decoding neighbours a step may take `target_seconds`, or twice a step of their own where that is longer:
+    their inter-token latency stays bounded.  With no neighbours it may take `ALONE` times as much, since a cancel
+    takes effect inside the chunk; what bounds it then is how long a newcomer waits and how much a cancel can waste.
 
     Args:
         fixed: rows per step, instead of an estimate (`--chunk-tokens`).

@@ -151,15 +151,15 @@ class SlotManager:
         finally:
             await self._end(lease)
 
-    async def _wait_for_grant(self, lease: Lease, timeout: float | None) -> None:
+    async def _wait_for_grant(self, lease: Lease, patience: float | None) -> None:
         if self.lost is not None:
             raise DeviceLost(self.lost)
         if lease.slot is not None:
             return
-        with trio.move_on_after(math.inf if timeout is None else timeout) as waiting:
+        with trio.move_on_after(math.inf if patience is None else patience) as waiting:
             await lease.grant.wait(lease.note_cancel)
         if waiting.cancelled_caught:
-            raise QueueTimeout(f"no slot came free within {timeout:g} s", retry_after=timeout)
+            raise QueueTimeout(f"no slot came free within {patience:g} s", retry_after=patience)
 
     def _note(self, lease: Lease, reason: CancelReason) -> None:
         lease.note_cancel()

@@ -1,7 +1,7 @@
 """The slot table: who has which slot, and which tokens' KV is valid in it.
 
-State and everything that changes it, in one class with one owner, the slot manager.  A slot's `tokens` are exactly those
-whose KV is committed: there is no second record that could disagree with them (seed 5).
+State and everything that changes it, in one class with one owner, the slot manager.  A slot's `tokens` are exactly
+those whose KV is committed: there is no second record that could disagree with them (seed 5).
 """
 
 from __future__ import annotations

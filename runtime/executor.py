@@ -45,7 +45,7 @@ class Executor(Protocol):
 
 
 class InlineExecutor:
-    """Runs each step at once in the caller's task: for unit tests, and for exhaustive searches over layer boundaries."""
+    """Runs each step at once in the caller's task: for unit tests, and for searches over layer boundaries."""
 
     def __init__(self, model: StepModel[Any]) -> None:
         self._model = model
@@ -54,9 +54,8 @@ class InlineExecutor:
         return time.perf_counter()
 
     async def run_step(self, segments: Sequence[Segment]) -> StepResult:
-        with trio.CancelScope(shield=True):
-            await trio.lowlevel.checkpoint()
-            return _exhaust(run_step(self._model, segments, self.clock))
+        await trio.lowlevel.cancel_shielded_checkpoint()
+        return _exhaust(run_step(self._model, segments, self.clock))
 
 
 class SimulatedExecutor:
@@ -77,14 +76,14 @@ class SimulatedExecutor:
     async def run_step(self, segments: Sequence[Segment]) -> StepResult:
         seconds = self._layer_seconds(sum(len(segment.token_ids) for segment in segments))
         step = run_step(self._model, segments, self.clock)
-        with trio.CancelScope(shield=True):
-            while True:
+        while True:
+            with trio.CancelScope(shield=True):
                 await trio.sleep(seconds)
-                try:
-                    next(step)
-                except StopIteration as stop:
-                    result: StepResult = stop.value
-                    return result
+            try:
+                next(step)
+            except StopIteration as stop:
+                result: StepResult = stop.value
+                return result
 
 
 class ThreadExecutor(Generic[ModelT]):

@@ -40,7 +40,7 @@ class KVCache:
         self._layers[layer][:, slots, :, positions] = keys_values
 
     def read(self, layer: int, slot: int, start: int, end: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Keys and values of positions `start` to `end` of a slot, each `[kv_heads, end - start, head_dim]`, as views."""
+        """Views of the keys and values at positions `start` to `end`, each `[kv_heads, end - start, head_dim]`."""
         keys_values = self._layers[layer][:, slot, :, start:end]
         return keys_values[0], keys_values[1]
 

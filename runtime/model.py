@@ -46,6 +46,7 @@ class Transformer:
     def __init__(self, config: ModelConfig, weights: Weights, kv: KVCache) -> None:
         self.config = config
         self.num_layers = config.num_layers
+        self.context = kv.context
         self._weights = weights
         self._kv = kv
         self._device = weights.embedding.device
@@ -155,7 +156,7 @@ class Transformer:
 
 
 def _stacked_norm(config: ModelConfig, layer: LayerWeights) -> torch.Tensor | None:
-    """The norm weights of every query and key head, `[heads + kv_heads, head_dim]`; None where there is no such norm."""
+    """Norm weights of every query and key head, `[heads + kv_heads, head_dim]`, or None for a family without."""
     if layer.q_norm is None or layer.k_norm is None:
         return None
     return torch.cat((layer.q_norm.expand(config.num_heads, -1), layer.k_norm.expand(config.num_kv_heads, -1)))

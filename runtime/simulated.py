@@ -1,8 +1,8 @@
 """A stand-in for a model whose every output is a function of the exact token history.
 
-Its KV at a position is a hash chained over the tokens up to there, read back from the slot and never recomputed, and its
-next token is a function of that hash.  So a stale row, a row of another sequence or a row that was never committed
-changes every token after it: what a real model would blur, this one shows.
+Its KV at a position is a hash chained over the tokens up to there, read back from the slot and never recomputed, and
+its next token is a function of that hash.  So a stale row, a row of another sequence or a row that was never
+committed changes every token after it: what a real model would blur, this one shows.
 """
 
 from __future__ import annotations

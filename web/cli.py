@@ -1,0 +1,148 @@
+"""The command line.
+
+Torch is not imported before `serve` has set what its OpenMP runtime reads once, at load.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from actors.engine import EngineConfig
+    from runtime.loading import LoadOptions
+    from web.server import ServerOptions
+
+# GNU OpenMP spins at its barriers.  With the event loop busy on one of two cores, a small product went from 0.5 ms to
+# 8 ms, a scheduler tick; a short spin costs nothing when idle and little under contention (bench/LOG.md).
+GOMP_SPINCOUNT = "1000"
+
+POSITIVE = click.IntRange(min=1)
+SECONDS = click.FloatRange(min=0, min_open=True)
+
+
+class AutoOrInteger(click.ParamType[int | None]):
+    """`auto` (None) or a positive integer."""
+
+    name = "auto|N"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | None:  # noqa: ANN401
+        if value is None or value == "auto":
+            return None
+        return POSITIVE.convert(value, param, ctx)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="cede")
+def main() -> None:
+    """Serve a language model, and give the accelerator back the moment nobody is listening."""
+
+
+@main.command()
+@click.option("--model", help="Folder in Hugging Face layout, or a hub id (org/name).  [default: the embedded model]")
+@click.option("--host", default="127.0.0.1", show_default=True)
+@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0 picks a free one.")
+@click.option("--slots", type=POSITIVE, default=4, show_default=True, help="Sequences that run at a time.")
+@click.option("--context", type=POSITIVE, help="Tokens per slot.  [default: the model's own, bounded by memory]")
+@click.option("--device", type=click.Choice(["auto", "mps", "cuda", "cpu"]), default="auto", show_default=True)
+@click.option(
+    "--dtype", type=click.Choice(["auto", "bfloat16", "float16", "float32"]), default="auto", show_default=True
+)
+@click.option("--chunk-tokens", type=AutoOrInteger(), default="auto", show_default=True, help="Prompt tokens per step.")
+@click.option("--queue", type=click.IntRange(min=0), default=64, show_default=True, help="Requests that may wait.")
+@click.option("--queue-timeout", type=SECONDS, help="Seconds that one may wait for a slot.  [default: no limit]")
+@click.option("--request-timeout", type=SECONDS, help="Seconds that one may take in all.  [default: no limit]")
+@click.option("--stall-timeout", type=SECONDS, default=30.0, show_default=True, help="Cut who reads nothing.")
+@click.option("--grace", type=click.FloatRange(min=0), default=30.0, show_default=True, help="Seconds at shutdown.")
+@click.option(
+    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
+)
+def serve(
+    model: str | None,
+    host: str,
+    port: int,
+    slots: int,
+    context: int | None,
+    device: str,
+    dtype: str,
+    chunk_tokens: int | None,
+    queue: int,
+    queue_timeout: float | None,
+    request_timeout: float | None,
+    stall_timeout: float,
+    grace: float,
+    log_level: str,
+) -> None:
+    """Serve a model over OpenAI's HTTP API.
+
+    SIGTERM or Ctrl-C lets running requests finish within --grace; a second one exits at once.
+    """
+    logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+    os.environ.setdefault("GOMP_SPINCOUNT", GOMP_SPINCOUNT)
+    # While the model loads there is nothing to wind down; `run_server` takes the signals over once there is.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    from actors.engine import EngineConfig
+    from runtime.checkpoint import resolve_model
+    from runtime.errors import CheckpointError
+    from runtime.loading import LoadOptions
+    from web.server import ListenError, ServerOptions
+
+    engine = EngineConfig(
+        slots=slots,
+        queue=queue,
+        chunk_tokens=chunk_tokens,
+        queue_timeout=queue_timeout,
+        request_timeout=request_timeout,
+    )
+    server = ServerOptions(host=host, port=port, grace=grace, stall_timeout=stall_timeout)
+    try:
+        load = LoadOptions(resolve_model(model), slots=slots, context=context, device=device, dtype=dtype)
+        _run(server, load, engine, _model_name(model))
+    except (CheckpointError, ListenError) as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _run(server: ServerOptions, load: LoadOptions, engine: EngineConfig, name: str) -> None:
+    import trio
+
+    from web.server import run_server
+
+    run = partial(
+        run_server,
+        server,
+        load,
+        engine,
+        model_name=name,
+        progress=LoadingBar() if sys.stderr.isatty() else None,
+        announce=lambda url: click.echo(f"cede serves {name} at {url}"),
+    )
+    trio.run(run)
+
+
+class LoadingBar:
+    """Shows on a terminal how much of the weights has been read."""
+
+    def __init__(self) -> None:
+        self._bar = click.progressbar(length=1, label="loading", file=sys.stderr)
+
+    def __call__(self, done: int, total: int) -> None:
+        """Take the bytes read so far, and in all."""
+        self._bar.length = total
+        self._bar.update(done - self._bar.pos)
+        if done >= total:
+            self._bar.render_finish()
+
+
+def _model_name(model: str | None) -> str:
+    if model is None:
+        return "cede-embedded"
+    folder = Path(model).expanduser()
+    return folder.resolve().name if folder.is_dir() else model

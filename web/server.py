@@ -1,0 +1,144 @@
+"""The server from start to exit: what is open, in which order, and how it ends.
+
+`run_server` reads as the order of lifetimes: listening sockets, device thread, engine, connections.  Each ends before
+what it stands on, and every request ends before the engine does, because the connections live inside it.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import signal
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import trio
+from hypercorn.app_wrappers import ASGIWrapper
+from hypercorn.config import Config
+
+from actors.engine import Engine, EngineConfig, open_engine
+from runtime.executor import open_thread_executor
+from runtime.loading import LoadOptions, describe_model, load_model
+from web import guard
+from web.app import create_app
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Sequence
+
+logger = logging.getLogger("cede.web")
+
+# How long a client may take over the last bytes of its response once everything else has ended.
+LINGER_SECONDS = 3.0
+# An idle keep-alive connection costs next to nothing; clients pool theirs for about this long.
+KEEP_ALIVE_SECONDS = 75.0
+
+
+class ListenError(Exception):
+    """The address cannot be listened on; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerOptions:
+    """Where to listen, and how long to wait for clients; seconds."""
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    grace: float = 30.0
+    stall_timeout: float = 30.0
+
+
+async def run_server(
+    options: ServerOptions,
+    load: LoadOptions,
+    engine_config: EngineConfig,
+    *,
+    model_name: str,
+    progress: Callable[[int, int], None] | None = None,
+    announce: Callable[[str], None],
+) -> None:
+    """Serve until SIGTERM or SIGINT, then wind down; returns once all has ended.
+
+    Args:
+        options, load, engine_config: see there.
+        model_name: as the API shows it.
+        progress: of the weights' loading.
+        announce: called once with the server's URL, when requests are accepted.
+
+    Raises:
+        CheckpointError: the model cannot be loaded.
+        ListenError: the address cannot be listened on.
+    """
+    served, model_config = describe_model(load, model_name)
+    async with (
+        _open_listeners(options.host, options.port) as listeners,
+        open_thread_executor(partial(load_model, load, model_config, progress)) as executor,
+        open_engine(executor, replace(served, context_length=executor.model.context), engine_config) as engine,
+        trio.open_nursery() as signals,
+    ):
+        stop = trio.Event()
+        await signals.start(_stop_on_signal, engine, options.grace, stop)
+        serve = partial(
+            guard.serve,
+            ASGIWrapper(create_app(engine)),
+            _hypercorn_config(),
+            listeners,
+            stall_timeout=options.stall_timeout,
+            linger=LINGER_SECONDS,
+            stop=stop,
+        )
+        async with trio.open_nursery() as serving:
+            await serving.start(serve)
+            announce(_url(listeners))
+        signals.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def _open_listeners(host: str, port: int) -> AsyncIterator[Sequence[trio.SocketListener]]:
+    """Sockets that listen; taken before the model is loaded, so that a wrong address is known at once."""
+    try:
+        listeners = await trio.open_tcp_listeners(port, host=host)
+    except OSError as error:
+        why = "the port is in use" if error.errno == errno.EADDRINUSE else error.strerror or str(error)
+        raise ListenError(f"cannot listen on {host} port {port}: {why}") from error
+    try:
+        yield listeners
+    finally:
+        for listener in listeners:
+            with trio.CancelScope(shield=True):
+                await listener.aclose()
+
+
+async def _stop_on_signal(
+    engine: Engine, grace: float, stop: trio.Event, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+) -> None:
+    """On the first signal refuse new requests, let the running ones finish, then set `stop`; on the second, exit."""
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        task_status.started()
+        first = await anext(signals)
+        logger.warning("%s: finishing %d requests", signal.Signals(first).name, len(engine.requests()))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_exit_on_signal, signals)
+            await engine.drain(grace)
+            stop.set()  # the connections end within their linger, and `run_server` then cancels this task
+
+
+async def _exit_on_signal(signals: AsyncIterator[int]) -> None:
+    """The second signal ends the process at once, whatever is open."""
+    number = await anext(signals)
+    logging.shutdown()
+    os._exit(128 + number)
+
+
+def _hypercorn_config() -> Config:
+    config = Config()
+    config.keep_alive_timeout = KEEP_ALIVE_SECONDS
+    config.include_server_header = False
+    return config
+
+
+def _url(listeners: Sequence[trio.SocketListener]) -> str:
+    host, port, *_ = listeners[0].socket.getsockname()
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
