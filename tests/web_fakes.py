@@ -1,0 +1,297 @@
+"""An engine that says what a test tells it to, behind the same surface as `actors.engine.Engine`."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+import trio
+
+from actors.generation import (
+    Event,
+    Finished,
+    FinishReason,
+    GenerationRequest,
+    RequestState,
+    RequestStatus,
+    Timings,
+    Token,
+)
+from actors.receipts import CancelReason, Receipt
+from actors.slots import SlotState, SlotStatus
+from runtime.chat import ChatTemplate
+from web.conversion import Job, chat_job, completion_job
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from actors.engine import Engine
+    from runtime.sampling import TokenLogprobs
+    from runtime.served import ServedModel
+    from web.asgi import ScopedApp
+
+CONTEXT = 64
+BOS = 256
+VOCABULARY = 257  # every byte, and BOS
+
+TEMPLATE = (
+    "{% for m in messages %}<{{ m.role }}>{{ m.content | trim }}</{{ m.role }}>{% endfor %}"
+    "{% if shout is defined %}{{ shout }}{% endif %}{% if add_generation_prompt %}<assistant>{% endif %}"
+)
+TIMINGS = Timings(prompt_n=3, cache_n=2, prompt_ms=6.0, predicted_n=4, predicted_ms=10.0)
+
+Script = Callable[["FakeRequest"], Awaitable[None]]
+
+
+class ByteTokenizer:
+    """A token is a byte."""
+
+    def encode(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
+        return [BOS] * add_special_tokens + list(text.encode())
+
+    def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
+        return bytes(i for i in ids if i < BOS).decode()
+
+    def token_bytes(self, token_id: int) -> bytes:
+        return bytes([token_id]) if token_id < BOS else b"<s>"
+
+    def token_text(self, token_id: int) -> str:
+        return self.token_bytes(token_id).decode("utf-8", "backslashreplace")
+
+
+@dataclass
+class FakeModel:
+    """What the web layer asks of a served model."""
+
+    name: str = "bytes"
+    created: int = 1_700_000_000
+    context_length: int = CONTEXT
+    vocab_size: int = VOCABULARY
+    tokenizer: ByteTokenizer = field(default_factory=ByteTokenizer)
+    chat_template: ChatTemplate | None = field(default_factory=lambda: ChatTemplate(TEMPLATE))
+
+
+def model(**changes: Any) -> ServedModel:  # noqa: ANN401
+    return cast("ServedModel", FakeModel(**changes))
+
+
+def chat(**fields: Any) -> Job:  # noqa: ANN401
+    """The job of a chat body with these fields, beside one message unless given."""
+    body = {"messages": [{"role": "user", "content": "hi"}]} | fields
+    return chat_job(json.dumps(body).encode(), model())
+
+
+def completion(**fields: Any) -> Job:  # noqa: ANN401
+    """The job of a completion body with these fields, beside a prompt unless given."""
+    return completion_job(json.dumps({"prompt": "hi"} | fields).encode(), model())
+
+
+# --- events -----------------------------------------------------------------------------------------------
+
+
+def token(text: str, index: int = 0, logprobs: TokenLogprobs | None = None) -> Token:
+    """A token whose id is its first byte; the empty text has id 0."""
+    return Token(index, (text.encode() or b"\0")[0], text, logprobs)
+
+
+def finished(
+    index: int = 0, reason: FinishReason = FinishReason.STOP, *, text: str = "", tokens: int = 2, cached: int = 0
+) -> Finished:
+    return Finished(index, reason, text, 3, cached, tokens, TIMINGS)
+
+
+def say(*texts: str, index: int = 0) -> list[Event]:
+    """The events of a generation that says `texts`, one token each, and stops."""
+    return [*(token(text, index) for text in texts), finished(index, tokens=len(texts))]
+
+
+# --- the engine -------------------------------------------------------------------------------------------
+
+
+class FakeRequest:
+    """A live request.  The test, or its engine's script, emits the events."""
+
+    def __init__(self, asked: GenerationRequest) -> None:
+        self.asked = asked
+        self.id = asked.id
+        self.cancels: list[CancelReason] = []
+        self.left = trio.Event()
+        self.hung_up: CancelReason | None = None  # what `disconnect_reason` said, if a cancel came from outside
+        self._send, self._receive = trio.open_memory_channel[Event](math.inf)
+        self._unfinished = len(asked.prompts)
+
+    def __aiter__(self) -> AsyncIterator[Event]:
+        return self._receive.__aiter__()
+
+    def events_nowait(self) -> list[Event]:
+        events = []
+        try:
+            while True:
+                events.append(self._receive.receive_nowait())
+        except (trio.WouldBlock, trio.EndOfChannel):
+            return events
+
+    def emit(self, *events: Event) -> None:
+        for event in events:
+            self._send.send_nowait(event)
+            self._unfinished -= not isinstance(event, Token)
+        if not self._unfinished:
+            self._send.close()
+
+    def cancel(self, reason: CancelReason) -> None:
+        self.cancels.append(reason)
+        if self._unfinished:
+            self.emit(finished(0, FinishReason.CANCELLED, tokens=0))
+
+
+class FakeEngine:
+    """Opens FakeRequests, each of which runs `script` in a nursery around the opener, as the real one does."""
+
+    def __init__(self, script: Script | Sequence[Event] | None = None) -> None:
+        self.model = FakeModel()
+        self.refusal: Exception | None = None
+        self.sick: str | None = None
+        self.live: dict[str, FakeRequest] = {}
+        self.log: list[Receipt] = []
+        self._script = script
+        self._open, self._opened = trio.open_memory_channel[FakeRequest](math.inf)
+
+    async def next_request(self) -> FakeRequest:
+        """The next request to be opened."""
+        return await self._opened.receive()
+
+    @asynccontextmanager
+    async def open_request(
+        self, asked: GenerationRequest, *, disconnect_reason: Callable[[], CancelReason]
+    ) -> AsyncIterator[FakeRequest]:
+        if self.refusal is not None:
+            raise self.refusal
+        request = self.live[asked.id] = FakeRequest(asked)
+        self._open.send_nowait(request)
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._run, request)
+                try:
+                    yield request
+                except trio.Cancelled:
+                    request.hung_up = disconnect_reason()
+                    raise
+                nursery.cancel_scope.cancel()
+        finally:
+            del self.live[asked.id]
+            request.left.set()
+
+    async def _run(self, request: FakeRequest) -> None:
+        if callable(self._script):
+            await self._script(request)
+        elif self._script is not None:
+            request.emit(*self._script)
+
+    def cancel(self, request_id: str, reason: CancelReason = CancelReason.OPERATOR) -> bool:
+        request = self.live.get(request_id)
+        if request is not None:
+            request.cancel(reason)
+        return request is not None
+
+    def requests(self) -> list[RequestStatus]:
+        return [RequestStatus(r.id, time.time(), (RequestState.QUEUED,), 3, 0, (None,)) for r in self.live.values()]
+
+    def slots(self) -> list[SlotStatus]:
+        return [SlotStatus(0, SlotState.DECODE, "cmpl-1", 7, 0), SlotStatus(1, SlotState.IDLE, None, 0, 5)]
+
+    def receipts(self, limit: int) -> list[Receipt]:
+        return self.log[::-1][:limit]
+
+    def health(self) -> str | None:
+        return self.sick
+
+
+def as_engine(fake: FakeEngine) -> Engine:
+    return cast("Engine", fake)
+
+
+# --- HTTP -------------------------------------------------------------------------------------------------
+
+
+class Exchange:
+    """One request on its way through an ASGI application, seen from the server."""
+
+    def __init__(self, path: str, state: dict[str, Any]) -> None:
+        self.status: int | None = None
+        self.headers: dict[str, str] = {}
+        self._scope = {
+            "type": "http",
+            "http_version": "1.1",
+            "asgi": {"spec_version": "2.1", "version": "3.0"},
+            "method": "POST",
+            "scheme": "http",
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": b"",
+            "root_path": "",
+            "headers": [(b"host", b"localhost")],
+            "client": ("127.0.0.1", 1),
+            "server": ("127.0.0.1", 80),
+            "state": state,
+            "extensions": {},
+        }
+        self._to_app, self._from_client = trio.open_memory_channel[dict[str, Any]](math.inf)
+        self._from_app, self.writes = trio.open_memory_channel[bytes](math.inf)
+
+    async def run(self, app: ScopedApp) -> None:
+        with self._from_app:
+            await app(cast("Any", self._scope), cast("Any", self._from_client.receive), self.app_sends)
+
+    async def app_sends(self, message: Any) -> None:  # noqa: ANN401
+        await trio.lowlevel.checkpoint()
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            self.headers = {name.decode(): value.decode() for name, value in message["headers"]}
+        elif message["body"]:
+            self._from_app.send_nowait(message["body"])
+
+    def send(self, data: bytes, *, more: bool = False) -> None:
+        self._to_app.send_nowait({"type": "http.request", "body": data, "more_body": more})
+
+    def disconnect(self) -> None:
+        self._to_app.send_nowait({"type": "http.disconnect"})
+
+    async def receive(self) -> bytes:
+        """One write of the application's."""
+        return await self.writes.receive()
+
+    async def receive_all(self) -> bytes:
+        """The rest of the response's body."""
+        return b"".join([data async for data in self.writes])
+
+
+@asynccontextmanager
+async def posting(
+    app: ScopedApp,
+    path: str,
+    body: object,
+    *,
+    more: bool = False,
+    state: dict[str, Any] | None = None,
+    exchange: type[Exchange] = Exchange,
+) -> AsyncIterator[Exchange]:
+    """A POST whose body is sent (unless there is `more`); leaving waits for the application to end."""
+    posted = exchange(path, state or {})
+    posted.send(body if isinstance(body, bytes) else json.dumps(body).encode(), more=more)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(posted.run, app)
+        yield posted
+
+
+def events_of(body: bytes) -> list[Any]:
+    """The JSON of every server-sent event in `body`; `[DONE]` stays a string, comments are left out."""
+    assert body.endswith(b"\n\n")
+    lines = [event for event in body.decode().split("\n\n") if event and not event.startswith(":")]
+    assert all(line.startswith("data: ") for line in lines)
+    data = [line.removeprefix("data: ") for line in lines]
+    return [text if text == "[DONE]" else json.loads(text) for text in data]

@@ -1,0 +1,72 @@
+"""The ASGI side of one HTTP request: handler and response share one task, and one exit stack.
+
+Quart sends a response after its handler has returned, so a scope of the handler's is gone by then.  A scope
+that is opened in the handler and closed by the response's body would never be closed if the client left in
+between, while the headers are being sent.  So here an exit stack surrounds both: what must outlive the
+handler is entered into `request.resources`, and is left in the same task, in order, whatever happens (the
+response was sent, the client went away, an exception).  Admission errors stay ordinary HTTP errors, and
+nothing can leak.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any, cast
+
+from quart import request
+from quart_trio import QuartTrio
+from quart_trio.asgi import TrioASGIHTTPConnection
+from quart_trio.wrappers import TrioRequest
+
+from actors.receipts import CancelReason
+
+if TYPE_CHECKING:
+    import trio
+    from hypercorn.typing import ASGISendCallable
+
+logger = logging.getLogger("cede.web")
+
+
+class ScopedRequest(TrioRequest):
+    """A request that can hold what must live until its response was sent."""
+
+    resources: AsyncExitStack
+    generation_id: str | None = None  # set once known; the response's `x-request-id`
+
+    def disconnect_reason(self) -> CancelReason:
+        """Why the client is gone, if it is: the connection guard marks the connections that it cuts."""
+        connection = self.scope.get("state", {}).get("connection")  # absent under Quart's test client
+        stalled = connection is not None and connection.stalled
+        return CancelReason.STALLED_READER if stalled else CancelReason.DISCONNECT
+
+
+class ScopedConnection(TrioASGIHTTPConnection):
+    """One request from its first byte to its response's last."""
+
+    async def handle_request(  # type: ignore[override]  # the parent overrides its own parent in this way
+        self, nursery: trio.Nursery, request: ScopedRequest, send: ASGISendCallable
+    ) -> None:
+        """As the parent's, inside the request's exit stack and without a time limit on the response.
+
+        A response lasts as long as it lasts; the connection guard cuts those that make no progress.
+        """
+        try:
+            async with AsyncExitStack() as request.resources:
+                response = await self.app.handle_request(request)
+                await self._send_response(send, response)
+        except* Exception as errors:  # beside a cancel, too, where quart-trio would lose them; Cancelled goes on
+            logger.error("a response failed after its handler had returned", exc_info=errors)
+        nursery.cancel_scope.cancel()
+
+
+class ScopedApp(QuartTrio):
+    """A QuartTrio whose requests are `ScopedRequest`s."""
+
+    asgi_http_class = ScopedConnection
+    request_class = ScopedRequest
+
+
+def current_request() -> ScopedRequest:
+    """The request that this task's handler serves."""
+    return cast("ScopedRequest", cast("Any", request)._get_current_object())
