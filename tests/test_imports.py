@@ -1,0 +1,56 @@
+"""The import rule: web -> actors -> runtime, never back; and each heavy library in its one place."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+LAYERS = ("runtime", "actors", "web")
+# library -> the only layer whose modules may import it
+HOMES = {"torch": "runtime", "safetensors": "runtime", "tokenizers": "runtime", "quart": "web", "quart_trio": "web"}
+HOMES |= {"hypercorn": "web", "click": "web", "pydantic": "web"}
+
+
+def imported(path: Path) -> set[str]:
+    """Dotted names of the modules that a file imports, anywhere in it."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names.add(node.module)
+    return names
+
+
+def modules(layer: str) -> list[Path]:
+    return sorted((ROOT / layer).rglob("*.py"))
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_a_layer_imports_only_those_below_it(layer: str) -> None:
+    above = set(LAYERS[LAYERS.index(layer) + 1 :])
+    for path in modules(layer):
+        found = {name.partition(".")[0] for name in imported(path)}
+        assert not found & (above | {"tests", "bench"}), path
+
+
+@pytest.mark.parametrize("library", HOMES)
+def test_a_library_has_one_home(library: str) -> None:
+    for layer in set(LAYERS) - {HOMES[library]}:
+        for path in modules(layer):
+            assert library not in {name.partition(".")[0] for name in imported(path)}, path
+
+
+def test_the_runtime_knows_trio_only_in_its_executor() -> None:
+    knowing = [path.name for path in modules("runtime") if "trio" in imported(path)]
+    assert knowing == ["executor.py"]
+
+
+def test_relative_imports_are_not_used() -> None:
+    for layer in LAYERS:
+        for path in modules(layer):
+            levels = [node.level for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom)]
+            assert not any(levels), path
