@@ -7,6 +7,7 @@ Everything a row does not ask for is skipped by looking at the parameters, which
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,8 @@ from runtime.step import SampledToken, SampleSpec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+MOST_LOGPROBS = 20  # alternatives that the OpenAI API gives at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +85,8 @@ def distribution(logits: torch.Tensor, params: Sequence[SamplingParams]) -> torc
     """
     # Subtracting the maximum first keeps a tiny temperature from overflowing to infinity.
     shifted = logits - logits.amax(-1, keepdim=True)
-    probs = torch.softmax(shifted / _column([p.temperature for p in params], logits), dim=-1)
+    temperatures = [max(p.temperature, torch.finfo(logits.dtype).tiny) for p in params]  # or they round to 0
+    probs = torch.softmax(shifted / _column(temperatures, logits), dim=-1)
     if all(p.top_k <= 0 and p.top_p >= 1 and p.min_p <= 0 for p in params):
         return probs
     ordered = probs.sort(dim=-1, descending=True).values
@@ -91,7 +95,9 @@ def distribution(logits: torch.Tensor, params: Sequence[SamplingParams]) -> torc
     in_top_k = rank < _column([float(p.top_k if p.top_k > 0 else vocab) for p in params], logits)
     candidates = ordered * in_top_k
     mass_before = candidates.cumsum(-1) - candidates
-    in_top_p = mass_before < _column([p.top_p for p in params], logits) * candidates.sum(-1, keepdim=True)
+    # A top_p of 1 keeps the tail that vanishes in the rounded sum too, as it does where no row of the batch filters.
+    top_p = _column([p.top_p if p.top_p < 1 else math.inf for p in params], logits)
+    in_top_p = mass_before < top_p * candidates.sum(-1, keepdim=True)
     in_top_p[:, 0] = True  # the likeliest token stays, also at top_p=0
     in_min_p = ordered >= _column([p.min_p for p in params], logits) * ordered[:, :1]
     threshold = ordered.masked_fill(~(in_top_k & in_top_p & in_min_p), 1.0).amin(-1, keepdim=True)
@@ -146,8 +152,9 @@ def _logprobs(logits: torch.Tensor, tokens: torch.Tensor, specs: Sequence[Sample
     rows = _ids(wanted, logits)
     logprobs = torch.log_softmax(logits[rows], dim=-1)
     chosen: list[float] = logprobs.gather(-1, tokens[rows, None])[:, 0].tolist()
-    most = max(specs[row].params.logprobs or 0 for row in wanted)
-    best = logprobs.topk(most, dim=-1)
+    # Not only as many as are asked for here: which of several equal tokens `topk` takes depends on k.
+    most = max(MOST_LOGPROBS, *(specs[row].params.logprobs or 0 for row in wanted))
+    best = logprobs.topk(min(most, logprobs.shape[-1]), dim=-1)
     values, ids = best.values.tolist(), best.indices.tolist()
     for i, row in enumerate(wanted):
         count = specs[row].params.logprobs or 0
