@@ -77,13 +77,13 @@ class SimulatedExecutor:
         seconds = self._layer_seconds(sum(len(segment.token_ids) for segment in segments))
         step = run_step(self._model, segments, self.clock)
         while True:
-            with trio.CancelScope(shield=True):
-                await trio.sleep(seconds)
             try:
                 next(step)
             except StopIteration as stop:
                 result: StepResult = stop.value
                 return result
+            with trio.CancelScope(shield=True):
+                await trio.sleep(seconds)
 
 
 class ThreadExecutor(Generic[ModelT]):
@@ -150,8 +150,8 @@ class _Job:
 async def open_thread_executor(load: Callable[[], ModelT]) -> AsyncIterator[ThreadExecutor[ModelT]]:
     """A device thread that has loaded its model; it ends with the context."""
     executor: ThreadExecutor[ModelT] = ThreadExecutor()
-    await executor.start(load)
     try:
+        await executor.start(load)
         yield executor
     finally:
         await executor.stop()

@@ -1,7 +1,7 @@
 """One device step: what goes in, what comes out, and the loop over layers where a cancel takes effect.
 
 This is the part of the runtime that promises C1 and C2 of DESIGN.md, so it exists once.  `run_step` is a plain
-generator over any `StepModel`; it yields at each layer boundary and knows nothing of threads, tensors or Trio.  The
+generator over any `StepModel`; it yields once in each layer and knows nothing of threads, tensors or Trio.  The
 executors differ only in what they do at a yield: the thread goes on at once, the simulation lets virtual time pass.
 """
 
@@ -158,8 +158,8 @@ def run_step(
             model.abandon(batch)
             break
         unfinished = model.layer(batch, index)
+        yield  # before the end is noted: in the simulation, the layer's time passes here
         layer_ends.append(clock())
-        yield
 
     if alive:
         outputs = model.finish(batch)
