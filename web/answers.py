@@ -80,12 +80,8 @@ class Answer:
     def _choice(self, index: int) -> Json:
         choice = self._choices[index]
         text = (self._reply.echo[index] if self._reply.echo else "") + "".join(choice.texts)
-        shown = {
-            "index": index,
-            **self._format.message(text),
-            "logprobs": None,
-            "finish_reason": choice.finish_reason,
-        }
+        shown: Json = {"index": index, "logprobs": None, "finish_reason": choice.finish_reason}
+        shown |= self._format.message(text)
         if self._reply.logprobs:
             shown["logprobs"] = self._format.logprobs(choice.tokens, self._reply.tokenizer, 0)
         if self._reply.token_ids:

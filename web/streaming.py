@@ -121,7 +121,7 @@ class ChunkWriter:
 
     def _chunk(self, index: int, fields: Json) -> Json:
         chunk = self._reply.envelope(self._format.chunk)
-        chunk["choices"] = [{"index": index} | fields | _rest(fields)]
+        chunk["choices"] = [{"index": index, "logprobs": None, "finish_reason": None} | fields]
         return chunk | {"usage": None} if self._reply.include_usage else chunk
 
     def _text_template(self) -> tuple[list[str], str]:
@@ -133,11 +133,6 @@ class ChunkWriter:
             head, _, tail = chunk.rpartition(dumps(placeholder))
             heads.append(head)
         return heads, tail
-
-
-def _rest(fields: Json) -> Json:
-    """The fields that every choice has, where `fields` does not give them."""
-    return {name: None for name in ("logprobs", "finish_reason") if name not in fields}
 
 
 class EventStream(ResponseBody):
