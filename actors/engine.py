@@ -95,7 +95,8 @@ class Engine:
             disconnect_reason: asked when a cancel came from outside the request.
 
         Raises:
-            RequestError: a prompt is empty or leaves no room in the context.
+            RequestError: a prompt is empty or leaves no room in the context, or there are more of them than the
+                slots and the queue together could ever hold.
             QueueFull: too many wait already.
             ShuttingDown: admission is closed.
             DeviceLost: no step can run any more.
@@ -116,6 +117,9 @@ class Engine:
     def _admit(self, asked: GenerationRequest, disconnect_reason: Callable[[], CancelReason]) -> Request:
         if self._closing:
             raise ShuttingDown("the server is shutting down")
+        most = self.config.slots + self.config.queue
+        if len(asked.prompts) > most:
+            raise RequestError(f"{len(asked.prompts)} generations in one request; at most {most} are possible here")
         for prompt in asked.prompts:
             self._check_length(prompt)
         if asked.id in self._live:
@@ -124,7 +128,6 @@ class Engine:
             Lease(self._manager, asked.id, index, prompt, asked.cache_prompt)
             for index, prompt in enumerate(asked.prompts)
         ]
-        self._manager.enqueue(leases)
         timeout = self.config.request_timeout if asked.timeout is None else asked.timeout
         request = Request(
             asked,
@@ -135,6 +138,7 @@ class Engine:
             queue_timeout=self.config.queue_timeout,
             disconnect_reason=disconnect_reason,
         )
+        self._manager.enqueue(leases)  # last, so that whatever raises before leaves nothing behind
         self._live[asked.id] = request
         self._all_ended = trio.Event()
         return request

@@ -129,7 +129,8 @@ class Request:
                 first = await prefill(lease, output.next_sample())
                 stopwatch.first_token()
                 reason = await decode(lease, first, output)
-                self._finish(lease, output, reason, stopwatch)
+                stopwatch.done()
+            self._finish(lease, output, reason, stopwatch)  # the slot is free: a follow-up finds its tokens there
         except trio.Cancelled:
             self._say_cancelled(lease, output, stopwatch)
             raise
@@ -172,11 +173,12 @@ class Request:
 
 
 class Stopwatch:
-    """When a generation was granted its slot and drew its first token, on Trio's clock."""
+    """When a generation was granted its slot, drew its first token and its last, on Trio's clock."""
 
     def __init__(self) -> None:
         self._granted: float | None = None
         self._first_token: float | None = None
+        self._done: float | None = None
 
     def granted(self) -> None:
         self._granted = trio.current_time()
@@ -184,9 +186,12 @@ class Stopwatch:
     def first_token(self) -> None:
         self._first_token = trio.current_time()
 
+    def done(self) -> None:
+        self._done = trio.current_time()
+
     def timings(self, prompt_n: int, cache_n: int, predicted_n: int) -> Timings:
         """The figures up to now."""
-        now = trio.current_time()
+        now = trio.current_time() if self._done is None else self._done
         granted = now if self._granted is None else self._granted
         first_token = now if self._first_token is None else self._first_token
         return Timings(

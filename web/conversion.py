@@ -57,7 +57,13 @@ def chat_job(raw: bytes, model: ServedModel) -> Job:
     prompt = tuple(model.tokenizer.encode(rendered, add_special_tokens=False))  # the template wrote them
     check_prompts([prompt], model, "messages")
     request = generation_request(
-        body, model, "chatcmpl", [prompt], max_tokens=_chat_max_tokens(body), logprobs=_chat_logprobs(body)
+        body,
+        model,
+        "chatcmpl",
+        [prompt],
+        max_tokens=_chat_max_tokens(body),
+        logprobs=_chat_logprobs(body),
+        continues=bool(body.continue_final_message),
     )
     return Job(request, reply_to(body, request, model), ChatFormat(), bool(body.stream))
 
@@ -76,6 +82,7 @@ def completion_job(raw: bytes, model: ServedModel) -> Job:
         prompts,
         max_tokens=body.max_tokens or COMPLETION_MAX_TOKENS,
         logprobs=body.logprobs,
+        continues=True,
     )
     echo = prompt_texts(body, model.tokenizer) if body.echo else []
     return Job(request, reply_to(body, request, model, echo), TextFormat(), bool(body.stream))
@@ -172,6 +179,7 @@ def generation_request(
     *,
     max_tokens: int | None,
     logprobs: int | None,
+    continues: bool,
 ) -> GenerationRequest:
     """The engine's half of a job.  `max_tokens` is cut to the context, as many clients send a large one."""
     _check_consistency(body, max_tokens)
@@ -183,6 +191,7 @@ def generation_request(
         max_tokens=None if max_tokens is None else min(max_tokens, room),
         stop=_stop_strings(body),
         ignore_eos=bool(body.ignore_eos),
+        continues=continues,
         cache_prompt=body.cache_prompt is not False,
     )
 
