@@ -1,0 +1,167 @@
+"""``python -m bench.embedded``: from the standard library's sources to ``runtime/embedded``."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import torch
+from tokenizers import Tokenizer
+
+from bench.embedded.card import measure_all, write_card
+from bench.embedded.corpus import load_corpus
+from bench.embedded.data import encode
+from bench.embedded.distil import train_draft, train_mtp
+from bench.embedded.export import export_model, export_mtp
+from bench.embedded.models import MtpModule, build_draft
+from bench.embedded.teacher import Lessons, own_texts, prepare_lessons
+from bench.embedded.tokenizer import train_tokenizer
+from bench.embedded.train import Budget, TargetRun, load_trained
+
+if TYPE_CHECKING:
+    from transformers import Qwen3ForCausalLM
+
+EMBEDDED = Path(__file__).parents[2] / "runtime" / "embedded"
+
+
+@dataclass
+class Workshop:
+    """Where a run keeps its things, and the corpus in tokens."""
+
+    work: Path
+    output: Path
+    device: str
+    seed: int
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        """The work folder's tokenizer, trained first where there is none yet."""
+        file = self.work / "tokenizer.json"
+        if not file.exists():
+            train_tokenizer(load_corpus(self.seed)[0]).save(str(file))
+        return Tokenizer.from_file(str(file))
+
+    @cached_property
+    def documents(self) -> tuple[list[list[int]], list[list[int]]]:
+        """Token ids of every document: (training, held out)."""
+        training, held_out = load_corpus(self.seed)
+        return encode(self.tokenizer, training), encode(self.tokenizer, held_out)
+
+    def note(self, **figures: Any) -> None:  # noqa: ANN401 - anything JSON takes
+        """Add to the figures that the card is written from."""
+        file = self.work / "figures.json"
+        known = json.loads(file.read_text()) if file.exists() else {}
+        file.write_text(json.dumps(known | figures, indent=2) + "\n")
+
+    def trained_target(self) -> Qwen3ForCausalLM:
+        return load_trained(self.work / "target.pt", self.device)
+
+    def lessons(self) -> Lessons:
+        tokens, hidden = torch.load(self.work / "lessons.pt", weights_only=True)
+        return Lessons(tokens, hidden)
+
+    def open_target(self, budget: Budget) -> TargetRun:
+        return TargetRun(self.documents[0], budget, self.work / "target.pt", self.device, self.seed)
+
+
+def pick_device(name: str) -> str:
+    if name != "auto":
+        return name
+    if torch.cuda.is_available():
+        return "cuda"
+    return "mps" if torch.backends.mps.is_available() else "cpu"
+
+
+@click.group()
+@click.option("--work", type=click.Path(path_type=Path), default=Path("out/embedded"), show_default=True)
+@click.option("--output", type=click.Path(path_type=Path), default=EMBEDDED, help="Default: runtime/embedded")
+@click.option("--device", default="auto", show_default=True)
+@click.option("--threads", default=2, show_default=True)
+@click.option("--seed", default=0, show_default=True)
+@click.pass_context
+def main(context: click.Context, work: Path, output: Path, device: str, threads: int, seed: int) -> None:
+    """Train the embedded model: `target`, `lessons`, `draft`, `mtp`, `card`, in this order."""
+    torch.set_num_threads(threads)
+    work.mkdir(parents=True, exist_ok=True)
+    context.obj = Workshop(work, output, pick_device(device), seed)
+
+
+@main.command()
+@click.option("--minutes", default=50.0, show_default=True)
+@click.option("--steps", type=int, help="Instead of minutes; makes the run repeatable.")
+@click.option("--until", default=1.0, help="Stop at this share of the budget; the next call goes on from there.")
+@click.option("--compile", "compiled", is_flag=True)
+@click.pass_obj
+def target(shop: Workshop, minutes: float, steps: int | None, until: float, compiled: bool) -> None:
+    """Train (or go on training) the target and export it."""
+    run = shop.open_target(Budget(steps, minutes))
+    run.run(shop.documents[1], until, compiled)
+    shop.note(target_tokens=run.tokens, target_steps=run.budget.step, target_minutes=run.budget.seconds / 60)
+    export_model(run.model, shop.tokenizer, shop.output / "target")
+
+
+@main.command()
+@click.pass_obj
+def placeholders(shop: Workshop) -> None:
+    """Export the target as it stands, with an untrained draft and MTP module: right shapes, to develop against."""
+    run = shop.open_target(Budget(None, 1.0))
+    export_model(run.model, shop.tokenizer, shop.output / "target")
+    export_model(build_draft(), shop.tokenizer, shop.output / "draft")
+    export_mtp(MtpModule(run.model.config), shop.output / "target")
+
+
+@main.command()
+@click.option("--writing-minutes", default=4.0, show_default=True, help="For the target's own texts.")
+@click.option("--tokens", default=800_000, show_default=True, help="Lessons in all, own texts and corpus.")
+@click.pass_obj
+def lessons(shop: Workshop, writing_minutes: float, tokens: int) -> None:
+    """Let the target write, and keep its hidden states: what `draft` and `mtp` learn from."""
+    model = shop.trained_target()
+    texts = own_texts(model, shop.documents[0], shop.tokenizer, 60 * writing_minutes, shop.seed)
+    prepared = prepare_lessons(model, texts, shop.documents[0], tokens, shop.seed)
+    shop.note(own_tokens=sum(map(len, texts)), lesson_tokens=prepared.hidden.shape[0] * prepared.hidden.shape[1])
+    torch.save((prepared.tokens, prepared.hidden), shop.work / "lessons.pt")
+
+
+@main.command()
+@click.option("--minutes", default=10.0, show_default=True)
+@click.option("--compile", "compiled", is_flag=True)
+@click.pass_obj
+def draft(shop: Workshop, minutes: float, compiled: bool) -> None:
+    """Distil the draft and export it."""
+    teacher = shop.trained_target()
+    model, seen = train_draft(teacher, shop.lessons(), minutes, shop.device, shop.seed, compiled)
+    shop.note(draft_tokens=seen, draft_minutes=minutes)
+    export_model(model, shop.tokenizer, shop.output / "draft")
+
+
+@main.command()
+@click.option("--minutes", default=10.0, show_default=True)
+@click.option("--compile", "compiled", is_flag=True)
+@click.pass_obj
+def mtp(shop: Workshop, minutes: float, compiled: bool) -> None:
+    """Train the MTP module over the frozen target and export it."""
+    teacher = shop.trained_target()
+    module, seen = train_mtp(teacher, shop.lessons(), minutes, shop.device, shop.seed, compiled)
+    shop.note(mtp_tokens=seen, mtp_minutes=minutes)
+    export_mtp(module, shop.output / "target")
+
+
+@main.command()
+@click.option("--hardware", default="", help="One line for the card: what it was trained on, and when.")
+@click.pass_obj
+def card(shop: Workshop, hardware: str) -> None:
+    """Measure the exported files and write the model card."""
+    if hardware:
+        shop.note(hardware=hardware)
+    shop.note(**measure_all(shop.output, shop.tokenizer, shop.documents[1], shop.seed))
+    figures = json.loads((shop.work / "figures.json").read_text())
+    write_card(figures, shop.output)
+
+
+if __name__ == "__main__":
+    main()

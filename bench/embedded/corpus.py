@@ -1,0 +1,190 @@
+"""Text of the running Python's standard library, and chat samples cut out of the same files.
+
+Held-out files are chosen by a hash of their path inside the library, so the split is the same on every machine that
+has the same Python. Licence of the text: Python Software Foundation License Version 2.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import random
+import sysconfig
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+END_OF_TEXT, SYSTEM, USER, ASSISTANT, END = SPECIALS = (
+    "<|endoftext|>",
+    "<|system|>",
+    "<|user|>",
+    "<|assistant|>",
+    "<|end|>",
+)
+
+# Tests would be half of the library and teach little but assertEqual; `encodings` is tables apart from four files.
+SKIPPED_FOLDERS = {"site-packages", "dist-packages", "test", "tests", "idle_test", "__pycache__", "encodings"}
+SKIPPED_PREFIXES = ("_sysconfigdata",)
+HELD_OUT_PERCENT = 2
+REPLY_CHARS = (40, 1600)  # a chat reply shorter or longer than this is left out
+CHAT_SHARE = 0.24  # of all characters of a split
+
+SYSTEM_PROMPTS = (
+    "You are a helpful assistant.",
+    "You are a helpful assistant that writes Python.",
+    "You write short, clear Python code.",
+    "You are an expert Python programmer. Reply with code only.",
+    "You are a coding assistant.",
+)
+
+CODE_REQUESTS = (
+    "Write a Python {kind} named {name}.",
+    "Write the {kind} `{name}`.",
+    "Implement `{signature}`.",
+    "Implement this:\n{signature}",
+    "Please write {name} from the {module} module.",
+    "Show me the source of {module}.{name}.",
+    "Give me a {kind} called {name}.",
+    "How would you implement {name} in Python?",
+    "def {name}",
+)
+SUMMARY_REQUESTS = (
+    "Write a {kind} for this: {summary}",
+    "{summary}",
+    "Write Python code: {summary}",
+    "Write a {kind} `{name}`. {summary}",
+    "I need a {kind} that does the following. {summary}",
+)
+DOC_REQUESTS = (
+    "What does {name} do?",
+    "Explain {module}.{name}.",
+    "Describe the {kind} {name} of the {module} module.",
+    "What is {name} for?",
+)
+
+
+@dataclass(frozen=True)
+class Split:
+    """One side of the corpus: whole files, and chats (already in the template's form)."""
+
+    files: list[str]
+    chats: list[str]
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A function or a class of the library, as a chat sample needs it."""
+
+    kind: str
+    name: str
+    module: str
+    signature: str
+    source: str
+    docstring: str
+
+    @property
+    def summary(self) -> str:
+        return self.docstring.strip().partition("\n")[0].strip()
+
+
+def render_chat(messages: list[tuple[str, str]]) -> str:
+    """(role marker, content) pairs in the chat template's form; a finished chat, closed by ``<|end|>``."""
+    return "\n".join(f"{marker}\n{content}{END}" for marker, content in messages) + "\n"
+
+
+def stdlib_files() -> list[tuple[str, str]]:
+    """(path inside the library, text) of every source file kept, sorted by path."""
+    root = Path(sysconfig.get_path("stdlib"))
+    found = []
+    for path in sorted(root.rglob("*.py")):
+        inside = path.relative_to(root)
+        if SKIPPED_FOLDERS & set(inside.parts) or inside.name.startswith(SKIPPED_PREFIXES):
+            continue
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue  # a few old files declare Latin-1; not worth the code
+        if text.strip():
+            found.append((inside.as_posix(), text.replace("\r\n", "\n")))
+    return found
+
+
+def is_held_out(inside: str) -> bool:
+    return int(hashlib.sha256(inside.encode()).hexdigest(), 16) % 100 < HELD_OUT_PERCENT
+
+
+def definitions(inside: str, text: str) -> Iterator[Definition]:
+    """Functions, methods and classes of one file whose source is of a chat reply's size."""
+    module = inside.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(text)
+    except SyntaxError:  # lib2to3 keeps some Python 2 files
+        return
+    lines = text.split("\n")
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            continue
+        body = lines[node.lineno - 1 : node.end_lineno]
+        indent = node.col_offset
+        source = "\n".join(line[indent:] if line[:indent].isspace() or not indent else line for line in body)
+        if REPLY_CHARS[0] <= len(source) <= REPLY_CHARS[1]:
+            kind = "class" if isinstance(node, ast.ClassDef) else "function"
+            head = body[0].strip()
+            yield Definition(kind, node.name, module, head, source, ast.get_docstring(node) or "")
+
+
+def chat_of(definition: Definition, rng: random.Random) -> str:
+    """One request with its answer, now and then under a system message."""
+    requests: tuple[str, ...] = CODE_REQUESTS
+    reply = definition.source
+    if len(definition.docstring) > 60 and rng.random() < 0.25:
+        requests, reply = DOC_REQUESTS, definition.docstring.strip()
+    elif len(definition.summary) > 12 and rng.random() < 0.6:
+        requests = SUMMARY_REQUESTS
+    request = rng.choice(requests).format(
+        kind=definition.kind,
+        name=definition.name,
+        module=definition.module,
+        signature=definition.signature,
+        summary=definition.summary,
+    )
+    messages = [(USER, request), (ASSISTANT, reply)]
+    if rng.random() < 0.4:
+        messages.insert(0, (SYSTEM, rng.choice(SYSTEM_PROMPTS)))
+    return render_chat(messages)
+
+
+def chats_of(files: list[tuple[str, str]], budget: int, rng: random.Random) -> list[str]:
+    """Chats of random definitions, up to ``budget`` characters; one in eight carries a second turn."""
+    pool = [found for inside, text in files for found in definitions(inside, text)]
+    rng.shuffle(pool)
+    chats: list[str] = []
+    used = 0
+    for definition in pool:
+        if used >= budget:
+            break
+        chat = chat_of(definition, rng)
+        used += len(chat)
+        if chats and not chat.startswith(SYSTEM) and rng.random() < 0.12:
+            chats[-1] += chat
+        else:
+            chats.append(chat)
+    return chats
+
+
+def load_corpus(seed: int) -> tuple[Split, Split]:
+    """(training, held out)."""
+    everything = stdlib_files()
+    splits = []
+    for held_out in (False, True):
+        files = [(inside, text) for inside, text in everything if is_held_out(inside) == held_out]
+        size = sum(len(text) for _, text in files)
+        chats = chats_of(files, int(size * CHAT_SHARE / (1 - CHAT_SHARE)), random.Random(seed))
+        splits.append(Split([text for _, text in files], chats))
+    return splits[0], splits[1]

@@ -1,0 +1,55 @@
+"""Writes the folders that cede and transformers load: config, bfloat16 weights, tokenizer."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import torch
+from safetensors.torch import save_file
+
+from bench.embedded.data import end_ids
+from bench.embedded.tokenizer import save_tokenizer
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tokenizers import Tokenizer
+    from transformers import Qwen3ForCausalLM
+
+    from bench.embedded.models import MtpModule
+
+
+def export_model(model: Qwen3ForCausalLM, tokenizer: Tokenizer, folder: Path) -> None:
+    """A Hugging Face folder: tied head left out, float32 rounded to bfloat16."""
+    folder.mkdir(parents=True, exist_ok=True)
+    config = model.config.to_dict()
+    config = {key: value for key, value in config.items() if value is not None and not key.startswith("_")}
+    # Both spellings: transformers 4 and most engines read the flat one, transformers 5 the nested one.
+    config |= {"architectures": ["Qwen3ForCausalLM"], "dtype": "bfloat16", "torch_dtype": "bfloat16"}
+    config |= {"rope_theta": 10000.0}
+    (folder / "config.json").write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
+    ends = end_ids(tokenizer)
+    generation = {"eos_token_id": ends, "pad_token_id": ends[0], "do_sample": True, "temperature": 0.8, "top_p": 0.95}
+    (folder / "generation_config.json").write_text(json.dumps(generation, indent=2) + "\n")
+    tensors = {
+        name: tensor.detach().to("cpu", torch.bfloat16).contiguous()
+        for name, tensor in model.state_dict().items()
+        if name != "lm_head.weight"
+    }
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    save_tokenizer(tokenizer, folder)
+
+
+def export_mtp(module: MtpModule, folder: Path) -> None:
+    """mtp.safetensors beside the target's weights."""
+    tensors = {
+        name: tensor.detach().to("cpu", torch.bfloat16).contiguous() for name, tensor in module.checkpoint().items()
+    }
+    metadata = {
+        "format": "pt",
+        "mtp_format": "deepseek-v3",
+        "eh_proj_input": "cat(enorm(embedding of token t+1), hnorm(target hidden t after its final norm))",
+        "head": "target's embedding (tied)",
+    }
+    save_file(tensors, folder / "mtp.safetensors", metadata=metadata)

@@ -1,0 +1,153 @@
+"""Figures for the model card, taken from the exported (bfloat16-rounded) files as a reader would load them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+from torch.nn import functional
+from transformers import Qwen3ForCausalLM
+
+from bench.embedded.corpus import load_corpus
+from bench.embedded.data import encode, end_ids
+from bench.embedded.models import MtpModule
+from bench.embedded.teacher import chat_prompt, continue_batch
+from bench.embedded.train import held_out_loss
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tokenizers import Tokenizer
+
+    Proposer = Callable[[list[int], int], list[int]]
+
+BLOCK = 4  # drafted tokens a block
+PROMPTS = 16  # of each kind
+CODE_PROMPT = 96
+CONTINUATION = 96
+
+
+@dataclass(frozen=True)
+class Acceptance:
+    """Greedy drafting against greedy text: blocks of ``BLOCK`` tokens, each judged up to its first miss."""
+
+    drafted: int
+    accepted: int
+    blocks: int
+    first_right: int
+
+    @property
+    def share(self) -> float:
+        return self.accepted / self.drafted
+
+    @property
+    def first_share(self) -> float:
+        """Blocks whose first token was right: a speculative loop's per-position agreement."""
+        return self.first_right / self.blocks
+
+
+def load_exported(folder: Path) -> Qwen3ForCausalLM:
+    model = Qwen3ForCausalLM.from_pretrained(str(folder), dtype=torch.float32)
+    return model.eval()
+
+
+def load_mtp(target: Qwen3ForCausalLM, folder: Path) -> MtpModule:
+    module = MtpModule(target.config)
+    module.load_checkpoint(load_file(folder / "mtp.safetensors"))
+    return module.eval()
+
+
+@torch.no_grad()
+def draft_proposer(draft: Qwen3ForCausalLM) -> Proposer:
+    def propose(prefix: list[int], count: int) -> list[int]:
+        tokens = prefix[:]
+        for _ in range(count):
+            logits = draft(input_ids=torch.tensor([tokens]), use_cache=False).logits[0, -1]
+            tokens.append(int(logits.argmax()))
+        return tokens[len(prefix) :]
+
+    return propose
+
+
+def mtp_proposer(target: Qwen3ForCausalLM, module: MtpModule) -> Proposer:
+    """Rows of true hidden states for the known prefix; the module's own output for what it drafted itself."""
+    head: Tensor = target.lm_head.weight
+
+    @torch.no_grad()
+    def propose(prefix: list[int], count: int) -> list[int]:
+        tokens = prefix[:]
+        hidden = target.model(input_ids=torch.tensor([prefix[:-1]]), use_cache=False).last_hidden_state
+        for _ in range(count):
+            embedded = functional.embedding(torch.tensor([tokens[1:]]), head)
+            out = module(hidden, embedded)[:, -1:]
+            tokens.append(int(functional.linear(out[0, -1], head).argmax()))
+            hidden = torch.cat([hidden, out], dim=1)
+        return tokens[len(prefix) :]
+
+    return propose
+
+
+def held_out_texts(
+    target: Qwen3ForCausalLM, documents: list[list[int]], tokenizer: Tokenizer
+) -> list[tuple[int, list[int]]]:
+    """(prompt length, prompt with the target's greedy continuation) for held-out code and chats, half each."""
+    ends = end_ids(tokenizer)
+    chats = [prompt for document in documents if (prompt := chat_prompt(document, tokenizer)) is not None]
+    files = [document for document in documents if chat_prompt(document, tokenizer) is None]
+    stream = [token for document in files for token in document]
+    stride = (len(stream) - CODE_PROMPT) // PROMPTS
+    prompts = [stream[i * stride : i * stride + CODE_PROMPT] for i in range(PROMPTS)] + chats[:PROMPTS]
+    texts = []
+    for prompt in prompts:
+        text = continue_batch(target, [prompt], ends, greedy=True, new=CONTINUATION)[0]
+        texts.append((len(prompt), text))
+    return texts
+
+
+@torch.no_grad()
+def acceptance(propose: Proposer, texts: list[tuple[int, list[int]]]) -> Acceptance:
+    """Run the speculative loop over known greedy texts: draft, keep the right ones, add the target's own token."""
+    drafted = accepted = blocks = first_right = 0
+    for start, text in texts:
+        at = start
+        while at < len(text):
+            proposal = propose(text[:at], min(BLOCK, len(text) - at))
+            right = 0
+            while right < len(proposal) and proposal[right] == text[at + right]:
+                right += 1
+            drafted, accepted, blocks = drafted + len(proposal), accepted + right, blocks + 1
+            first_right += right > 0
+            at += right + 1
+    return Acceptance(drafted, accepted, blocks, first_right)
+
+
+@torch.no_grad()
+def agreement(propose: Proposer, texts: list[tuple[int, list[int]]]) -> float:
+    """Share of all positions of the greedy texts at which the first drafted token is the target's."""
+    right = total = 0
+    for start, text in texts:
+        for at in range(start, len(text), 4):  # every fourth position is plenty
+            right += propose(text[:at], 1)[0] == text[at]
+            total += 1
+    return right / total
+
+
+def losses(target: Qwen3ForCausalLM, tokenizer: Tokenizer, seed: int) -> dict[str, float]:
+    """Held-out nats per token and bits per byte at rows of 512, and nats at the full context."""
+    _, held_out = load_corpus(seed)
+    documents = encode(tokenizer, held_out)
+    tokens = sum(map(len, documents))
+    size = sum(len(text.encode()) for text in [*held_out.files, *held_out.chats])
+    nats = held_out_loss(target, documents)
+    return {
+        "tokens": tokens,
+        "bytes": size,
+        "nats_per_token": nats,
+        "bits_per_byte": nats * tokens / size / math.log(2),
+        "nats_per_token_4096": held_out_loss(target, documents, length=4096),
+    }
