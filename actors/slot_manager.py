@@ -203,12 +203,12 @@ class SlotManager:
                 mail.lease.pending = mail
 
     def _admit(self) -> None:
-        while self._queue:
-            lease = self._queue[0]
+        # One that was cancelled but has not left yet is passed over: a grant would give up what is resident, for nobody.
+        for lease in [lease for lease in self._queue if lease.mark.at is None]:
             slot = self.table.grant(lease.owner, lease.prompt, reuse=lease.reuse)
             if slot is None:
                 return
-            self._queue.popleft()
+            self._queue.remove(lease)
             self._leases[lease.owner] = lease
             lease.slot = slot
             lease.cached = len(slot.tokens)
@@ -374,13 +374,12 @@ class SlotManager:
         """No step will run again: everyone who waits is told, and whoever comes is refused."""
         logger.error("no step can run any more: %s", why)
         self.lost = why
-        error: outcome.Outcome[None] = outcome.Error(DeviceLost(why))
         for lease in self._leases.values():
             if lease.pending is not None:
                 lease.pending.reply.set(outcome.Error(DeviceLost(why)))
                 lease.pending = None
         for lease in self._queue:
-            lease.grant.set(error)
+            lease.grant.set(outcome.Error(DeviceLost(why)))  # an outcome can be unwrapped only once
 
     def _close(self) -> None:
         """This task ends, so nobody may be left waiting for it; usually nobody is."""
