@@ -137,8 +137,11 @@ class Request:
         except CedeError as error:
             self._send.send_nowait(Failed(lease.index, error))
         except Exception:
-            logger.exception("request %s/%d failed", self.id, lease.index)
-            self._send.send_nowait(Failed(lease.index, CedeError("internal error; the log says more")))
+            self._say_internal_error(lease)
+
+    def _say_internal_error(self, lease: Lease) -> None:
+        logger.exception("request %s/%d failed", self.id, lease.index)
+        self._send.send_nowait(Failed(lease.index, CedeError("internal error; the log says more")))
 
     def _say_cancelled(self, lease: Lease, output: Output, stopwatch: Stopwatch) -> None:
         """Tell whoever still listens.  With nothing generated, what ended the request is its error."""
@@ -149,7 +152,10 @@ class Request:
         elif len(output) == 0 and reason is CancelReason.SHUTDOWN:
             self._send.send_nowait(Failed(lease.index, ShuttingDown("the server is shutting down")))
         else:
-            self._finish(lease, output, FinishReason.CANCELLED, stopwatch)
+            try:
+                self._finish(lease, output, FinishReason.CANCELLED, stopwatch)
+            except Exception:  # in place of the cancel it would reach the client's handler, past its other generations
+                self._say_internal_error(lease)
 
     def _finish(self, lease: Lease, output: Output, reason: FinishReason, stopwatch: Stopwatch) -> None:
         self._send.send_nowait(
