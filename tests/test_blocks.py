@@ -73,7 +73,9 @@ def test_a_block_knows_its_size_and_is_itself_alone() -> None:
         block.key = b""  # type: ignore[misc]
 
 
-@pytest.mark.parametrize("module", ["runtime.blocks"])
+@pytest.mark.parametrize(
+    "module", ["runtime.blocks", "runtime.block_index", "runtime.block_files", "runtime.kv_folder"]
+)
 def test_the_command_line_may_import_it_without_torch(module: str) -> None:
     check = f"import sys, {module}; raise SystemExit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0

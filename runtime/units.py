@@ -1,0 +1,45 @@
+"""Sizes and durations as people write them."""
+
+from __future__ import annotations
+
+import re
+
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:([KMGTP])(i?)B?|B)?\s*", re.IGNORECASE)
+_DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([smhdw])?\s*", re.IGNORECASE)
+_POWERS = "KMGTP"
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+
+
+def parse_size(text: str) -> int:
+    """Bytes in `2GiB`, `500 MB`, `1.5G`, `0`: powers of 1024 with an i or without the B, of 1000 in KB, MB, GB.
+
+    Raises:
+        ValueError: it is not a size.
+    """
+    match = _SIZE.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} is not a size; write one as 2GiB, 500MB or 0")
+    number, letter, binary = match.groups()
+    if not letter:
+        return int(float(number))
+    decimal = not binary and text.strip().upper().endswith("B")
+    return int(float(number) * (1000 if decimal else 1024) ** (_POWERS.index(letter.upper()) + 1))
+
+
+def parse_duration(text: str) -> float:
+    """Seconds in `90`, `90s`, `15m`, `12h`, `7d`, `2w`; raises ValueError for anything else."""
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} is not a duration; write one as 90s, 15m, 12h or 7d")
+    number, unit = match.groups()
+    return float(number) * _SECONDS[(unit or "s").lower()]
+
+
+def format_size(size: int) -> str:
+    """`size` bytes in the largest binary unit that leaves at least one: `1.5 GiB`."""
+    value = float(size)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if value < 1024:
+            return f"{value:.4g} {unit}"
+        value /= 1024
+    return f"{value:.4g} TiB"
