@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from actors.generation import Event, GenerationRequest, RequestStatus
+    from actors.prefix_cache import PrefixCache
     from runtime.executor import Executor
     from runtime.served import ServedModel
 
@@ -68,7 +69,7 @@ def client_disconnect() -> CancelReason:
 class Engine:
     """Admits requests and lets people look in.  Made by `open_engine`."""
 
-    def __init__(self, executor: Executor, model: ServedModel, config: EngineConfig) -> None:
+    def __init__(self, executor: Executor, model: ServedModel, config: EngineConfig, cache: PrefixCache | None) -> None:
         self.model = model
         self.config = config
         self._manager = SlotManager(
@@ -76,6 +77,7 @@ class Engine:
             SlotTable(config.slots, model.context_length),
             ChunkSizer(config.chunk_tokens, config.step_seconds),
             queue_limit=config.queue,
+            cache=cache,
             epoch=time.time() - executor.clock(),
         )
         self._live: dict[str, Request] = {}
@@ -230,14 +232,14 @@ class Engine:
 
 @asynccontextmanager
 async def open_engine(
-    executor: Executor, model: ServedModel, config: EngineConfig | None = None
+    executor: Executor, model: ServedModel, config: EngineConfig | None = None, cache: PrefixCache | None = None
 ) -> AsyncIterator[Engine]:
-    """An engine whose slot manager runs while the scope lasts.
+    """An engine whose slot manager runs while the scope lasts; without a cache, only KV in the slots is reused.
 
     Requests are opened inside that scope, so they have ended before it does.  The manager is shielded from a cancel of
     the whole: leases that unwind in the body still need its word.
     """
-    engine = Engine(executor, model, config or EngineConfig())
+    engine = Engine(executor, model, config or EngineConfig(), cache)
     async with trio.open_nursery() as services:
         manager_scope = trio.CancelScope(shield=True)
 

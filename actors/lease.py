@@ -7,16 +7,20 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import trio
 
+from actors.slots import SlotState
 from runtime.step import CancelMark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     import outcome
+    import torch
 
     from actors.receipts import CancelReason
-    from actors.slots import Slot, SlotState
+    from actors.slots import Slot
+    from runtime.blocks import Block, BlockKey
     from runtime.step import SampledToken, SampleSpec
+    from runtime.transfer import Transfer
 
 T = TypeVar("T")
 
@@ -71,11 +75,32 @@ class Work:
     suspect: bool = False  # was in a step that raised: runs alone, so that only the culprit fails
 
 
+@dataclass(slots=True, eq=False)
+class Move:
+    """KV that an actor wants moved: into its slot, in place of computing it, or out of it, to be looked at.
+
+    Attributes:
+        tokens: what the slot's tokens grow by; those whose KV it is.
+        on_trial: keys of the blocks among it, which no step has run over yet.
+        still_valid: asked right before; what it says no to is not moved.
+    """
+
+    lease: Lease
+    transfers: Sequence[Transfer]
+    tokens: Sequence[int]
+    on_trial: Sequence[BlockKey]
+    still_valid: Callable[[], bool]
+    reply: Reply[list[torch.Tensor | None] | None] = field(default_factory=Reply)
+
+
 class Manager(Protocol):
     """What a lease needs of the slot manager."""
 
     def now(self) -> float: ...
-    def post(self, mail: Work | Lease) -> None: ...
+    def post(self, mail: Work | Move | Lease) -> None: ...
+    async def restore(self, lease: Lease) -> None: ...
+    async def audit(self, lease: Lease) -> bool: ...
+    def restart(self, lease: Lease) -> None: ...
 
 
 @dataclass(slots=True, eq=False)
@@ -93,7 +118,11 @@ class Lease:
 
     slot: Slot | None = None  # None while queued
     cached: int = 0  # leading prompt tokens that were there at the grant
-    pending: Work | None = None
+    pending: Work | Move | None = None
+    keys: Sequence[BlockKey] | None = None  # of the prompt's complete blocks
+    leaders: list[tuple[Lease, int]] = field(default_factory=list)  # who reads the same prefix, and how long it is
+    restored: list[BlockKey] = field(default_factory=list)
+    audited: tuple[int, Block] | None = None  # a block that is computed again to be compared, and its position
     mark: CancelMark = field(default_factory=CancelMark)
     grant: Reply[None] = field(default_factory=Reply)
     released: trio.Event = field(default_factory=trio.Event)
@@ -110,6 +139,24 @@ class Lease:
         return self.request_id, self.index
 
     @property
+    def length(self) -> int:
+        """Committed tokens of the slot."""
+        assert self.slot is not None
+        return len(self.slot.tokens)
+
+    @property
+    def is_led(self) -> bool:
+        """Whether someone who was granted a slot earlier is reading what this prompt shares: it is read once."""
+        return any(
+            leader.slot is not None
+            and not leader.released.is_set()
+            and leader.mark.at is None
+            and leader.slot.state is SlotState.PREFILL
+            and max(leader.length, self.length) < shared
+            for leader, shared in self.leaders
+        )
+
+    @property
     def phase(self) -> str:
         """queued, then whatever the slot is doing."""
         return "queued" if self.slot is None else self.slot.state.value
@@ -124,6 +171,23 @@ class Lease:
         work = Work(self, phase, token_ids, sample)
         self.manager.post(work)
         return await work.reply.wait(self.note_cancel)
+
+    async def move(
+        self,
+        transfers: Sequence[Transfer],
+        tokens: Sequence[int],
+        *,
+        on_trial: Sequence[BlockKey] = (),
+        still_valid: Callable[[], bool] = lambda: True,
+    ) -> list[torch.Tensor | None] | None:
+        """Have KV moved between two steps; what each transfer gave, or None if nothing was moved after all.
+
+        Raises:
+            DeviceLost: no step will run again.
+        """
+        move = Move(self, transfers, tokens, on_trial, still_valid)
+        self.manager.post(move)
+        return await move.reply.wait(self.note_cancel)
 
     def note_cancel(self) -> None:
         """Mark the work cancelled, now: the device thread sees it at its next layer boundary."""

@@ -5,6 +5,10 @@ from __future__ import annotations
 import enum
 from collections import deque
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from actors.lease import Lease
 
 
 class CancelReason(enum.StrEnum):
@@ -42,6 +46,30 @@ class Receipt:
     kept_tokens: int
     wasted_tokens: int
     layers_after_cancel: int
+
+
+def receipt_for(lease: Lease, reason: CancelReason, epoch: float, slot_freed_at: float | None, phase: str) -> Receipt:
+    """The receipt of a lease that ended by a cancel; `epoch` is when the executor's clock was 0."""
+
+    def wall(at: float | None) -> float | None:
+        return None if at is None else epoch + at
+
+    assert lease.mark.at is not None
+    return Receipt(
+        request_id=lease.request_id,
+        index=lease.index,
+        reason=reason,
+        phase=phase,
+        detected_at=epoch + lease.mark.at,
+        last_kernel_at=wall(lease.last_kernel_at),
+        slot_freed_at=wall(slot_freed_at),
+        prompt_tokens=len(lease.prompt),
+        cached_tokens=lease.cached,
+        computed_tokens=lease.computed,
+        kept_tokens=lease.committed,
+        wasted_tokens=lease.computed - lease.committed,
+        layers_after_cancel=lease.layers_after_cancel,
+    )
 
 
 class ReceiptLog:

@@ -4,6 +4,7 @@ Its loop is the program:
 
     drain the mailbox    work submitted, leases ended: in order, nothing skipped
     admit                the queue's head gets the free slot that costs least
+    move KV              a bounded piece: blocks out of slots, to be kept, and cached ones in
     plan a step          decode rows first, then prefill chunks, within the budget
     run it               cancels take effect inside, at layer boundaries
     settle               commit what was computed, reply to each piece of work
@@ -24,17 +25,22 @@ from typing import TYPE_CHECKING
 import outcome
 import trio
 
-from actors.lease import Chunk, Lease, Work
-from actors.planner import share_budget
-from actors.receipts import CancelReason, Receipt, ReceiptLog
-from actors.slots import SlotState
-from runtime.errors import DeviceLost, QueueFull, QueueTimeout, StepFailed
-from runtime.step import Segment, SegmentResult
+from actors.kv_mover import KVMover
+from actors.lease import Lease, Work
+from actors.prefix_cache import empty_cache
+from actors.receipts import CancelReason, ReceiptLog, receipt_for
+from actors.restore import audit, restore
+from actors.slots import common_prefix_length
+from actors.step_runner import StepRunner
+from runtime.blocks import BLOCK_TOKENS
+from runtime.errors import DeviceLost, QueueFull, QueueTimeout
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
+    from actors.lease import Move
     from actors.planner import ChunkSizer
+    from actors.prefix_cache import CacheStatistics, PrefixCache
     from actors.slots import SlotTable
     from runtime.executor import Executor
 
@@ -54,14 +60,7 @@ class ManagerStatistics:
     leased: int
     slots: int
     cancels: dict[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Planned:
-    """A piece of work and the segment that serves it, or the part of it that this step has room for."""
-
-    work: Work
-    segment: Segment
+    cache: CacheStatistics
 
 
 class SlotManager:
@@ -72,24 +71,33 @@ class SlotManager:
         table: the slots; handed over for good.
         chunks: sizes prefill chunks.
         queue_limit: how many leases may wait.
+        cache: KV outside the slots; handed over for good.
         epoch: seconds since the epoch at which the executor's clock was 0.
     """
 
     def __init__(
-        self, executor: Executor, table: SlotTable, chunks: ChunkSizer, *, queue_limit: int, epoch: float = 0.0
+        self,
+        executor: Executor,
+        table: SlotTable,
+        chunks: ChunkSizer,
+        *,
+        queue_limit: int,
+        cache: PrefixCache | None = None,
+        epoch: float = 0.0,
     ) -> None:
         self.table = table
+        self.cache = cache or empty_cache()
         self.receipts = ReceiptLog()
         self.lost: str | None = None  # why no step can run, once none can
         self._executor = executor
-        self._chunks = chunks
+        self._mover = KVMover(executor, table, self.cache)
+        self._steps = StepRunner(executor, table, self.cache, chunks)
         self._queue_limit = queue_limit
         self._epoch = epoch
         self._queue: deque[Lease] = deque()
         self._leases: dict[tuple[str, int], Lease] = {}  # granted
-        self._mailbox: deque[Work | Lease] = deque()
+        self._mailbox: deque[Work | Move | Lease] = deque()
         self._mail = trio.Event()
-        self._steps = self._rows = self._decode_tokens = self._prefill_tokens = self._failed_steps = 0
 
     # --- for actors -------------------------------------------------------------------------------------------------
 
@@ -97,8 +105,8 @@ class SlotManager:
         """The executor's clock, which marks, steps and receipts share."""
         return self._executor.clock()
 
-    def post(self, mail: Work | Lease) -> None:
-        """Put work, or a lease that has ended, into the mailbox."""
+    def post(self, mail: Work | Move | Lease) -> None:
+        """Put work, a move, or a lease that has ended, into the mailbox."""
         self._mailbox.append(mail)
         self._mail.set()
 
@@ -151,6 +159,20 @@ class SlotManager:
         finally:
             await self._end(lease)
 
+    async def restore(self, lease: Lease) -> None:
+        """Bring into the slot what is known of the lease's prompt."""
+        await restore(lease, self.table, self.cache)
+
+    async def audit(self, lease: Lease) -> bool:
+        """Compare what the lease computed again with what was cached; False if they differ."""
+        return await audit(lease, self.cache)
+
+    def restart(self, lease: Lease) -> None:
+        """Let the lease compute its whole prompt; nothing that was cached for it is ever used again."""
+        self.cache.strike(lease.restored)
+        self._steps.invalidate(lease)
+        lease.reuse, lease.cached, lease.audited = False, 0, None
+
     async def _wait_for_grant(self, lease: Lease, patience: float | None) -> None:
         if self.lost is not None:
             raise DeviceLost(self.lost)
@@ -184,8 +206,7 @@ class SlotManager:
             while True:
                 self._drain()
                 self._admit()
-                if step := self._plan():
-                    await self._run(step)
+                if await self._work():
                     await self._let_actors_submit()
                 else:
                     await self._wait_for_mail()
@@ -203,112 +224,39 @@ class SlotManager:
                 mail.lease.pending = mail
 
     def _admit(self) -> None:
-        # One that was cancelled but has not left yet is passed over: a grant would give up what is resident, for nobody.
+        # One that was cancelled but has not left yet is passed over: a grant would give up resident KV, for nobody.
         for lease in [lease for lease in self._queue if lease.mark.at is None]:
-            slot = self.table.grant(lease.owner, lease.prompt, reuse=lease.reuse)
+            slot = self.table.grant(lease.owner, lease.prompt, reuse=lease.reuse, now=trio.current_time())
             if slot is None:
                 return
+            lease.slot = slot
+            lease.cached = lease.length
+            lease.keys = self.cache.keys(lease.prompt)
+            self.cache.displace(slot.id, slot.before, lease.length)
+            self.cache.hits["resident"] += lease.length
+            self._follow(lease)
             self._queue.remove(lease)
             self._leases[lease.owner] = lease
-            lease.slot = slot
-            lease.cached = len(slot.tokens)
             lease.grant.set(outcome.Value(None))
 
-    def _plan(self) -> list[Planned]:
-        """The next step: every decode row, and as much of each prompt as its share of the budget allows.
+    def _follow(self, lease: Lease) -> None:
+        """Note who is about to read a prefix that this lease's prompt shares: it is computed once, then copied."""
+        if lease.reuse:
+            shared = [(leader, common_prefix_length(leader.prompt, lease.prompt)) for leader in self._leases.values()]
+            lease.leaders = [(leader, length) for leader, length in shared if length >= lease.length + BLOCK_TOKENS]
 
-        After a step that raised, each of its pieces of work is a step of its own.
-        """
-        pending = [
-            lease.pending for lease in self._leases.values() if lease.pending is not None and lease.mark.at is None
-        ]
-        pending = [work for work in pending if work.suspect][:1] or pending
-        prompts = [work for work in pending if work.phase is SlotState.PREFILL]
-        others = [work for work in pending if work.phase is not SlotState.PREFILL]
-        budget = self._chunks.budget(sum(len(work.token_ids) for work in others))
-        shares = share_budget([len(work.token_ids) for work in prompts], max(budget, len(prompts)))
-        return [
-            *(self._planned(work, len(work.token_ids)) for work in others),
-            *(self._planned(work, share) for work, share in zip(prompts, shares, strict=True)),
-        ]
-
-    def _planned(self, work: Work, rows: int) -> Planned:
-        slot = work.lease.slot
-        assert slot is not None
-        self.table.enter(slot, work.phase)
-        whole = rows == len(work.token_ids)
-        return Planned(
-            work,
-            Segment(
-                slot=slot.id,
-                start=len(slot.tokens),
-                token_ids=work.token_ids[:rows],
-                mark=work.lease.mark,
-                sample=work.sample if whole else None,
-            ),
-        )
-
-    async def _run(self, step: Sequence[Planned]) -> None:
+    async def _work(self) -> bool:
+        """Move KV and run a step; False if there was nothing of either."""
         try:
-            result = await self._executor.run_step([planned.segment for planned in step])
+            moved = await self._mover.move(self._leases.values())
+            self._drain()
+            step = self._steps.plan(self._leases.values())
+            if step:
+                await self._steps.run(step)
         except DeviceLost as error:
             self._lose(str(error))
-        except Exception as error:
-            self._failed_steps += 1
-            self._suspect(step, error)
-        else:
-            self._observe(step, result.segments, result.finished_at - result.started_at)
-            for planned, segment_result in zip(step, result.segments, strict=True):
-                self._settle(planned, segment_result)
-
-    def _suspect(self, step: Sequence[Planned], error: Exception) -> None:
-        """The device raised.  Work that ran alone is the culprit; work that had company gets to run alone."""
-        if len(step) == 1:
-            logger.error("a step failed for request %s", step[0].work.lease.request_id, exc_info=error)
-            self._fail(step[0], f"the device failed: {error}")
-            return
-        logger.warning("a step of %d segments failed (%r): each is run again alone", len(step), error)
-        for planned in step:
-            planned.work.suspect = True
-
-    def _settle(self, planned: Planned, result: SegmentResult) -> None:
-        work, rows = planned.work, planned.segment.token_ids
-        lease = work.lease
-        lease.pending = None
-        lease.layers_after_cancel = result.layers_after_cancel
-        if result.last_kernel_at is not None:
-            lease.last_kernel_at = result.last_kernel_at
-            lease.computed += len(rows)
-        if not result.finite:
-            self._fail(planned, "the model yielded numbers that are not finite")
-        elif result.computed:
-            assert lease.slot is not None
-            self.table.commit(lease.slot, rows)
-            lease.committed += len(rows)
-            work.reply.set(outcome.Value(Chunk(len(rows), result.token)))
-
-    def _fail(self, planned: Planned, message: str) -> None:
-        """Tell the request; whatever its slot holds is not to be used again."""
-        lease = planned.work.lease
-        assert lease.slot is not None
-        lease.pending = None
-        self.table.invalidate(lease.slot)
-        lease.committed = 0
-        planned.work.reply.set(outcome.Error(StepFailed(message)))
-
-    def _observe(self, step: Sequence[Planned], results: Sequence[SegmentResult], seconds: float) -> None:
-        prefill_rows = decode_rows = 0
-        for planned in step:
-            if planned.work.phase is SlotState.PREFILL:
-                prefill_rows += len(planned.segment.token_ids)
-            else:
-                decode_rows += len(planned.segment.token_ids)
-        self._steps += 1
-        self._rows += prefill_rows + decode_rows
-        self._prefill_tokens += prefill_rows
-        self._decode_tokens += decode_rows
-        if all(result.computed for result in results):  # a step cut short says nothing about speed
-            self._chunks.observe(decode_rows, prefill_rows, seconds)
+            return False
+        return moved or bool(step)
 
     async def _let_actors_submit(self) -> None:
         """Give every actor that was replied to its turn, so that batches stay full.
@@ -332,7 +280,10 @@ class SlotManager:
     def _release(self, lease: Lease) -> None:
         assert lease.slot is not None
         phase = lease.phase
-        self.table.release(lease.slot)
+        held_until = trio.current_time() + self.cache.config.hold_seconds if lease.reason is not None else 0.0
+        self.table.release(lease.slot, held_until)
+        if self._mover.may_write(lease):  # else what the lease has not overwritten yet is still to be kept
+            self.cache.leave(lease.slot.id, lease.slot.tokens, held_until)
         del self._leases[lease.owner]
         lease.pending = None
         self._finish(lease, slot_freed_at=self.now(), phase=phase)
@@ -340,7 +291,7 @@ class SlotManager:
     def _finish(self, lease: Lease, slot_freed_at: float | None, phase: str = "queued") -> None:
         """The last thing that happens to a lease: its receipt, if it was cancelled."""
         if lease.reason is not None:
-            receipt = self._receipt(lease, lease.reason, slot_freed_at, phase)
+            receipt = receipt_for(lease, lease.reason, self._epoch, slot_freed_at, phase)
             self.receipts.add(receipt)
             logger.info(
                 "request %s/%d cancelled: %s in %s, %d tokens kept, %d wasted",
@@ -348,27 +299,6 @@ class SlotManager:
                 *(receipt.kept_tokens, receipt.wasted_tokens),
             )
         lease.released.set()
-
-    def _receipt(self, lease: Lease, reason: CancelReason, slot_freed_at: float | None, phase: str) -> Receipt:
-        def wall(at: float | None) -> float | None:
-            return None if at is None else self._epoch + at
-
-        assert lease.mark.at is not None
-        return Receipt(
-            request_id=lease.request_id,
-            index=lease.index,
-            reason=reason,
-            phase=phase,
-            detected_at=self._epoch + lease.mark.at,
-            last_kernel_at=wall(lease.last_kernel_at),
-            slot_freed_at=wall(slot_freed_at),
-            prompt_tokens=len(lease.prompt),
-            cached_tokens=lease.cached,
-            computed_tokens=lease.computed,
-            kept_tokens=lease.committed,
-            wasted_tokens=lease.computed - lease.committed,
-            layers_after_cancel=lease.layers_after_cancel,
-        )
 
     def _lose(self, why: str) -> None:
         """No step will run again: everyone who waits is told, and whoever comes is refused."""
@@ -393,21 +323,24 @@ class SlotManager:
 
     def statistics(self) -> ManagerStatistics:
         """Counts since the start, and what is held now."""
+        counts = self._steps.counts
         return ManagerStatistics(
-            steps=self._steps,
-            rows=self._rows,
-            decode_tokens=self._decode_tokens,
-            prefill_tokens=self._prefill_tokens,
-            failed_steps=self._failed_steps,
+            steps=counts.steps,
+            rows=counts.decode_tokens + counts.prefill_tokens,
+            decode_tokens=counts.decode_tokens,
+            prefill_tokens=counts.prefill_tokens,
+            failed_steps=counts.failed,
             queued=len(self._queue),
             leased=len(self._leases),
             slots=len(self.table),
+            cache=self.cache.statistics(),
             cancels={reason.value: count for reason, count in self.receipts.counts.items()},
         )
 
     def check_integrity(self) -> None:
         """Raise AssertionError if slots, leases and receipts contradict one another."""
         self.table.check_integrity()
+        self.cache.check_integrity()
         held = {lease.slot.id: lease.owner for lease in self._leases.values() if lease.slot is not None}
         assert len(held) == len(self._leases), "two leases name one slot, or one names none"
         owned = {slot.id: slot.owner for slot in self.table.leased}

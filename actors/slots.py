@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from runtime.blocks import BlockKey
+
 
 class SlotState(enum.StrEnum):
     """What the sequence in a slot is doing."""
@@ -46,6 +48,9 @@ class Slot:
     owner: tuple[str, int] | None = None  # (request id, generation index) of the lease
     state: SlotState = SlotState.IDLE
     last_used: int = 0  # the table's grant count at the last release
+    held_until: float = 0.0  # a cancel left these tokens, and its retry may come until then
+    before: list[int] = field(default_factory=list)  # tokens at the last grant, some of whose KV that displaced
+    trial: list[BlockKey] = field(default_factory=list)  # restored blocks that no step has run over yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +75,10 @@ class SlotTable:
     def __len__(self) -> int:
         return len(self._slots)
 
+    def slot(self, slot_id: int) -> Slot:
+        """The slot of that id."""
+        return self._slots[slot_id]
+
     @property
     def free(self) -> list[Slot]:
         """The slots that nobody leases."""
@@ -80,20 +89,29 @@ class SlotTable:
         """The others."""
         return [slot for slot in self._slots if slot.owner is not None]
 
-    def grant(self, owner: tuple[str, int], prompt: Sequence[int], *, reuse: bool = True) -> Slot | None:
+    def grant(
+        self, owner: tuple[str, int], prompt: Sequence[int], *, reuse: bool = True, now: float = 0.0
+    ) -> Slot | None:
         """Lease the free slot that serves `prompt` at the least cost; its `tokens` are then the part already there.
 
-        At least the prompt's last token is left to compute, because its logits are wanted.  None if no slot is free.
+        At least the prompt's last token is left to compute, because its logits are wanted.  A slot whose tokens are
+        held for a retry goes to another prompt only if there is no other.  None if no slot is free.
         """
         candidates = [(slot, self._usable(slot, prompt) if reuse else 0) for slot in self.free]
         if not candidates:
             return None
-        slot, usable = min(candidates, key=lambda candidate: self._cost(candidate[0], candidate[1], len(prompt)))
+        slot, usable = min(candidates, key=lambda candidate: self._cost(candidate[0], candidate[1], len(prompt), now))
         self._grants += 1
+        slot.before = list(slot.tokens)
         del slot.tokens[usable:]
         slot.owner = owner
         self.enter(slot, SlotState.PREFILL)
         return slot
+
+    def longest_live_prefix(self, prompt: Sequence[int], *, besides: Slot | None) -> tuple[Slot | None, int]:
+        """The other slot whose committed tokens share most with `prompt`, and how many those are."""
+        others = [(slot, common_prefix_length(slot.tokens, prompt)) for slot in self._slots if slot is not besides]
+        return max(others, key=lambda other: other[1], default=(None, 0))
 
     def enter(self, slot: Slot, state: SlotState) -> None:
         """Move a slot to its next state.
@@ -112,11 +130,13 @@ class SlotTable:
     def invalidate(self, slot: Slot) -> None:
         """Forget every token of a slot: its KV met a failure."""
         slot.tokens.clear()
+        slot.trial.clear()
 
-    def release(self, slot: Slot) -> None:
-        """End the lease.  The committed tokens stay resident."""
+    def release(self, slot: Slot, held_until: float = 0.0) -> None:
+        """End the lease.  The committed tokens stay resident, and on trial if they still were."""
         self.enter(slot, SlotState.IDLE)
         slot.owner = None
+        slot.held_until = held_until
         slot.last_used = self._grants
 
     def status(self) -> list[SlotStatus]:
@@ -143,11 +163,12 @@ class SlotTable:
     def _usable(self, slot: Slot, prompt: Sequence[int]) -> int:
         return min(common_prefix_length(slot.tokens, prompt), len(prompt) - 1)
 
-    def _cost(self, slot: Slot, usable: int, prompt_length: int) -> tuple[float, int]:
+    def _cost(self, slot: Slot, usable: int, prompt_length: int, now: float) -> tuple[bool, float, int]:
         """Tokens to compute now, plus the resident ones lost, which weigh less the longer nobody wanted them."""
         age = self._grants - slot.last_used
         lost = len(slot.tokens) - usable
-        return (prompt_length - usable) + lost / (1 + age), slot.last_used
+        robbed = lost > usable and slot.held_until > now
+        return robbed, (prompt_length - usable) + lost / (1 + age), slot.last_used
 
 
 def common_prefix_length(first: Sequence[int], second: Sequence[int]) -> int:

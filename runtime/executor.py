@@ -22,6 +22,8 @@ from runtime.step import Segment, StepModel, StepResult, run_step
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Generator, Sequence
 
+    from runtime.transfer import Transfer
+
 T = TypeVar("T")
 ModelT = TypeVar("ModelT", bound=StepModel[Any])
 
@@ -43,6 +45,13 @@ class Executor(Protocol):
             Exception: whatever the model raised.  Nothing of the step may be committed.
         """
 
+    async def transfer(self, transfers: Sequence[Transfer]) -> list[outcome.Outcome[torch.Tensor | None]]:
+        """Move KV, in this order; one that raises does not keep the others from being tried.
+
+        Raises:
+            DeviceLost: as for `run_step`.
+        """
+
 
 class InlineExecutor:
     """Runs each step at once in the caller's task: for unit tests, and for searches over layer boundaries."""
@@ -56,6 +65,10 @@ class InlineExecutor:
     async def run_step(self, segments: Sequence[Segment]) -> StepResult:
         await trio.lowlevel.cancel_shielded_checkpoint()
         return _exhaust(run_step(self._model, segments, self.clock))
+
+    async def transfer(self, transfers: Sequence[Transfer]) -> list[outcome.Outcome[torch.Tensor | None]]:
+        await trio.lowlevel.cancel_shielded_checkpoint()
+        return _transfer_all(self._model, transfers)
 
 
 class SimulatedExecutor:
@@ -85,6 +98,11 @@ class SimulatedExecutor:
             with trio.CancelScope(shield=True):
                 await trio.sleep(seconds)
 
+    async def transfer(self, transfers: Sequence[Transfer]) -> list[outcome.Outcome[torch.Tensor | None]]:
+        with trio.CancelScope(shield=True):
+            await trio.sleep(self._layer_seconds(0) * len(transfers))
+        return _transfer_all(self._model, transfers)
+
 
 class ThreadExecutor(Generic[ModelT]):
     """One dedicated OS thread that runs all torch code of a model (inference mode and streams are thread-local).
@@ -102,6 +120,9 @@ class ThreadExecutor(Generic[ModelT]):
 
     async def run_step(self, segments: Sequence[Segment]) -> StepResult:
         return await self.call(lambda: _exhaust(run_step(self.model, segments, self.clock)))
+
+    async def transfer(self, transfers: Sequence[Transfer]) -> list[outcome.Outcome[torch.Tensor | None]]:
+        return await self.call(lambda: _transfer_all(self.model, transfers))
 
     async def call(self, function: Callable[[], T]) -> T:
         """Run `function` on the device thread and await it to its end."""
@@ -155,6 +176,10 @@ async def open_thread_executor(load: Callable[[], ModelT]) -> AsyncIterator[Thre
         yield executor
     finally:
         await executor.stop()
+
+
+def _transfer_all(model: StepModel[Any], transfers: Sequence[Transfer]) -> list[outcome.Outcome[torch.Tensor | None]]:
+    return [outcome.capture(model.transfer, transfer) for transfer in transfers]
 
 
 def _exhaust(step: Generator[None, None, StepResult]) -> StepResult:

@@ -20,6 +20,18 @@ def kv_bytes_per_token(config: ModelConfig, dtype: torch.dtype) -> int:
     return 2 * config.num_layers * config.num_kv_heads * config.head_dim * dtype.itemsize
 
 
+def kv_agrees(first: torch.Tensor, second: torch.Tensor) -> bool:
+    """Whether two computations of the same KV agree, as far as their dtype's rounding lets them.
+
+    The same rows computed in other batches differ by rounding; a wrong row differs by about its own size.
+    """
+    if not first.is_floating_point():
+        return torch.equal(first, second)
+    difference, size = (first.float() - second.float()).norm(), second.float().norm()
+    tolerance = 4 * torch.finfo(first.dtype).eps ** 0.75  # 2e-5 in float32, 0.1 in bfloat16
+    return bool(difference <= tolerance * size)
+
+
 class KVCache:
     """Storage only.  Touched by the device thread during a step, and by nobody else."""
 
@@ -43,6 +55,36 @@ class KVCache:
         """Views of the keys and values at positions `start` to `end`, each `[kv_heads, end - start, head_dim]`."""
         keys_values = self._layers[layer][:, slot, :, start:end]
         return keys_values[0], keys_values[1]
+
+    def save(self, slot: int, start: int, end: int) -> torch.Tensor:
+        """A copy in host memory, `[layers, 2, kv_heads, end - start, head_dim]`."""
+        shape = (len(self._layers), *self._layers[0][:, slot, :, start:end].shape)
+        saved = torch.empty(shape, dtype=self._layers[0].dtype)
+        for layer, keys_values in enumerate(self._layers):
+            saved[layer].copy_(keys_values[:, slot, :, start:end])
+        return saved
+
+    def load(self, slot: int, start: int, data: torch.Tensor) -> None:
+        """Write what `save` gave to the positions from `start`."""
+        end = start + data.shape[3]
+        for layer, keys_values in enumerate(self._layers):
+            keys_values[:, slot, :, start:end].copy_(data[layer])
+
+    def copy(self, source: int, slot: int, start: int, end: int) -> None:
+        """Copy positions of one slot to the same ones of another."""
+        for keys_values in self._layers:
+            keys_values[:, slot, :, start:end].copy_(keys_values[:, source, :, start:end])
+
+    @property
+    def block_shape(self) -> tuple[int, ...]:
+        """`(layers, 2, kv_heads, head_dim)`: what tells one model's KV from another's."""
+        layer = self._layers[0]
+        return (len(self._layers), 2, layer.shape[2], layer.shape[4])
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of keys and values."""
+        return self._layers[0].dtype
 
     @property
     def nbytes(self) -> int:

@@ -17,6 +17,7 @@ from runtime.device import RunAhead
 from runtime.rope import apply_rope, rope_tables
 from runtime.sampler import Drawn, sample
 from runtime.step import Output
+from runtime.transfer import Copy, Load, Save
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from runtime.config import ModelConfig
     from runtime.kv_cache import KVCache
     from runtime.step import Segment
+    from runtime.transfer import Transfer
     from runtime.weights import LayerWeights, Weights
 
 
@@ -48,7 +50,7 @@ class Transformer:
         self.num_layers = config.num_layers
         self.context = kv.context
         self._weights = weights
-        self._kv = kv
+        self.kv = kv
         self._device = weights.embedding.device
         self._dtype = weights.embedding.dtype
         self._cos, self._sin = rope_tables(config.rope, kv.context, self._device, self._dtype)
@@ -112,6 +114,16 @@ class Transformer:
             for i, rows in enumerate(ranges)
         ]
 
+    def transfer(self, transfer: Transfer) -> torch.Tensor | None:
+        match transfer:
+            case Save(slot, start, end):
+                return self.kv.save(slot, start, end)
+            case Load(slot, start, data):
+                self.kv.load(slot, start, data)
+            case Copy(source, slot, start, end):
+                self.kv.copy(source, slot, start, end)
+        return None
+
     # --- the parts of a layer ---------------------------------------------------------------------------------------
 
     def _attention(self, batch: Batch, index: int, weights: LayerWeights, normed: torch.Tensor) -> torch.Tensor:
@@ -126,13 +138,13 @@ class Transformer:
         if config.rotary[index]:
             rotated = apply_rope(rotated, batch.cos, batch.sin)
         query, key = rotated[:, :heads], rotated[:, heads:]
-        self._kv.write(index, batch.slots, batch.positions, torch.stack((key, value), dim=1))
+        self.kv.write(index, batch.slots, batch.positions, torch.stack((key, value), dim=1))
         window = config.window[index]
         return torch.cat(
             [
                 attend(
                     query[rows.start : rows.stop],
-                    *self._kv.read(index, segment.slot, first_visible(segment.start, window), segment.end),
+                    *self.kv.read(index, segment.slot, first_visible(segment.start, window), segment.end),
                     mask,
                 )
                 for segment, rows, mask in zip(

@@ -10,16 +10,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import torch
+
 from runtime.sampling import splitmix64
 from runtime.step import Output, SampledToken
+from runtime.transfer import Copy, Load, Save
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from runtime.step import Segment
+    from runtime.transfer import Transfer
 
 _ROOT = 0x5EED
 _POISON = -1
+_SIGN = 1 << 63  # states are unsigned, and torch's integers are not
 
 
 def chain(state: int, token_id: int) -> int:
@@ -87,6 +92,16 @@ class SimulatedModel:
             )
             for segment in batch.segments
         ]
+
+    def transfer(self, transfer: Transfer) -> torch.Tensor | None:
+        match transfer:
+            case Save(slot, start, end):
+                return torch.tensor([state - _SIGN for state in self.kv[slot][start:end]])
+            case Load(slot, start, data):
+                self.kv[slot][start : start + len(data)] = [state + _SIGN for state in data.tolist()]
+            case Copy(source, slot, start, end):
+                self.kv[slot][start:end] = self.kv[source][start:end]
+        return None
 
     def _write(self, segment: Segment) -> None:
         kv = self.kv[segment.slot]

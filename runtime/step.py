@@ -13,7 +13,10 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
+    import torch
+
     from runtime.sampling import SamplingParams, TokenLogprobs
+    from runtime.transfer import Transfer
 
 
 class CancelMark:
@@ -135,6 +138,9 @@ class StepModel(Protocol[BatchT]):
 
     def finish(self, batch: BatchT) -> list[Output]:
         """Check that every row is finite, sample where asked, and wait for the device."""
+
+    def transfer(self, transfer: Transfer) -> torch.Tensor | None:
+        """Move KV, between steps; what a `Save` copied, `[layers, 2, kv_heads, tokens, head_dim]` in host memory."""
 
 
 def run_step(

@@ -1,0 +1,108 @@
+"""What the slot manager moves between two steps: blocks out of slots, to be kept, and cached KV into them."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from typing import TYPE_CHECKING
+
+import outcome
+
+from actors.lease import Lease, Move
+from runtime.blocks import BLOCK_TOKENS
+from runtime.transfer import Copy, Save
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    import torch
+
+    from actors.prefix_cache import PrefixCache, SlotBlock
+    from actors.slots import SlotTable
+    from runtime.executor import Executor
+    from runtime.transfer import Transfer
+
+logger = logging.getLogger("cede.kv")
+
+
+class KVMover:
+    """Part of the slot manager: called by its task, between steps, and by nobody else."""
+
+    def __init__(self, executor: Executor, table: SlotTable, cache: PrefixCache) -> None:
+        self._executor = executor
+        self._table = table
+        self._cache = cache
+
+    def may_write(self, lease: Lease) -> bool:
+        """Whether nothing that is to be kept is left in the lease's slot."""
+        assert lease.slot is not None
+        return not self._cache.unsaved(lease.slot.id)
+
+    async def move(self, leases: Collection[Lease]) -> bool:
+        """Move a bounded piece of KV; False if there was none.
+
+        Blocks in leased slots that are to be kept come first, since nothing may be written there before; then what
+        actors want moved.  Blocks of idle slots are copied when there are no others, and one at a time while anyone
+        waits for tokens.
+
+        Raises:
+            DeviceLost: no step will run again.
+        """
+        saves = self._next_saves(leases)
+        moves = [move for lease in leases if (move := self._ready(lease)) is not None]
+        transfers: list[Transfer] = [Save(slot, block.start, block.start + BLOCK_TOKENS) for slot, block in saves]
+        transfers += [transfer for move in moves for transfer in move.transfers]
+        if not transfers and not moves:
+            return False
+        results = deque(await self._executor.transfer(transfers))
+        for slot, block in saves:
+            self._keep(slot, block, results.popleft())
+        for move in moves:
+            self._settle(move, [results.popleft() for _ in move.transfers])
+        return True
+
+    def _next_saves(self, leases: Collection[Lease]) -> list[tuple[int, SlotBlock]]:
+        piece = self._cache.piece_blocks
+        leased = [lease.slot.id for lease in leases if lease.slot is not None]
+        urgent = self._cache.next_saves(leased, piece)
+        return urgent or self._cache.next_saves([slot.id for slot in self._table.free], 1 if leases else piece)
+
+    def _ready(self, lease: Lease) -> Move | None:
+        """The lease's move, if it can go now; one that is no longer valid is answered instead."""
+        move = lease.pending
+        if not isinstance(move, Move) or lease.mark.at is not None or not self.may_write(lease):
+            return None
+        if move.still_valid():
+            return move
+        lease.pending = None
+        move.reply.set(outcome.Value(None))
+        return None
+
+    def _keep(self, slot: int, block: SlotBlock, saved: outcome.Outcome[torch.Tensor | None]) -> None:
+        try:
+            data = saved.unwrap()
+        except Exception as error:
+            logger.warning("a block of KV could not be copied out of its slot, and is not kept: %r", error)
+        else:
+            assert data is not None
+            self._cache.keep(slot, block, data)
+
+    def _settle(self, move: Move, results: Sequence[outcome.Outcome[torch.Tensor | None]]) -> None:
+        """Commit what was moved.  What could not be is as good as a block that failed in use."""
+        lease = move.lease
+        assert lease.slot is not None
+        lease.pending = None
+        try:
+            values = [result.unwrap() for result in results]
+        except Exception as error:
+            logger.warning("KV could not be moved for request %s: %r", lease.request_id, error)
+            self._cache.strike(move.on_trial)
+            move.reply.set(outcome.Value(None))
+            return
+        self._table.commit(lease.slot, move.tokens)
+        lease.cached += len(move.tokens)
+        lease.slot.trial += move.on_trial
+        for transfer in move.transfers:
+            if isinstance(transfer, Copy):  # what is on trial there is on trial here
+                lease.slot.trial += self._table.slot(transfer.source).trial
+        move.reply.set(outcome.Value(values))

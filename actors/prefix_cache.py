@@ -1,0 +1,252 @@
+"""KV outside the slots: which blocks exist in RAM and on disk, and which of a slot's blocks have yet to be kept.
+
+Blocks are addressed by their content (`runtime.blocks`), so nothing here maps a place to tokens, and nothing can go
+stale (seed 5).  What fails in use is dropped from both tiers at once (seed 4).  Owned by the slot manager's task.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections import Counter, deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import trio
+
+from runtime.blocks import BLOCK_TOKENS, Block, BlockKey, block_keys
+from runtime.ram_tier import RamTier, RamTierStatistics
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import torch
+
+    from runtime.disk_tier import DiskTierStatistics
+
+logger = logging.getLogger("cede.kv")
+
+
+class BlockStore(Protocol):
+    """What is needed of the disk tier, `runtime.disk_tier.DiskTier`."""
+
+    def __contains__(self, key: BlockKey) -> bool: ...
+    def put_nowait(self, block: Block) -> bool: ...
+    def load(self, key: BlockKey) -> Block | None: ...
+    def drop(self, key: BlockKey) -> None: ...
+    def touch(self, keys: Sequence[BlockKey]) -> None: ...
+    def statistics(self) -> DiskTierStatistics: ...
+
+
+@dataclass(frozen=True, slots=True)
+class SlotBlock:
+    """A complete block whose KV is in a slot, at positions `start` to `start + BLOCK_TOKENS`."""
+
+    key: BlockKey
+    parent: BlockKey
+    start: int
+    token_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CacheStatistics:
+    """The cache as a frozen snapshot; `hits` are tokens by where they came from."""
+
+    hits: dict[str, int]
+    strikes: int
+    audits: int
+    audit_failures: int
+    unsaved_blocks: int
+    ram: RamTierStatistics
+    disk: DiskTierStatistics | None
+
+
+@dataclass(frozen=True, slots=True)
+class CacheConfig:
+    """How KV is kept.
+
+    Attributes:
+        hold_seconds: for so long after a cancel, what it left is let go last.
+        audit_share: share of the restores whose last block is computed again and compared.
+        piece_bytes: KV moved at most between two steps, so that nobody's tokens wait long for it.
+    """
+
+    hold_seconds: float = 60.0
+    audit_share: float = 0.0
+    piece_bytes: int = 32 * 2**20
+
+
+class PrefixCache:
+    """See the module's head.
+
+    Args:
+        root: the key that stands for the model; see `runtime.blocks.root_key`.
+        block_bytes: of one block's KV.
+        ram, disk: the tiers; a RAM tier of budget 0 and no disk tier make a cache that keeps nothing.
+        config: see there.
+        seed: of the choice of audits.
+    """
+
+    def __init__(
+        self,
+        root: BlockKey,
+        block_bytes: int,
+        *,
+        ram: RamTier,
+        disk: BlockStore | None = None,
+        config: CacheConfig | None = None,
+        seed: int | None = None,
+    ) -> None:
+        self.config = config or CacheConfig()
+        self.piece_blocks = max(1, self.config.piece_bytes // max(1, block_bytes))
+        self.hits: Counter[str] = Counter(resident=0, live=0, ram=0, disk=0)
+        self._root = root
+        self._ram = ram
+        self._disk = disk
+        self._random = random.Random(seed)
+        self._unsaved: dict[int, deque[SlotBlock]] = {}  # by slot
+        self._held_until: dict[int, float] = {}  # by slot: what is kept of it is held
+        self._strikes = self._audits = self._audit_failures = 0
+
+    @property
+    def keeps(self) -> bool:
+        """Whether there is any tier to keep blocks in."""
+        return self._ram.budget > 0 or self._disk is not None
+
+    # --- what is there ------------------------------------------------------------------------------------------------
+
+    def keys(self, token_ids: Sequence[int]) -> list[BlockKey]:
+        """The keys of a sequence's complete blocks; none where nothing is kept."""
+        return block_keys(self._root, token_ids) if self.keeps else []
+
+    def reach(self, keys: Sequence[BlockKey], first: int) -> int:
+        """The index after the last of the consecutive blocks from `first` that some tier has."""
+        last = first
+        while last < len(keys) and keys[last] in self:
+            last += 1
+        return last
+
+    def __contains__(self, key: BlockKey) -> bool:
+        return key in self._ram or (self._disk is not None and key in self._disk)
+
+    async def fetch(self, keys: Sequence[BlockKey]) -> list[Block]:
+        """The blocks of a chain, up to the first that cannot be had.  Disk is read in a worker thread."""
+        blocks: list[Block] = []
+        for key in keys:
+            block = self._ram.get(key)
+            source = "ram"
+            if block is None and self._disk is not None:
+                block = await trio.to_thread.run_sync(self._disk.load, key)
+                source = "disk"
+            if block is None:
+                break
+            if source == "disk":
+                self._ram.insert(block, trio.current_time())
+            self.hits[source] += BLOCK_TOKENS
+            blocks.append(block)
+        self._touch([block.key for block in blocks])
+        return blocks
+
+    # --- what is to be kept -------------------------------------------------------------------------------------------
+
+    def leave(self, slot: int, token_ids: Sequence[int], held_until: float) -> None:
+        """A slot was released: its complete blocks are to be kept when there is time, and not let go before then."""
+        self._unsaved[slot] = deque(self._missing(token_ids, 0))
+        self._held_until[slot] = held_until
+        self._ram.hold(self.keys(token_ids), held_until)
+
+    def displace(self, slot: int, token_ids: Sequence[int], usable: int) -> None:
+        """A slot was granted to a prompt that shares `usable` tokens: the rest is to be kept before it is written to.
+
+        So is what an earlier grant displaced, if that lease ended before it wrote anything.
+        """
+        first = usable // BLOCK_TOKENS
+        earlier = [block for block in self._unsaved.get(slot, ()) if block.start >= first * BLOCK_TOKENS]
+        known = {block.key for block in earlier}
+        self._unsaved[slot] = deque(earlier + [b for b in self._missing(token_ids, first) if b.key not in known])
+
+    def forget(self, slot: int) -> None:
+        """A slot was invalidated: nothing of it may be kept."""
+        self._unsaved.pop(slot, None)
+
+    def unsaved(self, slot: int) -> bool:
+        """Whether a slot holds blocks that are to be kept."""
+        return bool(self._unsaved.get(slot))
+
+    def next_saves(self, slots: Sequence[int], most: int) -> list[tuple[int, SlotBlock]]:
+        """Take up to `most` blocks to keep, from these slots in this order."""
+        taken: list[tuple[int, SlotBlock]] = []
+        for slot in slots:
+            queue = self._unsaved.get(slot, deque())
+            while queue and len(taken) < most:
+                block = queue.popleft()
+                if block.key not in self:  # another slot's, the same, may have been kept since
+                    taken.append((slot, block))
+        return taken
+
+    def keep(self, slot: int, block: SlotBlock, data: torch.Tensor) -> None:
+        """Put a block that was copied out of its slot into the tiers."""
+        kept = Block(block.key, block.parent, block.token_ids, data)
+        if self._ram.insert(kept, trio.current_time()):
+            self._ram.hold([kept.key], self._held_until.get(slot, 0.0))
+        if self._disk is not None:
+            self._disk.put_nowait(kept)
+
+    # --- what is wrong ------------------------------------------------------------------------------------------------
+
+    def strike(self, keys: Sequence[BlockKey]) -> None:
+        """These blocks were in use when a step failed: one strike, and they are out."""
+        struck = [key for key in keys if key in self]
+        for key in struck:
+            self._ram.drop(key)
+            if self._disk is not None:
+                self._disk.drop(key)
+        if struck:
+            self._strikes += len(struck)
+            logger.warning("%d cached blocks failed in use and are dropped", len(struck))
+
+    def wants_audit(self) -> bool:
+        """Whether this restore is one of those whose last block is to be computed again."""
+        return self._random.random() < self.config.audit_share
+
+    def audited(self, agrees: bool) -> None:
+        """Count an audit's result, and say it loudly if it is bad."""
+        self._audits += 1
+        if not agrees:
+            self._audit_failures += 1
+            logger.error("audit: a cached block differs from what the model computes; it and its prefix are dropped")
+
+    def statistics(self) -> CacheStatistics:
+        """A frozen snapshot."""
+        return CacheStatistics(
+            hits=dict(self.hits),
+            strikes=self._strikes,
+            audits=self._audits,
+            audit_failures=self._audit_failures,
+            unsaved_blocks=sum(len(queue) for queue in self._unsaved.values()),
+            ram=self._ram.statistics(),
+            disk=None if self._disk is None else self._disk.statistics(),
+        )
+
+    def check_integrity(self) -> None:
+        """Raise AssertionError if the tiers contradict themselves."""
+        self._ram.check_integrity()
+
+    def _missing(self, token_ids: Sequence[int], first: int) -> list[SlotBlock]:
+        keys = self.keys(token_ids)
+        parents = [self._root, *keys]
+        return [
+            SlotBlock(key, parents[i], i * BLOCK_TOKENS, tuple(token_ids[i * BLOCK_TOKENS : (i + 1) * BLOCK_TOKENS]))
+            for i, key in enumerate(keys)
+            if i >= first and key not in self
+        ]
+
+    def _touch(self, chain: Sequence[BlockKey]) -> None:
+        self._ram.touch(chain)
+        if self._disk is not None:
+            self._disk.touch(chain)
+
+
+def empty_cache() -> PrefixCache:
+    """A cache that keeps nothing: only what is in the slots is reused."""
+    return PrefixCache(b"", 0, ram=RamTier(0))

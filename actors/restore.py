@@ -1,0 +1,113 @@
+"""The restore actor: KV that exists elsewhere is brought into the slot instead of being computed again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from runtime.blocks import BLOCK_TOKENS
+from runtime.kv_cache import kv_agrees
+from runtime.transfer import Copy, Load, Save
+
+if TYPE_CHECKING:
+    from actors.lease import Lease
+    from actors.prefix_cache import PrefixCache
+    from actors.slots import Slot, SlotTable
+    from runtime.blocks import Block, BlockKey
+
+# Copying costs a round trip through the manager, about as much as computing a few rows of a small model.
+MIN_GAIN = 16
+
+
+@dataclass(frozen=True, slots=True)
+class LiveSource:
+    """Another slot's committed prefix reaches farthest."""
+
+    slot: Slot
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class BlockSource:
+    """The tiers' blocks reach farthest."""
+
+    keys: tuple[BlockKey, ...]
+    first: int
+    is_last: bool  # nothing reaches farther
+
+
+def next_source(lease: Lease, table: SlotTable, cache: PrefixCache) -> LiveSource | BlockSource | None:
+    """Where the slot's next tokens can be had without computing them; None if nowhere.
+
+    The source that reaches farthest wins; on equal reach, the other slot, which costs less.  The prompt's last token is
+    left to compute, because its logits are wanted.
+    """
+    have, most = lease.length, len(lease.prompt) - 1
+    if not lease.reuse or lease.keys is None or lease.audited is not None:
+        return None
+    slot, live = table.longest_live_prefix(lease.prompt, besides=lease.slot)
+    live = min(live, most)
+    first = have // BLOCK_TOKENS
+    last = cache.reach(lease.keys[: most // BLOCK_TOKENS], first)
+    if max(live, last * BLOCK_TOKENS) < have + MIN_GAIN:
+        return None
+    if slot is not None and live >= last * BLOCK_TOKENS:
+        return LiveSource(slot, min(live, have + cache.piece_blocks * BLOCK_TOKENS))
+    end = min(last, first + cache.piece_blocks)
+    return BlockSource(tuple(lease.keys[first:end]), first, is_last=end == last)
+
+
+async def restore(lease: Lease, table: SlotTable, cache: PrefixCache) -> None:
+    """Bring all there is into the lease's slot, a bounded piece at a time."""
+    while (source := next_source(lease, table, cache)) is not None:
+        if isinstance(source, LiveSource):
+            await _copy(lease, source, cache)
+        elif not await _load(lease, source, cache):
+            return
+
+
+async def _copy(lease: Lease, source: LiveSource, cache: PrefixCache) -> None:
+    start, end = lease.length, source.end
+    assert lease.slot is not None
+    moved = await lease.move(
+        [Copy(source.slot.id, lease.slot.id, start, end)],
+        lease.prompt[start:end],
+        still_valid=lambda: source.slot.tokens[start:end] == list(lease.prompt[start:end]),
+    )
+    if moved is not None:
+        cache.hits["live"] += end - start
+
+
+async def _load(lease: Lease, source: BlockSource, cache: PrefixCache) -> bool:
+    """False if the first block could not be had after all."""
+    blocks: list[Block] = await cache.fetch(source.keys)
+    if not blocks:
+        return False
+    lease.restored += [block.key for block in blocks]
+    start, end = source.first * BLOCK_TOKENS, (source.first + len(blocks)) * BLOCK_TOKENS
+    if source.is_last and cache.wants_audit():
+        end -= BLOCK_TOKENS
+        lease.audited = (end, blocks.pop())
+    assert lease.slot is not None
+    slot = lease.slot.id
+    moved = await lease.move(
+        [Load(slot, start + i * BLOCK_TOKENS, block.data) for i, block in enumerate(blocks)],
+        lease.prompt[lease.length : end],
+        on_trial=[block.key for block in blocks],
+    )
+    return moved is not None
+
+
+async def audit(lease: Lease, cache: PrefixCache) -> bool:
+    """Compare the block that was computed again with the one that was cached; False if they differ.
+
+    A block's KV depends, above the first layer, on all KV before it, so a fault anywhere in the prefix shows here.
+    """
+    if lease.audited is None:
+        return True
+    (start, block), lease.audited = lease.audited, None
+    assert lease.slot is not None
+    saved = await lease.move([Save(lease.slot.id, start, start + BLOCK_TOKENS)], ())
+    agrees = saved is not None and saved[0] is not None and kv_agrees(saved[0], block.data)
+    cache.audited(agrees)
+    return agrees
