@@ -1,0 +1,169 @@
+"""Driving steps by hand: whole requests without a server, and a stub that records what `run_step` asks of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from runtime.config import load_config
+from runtime.kv_cache import KVCache
+from runtime.model import Transformer
+from runtime.sampling import SamplingParams
+from runtime.step import Output, SampledToken, SampleSpec, Segment, StepResult, run_step
+from runtime.weights import load_weights
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+    from pathlib import Path
+
+    from runtime.sampling import TokenLogprobs
+    from runtime.step import StepModel
+    from runtime.transfer import Transfer
+
+CPU = torch.device("cpu")
+
+
+def open_transformer(
+    folder: Path, *, slots: int = 4, context: int = 256, dtype: torch.dtype = torch.float32
+) -> Transformer:
+    """The model in `folder` on the CPU, its KV full of NaN: whatever reads a row before writing it is found out."""
+    config = load_config(folder)
+    kv = KVCache(config, slots=slots, context=context, device=CPU, dtype=dtype)
+    everywhere = torch.arange(context)
+    poison = torch.full((context, 2, config.num_kv_heads, config.head_dim), torch.nan, dtype=dtype)
+    for layer in range(config.num_layers):
+        for slot in range(slots):
+            kv.write(layer, torch.full_like(everywhere, slot), everywhere, poison)
+    return Transformer(config, load_weights(folder, config, device=CPU, dtype=dtype), kv)
+
+
+def random_tokens(count: int, *, below: int, seed: int) -> list[int]:
+    """A prompt of no meaning."""
+    tokens: list[int] = torch.randint(below, (count,), generator=torch.Generator().manual_seed(seed)).tolist()
+    return tokens
+
+
+class Ticks:
+    """A clock of which every look is a tick later than the one before."""
+
+    def __init__(self) -> None:
+        self.now = 0
+
+    def __call__(self) -> float:
+        self.now += 1
+        return self.now
+
+
+def run(
+    model: StepModel[Any],
+    segments: Sequence[Segment],
+    cancels: Mapping[int, Collection[Segment]] | None = None,
+    clock: Callable[[], float] | None = None,
+) -> StepResult:
+    """Run a step to its end, setting the marks of `cancels[0]` before it and of `cancels[n]` during its nth layer."""
+    clock = clock or Ticks()
+    step = run_step(model, segments, clock)
+    layer = 0
+    while True:
+        for segment in (cancels or {}).get(layer, ()):
+            segment.mark.set(clock())
+        try:
+            next(step)
+        except StopIteration as stop:
+            result: StepResult = stop.value
+            return result
+        layer += 1
+
+
+def greedy(length: int, *, logprobs: int | None = None) -> SampleSpec:
+    """The likeliest token after a sequence of `length`."""
+    return SampleSpec(SamplingParams(temperature=0, logprobs=logprobs), position=length, generated=0)
+
+
+@dataclass
+class Running:
+    """A greedy request in `slot`, without a server: `prompt` in pieces of `chunk` tokens, then one token a step."""
+
+    slot: int
+    prompt: list[int]
+    chunk: int = 1000
+    committed: int = 0
+    output: list[int] = field(default_factory=list)
+    logprobs: list[TokenLogprobs | None] = field(default_factory=list)
+
+    def next_segment(self) -> Segment:
+        tokens = [*self.prompt, *self.output][self.committed :][: self.chunk]
+        end = self.committed + len(tokens)
+        sample = greedy(end, logprobs=0) if end >= len(self.prompt) else None
+        return Segment(self.slot, self.committed, tokens, sample=sample)
+
+    def commit(self, segment: Segment, token: SampledToken | None) -> None:
+        self.committed = segment.end
+        if token is not None:
+            self.output.append(token.token_id)
+            self.logprobs.append(token.logprobs)
+
+
+def generate(model: StepModel[Any], sequences: Sequence[Running], tokens: int) -> list[list[int]]:
+    """Bring all `sequences` to `tokens` more each, in steps that they share; returns their outputs."""
+    goals = [len(sequence.output) + tokens for sequence in sequences]
+    while running := [s for s, goal in zip(sequences, goals, strict=True) if len(s.output) < goal]:
+        segments = [sequence.next_segment() for sequence in running]
+        for sequence, segment, result in zip(running, segments, run(model, segments).segments, strict=True):
+            assert result.computed
+            sequence.commit(segment, result.token)
+    return [sequence.output for sequence in sequences]
+
+
+class RecordingModel:
+    """A `StepModel` that does nothing and remembers what was asked of it.
+
+    Args:
+        num_layers: of each step.
+        during: called in each layer with its index.
+        unfinished: what `layer` says the device has still to do.
+        broken: slots whose rows come out non-finite.
+    """
+
+    def __init__(
+        self,
+        num_layers: int = 3,
+        *,
+        during: Callable[[int], None] = lambda index: None,
+        unfinished: int = 0,
+        broken: Collection[int] = (),
+    ) -> None:
+        self.num_layers = num_layers
+        self.calls: list[tuple[str, list[int]]] = []  # what was called, and the slots in the batch then
+        self._during = during
+        self._unfinished = unfinished
+        self._broken = broken
+
+    def begin(self, segments: Sequence[Segment]) -> list[Segment]:
+        batch = list(segments)
+        self._record("begin", batch)
+        return batch
+
+    def keep(self, batch: list[Segment], kept: Sequence[int]) -> None:
+        batch[:] = [batch[i] for i in kept]
+        self._record("keep", batch)
+
+    def layer(self, batch: list[Segment], index: int) -> int:
+        self._record(f"layer {index}", batch)
+        self._during(index)
+        return self._unfinished
+
+    def abandon(self, batch: list[Segment]) -> None:
+        self._record("abandon", batch)
+
+    def finish(self, batch: list[Segment]) -> list[Output]:
+        self._record("finish", batch)
+        return [Output(segment.slot not in self._broken, SampledToken(segment.slot)) for segment in batch]
+
+    def transfer(self, transfer: Transfer) -> None:
+        raise NotImplementedError
+
+    def _record(self, name: str, batch: list[Segment]) -> None:
+        self.calls.append((name, [segment.slot for segment in batch]))

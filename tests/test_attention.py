@@ -1,0 +1,84 @@
+"""Attention against the textbook's, written out one query head and one row at a time."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from runtime.attention import attend, chunk_mask, first_visible
+from tests.stepping import CPU
+
+DIM = 8
+PAST = 40  # positions in the slot
+
+
+def _visible(position: int, window: int | None) -> list[int]:
+    """The positions that a row attends to: itself and what is before it, as far as the window reaches."""
+    return [p for p in range(position + 1) if window is None or position - p < window]
+
+
+def _textbook(
+    query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, start: int, window: int | None
+) -> torch.Tensor:
+    """`[rows, heads * head_dim]`; `query` as `attend` takes it, `keys` and `values` from position 0 on."""
+    rows, heads, dim = query.shape
+    group = heads // keys.shape[0]
+    attended = torch.zeros(rows, heads, dim, dtype=torch.float64)
+    for row in range(rows):
+        visible = _visible(start + row, window)
+        for head in range(heads):
+            k, v = keys[head // group, visible].double(), values[head // group, visible].double()
+            weights = torch.softmax(k @ query[row, head].double() / math.sqrt(dim), dim=0)
+            attended[row, head] = weights @ v
+    return attended.reshape(rows, heads * dim).float()
+
+
+@pytest.mark.parametrize(("heads", "kv_heads"), [(4, 4), (4, 2), (6, 2), (5, 1)])
+@pytest.mark.parametrize("window", [None, 1, 4, 16, 100])
+@pytest.mark.parametrize(("start", "rows"), [(0, 1), (0, 9), (5, 1), (5, 2), (17, 1), (17, 20), (39, 1), (0, 40)])
+def test_attention_is_the_textbook_s(heads: int, kv_heads: int, window: int | None, start: int, rows: int) -> None:
+    generator = torch.Generator().manual_seed(1)
+    query = torch.randn(rows, heads, DIM, generator=generator)
+    keys, values = torch.randn(2, kv_heads, PAST, DIM, generator=generator)
+    seen = slice(first_visible(start, window), start + rows)
+    mask = chunk_mask(start, rows, window, CPU, torch.float32)
+    attended = attend(query, keys[:, seen], values[:, seen], mask)
+    torch.testing.assert_close(attended, _textbook(query, keys, values, start, window), atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("window", [None, 1, 2, 7, 64])
+@pytest.mark.parametrize(("start", "rows"), [(0, 2), (0, 30), (3, 5), (20, 13)])
+def test_a_mask_hides_all_but_the_visible(start: int, rows: int, window: int | None) -> None:
+    first = first_visible(start, window)
+    assert first == _visible(start, window)[0]
+    mask = chunk_mask(start, rows, window, CPU, torch.float32)
+    assert mask is not None
+    assert mask.shape == (rows, start + rows - first)
+    assert set(mask.flatten().tolist()) <= {0.0, float("-inf")}
+    for row in range(rows):
+        assert [first + key for key in (mask[row] == 0).nonzero()[:, 0].tolist()] == _visible(start + row, window)
+
+
+@pytest.mark.parametrize("window", [None, 1, 3])
+def test_a_single_row_needs_no_mask(window: int | None) -> None:
+    """What it may not see is not among its keys."""
+    assert chunk_mask(12, 1, window, CPU, torch.float32) is None
+    assert list(range(first_visible(12, window), 13)) == _visible(12, window)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_a_mask_has_the_dtype_of_the_query(dtype: torch.dtype) -> None:
+    query, keys = torch.ones(3, 2, DIM, dtype=dtype), torch.ones(1, 3, DIM, dtype=dtype)
+    mask = chunk_mask(0, 3, None, CPU, dtype)
+    assert attend(query, keys, keys, mask).dtype == dtype
+
+
+def test_the_inputs_may_be_views_of_a_slot() -> None:
+    kv = torch.randn(2, 3, 2, PAST, DIM, generator=torch.Generator().manual_seed(2))  # as the cache lays them out
+    query = torch.randn(4, 6, DIM, generator=torch.Generator().manual_seed(3))[:, :4]  # as query and key heads share
+    keys, values = kv[:, 1, :, 3:10]
+    mask = chunk_mask(6, 4, 4, CPU, torch.float32)
+    attended = attend(query, keys, values, mask)
+    assert torch.equal(attended, attend(query.contiguous(), keys.contiguous(), values.contiguous(), mask))

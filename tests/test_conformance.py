@@ -1,0 +1,172 @@
+"""Apple's GPU without one: every operation of a step has a kernel there, and no tensor is of a type that it lacks.
+
+A step is run on the CPU and each operation that reaches PyTorch's dispatcher is recorded.  Whether MPS has it is looked
+up in the table from which PyTorch's own dispatcher is generated, and which torch ships (`torchgen`).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+import torch
+import torchgen  # type: ignore[import-untyped]
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torchgen.gen import parse_native_yaml  # type: ignore[import-untyped]
+from torchgen.model import DispatchKey  # type: ignore[import-untyped]
+
+from runtime.sampling import SamplingParams
+from runtime.step import SampleSpec, Segment
+from tests.checkpoints import FAMILIES
+from tests.stepping import open_transformer, run
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torch._ops import OpOverload
+
+NOT_ON_MPS = {torch.float64, torch.complex128}
+
+# What `scaled_dot_product_attention` becomes on each of the two devices.
+ON_MPS_INSTEAD = {
+    "_scaled_dot_product_flash_attention_for_cpu": "_scaled_dot_product_attention_math_for_mps",
+}
+
+# Composite operations move no data, or are made of these, which the recorder does not see (PyTorch's sources).
+VIEWS = {"expand", "lift_fresh", "permute", "select.int", "slice.Tensor", "split.Tensor", "t", "unsqueeze"}
+PARTS = {
+    "_to_copy": ["_copy_from"],
+    "abs": ["abs.out"],
+    "add_.Scalar": ["add_.Tensor"],
+    "arange": ["arange.start_out"],
+    "arange.start": ["arange.start_out"],
+    "clone": ["empty.memory_format", "_copy_from"],
+    "copy_": ["_copy_from"],
+    "embedding": ["index_select"],
+    "index_put_": ["_index_put_impl_"],
+    "masked_fill.Scalar": ["masked_fill_.Scalar"],
+    "ones": ["empty.memory_format", "fill_.Scalar"],
+    "sort": ["sort.values_stable"],
+    "stack": ["cat"],
+    "zeros": ["empty.memory_format", "zero_"],
+    "zeros_like": ["empty.memory_format", "zero_"],
+}
+
+
+class Recorded(NamedTuple):
+    """One operation as the dispatcher saw it."""
+
+    name: str  # as in native_functions.yaml, without the namespace
+    dtypes: frozenset[torch.dtype]  # of all tensors that went in or came out
+
+
+class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Remembers every operation below autograd: composite ones are seen as their parts."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.seen: set[Recorded] = set()
+
+    def __torch_dispatch__(
+        self, func: OpOverload, types: object, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> object:
+        result = func(*args, **(kwargs or {}))
+        tensors = [leaf for leaf in tree_leaves((args, kwargs, result)) if isinstance(leaf, torch.Tensor)]
+        self.seen.add(Recorded(func.name().removeprefix("aten::"), frozenset(tensor.dtype for tensor in tensors)))  # type: ignore[no-untyped-call]
+        return result
+
+
+class Table:
+    """native_functions.yaml: which operations there are, and what runs each of them on MPS."""
+
+    def __init__(self) -> None:
+        folder = Path(torchgen.__file__).parent / "packaged" / "ATen" / "native"
+        parsed = parse_native_yaml(str(folder / "native_functions.yaml"), str(folder / "tags.yaml"))
+        self._functions = {str(function.func.name): function for function in parsed.native_functions}
+        self._mps = parsed.backend_indices[DispatchKey.MPS]
+
+    def has_kernel(self, name: str) -> bool:
+        """Whether MPS has a kernel of its own; a structured operation has that of its out variant."""
+        function = self._functions[name]
+        if function.structured_delegate is not None:
+            function = self._functions[str(function.structured_delegate)]
+        return bool(self._mps.has_kernel(function))
+
+    def is_composite(self, name: str) -> bool:
+        """Whether it is made of other operations on every device."""
+        return bool(self._functions[name].has_composite_kernel)
+
+
+@pytest.fixture(scope="module")
+def table() -> Table:
+    return Table()
+
+
+def _step() -> list[Segment]:
+    """A prefill chunk that goes on, one that ends its prompt, and decoding with everything that sampling has."""
+    everything = SamplingParams(
+        temperature=0.8,
+        top_k=20,
+        top_p=0.9,
+        min_p=0.05,
+        repetition_penalty=1.2,
+        presence_penalty=0.5,
+        frequency_penalty=0.5,
+        logit_bias=((5, 2.0),),
+        min_tokens=4,
+        seed=7,
+        logprobs=5,
+    )
+    return [
+        Segment(0, 0, range(20)),
+        Segment(1, 0, range(30), sample=SampleSpec(SamplingParams(temperature=0), 30, 0)),
+        Segment(2, 0, [1], sample=SampleSpec(SamplingParams(seed=1), 1, 0)),
+        Segment(3, 0, [9], sample=SampleSpec(everything, 1, 1, context=(9,), end_ids=(3, 4))),
+    ]
+
+
+@pytest.fixture(scope="module", params=[torch.float32, torch.bfloat16, torch.float16], ids=str)
+def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> set[Recorded]:
+    """What steps of two families ask for, one with all biases, one with normed heads and one with a window."""
+    seen: set[Recorded] = set()
+    for family in ("llama-bias", "qwen3-tied", "mistral"):
+        folder = tmp_path_factory.mktemp(family)
+        FAMILIES[family](folder)
+        model = open_transformer(folder, dtype=request.param)
+        segments = _step()
+        with torch.no_grad(), Recorder() as recorder:
+            assert run(model, segments, {1: segments[2:3]}).layers_run == 3
+            assert all(result.computed for result in run(model, _step()).segments)
+        seen |= recorder.seen
+    return seen
+
+
+def test_no_tensor_is_of_a_type_that_mps_lacks(recorded: set[Recorded]) -> None:
+    assert [operation for operation in recorded if operation.dtypes & NOT_ON_MPS] == []
+
+
+def test_every_operation_has_a_kernel_on_mps(recorded: set[Recorded], table: Table) -> None:
+    on_mps = {ON_MPS_INSTEAD.get(operation.name, operation.name) for operation in recorded}
+    assert [name for name in on_mps if not (table.has_kernel(name) or table.is_composite(name))] == []
+
+
+def test_the_parts_of_composite_operations_have_kernels_too(recorded: set[Recorded], table: Table) -> None:
+    """The recorder does not see into these."""
+    composite = {operation.name for operation in recorded if table.is_composite(operation.name)} - VIEWS
+    assert composite <= PARTS.keys()
+    assert [part for name in composite for part in PARTS[name] if not table.has_kernel(part)] == []
+
+
+def test_what_mps_computes_whole_has_a_kernel_there(table: Table) -> None:
+    """These are taken apart on the CPU only."""
+    assert all(table.has_kernel(name) for name in ("linear", "_fused_rms_norm", *ON_MPS_INSTEAD.values()))
+
+
+def test_the_table_and_the_recorder_can_say_no(table: Table) -> None:
+    assert not table.has_kernel("geqrf")
+    assert not table.is_composite("geqrf")
+    with Recorder() as recorder:
+        torch.geqrf(torch.ones(2, 2).double())
+    assert {operation.name for operation in recorder.seen if operation.dtypes & NOT_ON_MPS} >= {"geqrf", "_to_copy"}
