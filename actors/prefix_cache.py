@@ -9,20 +9,26 @@ from __future__ import annotations
 import logging
 import random
 from collections import Counter, deque
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import trio
 
-from runtime.blocks import BLOCK_TOKENS, Block, BlockKey, block_keys
+from runtime.blocks import BLOCK_TOKENS, Block, BlockKey, block_keys, root_key
+from runtime.disk_tier import open_disk_tier
+from runtime.host_memory import available_memory
 from runtime.ram_tier import RamTier, RamTierStatistics
+from runtime.shards import fingerprint
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import AsyncIterator, Sequence
+    from pathlib import Path
 
     import torch
 
     from runtime.disk_tier import DiskTierStatistics
+    from runtime.kv_cache import KVCache
 
 logger = logging.getLogger("cede.kv")
 
@@ -59,6 +65,23 @@ class CacheStatistics:
     unsaved_blocks: int
     ram: RamTierStatistics
     disk: DiskTierStatistics | None
+
+
+@dataclass(frozen=True, slots=True)
+class TierOptions:
+    """Where KV is kept.
+
+    Attributes:
+        ram: bytes of host memory; None for a fifth of what is free.
+        folder: of the disk tier; None for no such tier.
+        disk: bytes of files in it.
+        flush_seconds: how long the end waits for what is still to be written.
+    """
+
+    ram: int | None = None
+    folder: Path | None = None
+    disk: int = 8 * 2**30
+    flush_seconds: float = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,3 +273,30 @@ class PrefixCache:
 def empty_cache() -> PrefixCache:
     """A cache that keeps nothing: only what is in the slots is reused."""
     return PrefixCache(b"", 0, ram=RamTier(0))
+
+
+@asynccontextmanager
+async def open_prefix_cache(
+    options: TierOptions, config: CacheConfig, model_folder: Path, kv: KVCache
+) -> AsyncIterator[PrefixCache]:
+    """A cache for the KV of the model in `model_folder`; its end writes to disk what it can within the flush time.
+
+    Raises:
+        KVFolderError: the disk tier's folder cannot be used, or another server uses it.
+    """
+    identity = await trio.to_thread.run_sync(fingerprint, model_folder)
+    shape = (*kv.row_shape[:3], BLOCK_TOKENS, kv.row_shape[3])
+    root = root_key(fingerprint=identity, dtype=str(kv.dtype), kv_shape=shape)
+    ram = RamTier(available_memory() // 5 if options.ram is None else options.ram)
+    block_bytes = BLOCK_TOKENS * kv.bytes_per_token
+    with ExitStack() as stack:
+        disk = None
+        if options.folder is not None:
+            tier = open_disk_tier(options.folder, root, shape=shape, dtype=kv.dtype, budget=options.disk)
+            disk = stack.enter_context(tier)
+        yield PrefixCache(root, block_bytes, ram=ram, disk=disk, config=config)
+        if disk is not None:
+            with trio.CancelScope(shield=True):
+                unwritten = await trio.to_thread.run_sync(disk.flush, options.flush_seconds)
+            if unwritten:
+                logger.warning("%d blocks of KV were not written to disk in time", unwritten)

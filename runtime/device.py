@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from typing import TYPE_CHECKING, Protocol
 
 import torch
 
 from runtime.errors import CheckpointError
+from runtime.host_memory import available_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,16 +56,7 @@ def free_memory(device: torch.device) -> int:
         return torch.cuda.mem_get_info(device)[0]
     if device.type == "mps":
         return torch.mps.recommended_max_memory() - torch.mps.current_allocated_memory()
-    return _available_host_memory()
-
-
-def _available_host_memory() -> int:
-    try:
-        with open("/proc/meminfo") as meminfo:
-            fields = dict(line.split(":", 1) for line in meminfo)
-        return int(fields["MemAvailable"].split()[0]) * 1024
-    except FileNotFoundError:  # not Linux: count half of what is installed as free
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+    return available_memory()
 
 
 class _Event(Protocol):

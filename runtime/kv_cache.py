@@ -7,6 +7,7 @@ rows beyond a committed length do not exist, whatever a dropped segment wrote th
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import torch
@@ -76,8 +77,8 @@ class KVCache:
             keys_values[:, slot, :, start:end].copy_(keys_values[:, source, :, start:end])
 
     @property
-    def block_shape(self) -> tuple[int, ...]:
-        """`(layers, 2, kv_heads, head_dim)`: what tells one model's KV from another's."""
+    def row_shape(self) -> tuple[int, int, int, int]:
+        """Of one token's KV: `(layers, 2, kv_heads, head_dim)`."""
         layer = self._layers[0]
         return (len(self._layers), 2, layer.shape[2], layer.shape[4])
 
@@ -85,6 +86,11 @@ class KVCache:
     def dtype(self) -> torch.dtype:
         """Of keys and values."""
         return self._layers[0].dtype
+
+    @property
+    def bytes_per_token(self) -> int:
+        """Over all layers."""
+        return math.prod(self.row_shape) * self.dtype.itemsize
 
     @property
     def nbytes(self) -> int:

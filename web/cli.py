@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from runtime.units import parse_size
+
 if TYPE_CHECKING:
-    from actors.engine import EngineConfig
-    from runtime.loading import LoadOptions
     from web.server import ServerOptions
 
 # GNU OpenMP spins at its barriers.  With the event loop busy on one of two cores, a small product went from 0.5 ms to
@@ -37,6 +37,20 @@ class AutoOrInteger(click.ParamType[int | None]):
         if value is None or value == "auto":
             return None
         return POSITIVE.convert(value, param, ctx)
+
+
+class Size(click.ParamType[int]):
+    """Bytes, as people write them."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:  # noqa: ANN401
+        if isinstance(value, int):
+            return value
+        try:
+            return parse_size(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -61,6 +75,11 @@ def main() -> None:
 @click.option("--request-timeout", type=SECONDS, help="Seconds that one may take in all.  [default: no limit]")
 @click.option("--stall-timeout", type=SECONDS, default=30.0, show_default=True, help="Cut who reads nothing.")
 @click.option("--grace", type=click.FloatRange(min=0), default=30.0, show_default=True, help="Seconds at shutdown.")
+@click.option("--kv-ram", type=Size(), help="Memory for KV blocks, such as 2GiB.  [default: a fifth of the free]")
+@click.option("--kv-dir", type=click.Path(file_okay=False, path_type=Path), help="Keep KV blocks on disk, here.")
+@click.option("--kv-disk", type=Size(), default="8GiB", show_default=True, help="Disk space for them.")
+@click.option("--kv-hold", type=click.FloatRange(min=0), default=60.0, show_default=True, help="Seconds for a retry.")
+@click.option("--kv-audit", type=click.FloatRange(0, 1), default=0.0, show_default=True, help="Share of hits to check.")
 @click.option(
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
 )
@@ -78,6 +97,11 @@ def serve(
     request_timeout: float | None,
     stall_timeout: float,
     grace: float,
+    kv_ram: int | None,
+    kv_dir: Path | None,
+    kv_disk: int,
+    kv_hold: float,
+    kv_audit: float,
     log_level: str,
 ) -> None:
     """Serve a model over OpenAI's HTTP API.
@@ -90,8 +114,10 @@ def serve(
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
     from actors.engine import EngineConfig
+    from actors.prefix_cache import CacheConfig, TierOptions
     from runtime.checkpoint import resolve_model
     from runtime.errors import CheckpointError
+    from runtime.kv_folder import KVFolderError
     from runtime.loading import LoadOptions
     from web.server import ListenError, ServerOptions
 
@@ -102,27 +128,33 @@ def serve(
         queue_timeout=queue_timeout,
         request_timeout=request_timeout,
     )
-    server = ServerOptions(host=host, port=port, grace=grace, stall_timeout=stall_timeout)
     try:
-        load = LoadOptions(resolve_model(model), slots=slots, context=context, device=device, dtype=dtype)
-        _run(server, load, engine, _model_name(model))
-    except (CheckpointError, ListenError) as error:
+        options = ServerOptions(
+            load=LoadOptions(resolve_model(model), slots=slots, context=context, device=device, dtype=dtype),
+            model_name=_model_name(model),
+            engine=engine,
+            tiers=TierOptions(ram=kv_ram, folder=kv_dir, disk=kv_disk),
+            cache=CacheConfig(hold_seconds=kv_hold, audit_share=kv_audit),
+            host=host,
+            port=port,
+            grace=grace,
+            stall_timeout=stall_timeout,
+        )
+        _run(options)
+    except (CheckpointError, KVFolderError, ListenError) as error:
         raise click.ClickException(str(error)) from None
 
 
-def _run(server: ServerOptions, load: LoadOptions, engine: EngineConfig, name: str) -> None:
+def _run(options: ServerOptions) -> None:
     import trio
 
     from web.server import run_server
 
     run = partial(
         run_server,
-        server,
-        load,
-        engine,
-        model_name=name,
+        options,
         progress=LoadingBar() if sys.stderr.isatty() else None,
-        announce=lambda url: click.echo(f"cede serves {name} at {url}"),
+        announce=lambda url: click.echo(f"cede serves {options.model_name} at {url}"),
     )
     trio.run(run)
 

@@ -11,7 +11,7 @@ import logging
 import os
 import signal
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -20,13 +20,16 @@ from hypercorn.app_wrappers import ASGIWrapper
 from hypercorn.config import Config
 
 from actors.engine import Engine, EngineConfig, open_engine
+from actors.prefix_cache import CacheConfig, TierOptions, open_prefix_cache
 from runtime.executor import open_thread_executor
-from runtime.loading import LoadOptions, describe_model, load_model
+from runtime.loading import describe_model, load_model
 from web import guard
 from web.app import create_app
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
+
+    from runtime.loading import LoadOptions
 
 logger = logging.getLogger("cede.web")
 
@@ -42,8 +45,21 @@ class ListenError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
-    """Where to listen, and how long to wait for clients; seconds."""
+    """What to serve, how and where.
 
+    Attributes:
+        load, engine, tiers, cache: see there.
+        model_name: as the API shows it.
+        host, port: to listen on; port 0 picks a free one.
+        grace: seconds that running requests have at shutdown.
+        stall_timeout: seconds after which a client that reads nothing is cut.
+    """
+
+    load: LoadOptions
+    model_name: str
+    engine: EngineConfig = field(default_factory=EngineConfig)
+    tiers: TierOptions = field(default_factory=TierOptions)
+    cache: CacheConfig = field(default_factory=CacheConfig)
     host: str = "127.0.0.1"
     port: int = 8000
     grace: float = 30.0
@@ -52,30 +68,31 @@ class ServerOptions:
 
 async def run_server(
     options: ServerOptions,
-    load: LoadOptions,
-    engine_config: EngineConfig,
     *,
-    model_name: str,
     progress: Callable[[int, int], None] | None = None,
     announce: Callable[[str], None],
 ) -> None:
     """Serve until SIGTERM or SIGINT, then wind down; returns once all has ended.
 
     Args:
-        options, load, engine_config: see there.
-        model_name: as the API shows it.
-        progress: of the weights' loading.
+        options: see there.
+        progress: of the weights' loading, in bytes done and in all.
         announce: called once with the server's URL, when requests are accepted.
 
     Raises:
         CheckpointError: the model cannot be loaded.
         ListenError: the address cannot be listened on.
+        KVFolderError: the disk tier's folder cannot be used.
     """
-    served, model_config = describe_model(load, model_name)
+    load = options.load
+    described, model_config = describe_model(load, options.model_name)
     async with (
         _open_listeners(options.host, options.port) as listeners,
         open_thread_executor(partial(load_model, load, model_config, progress)) as executor,
-        open_engine(executor, replace(served, context_length=executor.model.context), engine_config) as engine,
+        open_prefix_cache(options.tiers, options.cache, load.folder, executor.model.kv) as cache,
+        open_engine(
+            executor, replace(described, context_length=executor.model.context), options.engine, cache
+        ) as engine,
         trio.open_nursery() as signals,
     ):
         stop = trio.Event()
@@ -136,6 +153,7 @@ def _hypercorn_config() -> Config:
     config = Config()
     config.keep_alive_timeout = KEEP_ALIVE_SECONDS
     config.include_server_header = False
+    config.errorlog = logging.getLogger("cede.web")  # or it makes a handler of its own
     return config
 
 
