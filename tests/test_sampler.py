@@ -379,6 +379,11 @@ def test_the_extreme_numbers_reach_the_extreme_tokens(monkeypatch: pytest.Monkey
         assert _token(logits, _spec(SamplingParams(seed=1))) == token
 
 
+def test_a_number_on_a_border_takes_the_next_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampler, "uniform", lambda seed, position: 0.5)
+    assert _token(torch.tensor([[1.0, -math.inf, 1.0]]), _spec(SamplingParams(seed=1))) == 2
+
+
 def test_uniform_is_bounded_by_its_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     for state, number in ((0, NEARLY_ZERO), ((1 << 64) - 1, NEARLY_ONE)):
         monkeypatch.setattr(sampler, "splitmix64", lambda value, state=state: state)
