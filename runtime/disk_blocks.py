@@ -57,6 +57,7 @@ class DiskBlocks:
         self._index = BlockIndex()
         self._touched: dict[BlockKey, IndexEntry] = {}  # whose stamps the files do not show yet
         self._last_stamp = 0
+        self._refused = b""  # the last block for which there was no room
         self._read_folder()
         self._evict(0, None)
 
@@ -105,6 +106,7 @@ class DiskBlocks:
         `wanted` is asked at the last moment, and from then until the block is indexed, `remove` waits.  Raises OSError.
         """
         if not self._evict(self._layout.file_bytes, block.parent):
+            self._refused = block.key
             return False
         data = block.data.view(torch.uint8).numpy().reshape(-1)
         header = BlockHeader(self._root, block.key, block.parent, block.token_ids, self._layout, checksum(data))
@@ -187,7 +189,10 @@ class DiskBlocks:
                 self.load(file.key)  # which says what is wrong with it
 
     def _evict(self, need: int, parent: BlockKey | None) -> bool:
-        """Make room for `need` bytes; False where that would take more than there is, or the newcomer's own parent."""
+        """Make room for `need` bytes; False if that takes more than there is, or a block that the newcomer needs.
+
+        That is its parent; and if the parent was refused just now, its ancestors.
+        """
         while True:
             with self._files:
                 with self._lock:
@@ -196,7 +201,7 @@ class DiskBlocks:
                     if self._index.nbytes + need <= self.budget:
                         return True
                     victim = self._index.next_to_go() if need <= self.budget else None
-                    if victim is None or victim == parent:
+                    if victim is None or parent in (victim, self._refused):
                         return False
                     entry = self._index.remove(victim)
                     assert entry is not None

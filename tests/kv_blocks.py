@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from typing import TYPE_CHECKING
 
 import torch
 
 from runtime.blocks import BLOCK_TOKENS, Block, BlockKey, block_key, root_key
+from runtime.disk_tier import DiskTier, open_disk_tier
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
 SHAPE = (2, 2, 1, BLOCK_TOKENS, 8)
@@ -17,6 +20,8 @@ DTYPE = torch.float32
 ROOT = root_key(fingerprint="f" * 64, dtype="float32", kv_shape=SHAPE)
 OTHER_ROOT = root_key(fingerprint="e" * 64, dtype="float32", kv_shape=SHAPE)
 FILE_BYTES = 4096 + 2 * 2 * BLOCK_TOKENS * 8 * 4
+PLENTY = 1000 * FILE_BYTES
+LONG = 20.0  # seconds: nothing waits for so long unless it is broken
 
 
 def make_block(seed: int, parent: BlockKey = ROOT, shape: tuple[int, ...] = SHAPE) -> Block:
@@ -51,3 +56,57 @@ def assert_same(loaded: Block | None, block: Block) -> None:
 def names(folder: Path, root: BlockKey = ROOT) -> set[str]:
     """What lies in a root's folder."""
     return set(os.listdir(folder / root.hex()))
+
+
+class Clock:
+    """Seconds that pass when told to."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def open_tier(
+    folder: Path, *, budget: int = PLENTY, queue_blocks: int = 64, root: BlockKey = ROOT, clock: Clock | None = None
+) -> AbstractContextManager[DiskTier]:
+    """The tier for these blocks; its clock stands still unless one is given."""
+    return open_disk_tier(
+        folder, root, shape=SHAPE, dtype=DTYPE, budget=budget, queue_blocks=queue_blocks, clock=clock or Clock()
+    )
+
+
+def put_all(tier: DiskTier, blocks: list[Block]) -> None:
+    """Put blocks, each once the one before is on disk."""
+    for block in blocks:
+        assert tier.put_nowait(block)
+        assert tier.flush(LONG) == 0
+
+
+def held(tier: DiskTier, blocks: list[Block]) -> list[int]:
+    """Which of `blocks` are there."""
+    return [index for index, block in enumerate(blocks) if block.key in tier]
+
+
+def flip(path: Path) -> None:
+    """Flip a bit of a file's data."""
+    content = bytearray(path.read_bytes())
+    content[-9] ^= 16
+    path.write_bytes(content)
+
+
+class FullDisk:
+    """Stands in for `os.write`: fails while `full`."""
+
+    def __init__(self, code: int = errno.ENOSPC) -> None:
+        self.full = True
+        self.attempts = 0
+        self._code = code
+        self._write = os.write
+
+    def __call__(self, file: int, data: memoryview) -> int:
+        if self.full and len(data) != 1:  # hypothesis, pytest and others may write a byte to wake someone
+            self.attempts += 1
+            raise OSError(self._code, os.strerror(self._code))
+        return self._write(file, data)

@@ -1,0 +1,411 @@
+"""The disk tier: what it keeps, what it forgets, and in which order."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+
+from runtime.block_files import block_name, read_block, write_temporary
+from runtime.block_index import BlockIndex, IndexEntry
+from runtime.blocks import Block
+from runtime.disk_tier import open_disk_tier
+from runtime.kv_folder import KVFolderError
+from tests.kv_blocks import (
+    FILE_BYTES,
+    LONG,
+    OTHER_ROOT,
+    PLENTY,
+    ROOT,
+    FullDisk,
+    assert_same,
+    chain,
+    held,
+    make_block,
+    names,
+    open_tier,
+    put_all,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Gate:
+    """Stops the writer at one call, until it is opened."""
+
+    def __init__(self, function: Callable[..., object]) -> None:
+        self._function = function
+        self.arrived, self.open = threading.Event(), threading.Event()
+
+    def __call__(self, *args: object, **kwargs: object) -> object:
+        self.arrived.set()
+        assert self.open.wait(LONG)
+        return self._function(*args, **kwargs)
+
+
+@pytest.fixture
+def writing(monkeypatch: pytest.MonkeyPatch) -> Gate:
+    """Before the contents of a file are written."""
+    gate = Gate(write_temporary)
+    monkeypatch.setattr("runtime.disk_blocks.write_temporary", gate)
+    return gate
+
+
+@pytest.fixture
+def renaming(monkeypatch: pytest.MonkeyPatch) -> Gate:
+    """After a block was found to be still wanted, before its file has its name."""
+    gate = Gate(os.rename)
+    monkeypatch.setattr(os, "rename", gate)
+    return gate
+
+
+# --- keeping ------------------------------------------------------------------------------------------------------
+
+
+def test_blocks_come_back_in_this_run_and_the_next(tmp_path: Path) -> None:
+    blocks = chain(5)
+    with open_tier(tmp_path) as tier:
+        put_all(tier, blocks)
+        for block in blocks:
+            assert block.key in tier
+            assert_same(tier.load(block.key), block)
+        tier.flush(LONG)
+        tier.check_integrity()
+        assert len(tier) == 5
+        statistics = tier.statistics()
+        assert (statistics.blocks, statistics.bytes, statistics.budget) == (5, 5 * FILE_BYTES, PLENTY)
+        assert (statistics.written, statistics.loaded, statistics.queued, statistics.dropped) == (5, 5, 0, 0)
+    with open_tier(tmp_path) as tier:
+        assert held(tier, blocks) == [0, 1, 2, 3, 4]
+        for block in blocks:
+            assert_same(tier.load(block.key), block)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_every_dtype_keeps_its_bits(tmp_path: Path, dtype: torch.dtype) -> None:
+    block = make_block(1)
+    bits = torch.randint(-(2**31), 2**31, (2, 2, 1, 64, 8), dtype=torch.int64).view(dtype)  # NaNs and all
+    block = Block(block.key, block.parent, block.token_ids, bits)
+    with open_disk_tier(tmp_path, ROOT, shape=tuple(bits.shape), dtype=dtype, budget=PLENTY) as tier:
+        put_all(tier, [block])
+        loaded = tier.load(block.key)
+        assert loaded is not None
+        assert loaded.data.dtype == dtype
+        assert torch.equal(loaded.data.view(torch.int64), bits.view(torch.int64))
+
+
+def test_what_was_never_put_is_a_quiet_miss(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with open_tier(tmp_path) as tier:
+        assert make_block(1).key not in tier
+        assert tier.load(make_block(1).key) is None
+        tier.drop(make_block(1).key)
+        tier.touch([make_block(1).key])
+        assert tier.statistics().struck == 0
+    assert caplog.records == []
+
+
+def test_a_tensor_of_another_model_is_refused(tmp_path: Path) -> None:
+    block = make_block(1)
+    with open_tier(tmp_path) as tier:
+        for data in (block.data.half(), block.data[:1], block.data.transpose(0, 1)):
+            with pytest.raises(ValueError, match="not a block of this model"):
+                tier.put_nowait(Block(block.key, block.parent, block.token_ids, data))
+
+
+def test_a_block_on_its_way_is_there_and_loads_from_memory(tmp_path: Path, writing: Gate) -> None:
+    first, second = chain(2)
+    with open_tier(tmp_path) as tier:
+        assert tier.put_nowait(first)
+        assert writing.arrived.wait(LONG)
+        assert tier.put_nowait(second)
+        for block in (first, second):
+            assert block.key in tier
+            assert tier.load(block.key) is block
+            assert tier.put_nowait(make_block(0) if block is first else block)  # again: nothing more is queued
+        assert len(tier) == 0
+        assert tier.statistics().queued == 2
+        assert tier.flush(0) == 2
+        writing.open.set()
+        assert tier.flush(LONG) == 0
+        assert tier.statistics().written == 2
+
+
+def test_a_full_queue_refuses_and_counts(tmp_path: Path, writing: Gate) -> None:
+    blocks = chain(5)
+    with open_tier(tmp_path, queue_blocks=2) as tier:
+        assert tier.put_nowait(blocks[0])
+        assert writing.arrived.wait(LONG)
+        assert [tier.put_nowait(block) for block in blocks[1:]] == [True, True, False, False]
+        assert tier.statistics().dropped == 2
+        writing.open.set()
+        assert tier.flush(LONG) == 0
+        assert held(tier, blocks) == [0, 1, 2]
+
+
+def test_the_end_of_the_scope_finishes_the_block_in_hand_and_lets_the_rest_go(tmp_path: Path, writing: Gate) -> None:
+    blocks = chain(3)
+    with open_tier(tmp_path) as tier:
+        for block in blocks:
+            tier.put_nowait(block)
+        assert writing.arrived.wait(LONG)
+        tier._close()
+        writing.open.set()
+    assert tier.statistics().dropped == 2
+    assert not tier.put_nowait(blocks[2])
+    with open_tier(tmp_path) as tier:
+        assert held(tier, blocks) == [0]
+
+
+def test_files_and_folders_are_for_their_owner_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    folder = tmp_path / "a" / "kv"
+    with open_tier(folder) as tier:
+        put_all(tier, chain(1))
+    for path in (folder, folder / ROOT.hex()):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o700
+    for path in (folder / "lock", *(folder / ROOT.hex()).iterdir()):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+    folder.chmod(0o755)  # the operator's own, left alone
+    (folder / ROOT.hex()).chmod(0o755)
+    with open_tier(folder):
+        pass
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o755
+    assert stat.S_IMODE((folder / ROOT.hex()).stat().st_mode) == 0o700
+    assert "was open to other users" in caplog.text
+
+
+def test_a_root_folder_that_is_a_link_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / ROOT.hex()).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(KVFolderError, match="cannot be used"), open_tier(tmp_path):
+        pass
+
+
+def test_a_folder_that_is_a_file_or_someone_elses_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(KVFolderError, match="file: cannot be used"), open_tier(tmp_path / "file"):
+        pass
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    with pytest.raises(KVFolderError, match="belongs to another user"), open_tier(tmp_path):
+        pass
+
+
+def test_a_second_server_is_refused_until_the_first_has_gone(tmp_path: Path) -> None:
+    with open_tier(tmp_path) as tier:
+        for root in (ROOT, OTHER_ROOT):
+            with pytest.raises(KVFolderError, match=rf"another cede \(process {os.getpid()}\) is using"):
+                with open_tier(tmp_path, root=root):
+                    pass
+        put_all(tier, chain(1))
+    with open_tier(tmp_path) as tier:
+        assert len(tier) == 1
+
+
+# --- dropping -----------------------------------------------------------------------------------------------------
+
+
+def test_a_dropped_block_is_gone_at_once_and_after_a_restart(tmp_path: Path) -> None:
+    blocks = chain(3)
+    with open_tier(tmp_path) as tier:
+        put_all(tier, blocks)
+        tier.drop(blocks[1].key)
+        assert held(tier, blocks) == [0, 2]
+        assert len(names(tmp_path)) == 2
+        assert tier.load(blocks[1].key) is None
+        assert tier.statistics().struck == 1
+        tier.check_integrity()
+    with open_tier(tmp_path) as tier:
+        assert held(tier, blocks) == [0, 2]
+        put_all(tier, [blocks[1]])  # computed again, cleanly
+        assert_same(tier.load(blocks[1].key), blocks[1])
+
+
+def test_a_block_dropped_in_the_queue_is_never_written(tmp_path: Path, writing: Gate) -> None:
+    first, second = chain(2)
+    with open_tier(tmp_path) as tier:
+        tier.put_nowait(first)
+        assert writing.arrived.wait(LONG)
+        tier.put_nowait(second)
+        tier.drop(second.key)
+        assert second.key not in tier
+        writing.open.set()
+        assert tier.flush(LONG) == 0
+        assert len(names(tmp_path)) == 1
+        assert (tier.statistics().written, tier.statistics().struck) == (1, 1)
+
+
+def test_a_block_dropped_while_it_is_written_does_not_appear(tmp_path: Path, writing: Gate) -> None:
+    (block,) = chain(1)
+    with open_tier(tmp_path) as tier:
+        tier.put_nowait(block)
+        assert writing.arrived.wait(LONG)
+        tier.drop(block.key)
+        assert block.key not in tier
+        assert tier.load(block.key) is None
+        writing.open.set()
+        assert tier.flush(LONG) == 0
+        assert names(tmp_path) == set()
+        assert tier.statistics().written == 0
+        tier.check_integrity()
+
+
+def test_a_block_put_again_after_that_drop_is_written(tmp_path: Path, writing: Gate) -> None:
+    (block,) = chain(1)
+    again = Block(block.key, block.parent, block.token_ids, block.data + 1)
+    with open_tier(tmp_path) as tier:
+        tier.put_nowait(block)
+        assert writing.arrived.wait(LONG)
+        tier.drop(block.key)
+        assert tier.put_nowait(again)
+        assert tier.load(block.key) is again
+        writing.open.set()
+        assert tier.flush(LONG) == 0
+        assert_same(tier.load(block.key), again)
+
+
+def test_a_drop_at_the_last_moment_waits_for_the_name_and_removes_it(tmp_path: Path, renaming: Gate) -> None:
+    (block,) = chain(1)
+    with open_tier(tmp_path) as tier:
+        tier.put_nowait(block)
+        assert renaming.arrived.wait(LONG)
+        dropping = threading.Thread(target=tier.drop, args=[block.key])
+        dropping.start()
+        renaming.open.set()
+        dropping.join(LONG)
+        assert names(tmp_path) == set()
+        assert block.key not in tier
+        assert tier.flush(LONG) == 0
+        assert names(tmp_path) == set()
+        tier.check_integrity()
+
+
+def test_a_block_dropped_while_it_is_read_is_a_miss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (block,) = chain(1)
+    with open_tier(tmp_path) as tier:
+        put_all(tier, [block])
+
+        def read_then_drop(*args: object, **kwargs: object) -> object:
+            contents = read_block(*args, **kwargs)  # type: ignore[arg-type]
+            tier.drop(block.key)
+            return contents
+
+        monkeypatch.setattr("runtime.disk_blocks.read_block", read_then_drop)
+        assert tier.load(block.key) is None
+        assert tier.statistics().loaded == 0
+
+
+def test_a_drop_that_the_disk_refuses_raises_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (block,) = chain(1)
+    with open_tier(tmp_path) as tier:
+        put_all(tier, [block])
+
+        def refuse(*_: object, **__: object) -> None:
+            raise OSError(errno.EROFS, "Read-only file system")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "unlink", refuse)
+            tier.drop(block.key)
+        assert block.key not in tier
+        assert "cannot be removed: Read-only file system" in caplog.text
+
+
+# --- least recently used ------------------------------------------------------------------------------------------
+
+
+def test_the_least_recently_used_chain_goes_first_and_its_end_before_its_start(tmp_path: Path) -> None:
+    one, other = chain(3, seed=10), chain(3, seed=20)
+    with open_tier(tmp_path, budget=6 * FILE_BYTES) as tier:
+        put_all(tier, one + other)
+        tier.touch([block.key for block in one])
+        put_all(tier, chain(1, seed=30))
+        assert (held(tier, one), held(tier, other)) == ([0, 1, 2], [0, 1])
+        put_all(tier, chain(2, seed=40))
+        assert (held(tier, one), held(tier, other)) == ([0, 1, 2], [])
+        put_all(tier, chain(1, seed=50))
+        assert held(tier, one) == [0, 1]
+        assert tier.statistics().evicted == 4
+        tier.check_integrity()
+
+
+def test_the_order_survives_a_restart(tmp_path: Path) -> None:
+    one, other = chain(2, seed=10), chain(2, seed=20)
+    with open_tier(tmp_path) as tier:
+        put_all(tier, one + other)
+        tier.touch([block.key for block in one])
+    with open_tier(tmp_path, budget=3 * FILE_BYTES) as tier:
+        assert (held(tier, one), held(tier, other)) == ([0, 1], [0])
+        put_all(tier, chain(1, seed=30))
+        assert (held(tier, one), held(tier, other)) == ([0, 1], [])
+    stamps = {path.name[:64]: path.stat().st_mtime_ns for path in (tmp_path / ROOT.hex()).iterdir()}
+    assert stamps[one[0].key.hex()] > stamps[one[1].key.hex()]  # parents later, for whoever looks at the files
+
+
+def test_a_load_counts_as_a_use(tmp_path: Path) -> None:
+    blocks = [make_block(seed) for seed in range(3)]
+    with open_tier(tmp_path, budget=3 * FILE_BYTES) as tier:
+        put_all(tier, blocks)
+        assert tier.load(blocks[0].key) is not None
+        put_all(tier, [make_block(3)])
+        assert held(tier, blocks) == [0, 2]
+
+
+def test_a_chain_longer_than_the_budget_keeps_its_start(tmp_path: Path) -> None:
+    blocks = chain(6)
+    with open_tier(tmp_path, budget=3 * FILE_BYTES + 5) as tier:
+        put_all(tier, blocks)
+        assert held(tier, blocks) == [0, 1, 2]
+        assert (tier.statistics().dropped, tier.statistics().evicted) == (3, 0)
+
+
+def test_a_budget_below_one_block_keeps_nothing_and_breaks_nothing(tmp_path: Path) -> None:
+    with open_tier(tmp_path) as tier:
+        put_all(tier, chain(1))
+    with open_tier(tmp_path, budget=FILE_BYTES - 1) as tier:
+        assert names(tmp_path) == set()
+        put_all(tier, chain(1))
+        assert (len(tier), tier.statistics().dropped) == (0, 1)
+
+
+def test_names_that_claim_a_circle_are_no_trap(tmp_path: Path) -> None:
+    one, other = make_block(1), make_block(2)
+    with open_tier(tmp_path):
+        pass
+    for key, parent in ((one.key, other.key), (other.key, one.key)):
+        (tmp_path / ROOT.hex() / block_name(key, parent)).write_bytes(b"\0" * FILE_BYTES)
+    with open_tier(tmp_path, budget=FILE_BYTES) as tier:
+        assert tier.load(one.key) is None
+        put_all(tier, [make_block(3)])
+        assert make_block(3).key in tier
+
+
+def test_the_index_does_not_keep_what_it_has_forgotten() -> None:
+    index = BlockIndex()
+    for number in range(1000):
+        key = number.to_bytes(32, "big")
+        index.add(key, IndexEntry(ROOT, 1, number))
+        if number >= 3:
+            index.remove((number - 1).to_bytes(32, "big"))
+    assert len(index._leaves) < 100
+    index.check_integrity()
+
+
+def test_a_failing_disk_lets_the_queue_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writing: Gate) -> None:
+    monkeypatch.setattr(os, "write", FullDisk())
+    blocks = chain(4)
+    with open_tier(tmp_path) as tier:
+        for block in blocks:
+            tier.put_nowait(block)
+        assert writing.arrived.wait(LONG)
+        writing.open.set()
+        assert tier.flush(LONG) == 0
+        assert held(tier, blocks) == []
+        assert tier.statistics().dropped == 4
