@@ -1,0 +1,201 @@
+"""What the KV cache saves: time to first token on a hit against a full prefill, and how fast KV is restored.
+
+    python -m bench.cache [--shape qwen3-0.6b] [--lengths 1024,4096]
+
+runs an engine in this process on random weights of a real shape.  Every figure is of this run; restores are compared
+with a plain copy of as many bytes in memory, and with reading the files while the page cache is warm.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from contextlib import asynccontextmanager
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+import trio
+
+from actors.engine import EngineConfig, open_engine
+from actors.generation import Finished, GenerationRequest, Token
+from actors.prefix_cache import CacheConfig, PrefixCache
+from bench.shapes import random_model, shape
+from runtime.blocks import BLOCK_TOKENS, root_key
+from runtime.device import select_device, select_dtype
+from runtime.disk_tier import open_disk_tier
+from runtime.executor import open_thread_executor
+from runtime.ram_tier import RamTier
+from runtime.sampling import SamplingParams
+from runtime.units import format_size
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from actors.engine import Engine
+    from runtime.config import ModelConfig
+    from runtime.disk_tier import DiskTier
+    from runtime.executor import ThreadExecutor
+    from runtime.kv_cache import KVCache
+    from runtime.model import Transformer
+
+IDS = count()
+
+
+class NoText:
+    """Text is not what is measured."""
+
+    def push(self, token_id: int) -> NoText:
+        return self
+
+    def flush(self) -> str:
+        return ""
+
+    text, stopped = "", False
+
+
+class BareModel:
+    """What an engine needs to know of a model that has no folder."""
+
+    def __init__(self, config: ModelConfig, context: int) -> None:
+        self.context_length = context
+        self.eos_token_ids: tuple[int, ...] = ()
+        self.vocab_size = config.vocab_size
+
+    def text(self, stop: Sequence[str], *, continues: bool = False) -> NoText:
+        return NoText()
+
+
+async def first_token(engine: Engine, prompt: tuple[int, ...]) -> tuple[float, int]:
+    """Seconds to the first token of a prompt, and how many of its tokens were cached."""
+    asked = GenerationRequest(f"bench-{next(IDS)}", (prompt,), SamplingParams(temperature=0), max_tokens=1)
+    started, seconds, cached = time.perf_counter(), 0.0, 0
+    async with engine.open_request(asked) as request:
+        async for event in request:
+            if isinstance(event, Token):
+                seconds = time.perf_counter() - started
+            elif isinstance(event, Finished):
+                cached = event.cached_tokens
+    return seconds, cached
+
+
+def prompt_of(length: int, seed: int, vocab: int) -> tuple[int, ...]:
+    """A prompt of random tokens."""
+    tokens: list[int] = torch.randint(0, vocab, (length,), generator=torch.Generator().manual_seed(seed)).tolist()
+    return tuple(tokens)
+
+
+@asynccontextmanager
+async def engine_over(
+    executor: ThreadExecutor[Transformer], ram: int, disk: DiskTier | None
+) -> AsyncIterator[tuple[Engine, PrefixCache]]:
+    """A one-slot engine over `executor` with these tiers."""
+    model = executor.model
+    cache = PrefixCache(
+        root_of(model.kv), BLOCK_TOKENS * model.kv.bytes_per_token, ram=RamTier(ram), disk=disk, config=CacheConfig()
+    )
+    served = BareModel(model.config, model.context)
+    async with open_engine(executor, served, EngineConfig(slots=1), cache) as engine:  # type: ignore[arg-type]
+        yield engine, cache
+
+
+def root_of(kv: KVCache) -> bytes:
+    """The root of the random model's blocks."""
+    return root_key(fingerprint="random", dtype=str(kv.dtype), kv_shape=kv.row_shape)
+
+
+async def settled(cache: PrefixCache) -> None:
+    """Return once every block of every slot has been kept."""
+    while cache.statistics().unsaved_blocks:  # noqa: ASYNC110  # a benchmark may look now and then
+        await trio.sleep(0.01)
+
+
+async def measure_length(executor: ThreadExecutor[Transformer], length: int, folder: Path) -> None:
+    """Print the figures for one prompt length."""
+    model = executor.model
+    vocab = model.config.vocab_size
+    nbytes = length // BLOCK_TOKENS * BLOCK_TOKENS * model.kv.bytes_per_token
+    prompt, other = prompt_of(length, length, vocab), prompt_of(BLOCK_TOKENS, 1, vocab)
+    shape = (*model.kv.row_shape[:3], BLOCK_TOKENS, model.kv.row_shape[3])
+    tier = partial(open_disk_tier, folder, root_of(model.kv), shape=shape, dtype=model.kv.dtype, budget=1 << 40)
+    with tier(queue_blocks=1 << 16) as disk:
+        async with engine_over(executor, 1 << 40, disk) as (engine, cache):
+            full, _ = await first_token(engine, prompt)
+            resident, _ = await first_token(engine, prompt)
+            await settled(cache)
+            ram = await hits(engine, prompt, other, cache)
+        disk.flush(600)
+    with tier() as disk:
+        async with engine_over(executor, 0, disk) as (engine, cache):
+            from_disk = await hits(engine, prompt, other, cache)
+    copying, reading = copy_seconds(nbytes), read_seconds(folder)
+    print(f"\n{length} tokens, {format_size(nbytes)} of KV; full prefill {full:.2f} s")
+    print(f"  resident  {resident * 1e3:8.1f} ms   {full / resident:8.0f} times faster")
+    for name, (seconds, cached), plain in (("RAM", ram, copying), ("disk", from_disk, reading)):
+        print(
+            f"  {name:<8}  {seconds * 1e3:8.1f} ms   {full / seconds:8.0f} times faster, {cached} cached; "
+            f"restored at {nbytes / (seconds - resident) / 1e9:.2f} GB/s, plain {nbytes / plain / 1e9:.2f}, "
+            f"ratio {plain / (seconds - resident):.2f}"
+        )
+
+
+async def hits(
+    engine: Engine, prompt: tuple[int, ...], other: tuple[int, ...], cache: PrefixCache, rounds: int = 3
+) -> tuple[float, int]:
+    """Median seconds to the first token of `prompt` after `other` has taken its slot, and the tokens cached."""
+    measured = []
+    for _ in range(rounds):
+        await first_token(engine, other)
+        await settled(cache)
+        measured.append(await first_token(engine, prompt))
+    return statistics.median(seconds for seconds, _ in measured), measured[-1][1]
+
+
+def copy_seconds(nbytes: int) -> float:
+    """How long a copy of so many bytes takes, from memory that was written to memory that was written."""
+    source, target = torch.ones(nbytes, dtype=torch.uint8), torch.ones(nbytes, dtype=torch.uint8)
+    times = []
+    for _ in range(5):
+        started = time.perf_counter()
+        target.copy_(source)
+        times.append(time.perf_counter() - started)
+    return statistics.median(times)
+
+
+def read_seconds(folder: Path) -> float:
+    """How long it takes to read all block files, which are in the page cache."""
+    files = sorted(folder.rglob("*.safetensors"))
+    times = []
+    for _ in range(3):
+        started = time.perf_counter()
+        for file in files:
+            file.read_bytes()
+        times.append(time.perf_counter() - started)
+    return statistics.median(times)
+
+
+async def main() -> None:
+    """Parse the arguments and measure each length."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--shape", default="qwen3-0.6b")
+    parser.add_argument("--lengths", default="1024,4096")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--dtype", default="auto")
+    given = parser.parse_args()
+    lengths = [int(length) for length in given.lengths.split(",")]
+    config, device = shape(given.shape), select_device(given.device)
+    dtype = select_dtype(given.dtype, device, "bfloat16")
+    print(f"{given.shape} on {device} in {dtype}, {torch.get_num_threads()} threads")
+    load = partial(random_model, config, slots=1, context=max(lengths) + 64, device=device, dtype=dtype)
+    async with open_thread_executor(load) as executor:
+        for length in lengths:
+            with tempfile.TemporaryDirectory() as folder:
+                await measure_length(executor, length, Path(folder))
+
+
+if __name__ == "__main__":
+    trio.run(main)

@@ -1,0 +1,64 @@
+"""Models of real shapes with random weights: speed depends on shapes, and no weights are downloaded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from runtime.config import ModelConfig, parse_config
+from runtime.kv_cache import KVCache
+from runtime.model import Transformer
+from runtime.weights import random_weights
+
+if TYPE_CHECKING:
+    import torch
+
+# From the models' published config.json files.
+SHAPES: dict[str, dict[str, Any]] = {
+    "qwen3-0.6b": {
+        "architectures": ["Qwen3ForCausalLM"],
+        "model_type": "qwen3",
+        "vocab_size": 151936,
+        "hidden_size": 1024,
+        "intermediate_size": 3072,
+        "num_hidden_layers": 28,
+        "num_attention_heads": 16,
+        "num_key_value_heads": 8,
+        "head_dim": 128,
+        "max_position_embeddings": 40960,
+        "rope_theta": 1000000,
+        "rms_norm_eps": 1e-6,
+        "tie_word_embeddings": True,
+        "hidden_act": "silu",
+        "attention_bias": False,
+        "eos_token_id": 151645,
+    },
+    "smollm2-135m": {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "vocab_size": 49152,
+        "hidden_size": 576,
+        "intermediate_size": 1536,
+        "num_hidden_layers": 30,
+        "num_attention_heads": 9,
+        "num_key_value_heads": 3,
+        "max_position_embeddings": 8192,
+        "rope_theta": 100000,
+        "rms_norm_eps": 1e-5,
+        "tie_word_embeddings": True,
+        "hidden_act": "silu",
+        "eos_token_id": 0,
+    },
+}
+
+
+def shape(name: str) -> ModelConfig:
+    """The configuration of the shape called `name`."""
+    return parse_config(SHAPES[name])
+
+
+def random_model(
+    config: ModelConfig, *, slots: int, context: int, device: torch.device, dtype: torch.dtype
+) -> Transformer:
+    """A model of that shape with random weights."""
+    kv = KVCache(config, slots=slots, context=context, device=device, dtype=dtype)
+    return Transformer(config, random_weights(config, device=device, dtype=dtype, seed=0), kv)
