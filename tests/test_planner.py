@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from actors.planner import MAX_CHUNK, MIN_CHUNK, ChunkSizer, share_budget
+
+wishes = st.lists(st.integers(1, 5000), max_size=12)
+
+
+@given(wishes, st.integers(0, 10_000))
+@settings(deadline=None)
+def test_shares_never_exceed_the_budget_or_the_wish(wanted: list[int], budget: int) -> None:
+    shares = share_budget(wanted, budget)
+    assert len(shares) == len(wanted)
+    assert sum(shares) <= budget
+    assert all(0 <= share <= wish for share, wish in zip(shares, wanted, strict=True))
+
+
+@given(wishes, st.integers(0, 10_000))
+@settings(deadline=None)
+def test_nothing_is_left_over_while_anybody_wants_more(wanted: list[int], budget: int) -> None:
+    assert sum(share_budget(wanted, budget)) == min(budget, sum(wanted))
+
+
+@given(wishes, st.integers(0, 10_000))
+@settings(deadline=None)
+def test_shares_are_fair(wanted: list[int], budget: int) -> None:
+    """Nobody gets less than another by more than the rounding, unless it is all that was wanted."""
+    shares = share_budget(wanted, budget)
+    for share, wish in zip(shares, wanted, strict=True):
+        assert share == wish or share >= max(shares) - 1
+
+
+@given(wishes.filter(bool), st.integers(0, 10_000))
+@settings(deadline=None)
+def test_nobody_starves_where_there_is_a_row_for_each(wanted: list[int], more: int) -> None:
+    assert min(share_budget(wanted, len(wanted) + more)) >= 1
+
+
+def test_no_prompts() -> None:
+    assert share_budget([], 100) == []
+
+
+class LinearMachine:
+    """Steps that cost a base, and so much for each row."""
+
+    def __init__(self, base: float, decode_row: float, prefill_row: float) -> None:
+        self.base, self.decode_row, self.prefill_row = base, decode_row, prefill_row
+
+    def seconds(self, decode_rows: int, prefill_rows: int) -> float:
+        return self.base + decode_rows * self.decode_row + prefill_rows * self.prefill_row
+
+    def run(self, sizer: ChunkSizer, decode_rows: int, steps: int = 12) -> float:
+        """Steps with as many prompt rows as the sizer allows; the duration of the last."""
+        seconds = 0.0
+        for _ in range(steps):
+            rows = sizer.budget(decode_rows)
+            seconds = self.seconds(decode_rows, rows)
+            sizer.observe(decode_rows, rows, seconds)
+        return seconds
+
+
+def decoded(machine: LinearMachine, target: float, rows: int = 3) -> ChunkSizer:
+    """A sizer that has seen steps of decode rows only."""
+    sizer = ChunkSizer(target_seconds=target)
+    for _ in range(8):
+        sizer.observe(rows, 0, machine.seconds(rows, 0))
+    return sizer
+
+
+@pytest.mark.parametrize("row", [0.0002, 0.0005, 0.001])
+def test_beside_decodes_a_step_comes_to_take_the_target_time(row: float) -> None:
+    machine = LinearMachine(0.01, 0.0005, row)
+    assert machine.run(decoded(machine, 0.05), decode_rows=3) == pytest.approx(0.05, rel=0.1)
+
+
+def test_alone_a_step_may_take_a_multiple_of_it() -> None:
+    machine = LinearMachine(0.0, 0.0005, 0.0005)
+    assert machine.run(ChunkSizer(target_seconds=0.05), decode_rows=0) == pytest.approx(
+        0.05 * ChunkSizer.ALONE, rel=0.1
+    )
+
+
+def test_where_decoding_alone_takes_the_target_a_step_may_take_twice_that() -> None:
+    machine = LinearMachine(0.2, 0.01, 0.001)
+    sizer = decoded(machine, 0.05)
+    assert sizer.target_seconds == pytest.approx(0.46)
+    assert machine.run(sizer, decode_rows=3) == pytest.approx(0.46, rel=0.1)
+
+
+@pytest.mark.parametrize("factor", [0.2, 5.0])
+def test_follows_a_machine_that_changes_its_speed(factor: float) -> None:
+    machine = LinearMachine(0.005, 0.0005, 0.0005)
+    sizer = decoded(machine, 0.05)
+    machine.run(sizer, decode_rows=3)
+    machine.prefill_row *= factor
+    assert machine.run(sizer, decode_rows=3, steps=10) == pytest.approx(0.05, rel=0.15)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 8), st.integers(0, 4096), st.floats(1e-6, 100.0)), max_size=30), st.integers(0, 8)
+)
+@settings(deadline=None)
+def test_chunks_are_bounded_whatever_was_seen(seen: list[tuple[int, int, float]], decode_rows: int) -> None:
+    sizer = ChunkSizer(target_seconds=0.05)
+    for step in seen:
+        sizer.observe(*step)
+        assert MIN_CHUNK <= sizer.budget(decode_rows) <= MAX_CHUNK
+
+
+def test_begins_small() -> None:
+    assert MIN_CHUNK <= ChunkSizer().budget(0) <= 4 * MIN_CHUNK
+
+
+def test_a_fixed_size_stays() -> None:
+    sizer = ChunkSizer(fixed=100)
+    sizer.observe(1, 100, 50.0)
+    assert sizer.budget(0) == sizer.budget(7) == 100
+
+
+def test_an_estimate_of_the_decode_share_that_is_off_does_not_blow_up_the_chunk() -> None:
+    """A step with prompt rows that took no longer than one without says little about a row's cost."""
+    sizer = ChunkSizer(target_seconds=0.05)
+    for _ in range(8):
+        sizer.observe(2, 0, 0.04)
+    sizer.observe(2, 64, 0.03)
+    assert sizer.budget(2) * 0.003 / 64 <= sizer.target_seconds

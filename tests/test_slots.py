@@ -1,0 +1,231 @@
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from actors.slots import IllegalTransition, Slot, SlotState, SlotTable, common_prefix_length
+
+IDLE, PREFILL, DECODE, DRAFT, VERIFY = SlotState
+LEGAL = {
+    *{(IDLE, PREFILL)},
+    *{(PREFILL, PREFILL), (PREFILL, DECODE), (PREFILL, DRAFT), (PREFILL, IDLE)},
+    *{(DECODE, DECODE), (DECODE, DRAFT), (DECODE, IDLE)},
+    *{(DRAFT, DRAFT), (DRAFT, VERIFY), (DRAFT, DECODE), (DRAFT, IDLE)},
+    *{(VERIFY, DRAFT), (VERIFY, DECODE), (VERIFY, IDLE)},
+}
+A, B, C = ("a", 0), ("b", 0), ("c", 0)
+
+token_lists = st.lists(st.integers(0, 2), max_size=40)
+
+
+def leased(table: SlotTable, owner: tuple[str, int], prompt: list[int], *, reuse: bool = True) -> Slot:
+    granted = table.grant(owner, prompt, reuse=reuse)
+    assert granted is not None
+    return granted
+
+
+def used(table: SlotTable, owner: tuple[str, int], tokens: list[int]) -> Slot:
+    """A slot that was leased once and in which `tokens` are now resident."""
+    slot = leased(table, owner, tokens)
+    table.commit(slot, tokens[len(slot.tokens) :])
+    table.release(slot)
+    return slot
+
+
+@pytest.mark.parametrize(("before", "after"), list(itertools.product(SlotState, SlotState)))
+def test_only_the_transitions_of_the_table_are_possible(before: SlotState, after: SlotState) -> None:
+    table = SlotTable(1, 8)
+    slot = Slot(0, state=before)
+    if (before, after) in LEGAL:
+        table.enter(slot, after)
+        assert slot.state is after
+    else:
+        with pytest.raises(IllegalTransition, match=f"slot 0: {before} to {after}"):
+            table.enter(slot, after)
+        assert slot.state is before
+
+
+def test_a_slot_cannot_be_released_twice() -> None:
+    table = SlotTable(1, 8)
+    slot = leased(table, A, [1, 2])
+    table.release(slot)
+    with pytest.raises(IllegalTransition):
+        table.release(slot)
+
+
+def test_every_slot_is_granted_once() -> None:
+    table = SlotTable(3, 8)
+    assert {leased(table, owner, [1, 2]).id for owner in (A, B, C)} == {0, 1, 2}
+    assert table.free == []
+    assert table.grant(("d", 0), [1, 2]) is None
+    table.check_integrity()
+
+
+def test_a_retry_gets_the_slot_that_knows_its_prompt() -> None:
+    table = SlotTable(3, 64)
+    used(table, A, [1, 2, 3, 4])
+    known = used(table, B, [7, 8, 9, 10, 11])
+    slot = leased(table, C, [7, 8, 9, 10, 12, 13])
+    assert slot is known
+    assert slot.tokens == [7, 8, 9, 10]
+    assert slot.state is PREFILL
+
+
+def test_the_longer_of_two_resident_prefixes_wins() -> None:
+    table = SlotTable(2, 64)
+    first, second = leased(table, A, [1, 2, 3]), leased(table, B, [1, 2, 3, 4, 5])
+    for slot, tokens in ((first, [1, 2, 3]), (second, [1, 2, 3, 4, 5])):
+        table.commit(slot, tokens)
+        table.release(slot)
+    assert leased(table, C, [1, 2, 3, 4, 5, 6]) is second
+
+
+def test_the_last_prompt_token_is_always_left_to_compute() -> None:
+    table = SlotTable(1, 64)
+    used(table, A, [1, 2, 3])
+    assert leased(table, B, [1, 2, 3]).tokens == [1, 2]
+
+
+def test_a_prompt_of_one_token_reuses_nothing() -> None:
+    table = SlotTable(1, 64)
+    used(table, A, [1, 2, 3])
+    assert leased(table, B, [1]).tokens == []
+
+
+def test_without_reuse_nothing_resident_is_left_in_the_slot() -> None:
+    table = SlotTable(1, 64)
+    used(table, A, [1, 2, 3])
+    assert leased(table, B, [1, 2, 3, 4], reuse=False).tokens == []
+
+
+def test_a_short_shared_beginning_does_not_cost_a_long_resident_sequence() -> None:
+    table = SlotTable(2, 200)
+    long = used(table, A, list(range(100)))
+    assert leased(table, B, [0, 1, *range(150, 160)]) is not long
+    assert len(long.tokens) == 100
+
+
+def test_among_equals_the_least_recently_used_goes() -> None:
+    table = SlotTable(3, 64)
+    slots = [leased(table, owner, [n, 1, 1]) for n, owner in enumerate((A, B, C))]
+    for slot in (slots[1], slots[0], slots[2]):
+        table.commit(slot, [5, slot.id, 6])
+    table.release(slots[1])
+    later = leased(table, ("d", 0), [5, 1, 6, 9])  # the count of grants moves on
+    assert later is slots[1]
+    table.release(slots[0])
+    table.release(slots[2])
+    table.commit(later, [9])
+    table.release(later)
+    assert leased(table, ("e", 0), [40, 41]) in (slots[0], slots[2])
+
+
+def test_old_residents_weigh_less_and_are_evicted_at_last() -> None:
+    table = SlotTable(2, 200)
+    old = used(table, A, list(range(100)))
+    newest: Slot | None = None
+    for n in range(60):
+        newest = used(table, ("n", n), [100 + n, *range(30)])
+        if newest is old:
+            break
+    assert newest is old, "a sequence that nobody asks for stays for ever"
+
+
+def test_status_tells_leased_from_resident() -> None:
+    table = SlotTable(2, 64)
+    used(table, A, [1, 2, 3])
+    busy = leased(table, B, [50, 51, 52])
+    table.commit(busy, [50, 51])
+    by_id = {status.id: status for status in table.status()}
+    idle = by_id[1 - busy.id]
+    assert (by_id[busy.id].request_id, by_id[busy.id].tokens, by_id[busy.id].state) == ("b", 2, PREFILL)
+    assert (idle.request_id, idle.tokens, idle.resident_tokens, idle.state) == (None, 0, 3, IDLE)
+
+
+def test_invalidate_forgets_everything() -> None:
+    table = SlotTable(1, 64)
+    slot = leased(table, A, [1, 2, 3])
+    table.commit(slot, [1, 2, 3])
+    table.invalidate(slot)
+    table.release(slot)
+    assert leased(table, B, [1, 2, 3, 4]).tokens == []
+
+
+def test_a_grant_remembers_what_was_in_the_slot() -> None:
+    table = SlotTable(1, 64)
+    used(table, A, [1, 2, 3])
+    slot = leased(table, B, [1, 7, 8])
+    assert (slot.before, slot.tokens) == ([1, 2, 3], [1])
+
+
+@pytest.mark.parametrize(("now", "taken"), [(5.0, False), (15.0, True)])
+def test_what_is_held_for_a_retry_goes_last(now: float, taken: bool) -> None:
+    table = SlotTable(2, 64)
+    held = leased(table, A, [1, 2, 3])
+    table.commit(held, [1, 2, 3])
+    other = used(table, B, list(range(40, 60)))
+    table.release(held, held_until=10.0)
+    slot = table.grant(C, [30, 31], now=now)
+    assert slot is (held if taken else other)
+
+
+def test_what_is_held_for_a_retry_is_there_for_the_retry() -> None:
+    table = SlotTable(2, 64)
+    held = leased(table, A, [1, 2, 3, 4])
+    table.commit(held, [1, 2, 3, 4])
+    table.release(held, held_until=10.0)
+    slot = table.grant(B, [1, 2, 3, 4, 5], now=5.0)
+    assert slot is held
+    assert slot.tokens == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("planted", ["two slots", "owner without state", "state without owner", "too long"])
+def test_integrity_check_finds_a_planted_contradiction(planted: str) -> None:
+    table = SlotTable(2, 4)
+    first, second = leased(table, A, [1, 2]), leased(table, B, [1, 2])
+    table.check_integrity()
+    match planted:
+        case "two slots":
+            second.owner = first.owner
+        case "owner without state":
+            first.state = IDLE
+        case "state without owner":
+            first.owner = None
+        case _:
+            table.commit(first, [1, 2, 3, 4, 5])
+    with pytest.raises(AssertionError):
+        table.check_integrity()
+
+
+def naive_common_prefix(first: list[int], second: list[int]) -> int:
+    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False)))
+
+
+@given(token_lists, token_lists)
+@settings(deadline=None)
+def test_common_prefix_of_anything(first: list[int], second: list[int]) -> None:
+    assert common_prefix_length(first, second) == naive_common_prefix(first, second)
+
+
+@given(st.lists(st.integers(0, 9), max_size=300), st.integers(0, 300), token_lists, token_lists)
+@settings(deadline=None)
+def test_common_prefix_that_ends_anywhere(shared: list[int], cut: int, left: list[int], right: list[int]) -> None:
+    first, second = [*shared[:cut], *left], (*shared[:cut], *right)
+    assert common_prefix_length(first, second) == naive_common_prefix(first, list(second))
+    assert common_prefix_length(second, first) == naive_common_prefix(first, list(second))
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), token_lists.filter(bool), st.integers(0, 40)), max_size=30))
+@settings(deadline=None)
+def test_whatever_is_granted_is_a_proper_prefix_of_the_prompt(uses: list[tuple[int, list[int], int]]) -> None:
+    table = SlotTable(3, 64)
+    for n, (_, tokens, committed) in enumerate(uses):
+        slot = leased(table, ("r", n), tokens)
+        assert slot.tokens == tokens[: len(slot.tokens)]
+        assert len(slot.tokens) < len(tokens)
+        table.commit(slot, tokens[len(slot.tokens) : max(committed, len(slot.tokens))])
+        table.release(slot)
+        table.check_integrity()
