@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:([KMGTP])(i?)B?|B)?\s*", re.IGNORECASE)
-_DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([smhdw])?\s*", re.IGNORECASE)
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:([KMGTP])(i?)B?|B)?\s*", re.ASCII | re.IGNORECASE)
+_DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([smhdw])?\s*", re.ASCII | re.IGNORECASE)
 _POWERS = "KMGTP"
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
@@ -36,10 +36,10 @@ def parse_duration(text: str) -> float:
 
 
 def format_size(size: int) -> str:
-    """`size` bytes in the largest binary unit that leaves at least one: `1.5 GiB`."""
-    value = float(size)
-    for unit in ("B", "KiB", "MiB", "GiB"):
+    """`size` in binary units: `1.5 GiB`."""
+    value, unit = float(size), "B"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
         if value < 1024:
-            return f"{value:.4g} {unit}"
-        value /= 1024
-    return f"{value:.4g} TiB"
+            break
+        value, unit = value / 1024, larger
+    return f"{value:.1f}".removesuffix(".0") + f" {unit}"

@@ -9,6 +9,7 @@ import tempfile
 import threading
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import torch
@@ -17,8 +18,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from runtime.block_files import block_name
-from runtime.blocks import Block, BlockKey
 from tests.kv_blocks import FILE_BYTES, LONG, ROOT, assert_same, chain, flip, make_block, open_tier
+
+if TYPE_CHECKING:
+    from runtime.blocks import Block, BlockKey
 
 
 def test_many_threads_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

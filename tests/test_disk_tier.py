@@ -6,7 +6,6 @@ import errno
 import os
 import stat
 import threading
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -35,6 +34,7 @@ from tests.kv_blocks import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 
 class Gate:

@@ -1,0 +1,217 @@
+"""`cede kv`: what lies in a folder of KV blocks, whether it is sound, and making it smaller.  Torch is not imported."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import defaultdict
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from runtime.errors import CedeError
+from runtime.units import format_size, parse_duration, parse_size
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from runtime.blocks import BlockKey
+    from runtime.kv_folder import FoundBlock
+
+
+class Parsed(click.ParamType[Any]):
+    """Whatever a function of `runtime.units` reads."""
+
+    def __init__(self, name: str, parse: Callable[[str], float]) -> None:
+        self.name = name
+        self._parse = parse
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401
+        try:
+            return self._parse(value) if isinstance(value, str) else value
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+kv_dir = click.option(
+    "--kv-dir",
+    required=True,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="As given to `serve`.",
+)
+model_option = click.option("--root", "prefix", default="", metavar="HEX", help="Only models whose key starts so.")
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """One model's blocks."""
+
+    key: BlockKey
+    folder: int  # descriptor
+    blocks: list[FoundBlock]
+    irregular: list[str]  # names of blocks that are no regular files
+
+
+@contextmanager
+def opened(folder: Path, prefix: str = "", *, lock: bool = False) -> Iterator[list[Root]]:
+    """The models whose keys start with `prefix`.  Raises ClickException."""
+    from runtime.kv_folder import locked_folder, opened_root, roots, scan
+
+    with ExitStack() as stack:
+        try:
+            if lock:
+                stack.enter_context(locked_folder(folder))
+            found = []
+            for key in roots(folder):
+                if key.hex().startswith(prefix.lower()):
+                    descriptor = stack.enter_context(opened_root(folder, key))
+                    found.append(Root(key, descriptor, *scan(descriptor)))
+        except CedeError as error:
+            raise click.ClickException(str(error)) from None
+        if prefix and not found:
+            raise click.ClickException(f"{folder}: no model's key starts with {prefix}")
+        yield found
+
+
+@click.group()
+def kv() -> None:
+    """Look after a folder of KV blocks (`serve --kv-dir`)."""
+
+
+@kv.command("ls")
+@kv_dir
+def list_roots(kv_dir: Path) -> None:
+    """List the models that have blocks, by their root keys.
+
+    A chain is a sequence from its start to a block that none continues; loose blocks lack one before them.
+    """
+    with opened(kv_dir) as found:
+        for root in found:
+            if not root.blocks:
+                continue
+            held = {block.key for block in root.blocks}
+            parents = {block.parent for block in root.blocks}
+            loose = len(root.blocks) - len(_reachable(root))
+            stamps = [block.stamp for block in root.blocks]
+            click.echo(f"{root.key.hex()}  {_layout(root)}")
+            chains = _count(len(held - parents), "chain") + (f", {loose} loose" if loose else "")
+            click.echo(f"  {_amount(root.blocks)} in {chains}")
+            click.echo(f"  used from {_date(min(stamps))} to {_date(max(stamps))}")
+        click.echo(f"{_amount([block for root in found for block in root.blocks])} in all")
+
+
+@kv.command()
+@kv_dir
+@model_option
+@click.option("--delete", is_flag=True, help="Remove the bad ones; refused while a server uses the folder.")
+def verify(kv_dir: Path, prefix: str, delete: bool) -> None:
+    """Read every block and check it; exit with 1 if any is bad."""
+    from runtime.block_files import BadBlockFile, read_block
+
+    good = bad = 0
+    with opened(kv_dir, prefix, lock=delete) as found:
+        for root in found:
+            problems = dict.fromkeys(root.irregular, "it is not a regular file")
+            for block in root.blocks:
+                try:
+                    read_block(root.folder, block.name, root=root.key, layout=None)
+                    good += 1
+                except BadBlockFile as error:
+                    if error.reason != "missing":  # a server is at work
+                        problems[block.name] = str(error)
+            for name, problem in problems.items():
+                click.echo(f"{kv_dir / root.key.hex() / name}: {problem}" + (_delete(root, name) if delete else ""))
+            bad += len(problems)
+    click.echo(f"{good} good, {bad} bad")
+    if bad:
+        raise SystemExit(1)
+
+
+@kv.command()
+@kv_dir
+@model_option
+@click.option("--older-than", type=Parsed("duration", parse_duration), help="Not used for so long (90s, 12h, 7d).")
+@click.option("--to-size", type=Parsed("size", parse_size), help="Least recently used, until so much is left (2GiB).")
+@click.option("--all", "everything", is_flag=True, help="All blocks.")
+def prune(kv_dir: Path, prefix: str, older_than: float | None, to_size: int | None, everything: bool) -> None:
+    """Remove blocks, the ends of sequences before their starts; refused while a server uses the folder."""
+    from runtime.block_index import BlockIndex, IndexEntry
+    from runtime.kv_folder import remove, remove_temporaries
+
+    if older_than is None and to_size is None and not everything:
+        raise click.UsageError("say what to remove: --older-than, --to-size or --all")
+    limit = 0 if everything else to_size
+    oldest = None if older_than is None else time.time_ns() - int(older_than * 1e9)
+    index, places = BlockIndex(), {}
+    gone: list[FoundBlock] = []
+    with opened(kv_dir, prefix, lock=True) as found:
+        for root in found:
+            remove_temporaries(root.folder)
+            for block in root.blocks:
+                if block.key not in index:
+                    index.add(block.key, IndexEntry(block.parent, block.nbytes, block.stamp))
+                    places[block.key] = (root, block)
+        while (key := index.next_to_go()) is not None:
+            root, block = places[key]
+            too_large = limit is not None and index.nbytes > limit
+            too_old = oldest is not None and block.stamp < oldest
+            if not (too_large or too_old):
+                break
+            try:
+                remove(root.folder, block.name)
+            except OSError as error:
+                raise click.ClickException(f"{kv_dir / root.key.hex() / block.name}: {error.strerror}") from None
+            index.remove(key)
+            gone.append(block)
+        for root in found:
+            with suppress(OSError):  # unless something is left in it
+                os.rmdir(kv_dir / root.key.hex())
+    click.echo(f"removed {_amount(gone)}; left {_count(len(index), 'block')}, {format_size(index.nbytes)}")
+
+
+def _reachable(root: Root) -> set[BlockKey]:
+    """The blocks that hang together with the root."""
+    children: defaultdict[BlockKey, list[BlockKey]] = defaultdict(list)
+    for block in root.blocks:
+        children[block.parent].append(block.key)
+    reached: set[BlockKey] = set()
+    ahead = [root.key]
+    while ahead:
+        for key in children.pop(ahead.pop(), ()):
+            reached.add(key)
+            ahead.append(key)
+    return reached
+
+
+def _layout(root: Root) -> str:
+    from runtime.block_files import BadBlockFile, read_header
+
+    try:
+        layout = read_header(root.folder, root.blocks[0].name).layout
+    except BadBlockFile as error:
+        return f"(unknown: {error})"
+    return f"{layout.kind} {list(layout.shape)}"
+
+
+def _delete(root: Root, name: str) -> str:
+    try:
+        os.unlink(name, dir_fd=root.folder)
+    except OSError as error:
+        return f"; not removed: {error.strerror}"
+    return "; removed"
+
+
+def _amount(blocks: list[FoundBlock]) -> str:
+    return f"{_count(len(blocks), 'block')}, {format_size(sum(block.nbytes for block in blocks))}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" + ("" if number == 1 else "s")
+
+
+def _date(stamp: int) -> str:
+    return datetime.fromtimestamp(stamp / 1e9).isoformat(" ", "seconds")
