@@ -149,7 +149,7 @@ def run_step(
     """Run `segments` through `model`, dropping the rows of a cancelled one at the next layer boundary.
 
     Nobody else's rows are touched by a drop, and the step stops as soon as no segment is left.  A segment cancelled
-    after the last layer has been computed whole: its rows are kept, it only gets no token.
+    after the last layer has been computed whole, so its rows are kept.
     """
     started_at = clock()
     batch = model.begin(segments)
@@ -159,9 +159,8 @@ def run_step(
     unfinished = 0
 
     for index in range(model.num_layers):
-        alive = _drop_cancelled(model, batch, segments, alive, results, layer_ends, unfinished)
+        alive = _drop_cancelled(model, batch, segments, alive, results, layer_ends, unfinished, clock)
         if not alive:
-            model.abandon(batch)
             break
         unfinished = model.layer(batch, index)
         yield  # before the end is noted: in the simulation, the layer's time passes here
@@ -195,6 +194,7 @@ def _drop_cancelled(
     results: dict[int, SegmentResult],
     layer_ends: list[float],
     unfinished: int,
+    clock: Callable[[], float],
 ) -> list[int]:
     """Take the cancelled segments out of the batch; returns the indices of those that go on."""
     # Each mark is read once: one set in between would otherwise be dropped here and kept there.
@@ -202,11 +202,15 @@ def _drop_cancelled(
     if len(kept) == len(alive):
         return alive
     survivors = [alive[position] for position in kept]
+    if not survivors:
+        model.abandon(batch)
+    # Where the device runs behind and others go on, this is when the layer was encoded; `unfinished` tells by how much.
+    last_kernel_at = None if not layer_ends else layer_ends[-1] if survivors or not unfinished else clock()
     for i in alive:
         if i not in survivors:
             results[i] = SegmentResult(
                 computed=False,
-                last_kernel_at=layer_ends[-1] if layer_ends else None,
+                last_kernel_at=last_kernel_at,
                 layers_after_cancel=max(unfinished, _ended_after(segments[i].mark.at, layer_ends)),
             )
     if survivors:
