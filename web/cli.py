@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from runtime.units import parse_size
+from web.kv_cli import Parsed, kv
 
 if TYPE_CHECKING:
     from web.server import ServerOptions
@@ -26,6 +27,7 @@ GOMP_SPINCOUNT = "1000"
 
 POSITIVE = click.IntRange(min=1)
 SECONDS = click.FloatRange(min=0, min_open=True)
+SIZE = Parsed("size", parse_size)
 
 
 class AutoOrInteger(click.ParamType[int | None]):
@@ -39,24 +41,13 @@ class AutoOrInteger(click.ParamType[int | None]):
         return POSITIVE.convert(value, param, ctx)
 
 
-class Size(click.ParamType[int]):
-    """Bytes, as people write them."""
-
-    name = "size"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:  # noqa: ANN401
-        if isinstance(value, int):
-            return value
-        try:
-            return parse_size(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-
-
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="cede")
 def main() -> None:
     """Serve a language model, and give the accelerator back the moment nobody is listening."""
+
+
+main.add_command(kv)
 
 
 @main.command()
@@ -75,9 +66,9 @@ def main() -> None:
 @click.option("--request-timeout", type=SECONDS, help="Seconds that one may take in all.  [default: no limit]")
 @click.option("--stall-timeout", type=SECONDS, default=30.0, show_default=True, help="Cut who reads nothing.")
 @click.option("--grace", type=click.FloatRange(min=0), default=30.0, show_default=True, help="Seconds at shutdown.")
-@click.option("--kv-ram", type=Size(), help="Memory for KV blocks, such as 2GiB.  [default: a fifth of the free]")
+@click.option("--kv-ram", type=SIZE, help="Memory for KV blocks, such as 2GiB.  [default: a fifth of the free]")
 @click.option("--kv-dir", type=click.Path(file_okay=False, path_type=Path), help="Keep KV blocks on disk, here.")
-@click.option("--kv-disk", type=Size(), default="8GiB", show_default=True, help="Disk space for them.")
+@click.option("--kv-disk", type=SIZE, default="8GiB", show_default=True, help="Disk space for them.")
 @click.option("--kv-hold", type=click.FloatRange(min=0), default=60.0, show_default=True, help="Seconds for a retry.")
 @click.option("--kv-audit", type=click.FloatRange(0, 1), default=0.0, show_default=True, help="Share of hits to check.")
 @click.option(
