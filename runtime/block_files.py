@@ -4,10 +4,10 @@
     4088      JSON, padded with spaces: the tensor "kv", and as metadata version, root, key, parent, tokens, checksum
     the rest  the tensor
 
-so that every block of a model makes a file of one size, and the rows begin at a page.  The library reads these files;
-here they are read and written by hand, because its writer copies the tensor under the GIL, which a decode step would
-feel, and because its reader opens by path (following links) and maps the file (a truncation by someone else would be a
-SIGBUS).  One `open`, one copy, and every check is made on the very bytes that are used.
+so that every block of a model makes a file of one size, and the rows begin at a page.  The safetensors library reads
+these files; here they are read and written by hand, because it takes paths, not descriptors: it would follow links and
+cannot sync, its reader maps the file (a truncation by someone else would be a SIGBUS), and its writer to memory copies
+the tensor under the GIL.  One `open`, one copy, and every check is made on the very bytes that are used.
 
 Paths are a folder's descriptor and a name, so that nobody can swap the folder in between.  Torch is not imported.
 """
@@ -110,9 +110,10 @@ def parse_name(name: str) -> tuple[BlockKey, BlockKey] | None:
 def checksum(data: Bytes) -> str:
     """SHA-256 over the sums of the data's pages and the sums of their columns, in 64-bit words.
 
-    A cryptographic hash reads 1 GB/s at best and CRC-32 3.5, slower than a warm page cache delivers; sums read 20.
-    Whatever changes in fewer than four words is seen for certain, as are pages that moved, vanished or were zeroed;
-    to hide, a change must cancel to zero modulo 2**64 in every page and in every column it touches.
+    SHA-256 reads 1 GB/s at best here and CRC-32 3.5, but a warm page cache delivers 5 to 10; sums read 20.  Whatever
+    changes in fewer than four words is seen for certain; to hide, a change must cancel to zero modulo 2**64 in every
+    page and in every column that it touches, and pages cannot trade places.  It guards against accidents, not against
+    forgery: who can write in the folder can write a fitting checksum too.
     """
     whole = data.size // (8 * _ROW_WORDS) * 8 * _ROW_WORDS
     words = data[:whole].view("<u8").reshape(-1, _ROW_WORDS)

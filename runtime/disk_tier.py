@@ -136,9 +136,7 @@ class DiskTier:
                 return pending
             if self._closing:
                 return None
-        block = self._blocks.load(key)
-        self._note_stamps()
-        return block
+        return self._blocks.load(key)  # its stamp is written when the writer wakes next: waking it would cost the load
 
     def drop(self, key: BlockKey) -> None:
         """Take a block out at once and for good, be it on disk, queued, or being written."""
@@ -160,7 +158,9 @@ class DiskTier:
     def touch(self, keys: Sequence[BlockKey]) -> None:
         """Note that blocks were used; `keys` in the order of their sequence, so that parents come out later."""
         self._blocks.touch(keys)
-        self._note_stamps()
+        with self._lock:
+            self._stamps_due = True
+            self._work.notify()
 
     def flush(self, timeout: float) -> int:
         """Wait until all that was handed in is on disk, or `timeout` seconds; returns how many blocks are not."""
@@ -259,11 +259,6 @@ class DiskTier:
             self._backoff = min(2 * self._backoff, LONGEST_BACKOFF)
         level = logging.WARNING if first else logging.DEBUG
         logger.log(level, "KV blocks are not written to disk for now: %s", error.strerror)
-
-    def _note_stamps(self) -> None:
-        with self._lock:
-            self._stamps_due = True
-            self._work.notify()
 
     def _close(self) -> None:
         with self._lock:
