@@ -324,3 +324,22 @@ async def test_receipts() -> None:
     for limit in ("-1", "x", "1.5", "²", "9" * 30):
         error = await error_in(await client.get("/v1/receipts", query_string={"limit": limit}), 400)
         assert error["param"] == "limit"
+
+
+@pytest.mark.parametrize("has_disk", [True, False])
+async def test_statistics(has_disk: bool) -> None:
+    engine = FakeEngine()
+    engine.has_disk = has_disk
+    response = await make(engine).test_client().get("/v1/statistics")
+    assert response.status_code == 200
+    answer = await response.get_json()
+    assert answer["live_requests"] == 0
+    assert answer["manager"]["cancels"] == {"client_disconnect": 3}
+    cache = answer["manager"]["cache"]
+    assert cache["hits"] == {"resident": 5, "live": 0, "ram": 64, "disk": 128}
+    assert cache["ram"] == {"blocks": 2, "bytes": 200, "budget": 500, "evictions": 7}
+    if has_disk:
+        assert cache["disk"]["rejected"] == {"checksum": 1}
+        assert cache["disk"]["suspended"] is False
+    else:
+        assert cache["disk"] is None

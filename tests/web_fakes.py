@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import trio
 
+from actors.engine import EngineStatistics
 from actors.generation import (
     Event,
     Finished,
@@ -22,9 +23,13 @@ from actors.generation import (
     Timings,
     Token,
 )
+from actors.prefix_cache import CacheStatistics
 from actors.receipts import CancelReason, Receipt
+from actors.slot_manager import ManagerStatistics
 from actors.slots import SlotState, SlotStatus
 from runtime.chat import ChatTemplate
+from runtime.disk_tier import DiskTierStatistics
+from runtime.ram_tier import RamTierStatistics
 from web.conversion import Job, chat_job, completion_job
 
 if TYPE_CHECKING:
@@ -156,6 +161,7 @@ class FakeEngine:
         self.model = FakeModel()
         self.refusal: Exception | None = None
         self.sick: str | None = None
+        self.has_disk = True
         self.live: dict[str, FakeRequest] = {}
         self.log: list[Receipt] = []
         self._script = script
@@ -206,6 +212,13 @@ class FakeEngine:
 
     def receipts(self, limit: int) -> list[Receipt]:
         return self.log[::-1][:limit]
+
+    def statistics(self) -> EngineStatistics:
+        disk = DiskTierStatistics(3, 300, 1000, 1, 4, 2, 0, 1, 0, {"checksum": 1}, 0, suspended=False)
+        hits = {"resident": 5, "live": 0, "ram": 64, "disk": 128}
+        cache = CacheStatistics(hits, 1, 2, 1, 0, RamTierStatistics(2, 200, 500, 7), disk if self.has_disk else None)
+        manager = ManagerStatistics(9, 20, 12, 8, 0, 1, 2, 4, {"client_disconnect": 3}, cache)
+        return EngineStatistics(len(self.live), manager)
 
     def health(self) -> str | None:
         return self.sick

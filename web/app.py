@@ -133,6 +133,10 @@ def _add_inspection_routes(app: ScopedApp, engine: Engine) -> None:
     async def receipts() -> Response:
         return json_response({"data": [asdict(receipt) for receipt in engine.receipts(_limit())]})
 
+    @app.get("/v1/statistics")
+    async def statistics() -> Response:
+        return json_response(asdict(engine.statistics()))
+
     @app.delete("/v1/requests/<request_id>")
     async def cancel(request_id: str) -> Response:
         if not engine.cancel(request_id):
