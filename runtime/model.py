@@ -34,6 +34,7 @@ class Batch:
     """A step in progress: the segments still in it, and one row per token of theirs, in order."""
 
     segments: list[Segment]
+    ranges: list[range]  # each segment's rows
     hidden: torch.Tensor  # [rows, hidden]
     slots: torch.Tensor  # [rows]
     positions: torch.Tensor  # [rows]
@@ -65,6 +66,7 @@ class Transformer:
         slots = self._indices([segment.slot for segment in segments for _ in segment.token_ids])
         return Batch(
             segments=list(segments),
+            ranges=_row_ranges(segments),
             hidden=F.embedding(token_ids, self._weights.embedding),
             slots=slots,
             positions=positions,
@@ -74,8 +76,9 @@ class Transformer:
         )
 
     def keep(self, batch: Batch, kept: Sequence[int]) -> None:
-        rows = self._indices([row for i in kept for row in _row_ranges(batch.segments)[i]])
+        rows = self._indices([row for i in kept for row in batch.ranges[i]])
         batch.segments = [batch.segments[i] for i in kept]
+        batch.ranges = _row_ranges(batch.segments)
         batch.masks = {window: [masks[i] for i in kept] for window, masks in batch.masks.items()}
         batch.hidden, batch.slots, batch.positions = batch.hidden[rows], batch.slots[rows], batch.positions[rows]
         batch.cos, batch.sin = batch.cos[rows], batch.sin[rows]
@@ -96,12 +99,11 @@ class Transformer:
     def finish(self, batch: Batch) -> list[Output]:
         # A sum is finite only if every term is (in float32 no sum of finite rows overflows), and costs one pass.
         finite = batch.hidden.sum(-1, dtype=torch.float32).isfinite()  # [rows]
-        ranges = _row_ranges(batch.segments)
         sampled = [i for i, segment in enumerate(batch.segments) if segment.sample is not None]
         specs = [spec for segment in batch.segments if (spec := segment.sample) is not None]
         drawn: list[Drawn] = []
         if specs:
-            logits = self._logits(batch.hidden[self._indices([ranges[i][-1] for i in sampled])])
+            logits = self._logits(batch.hidden[self._indices([batch.ranges[i][-1] for i in sampled])])
             drawn = sample(logits, specs)  # reads back from the device, as does `finite` below
         finite_rows: list[bool] = finite.tolist()
         self._run_ahead.drain()
@@ -111,7 +113,7 @@ class Transformer:
                 finite=all(finite_rows[rows.start : rows.stop]) and (i not in by_segment or by_segment[i].finite),
                 token=by_segment[i].token if i in by_segment else None,
             )
-            for i, rows in enumerate(ranges)
+            for i, rows in enumerate(batch.ranges)
         ]
 
     def transfer(self, transfer: Transfer) -> torch.Tensor | None:
@@ -147,9 +149,7 @@ class Transformer:
                     *self.kv.read(index, segment.slot, first_visible(segment.start, window), segment.end),
                     mask,
                 )
-                for segment, rows, mask in zip(
-                    batch.segments, _row_ranges(batch.segments), batch.masks[window], strict=True
-                )
+                for segment, rows, mask in zip(batch.segments, batch.ranges, batch.masks[window], strict=True)
             ]
         )
 
