@@ -1,0 +1,133 @@
+"""The command line as a process: what it refuses, and how; what it says; which models it serves."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+
+from tests.checkpoints import FAMILIES
+from tests.live import ANNOUNCEMENT, COMPLETIONS, PATIENCE, Server, command, environment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+def start(*arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
+    )
+
+
+def refusal(process: subprocess.Popen[str]) -> str:
+    """The one line that says what is wrong.  (Click puts a reminder of the usage before some.)"""
+    with process:
+        try:
+            out, err = process.communicate(timeout=PATIENCE)
+        finally:
+            process.kill()  # has no effect on one that has ended
+    assert process.returncode not in (0, None)
+    assert out == ""
+    assert "Traceback" not in err
+    *reminder, line = err.splitlines()
+    assert line.startswith("Error: ")
+    assert all(re.match(r"Usage: |Try |$", other) for other in reminder), err
+    return line
+
+
+@pytest.mark.parametrize(
+    ("flag", "value"),
+    [
+        ("--port", "99999"),
+        ("--slots", "0"),
+        ("--chunk-tokens", "x"),
+        ("--chunk-tokens", "0"),
+        ("--context", "-1"),
+        ("--device", "tpu"),
+        ("--dtype", "int8"),
+        ("--queue", "-1"),
+        ("--queue-timeout", "0"),
+        ("--request-timeout", "soon"),
+        ("--stall-timeout", "0"),
+        ("--grace", "-1"),
+        ("--log-level", "loud"),
+    ],
+)
+def test_a_value_that_cannot_be_is_refused(flag: str, value: str) -> None:
+    line = refusal(start("serve", flag, value))
+    assert flag in line
+    assert value in line
+
+
+@pytest.fixture(scope="module")
+def refused(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, subprocess.Popen[str]]]:
+    """What needs a look at the machine or the model before it can be refused; all are started at a time."""
+    foreign = tmp_path_factory.mktemp("foreign")
+    (foreign / "config.json").write_text(json.dumps({"architectures": ["MambaForCausalLM"], "model_type": "mamba"}))
+    absent = "mps" if torch.cuda.is_available() else "cuda"
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        processes = {
+            "folder": start("serve", "--port", "0", "--model", str(foreign / "nothing" / "here")),
+            "empty": start("serve", "--port", "0", "--model", str(tmp_path_factory.mktemp("empty"))),
+            "foreign": start("serve", "--port", "0", "--model", str(foreign)),
+            "context": start("serve", "--port", "0", "--context", "1000000"),
+            "device": start("serve", "--port", "0", "--device", absent),
+            "port": start("serve", "--port", str(port)),
+        }
+        yield processes
+        for process in processes.values():
+            with process:
+                process.kill()
+
+
+@pytest.mark.parametrize(
+    ("case", "says"),
+    [
+        ("folder", "neither a folder here nor a hub repository"),
+        ("empty", "config.json: there is no such file"),
+        ("foreign", "MambaForCausalLM"),
+        ("context", "--context 1000000 exceeds"),
+        ("device", "is not available"),
+        ("port", "the port is in use"),
+    ],
+)
+def test_what_cannot_be_served_is_refused(refused: dict[str, subprocess.Popen[str]], case: str, says: str) -> None:
+    assert says in refusal(refused[case])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"), [(["--help"], "serve"), (["serve", "--help"], "--stall-timeout"), (["--version"], "cede")]
+)
+def test_help_and_version(arguments: list[str], says: str) -> None:
+    done = subprocess.run(command(*arguments), capture_output=True, text=True, env=environment(), timeout=PATIENCE)
+    assert done.returncode == 0
+    assert done.stderr == ""
+    assert says in done.stdout
+
+
+def test_folders_of_two_families_are_served(tmp_path: Path) -> None:
+    families = ["qwen2", "smollm3"]
+    servers = []
+    try:
+        for family in families:
+            folder = tmp_path / family
+            FAMILIES[family](folder)
+            servers.append(Server("--model", str(folder), "--dtype", "float32"))
+        for family, server in zip(families, servers, strict=True):
+            line = server.wait_ready()
+            assert re.fullmatch(re.escape(f"{ANNOUNCEMENT}{family} at ") + r"http://127\.0\.0\.1:[1-9]\d*", line)
+            body = {"prompt": "hello", "max_tokens": 9, "ignore_eos": True, "temperature": 0}
+            status, answer = server.ask("POST", COMPLETIONS, body)
+            assert status == 200
+            assert answer["model"] == family
+            assert answer["usage"]["completion_tokens"] == 9
+    finally:
+        for server in servers:
+            server.end()
