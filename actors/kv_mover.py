@@ -10,17 +10,15 @@ import outcome
 
 from actors.lease import Lease, Move
 from runtime.blocks import BLOCK_TOKENS
-from runtime.transfer import Copy, Save
+from runtime.transfer import Copy, Load, Save
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    import torch
-
     from actors.prefix_cache import PrefixCache, SlotBlock
     from actors.slots import SlotTable
     from runtime.executor import Executor
-    from runtime.transfer import Transfer
+    from runtime.transfer import KVData, Transfer
 
 logger = logging.getLogger("cede.kv")
 
@@ -48,6 +46,7 @@ class KVMover:
         Raises:
             DeviceLost: no step will run again.
         """
+        self._cache.write_behind()
         saves = self._next_saves(leases)
         moves = [move for lease in leases if (move := self._ready(lease)) is not None]
         transfers: list[Transfer] = [Save(slot, block.start, block.start + BLOCK_TOKENS) for slot, block in saves]
@@ -78,7 +77,7 @@ class KVMover:
         move.reply.set(outcome.Value(None))
         return None
 
-    def _keep(self, slot: int, block: SlotBlock, saved: outcome.Outcome[torch.Tensor | None]) -> None:
+    def _keep(self, slot: int, block: SlotBlock, saved: outcome.Outcome[KVData | None]) -> None:
         try:
             data = saved.unwrap()
         except Exception as error:
@@ -87,7 +86,7 @@ class KVMover:
             assert data is not None
             self._cache.keep(slot, block, data)
 
-    def _settle(self, move: Move, results: Sequence[outcome.Outcome[torch.Tensor | None]]) -> None:
+    def _settle(self, move: Move, results: Sequence[outcome.Outcome[KVData | None]]) -> None:
         """Commit what was moved.  What could not be is as good as a block that failed in use."""
         lease = move.lease
         assert lease.slot is not None
@@ -97,6 +96,7 @@ class KVMover:
         except Exception as error:
             logger.warning("KV could not be moved for request %s: %r", lease.request_id, error)
             self._cache.strike(move.on_trial)
+            self._forget_overwritten(move)
             move.reply.set(outcome.Value(None))
             return
         self._table.commit(lease.slot, move.tokens)
@@ -106,3 +106,11 @@ class KVMover:
             if isinstance(transfer, Copy):  # what is on trial there is on trial here
                 lease.slot.trial += self._table.slot(transfer.source).trial
         move.reply.set(outcome.Value(values))
+
+    def _forget_overwritten(self, move: Move) -> None:
+        """A load that broke off may have left anything where it wrote, even in a block that was resident in part."""
+        lease = move.lease
+        assert lease.slot is not None
+        start = min((transfer.start for transfer in move.transfers if isinstance(transfer, Load)), default=lease.length)
+        lease.cached -= max(0, lease.length - start)
+        del lease.slot.tokens[start:]

@@ -14,13 +14,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     import outcome
-    import torch
 
     from actors.receipts import CancelReason
     from actors.slots import Slot
     from runtime.blocks import Block, BlockKey
     from runtime.step import SampledToken, SampleSpec
-    from runtime.transfer import Transfer
+    from runtime.transfer import KVData, Transfer
 
 T = TypeVar("T")
 
@@ -90,7 +89,7 @@ class Move:
     tokens: Sequence[int]
     on_trial: Sequence[BlockKey]
     still_valid: Callable[[], bool]
-    reply: Reply[list[torch.Tensor | None] | None] = field(default_factory=Reply)
+    reply: Reply[list[KVData | None] | None] = field(default_factory=Reply)
 
 
 class Manager(Protocol):
@@ -179,7 +178,7 @@ class Lease:
         *,
         on_trial: Sequence[BlockKey] = (),
         still_valid: Callable[[], bool] = lambda: True,
-    ) -> list[torch.Tensor | None] | None:
+    ) -> list[KVData | None] | None:
         """Have KV moved between two steps; what each transfer gave, or None if nothing was moved after all.
 
         Raises:

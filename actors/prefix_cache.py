@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 import trio
 
 from runtime.blocks import BLOCK_TOKENS, Block, BlockKey, block_keys, root_key
-from runtime.disk_tier import open_disk_tier
+from runtime.disk_tier import DiskTier, open_disk_tier
 from runtime.host_memory import available_memory
 from runtime.ram_tier import RamTier, RamTierStatistics
 from runtime.shards import fingerprint
@@ -25,10 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
     from pathlib import Path
 
-    import torch
-
     from runtime.disk_tier import DiskTierStatistics
     from runtime.kv_cache import KVCache
+    from runtime.transfer import KVData
 
 logger = logging.getLogger("cede.kv")
 
@@ -129,7 +128,8 @@ class PrefixCache:
         self._random = random.Random(seed)
         self._unsaved: dict[int, deque[SlotBlock]] = {}  # by slot
         self._held_until: dict[int, float] = {}  # by slot: what is kept of it is held
-        self._strikes = self._audits = self._audit_failures = 0
+        self._unwritten: deque[BlockKey] = deque()  # kept in memory, and not yet taken by the disk tier
+        self.strikes = self._audits = self._audit_failures = 0
 
     @property
     def keeps(self) -> bool:
@@ -154,21 +154,28 @@ class PrefixCache:
 
     async def fetch(self, keys: Sequence[BlockKey]) -> list[Block]:
         """The blocks of a chain, up to the first that cannot be had.  Disk is read in a worker thread."""
+        cold = [key for key in keys if key not in self._ram]
+        read = await trio.to_thread.run_sync(self._read, cold) if cold else {}
         blocks: list[Block] = []
         for key in keys:
-            block = self._ram.get(key)
-            source = "ram"
-            if block is None and self._disk is not None:
-                block = await trio.to_thread.run_sync(self._disk.load, key)
-                source = "disk"
-            if block is None:
+            block = read.get(key) or self._ram.get(key)
+            if block is None or key not in self:  # struck while it was being read: it may not come back
                 break
-            if source == "disk":
-                self._ram.insert(block, trio.current_time())
-            self.hits[source] += BLOCK_TOKENS
+            self.hits["disk" if key in read else "ram"] += BLOCK_TOKENS
+            self._ram.insert(block, trio.current_time())
             blocks.append(block)
         self._touch([block.key for block in blocks])
         return blocks
+
+    def _read(self, keys: Sequence[BlockKey]) -> dict[BlockKey, Block]:
+        """Blocks from disk, up to the first that cannot be had; runs in a worker thread."""
+        found: dict[BlockKey, Block] = {}
+        for key in keys:
+            block = self._disk.load(key) if self._disk is not None else None
+            if block is None:
+                break
+            found[key] = block
+        return found
 
     # --- what is to be kept -------------------------------------------------------------------------------------------
 
@@ -207,13 +214,29 @@ class PrefixCache:
                     taken.append((slot, block))
         return taken
 
-    def keep(self, slot: int, block: SlotBlock, data: torch.Tensor) -> None:
+    def keep(self, slot: int, block: SlotBlock, data: KVData) -> None:
         """Put a block that was copied out of its slot into the tiers."""
         kept = Block(block.key, block.parent, block.token_ids, data)
         if self._ram.insert(kept, trio.current_time()):
             self._ram.hold([kept.key], self._held_until.get(slot, 0.0))
-        if self._disk is not None:
-            self._disk.put_nowait(kept)
+        self._unwritten.append(kept.key)
+        self.write_behind(kept)
+
+    def write_behind(self, block: Block | None = None) -> bool:
+        """Offer the disk what it has not taken yet, as long as it takes it; False if something is left.
+
+        It refuses while its queue is full or the disk is.  What leaves the memory meanwhile is given up; `block` is
+        offered although the memory may have no room for it.
+        """
+        if self._disk is None:
+            self._unwritten.clear()
+        while self._unwritten:
+            key = self._unwritten[0]
+            kept = block if block is not None and block.key == key else self._ram.get(key)
+            if kept is not None and self._disk is not None and not self._disk.put_nowait(kept):
+                break
+            self._unwritten.popleft()
+        return not self._unwritten
 
     # --- what is wrong ------------------------------------------------------------------------------------------------
 
@@ -225,7 +248,7 @@ class PrefixCache:
             if self._disk is not None:
                 self._disk.drop(key)
         if struck:
-            self._strikes += len(struck)
+            self.strikes += len(struck)
             logger.warning("%d cached blocks failed in use and are dropped", len(struck))
 
     def wants_audit(self) -> bool:
@@ -243,7 +266,7 @@ class PrefixCache:
         """A frozen snapshot."""
         return CacheStatistics(
             hits=dict(self.hits),
-            strikes=self._strikes,
+            strikes=self.strikes,
             audits=self._audits,
             audit_failures=self._audit_failures,
             unsaved_blocks=sum(len(queue) for queue in self._unsaved.values()),
@@ -294,9 +317,21 @@ async def open_prefix_cache(
         if options.folder is not None:
             tier = open_disk_tier(options.folder, root, shape=shape, dtype=kv.dtype, budget=options.disk)
             disk = stack.enter_context(tier)
-        yield PrefixCache(root, block_bytes, ram=ram, disk=disk, config=config)
+        cache = PrefixCache(root, block_bytes, ram=ram, disk=disk, config=config)
+        yield cache
         if disk is not None:
             with trio.CancelScope(shield=True):
-                unwritten = await trio.to_thread.run_sync(disk.flush, options.flush_seconds)
-            if unwritten:
-                logger.warning("%d blocks of KV were not written to disk in time", unwritten)
+                await _write_the_rest(cache, disk, options.flush_seconds)
+
+
+async def _write_the_rest(cache: PrefixCache, disk: DiskTier, seconds: float) -> None:
+    """Write what the disk tier has not taken or not written yet, for so long."""
+    deadline = trio.current_time() + seconds
+    queued, taken = 1, False
+    while (queued or not taken) and (left := deadline - trio.current_time()) > 0:
+        taken = cache.write_behind()
+        queued = await trio.to_thread.run_sync(disk.flush, left)
+        if disk.statistics().suspended:
+            break
+    if queued or not taken:
+        logger.warning("not all KV was written to disk in time")

@@ -60,26 +60,35 @@ def next_source(lease: Lease, table: SlotTable, cache: PrefixCache) -> LiveSourc
 async def restore(lease: Lease, table: SlotTable, cache: PrefixCache) -> None:
     """Bring all there is into the lease's slot, a bounded piece at a time."""
     while (source := next_source(lease, table, cache)) is not None:
-        if isinstance(source, LiveSource):
-            await _copy(lease, source, cache)
-        elif not await _load(lease, source, cache):
+        bring = _copy if isinstance(source, LiveSource) else _load
+        if not await bring(lease, source, cache):
             return
 
 
-async def _copy(lease: Lease, source: LiveSource, cache: PrefixCache) -> None:
+async def _copy(lease: Lease, source: LiveSource, cache: PrefixCache) -> bool:
+    """False if the device failed; another slot's tokens may change before the copy's turn, which is no failure."""
     start, end = lease.length, source.end
+    expected = list(lease.prompt[:end])
+
+    def still_valid() -> bool:
+        return source.slot.tokens[:end] == expected  # from the first on: KV depends on all tokens before it
+
     assert lease.slot is not None
     moved = await lease.move(
-        [Copy(source.slot.id, lease.slot.id, start, end)],
-        lease.prompt[start:end],
-        still_valid=lambda: source.slot.tokens[start:end] == list(lease.prompt[start:end]),
+        [Copy(source.slot.id, lease.slot.id, start, end)], lease.prompt[start:end], still_valid=still_valid
     )
     if moved is not None:
         cache.hits["live"] += end - start
+    return moved is not None or not still_valid()
 
 
 async def _load(lease: Lease, source: BlockSource, cache: PrefixCache) -> bool:
     """False if the first block could not be had after all."""
+    strikes = cache.strikes
+
+    def still_valid() -> bool:
+        return cache.strikes == strikes  # else what was fetched may have been struck meanwhile
+
     blocks: list[Block] = await cache.fetch(source.keys)
     if not blocks:
         return False
@@ -94,6 +103,7 @@ async def _load(lease: Lease, source: BlockSource, cache: PrefixCache) -> bool:
         [Load(slot, start + i * BLOCK_TOKENS, block.data) for i, block in enumerate(blocks)],
         lease.prompt[lease.length : end],
         on_trial=[block.key for block in blocks],
+        still_valid=still_valid,
     )
     return moved is not None
 

@@ -9,6 +9,9 @@ if TYPE_CHECKING:
     import torch
 
 
+KVData: TypeAlias = "torch.Tensor"  # [layers, 2, kv_heads, tokens, head_dim], in host memory
+
+
 @dataclass(frozen=True, slots=True)
 class Save:
     """Copy positions `start` to `end` of a slot to host memory."""
@@ -24,7 +27,7 @@ class Load:
 
     slot: int
     start: int
-    data: torch.Tensor  # [layers, 2, kv_heads, tokens, head_dim]
+    data: KVData
 
 
 @dataclass(frozen=True, slots=True)
