@@ -85,16 +85,32 @@ def train_on_lessons(
     return seen
 
 
+@torch.no_grad()
+def inherit_embedding(draft: Qwen3ForCausalLM, target: Qwen3ForCausalLM) -> None:
+    """Start the draft's tied embedding as the target's, projected on its principal directions.
+
+    The draft then only has to find the target's hidden state in fewer dimensions. Learning 4096 embeddings from
+    nothing would take more text than there is time for.
+    """
+    head = target.lm_head.weight  # [vocabulary, target width]
+    width = draft.lm_head.weight.shape[1]
+    directions = torch.linalg.svd(head, full_matrices=False).Vh[:width]  # [width, target width]
+    draft.lm_head.weight.copy_(head @ directions.T)
+    gain = target.model.norm.weight.square().mean().sqrt()
+    draft.model.norm.weight.fill_(float(gain) * (head.shape[1] / width) ** 0.5)
+
+
 def train_draft(
     target: Qwen3ForCausalLM, lessons: Lessons, minutes: float, device: str, seed: int, compiled: bool
 ) -> tuple[Qwen3ForCausalLM, int]:
     """(the draft, tokens seen)."""
     torch.manual_seed(seed)
     draft = build_draft().to(device)
+    inherit_embedding(draft, target)
     head = target.lm_head.weight.detach()
     body: Any = torch.compile(draft.model) if compiled else draft.model
     measure = torch.compile(divergence) if compiled else divergence
-    optimiser = Optimiser(draft, matrix_rate=0.02, other_rate=0.004)
+    optimiser = Optimiser(draft, matrix_rate=0.02, other_rate=0.002)
 
     def loss_of(tokens: Tensor, hidden: Tensor) -> float:
         return draft_loss(body, tokens, hidden, lambda rows, taught: measure(rows, draft.lm_head.weight, taught, head))
