@@ -15,9 +15,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tokenizers import Tokenizer
+    from torch import Tensor
     from transformers import Qwen3ForCausalLM
 
     from bench.embedded.models import MtpModule
+
+
+def save_weights(tensors: dict[str, Tensor], file: Path, metadata: dict[str, str]) -> None:
+    """Tensors rounded to bfloat16; readable by all, which safetensors' own temporary file is not."""
+    rounded = {name: tensor.detach().to("cpu", torch.bfloat16).contiguous() for name, tensor in tensors.items()}
+    save_file(rounded, file, metadata=metadata)
+    file.chmod(0o644)
 
 
 def export_model(model: Qwen3ForCausalLM, tokenizer: Tokenizer, folder: Path) -> None:
@@ -32,24 +40,17 @@ def export_model(model: Qwen3ForCausalLM, tokenizer: Tokenizer, folder: Path) ->
     ends = end_ids(tokenizer)
     generation = {"eos_token_id": ends, "pad_token_id": ends[0], "do_sample": True, "temperature": 0.8, "top_p": 0.95}
     (folder / "generation_config.json").write_text(json.dumps(generation, indent=2) + "\n")
-    tensors = {
-        name: tensor.detach().to("cpu", torch.bfloat16).contiguous()
-        for name, tensor in model.state_dict().items()
-        if name != "lm_head.weight"
-    }
-    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    tensors = {name: tensor for name, tensor in model.state_dict().items() if name != "lm_head.weight"}
+    save_weights(tensors, folder / "model.safetensors", {"format": "pt"})
     save_tokenizer(tokenizer, folder)
 
 
 def export_mtp(module: MtpModule, folder: Path) -> None:
     """mtp.safetensors beside the target's weights."""
-    tensors = {
-        name: tensor.detach().to("cpu", torch.bfloat16).contiguous() for name, tensor in module.checkpoint().items()
-    }
     metadata = {
         "format": "pt",
         "mtp_format": "deepseek-v3",
         "eh_proj_input": "cat(enorm(embedding of token t+1), hnorm(target hidden t after its final norm))",
         "head": "target's embedding (tied)",
     }
-    save_file(tensors, folder / "mtp.safetensors", metadata=metadata)
+    save_weights(module.checkpoint(), folder / "mtp.safetensors", metadata)
