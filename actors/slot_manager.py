@@ -113,6 +113,8 @@ class SlotManager:
     def enqueue(self, leases: Sequence[Lease]) -> None:
         """Give every lease a place in the queue, or none of them.
 
+        A slot that is free is granted at once, so that its first rows are in the very next step.
+
         Raises:
             QueueFull: too many wait already.
             DeviceLost: no step will run again.
@@ -125,7 +127,7 @@ class SlotManager:
                 f"the queue is full: {len(self._queue)} waiting of at most {self._queue_limit}", retry_after=1.0
             )
         self._queue.extend(leases)
-        self._mail.set()
+        self._admit()
 
     @asynccontextmanager
     async def hold(
@@ -204,12 +206,13 @@ class SlotManager:
         """Serve until cancelled."""
         try:
             while True:
+                self._mail = trio.Event()  # before the drain: what is posted from here on ends the wait below
                 self._drain()
                 self._admit()
                 if await self._work():
                     await self._let_actors_submit()
                 else:
-                    await self._wait_for_mail()
+                    await self._mail.wait()
         finally:
             self._close()
 
@@ -269,11 +272,6 @@ class SlotManager:
                 return
             await trio.lowlevel.checkpoint()
             self._drain()
-
-    async def _wait_for_mail(self) -> None:
-        if not self._mailbox:
-            self._mail = trio.Event()
-            await self._mail.wait()
 
     # --- ends -------------------------------------------------------------------------------------------------------
 
