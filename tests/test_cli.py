@@ -75,7 +75,6 @@ def refused(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, subp
         port = taken.getsockname()[1]
         processes = {
             "folder": start("serve", "--port", "0", "--model", str(foreign / "nothing" / "here")),
-            "empty": start("serve", "--port", "0", "--model", str(tmp_path_factory.mktemp("empty"))),
             "foreign": start("serve", "--port", "0", "--model", str(foreign)),
             "context": start("serve", "--port", "0", "--context", "1000000"),
             "device": start("serve", "--port", "0", "--device", absent),
@@ -91,7 +90,6 @@ def refused(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, subp
     ("case", "says"),
     [
         ("folder", "neither a folder here nor a hub repository"),
-        ("empty", "config.json: there is no such file"),
         ("foreign", "MambaForCausalLM"),
         ("context", "--context 1000000 exceeds"),
         ("device", "is not available"),

@@ -28,7 +28,7 @@ def servers() -> Iterator[dict[str, Server]]:
 
 def test_running_requests_finish_and_new_ones_are_refused(servers: dict[str, Server]) -> None:
     server = servers["patient"]
-    with Http1(server, completion(prompt(20), 800)) as running, Http1(server, completion(prompt(9), 5)) as queued:
+    with Http1(server, completion(prompt(20), 400)) as running, Http1(server, completion(prompt(9), 5)) as queued:
         running.read_tokens(2)
         assert server.states(queued.id) == ["queued"]
         server.signal(signal.SIGTERM)
@@ -36,7 +36,7 @@ def test_running_requests_finish_and_new_ones_are_refused(servers: dict[str, Ser
         status, answer = server.ask("POST", COMPLETIONS, completion(prompt(5), 1, stream=False))
         assert status == 503
         assert answer["error"]["code"] == "shutting_down"
-        assert len(running.read_all()) == 800
+        assert len(running.read_all()) == 400
         assert (running.finish_reason, running.done) == ("length", True)
         assert len(queued.read_all()) == 5, "it was admitted before the signal"
     assert server.wait_exit() == 0
