@@ -60,8 +60,11 @@ def next_source(lease: Lease, table: SlotTable, cache: PrefixCache) -> LiveSourc
 async def restore(lease: Lease, table: SlotTable, cache: PrefixCache) -> None:
     """Bring all there is into the lease's slot, a bounded piece at a time."""
     while (source := next_source(lease, table, cache)) is not None:
-        bring = _copy if isinstance(source, LiveSource) else _load
-        if not await bring(lease, source, cache):
+        if isinstance(source, LiveSource):
+            brought = await _copy(lease, source, cache)
+        else:
+            brought = await _load(lease, source, cache)
+        if not brought:
             return
 
 

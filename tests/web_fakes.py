@@ -234,12 +234,14 @@ def as_engine(fake: FakeEngine) -> Engine:
 class Exchange:
     """One request on its way through an ASGI application, seen from the server."""
 
+    http_version = "1.1"
+
     def __init__(self, path: str, state: dict[str, Any]) -> None:
         self.status: int | None = None
         self.headers: dict[str, str] = {}
         self._scope = {
             "type": "http",
-            "http_version": "1.1",
+            "http_version": self.http_version,
             "asgi": {"spec_version": "2.1", "version": "3.0"},
             "method": "POST",
             "scheme": "http",

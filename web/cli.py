@@ -38,7 +38,10 @@ class AutoOrInteger(click.ParamType[int | None]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | None:  # noqa: ANN401
         if value is None or value == "auto":
             return None
-        return POSITIVE.convert(value, param, ctx)
+        try:
+            return POSITIVE.convert(value, param, ctx)
+        except click.BadParameter:
+            self.fail(f"{value!r} is neither auto nor a positive number", param, ctx)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -104,11 +107,16 @@ def serve(
     # While the model loads there is nothing to wind down; `run_server` takes the signals over once there is.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
+    from runtime.checkpoint import resolve_model
+    from runtime.errors import CedeError
+
+    try:
+        folder = resolve_model(model)  # before torch, which takes seconds to import
+    except CedeError as error:
+        raise click.ClickException(str(error)) from None
+
     from actors.engine import EngineConfig
     from actors.prefix_cache import CacheConfig, TierOptions
-    from runtime.checkpoint import resolve_model
-    from runtime.errors import CheckpointError
-    from runtime.kv_folder import KVFolderError
     from runtime.loading import LoadOptions
     from web.server import ListenError, ServerOptions
 
@@ -121,7 +129,7 @@ def serve(
     )
     try:
         options = ServerOptions(
-            load=LoadOptions(resolve_model(model), slots=slots, context=context, device=device, dtype=dtype),
+            load=LoadOptions(folder, slots=slots, context=context, device=device, dtype=dtype),
             model_name=_model_name(model),
             engine=engine,
             tiers=TierOptions(ram=kv_ram, folder=kv_dir, disk=kv_disk),
@@ -132,7 +140,7 @@ def serve(
             stall_timeout=stall_timeout,
         )
         _run(options)
-    except (CheckpointError, KVFolderError, ListenError) as error:
+    except (CedeError, ListenError) as error:
         raise click.ClickException(str(error)) from None
 
 

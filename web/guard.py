@@ -18,6 +18,7 @@ A connection's tasks (writer, reader, handler, Hypercorn's own, and the requests
 """
 
 import logging
+import math
 import socket
 import struct
 from collections.abc import Callable, Iterator, Sequence
@@ -65,8 +66,11 @@ Stream = trio.SocketStream | trio.SSLStream[trio.SocketStream]
 class Connection:
     """One TCP connection, as its requests see it: `scope["state"]["connection"]`."""
 
+    stall_timeout: float = math.inf
+    """Seconds without progress after which a reader is given up; over HTTP/2 each request has to look for itself."""
+
     stalled: bool = False
-    """The guard has cut it, because its reader took nothing for `stall_timeout` seconds."""
+    """A reader on it took nothing for so long, and was cut."""
 
 
 async def serve(
@@ -144,7 +148,7 @@ class _Guard(TCPServer):
         stream: Stream,
         stall_timeout: float,
     ) -> None:
-        self.connection = Connection()
+        self.connection = Connection(stall_timeout)
         state = ConnectionState(LifespanState({**state, "connection": self.connection}))
         super().__init__(app, config, context, state, stream)  # type: ignore[arg-type]  # it takes both kinds
         self._tls = isinstance(stream, trio.SSLStream)
