@@ -41,6 +41,7 @@ class RamTier:
         self._held_until: dict[BlockKey, float] = {}
         self._bytes = 0
         self._evictions = 0
+        self._refused = b""  # the last block for which there was no room
 
     def __contains__(self, key: BlockKey) -> bool:
         return key in self._blocks
@@ -53,12 +54,16 @@ class RamTier:
         return self._blocks.get(key)
 
     def insert(self, block: Block, now: float = 0.0) -> bool:
-        """Keep a block, if room can be made for it; `now` decides which holds have run out."""
+        """Keep a block, if room can be made for it; `now` decides which holds have run out.
+
+        Of a chain that is longer than the budget, the start is kept.
+        """
         if block.key in self._blocks:
             self._blocks.move_to_end(block.key)
             return True
         # The parent is in use by this very insertion: evicting it would make the child unreachable.
         if not self._make_room(block.nbytes, keep=block.parent, now=now):
+            self._refused = block.key
             return False
         self._blocks[block.key] = block
         self._children[block.parent] += 1
@@ -104,7 +109,7 @@ class RamTier:
         if wanted > self.budget:
             return False
         while self._bytes + wanted > self.budget:
-            victim = self._victim(keep, now)
+            victim = self._victim(keep, now) if keep != self._refused else None
             if victim is None:
                 return False
             self.drop(victim)
