@@ -1,0 +1,279 @@
+"""Seed 4: KV that loads well, passes every check, and cannot be used.
+
+Whatever the failure, the client gets its whole answer from the one request, the blocks are out of both tiers before
+it has its first token, and nobody meets them again.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+import trio
+
+from runtime.blocks import BLOCK_TOKENS
+from runtime.errors import StepFailed
+from runtime.transfer import Load
+from tests.kv_simulation import (
+    KVSimulation,
+    SettledDisk,
+    Truth,
+    fresh,
+    open_kv_simulation,
+    open_settled_disk,
+    rewrite,
+    text,
+    until,
+)
+from tests.simulation import Story, ask, simulated
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from runtime.blocks import Block
+
+PROMPT = text(300, 1)
+BLOCKS = len(PROMPT) // BLOCK_TOKENS
+FAILURES = ["raises", "not finite", "load raises"]
+
+
+@asynccontextmanager
+async def warm(folder: Path, *tiers: str, slots: int = 2, audit_share: float = 0.0) -> AsyncIterator[KVSimulation]:
+    """A server that was just started again, with `PROMPT`'s blocks in `tiers`."""
+    truth = Truth()
+    with open_settled_disk(folder) as disk:
+        async with open_kv_simulation(slots=slots, disk=disk, truth=truth) as sim:
+            first = await sim.client(ask("long ago", PROMPT, max_tokens=1))
+            assert first.finished().cached_tokens == 0
+        assert len(disk.tier) == BLOCKS
+    with open_settled_disk(folder) as disk:
+        async with open_kv_simulation(slots=slots, disk=disk, truth=truth, audit_share=audit_share) as sim:
+            if "ram" in tiers:
+                for key in sim.cache.keys(PROMPT):
+                    block = disk.load(key)
+                    assert block is not None
+                    sim.ram.insert(block)
+            if "disk" not in tiers:
+                for key in sim.cache.keys(PROMPT):
+                    disk.drop(key)
+            yield sim
+
+
+def curse(sim: KVSimulation, failure: str) -> None:
+    sim.faults.cursed = failure == "raises"
+    sim.faults.cursed_not_finite = failure == "not finite"
+    sim.faults.fails = lambda transfer: failure == "load raises" and isinstance(transfer, Load)
+
+
+def lift(sim: KVSimulation) -> None:
+    curse(sim, "nothing")
+
+
+def blocks(sim: KVSimulation, disk: SettledDisk) -> list[Block]:
+    found = [disk.load(key) for key in sim.cache.keys(PROMPT)]
+    return [block for block in found if block is not None]
+
+
+def has_begun(story: Story) -> bool:
+    return bool(story.events)
+
+
+def runs(sim: KVSimulation, story: Story) -> int:
+    """Steps that this request was in."""
+    return sum(run.owner == (story.asked.id, 0) for step in sim.steps for run in step.runs)
+
+
+@pytest.mark.parametrize("tiers", [("ram",), ("disk",), ("ram", "disk")])
+@pytest.mark.parametrize("failure", FAILURES)
+@simulated()
+async def test_one_strike_and_they_are_out(failure: str, tiers: tuple[str, ...], tmp_path: Path) -> None:
+    folder = fresh(tmp_path)
+    async with warm(folder, *tiers) as sim, trio.open_nursery() as nursery:
+        curse(sim, failure)
+        story = sim.expect(ask("client", PROMPT + text(20, 2), max_tokens=30))
+        nursery.start_soon(sim.client, story.asked)
+        await until(partial(has_begun, story))
+        struck = 2 if failure == "load raises" else BLOCKS  # the first piece did not get in, so the rest was not tried
+        assert all(key not in sim.cache for key in sim.cache.keys(PROMPT)[:struck])
+        assert sim.cache.statistics().strikes == struck
+        assert len(list(folder.glob("*/*.safetensors"))) == (0 if "disk" not in tiers else BLOCKS - struck)
+        lift(sim)
+        await until(lambda: story.ended)
+
+        assert len(story.tokens()) == 30
+        finished = story.finished()
+        assert (finished.cached_tokens, finished.timings.prompt_n) == (0, len(PROMPT) + 20)
+        assert not story.receipts
+        assert sim.rows(story) == len(PROMPT) + 20
+        assert runs(sim, story) <= 1 + 10 + 29  # the one that failed, ten chunks, decoding
+        assert sim.engine.health() is None
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+@simulated()
+async def test_the_next_request_is_a_clean_miss_and_the_one_after_it_a_hit(failure: str, tmp_path: Path) -> None:
+    async with warm(fresh(tmp_path), "disk") as sim:
+        curse(sim, failure)
+        tokens = PROMPT if failure == "load raises" else PROMPT[:130]
+        first = await sim.client(ask("first", tokens, max_tokens=1))
+        loads = sum(isinstance(transfer, Load) for transfer in sim.watch.transfers)
+        assert loads > 0
+        assert len(first.tokens()) == 1
+        sim.evict(ram=True, disk=True)  # and what was kept of the clean computation
+        second = await sim.client(ask("second", PROMPT))
+        assert (second.finished().cached_tokens, sim.rows(second)) == (0, len(PROMPT))
+        assert loads == sum(isinstance(transfer, Load) for transfer in sim.watch.transfers)
+        lift(sim)
+        await sim.settle()
+        sim.evict()
+        third = await sim.client(ask("third", PROMPT))
+        assert third.finished().cached_tokens == BLOCKS * BLOCK_TOKENS
+        sim.check_disk()
+
+
+@pytest.mark.parametrize("failure", ["raises", "not finite"])
+@simulated()
+async def test_what_failed_does_not_come_back_with_a_restart(failure: str, tmp_path: Path) -> None:
+    """The loop of the report: a server that is killed and started again met the same entry each time."""
+    folder, truth = fresh(tmp_path), Truth()
+    with open_settled_disk(folder) as disk:
+        async with open_kv_simulation(disk=disk, truth=truth) as sim:
+            await sim.client(ask("long ago", PROMPT, max_tokens=1))
+    for attempt in range(3):
+        with open_settled_disk(folder) as disk:
+            async with open_kv_simulation(disk=disk, truth=truth) as sim:
+                curse(sim, failure)
+                story = sim.expect(ask(f"attempt {attempt}", PROMPT, max_tokens=50))
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(sim.client, story.asked)
+                    await until(partial(has_begun, story))
+                    assert sim.cache.statistics().strikes == (BLOCKS if attempt == 0 else 0)
+                    story.connection.cancel()
+                await sim.settle()
+                sim.evict()  # as if killed: nothing of the slots is kept
+                sim.evict(ram=True, disk=True)
+
+
+@simulated()
+async def test_resident_kv_that_fails_is_computed_again() -> None:
+    async with open_kv_simulation(slots=1) as sim:
+        await sim.client(ask("first", PROMPT))
+        poison = next(token for token in range(390) if token not in PROMPT)
+        slot = sim.manager.table.free[0]
+        sim.model._curses[slot.id][100] = "not finite"
+        second = await sim.client(ask("second", [*PROMPT, poison]))
+        assert second.finished().cached_tokens == 0
+        assert len(second.tokens()) == 4
+
+
+@pytest.mark.parametrize("failure", ["raises", "not finite"])
+@simulated()
+async def test_a_failure_that_is_the_requests_own(failure: str, tmp_path: Path) -> None:
+    """The clean attempt fails too: one retry, then its error."""
+    async with warm(fresh(tmp_path), "ram", "disk") as sim:
+        poison = next(token for token in range(390) if token not in PROMPT)
+        (sim.faults.raise_on if failure == "raises" else sim.faults.not_finite_on).add(poison)
+        story = await sim.client(ask("poisoned", [*PROMPT, poison]))
+        assert isinstance(story.failed(), StepFailed)
+        assert story.receipt.reason == "fault"
+        assert runs(sim, story) <= 1 + 10 + 1
+        assert sim.cache.statistics().strikes == BLOCKS
+        other = await sim.client(ask("other", PROMPT))
+        assert other.finished().cached_tokens in (0, len(PROMPT) // BLOCK_TOKENS * BLOCK_TOKENS)
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+@simulated(seeds=3)
+async def test_neighbours_are_not_disturbed(failure: str, tmp_path: Path) -> None:
+    async with warm(fresh(tmp_path), "disk", slots=3) as sim, trio.open_nursery() as nursery:
+        neighbours = [sim.expect(ask(f"n{n}", text(150, 20 + n), max_tokens=60)) for n in range(2)]
+        for neighbour in neighbours:
+            nursery.start_soon(sim.client, neighbour.asked)
+        await trio.sleep(0.05)
+        curse(sim, failure)
+        story = await sim.client(ask("client", PROMPT, max_tokens=5))
+        lift(sim)
+        assert len(story.tokens()) == 5
+        await until(lambda: all(neighbour.ended for neighbour in neighbours))
+        for neighbour in neighbours:
+            assert len(neighbour.tokens()) == 60
+            assert not neighbour.receipts
+            assert neighbour.finished().cached_tokens == 0
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+@pytest.mark.parametrize("delay", [0.0, 0.004, 0.012])
+@simulated(seeds=4)
+async def test_two_that_restore_the_same_blocks(failure: str, delay: float, tmp_path: Path) -> None:
+    """One copies from the other what is still on trial; both get their answers, and nothing loops."""
+    async with warm(fresh(tmp_path), "disk", slots=2) as sim, trio.open_nursery() as nursery:
+        curse(sim, failure)
+        stories = [sim.expect(ask(f"agent {n}", PROMPT + text(30, 30 + n), max_tokens=8)) for n in range(2)]
+        for n, story in enumerate(stories):
+            nursery.start_soon(partial(sim.client, story.asked, arrives=trio.current_time() + n * delay))
+        await trio.sleep(2.0)
+        for story in stories:
+            assert len(story.tokens()) == 8
+            assert not story.receipts
+        lift(sim)
+
+
+@simulated(seeds=4)
+async def test_a_block_that_is_struck_while_it_is_being_read_does_not_come_back(tmp_path: Path) -> None:
+    async with warm(fresh(tmp_path), "disk") as sim, trio.open_nursery() as nursery:
+        keys = sim.cache.keys(PROMPT)
+        nursery.start_soon(sim.cache.fetch, keys)
+        await trio.sleep(0.0019)
+        sim.cache.strike(keys)
+        await trio.sleep(1.0)
+        assert len(sim.ram) == 0
+        assert all(key not in sim.cache for key in keys)
+
+
+# --- the audit --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("place", range(BLOCKS))
+@simulated()
+async def test_an_audit_finds_a_block_that_lies(place: int, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Its bytes were changed, and its checksum made to fit."""
+    folder = fresh(tmp_path)
+    async with warm(folder, "disk", audit_share=1.0) as sim:
+        assert isinstance(sim.cache._disk, SettledDisk)
+        lying = blocks(sim, sim.cache._disk)[place]
+        rewrite(folder, lying, [row ^ 0xF000F000 for row in sim.truth.rows(PROMPT)[place * 64 : place * 64 + 64]])
+        sim.let_blocks_lie()
+        caplog.clear()
+        with caplog.at_level(logging.ERROR):
+            story = await sim.client(ask("client", PROMPT + text(20, 2), max_tokens=10))
+        assert len(story.tokens()) == 10
+        sim.check_exact(story)
+        assert story.finished().cached_tokens == 0
+        statistics = sim.cache.statistics()
+        assert (statistics.audits, statistics.audit_failures, statistics.strikes) == (1, 1, BLOCKS)
+        assert sum("audit" in record.message for record in caplog.records) == 1
+        sim.watch.kv_is_exact = True
+        await sim.settle()
+        sim.check()
+        sim.evict()
+        again = await sim.client(ask("again", PROMPT + text(20, 3)))
+        assert again.finished().cached_tokens == (BLOCKS - 1) * BLOCK_TOKENS
+        assert sim.cache.statistics().audit_failures == 1
+        sim.check_disk()
+
+
+@pytest.mark.parametrize("resident", [0, 70, 128])
+@simulated()
+async def test_an_audit_of_what_is_right_costs_one_block(resident: int, tmp_path: Path) -> None:
+    async with warm(fresh(tmp_path), "disk", slots=1, audit_share=1.0) as sim:
+        if resident:
+            await sim.client(ask("first", PROMPT[:resident], max_tokens=1))
+        story = await sim.client(ask("client", PROMPT, max_tokens=3))
+        assert story.finished().cached_tokens == (BLOCKS - 1) * BLOCK_TOKENS
+        assert sim.cache.statistics().audit_failures == 0
+        assert sim.cache.statistics().audits >= 1
+        assert sim.cache.statistics().strikes == 0
