@@ -293,7 +293,6 @@ def test_a_retry_with_another_tail_after_a_hang_up(four: Server, expected: Expec
             client.read_tokens(3)
         (request_id,) = four.requests()
     (receipt,) = four.wait_ended(request_id)
-    assert receipt["phase"] == phase
     kept = min(len(ids), receipt["cached_tokens"] + receipt["kept_tokens"])
     assert kept >= 4 * CHUNK
     same = kept - 100
@@ -458,19 +457,22 @@ def test_numbers_that_were_changed_behind_a_checksum_that_fits(
     wait_saved(server)
     assert cache_statistics(server)["audit_failures"] == 0
 
-    files = chain_files(folder, A)
-    forge(files[1])
+    file = chain_files(folder, A)[1]
+    forge(file)
+    forged = file.read_bytes()
     answer = ask(server, plain(A))
     assert tokens(answer) == expected(plain(A), COMPLETIONS)
     assert cached(answer) == 0
-    assert not any(file.exists() for file in files), "what was in use is dropped"
+    assert cache_statistics(server)["strikes"] == disk_statistics(server)["struck"] == reusable(A) // BLOCK_TOKENS
     assert len(re.findall(r" ERROR .*audit: a cached block differs", server.log())) == 1
     assert cache_statistics(server)["audit_failures"] == 1
 
     ask(server, plain(B))
+    wait_saved(server)
+    assert file.read_bytes() != forged, "the file went, and what was computed instead has its name"
     answer = ask(server, plain(A))
     assert tokens(answer) == expected(plain(A), COMPLETIONS)
-    assert cached(answer) == reusable(A) - BLOCK_TOKENS, "and what replaced it is sound"
+    assert cached(answer) == reusable(A) - BLOCK_TOKENS
     assert cache_statistics(server)["audit_failures"] == 1
 
 
