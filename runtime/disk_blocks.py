@@ -127,6 +127,8 @@ class DiskBlocks:
                 self._index.remove(block.key)  # there only if `remove` has been waiting since the last write of it
                 self._index.add(block.key, entry)
                 self.written += 1
+                if block.key == self._refused:
+                    self._refused = b""
         os.fsync(self._folder)
         return True
 

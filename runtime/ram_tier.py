@@ -68,6 +68,8 @@ class RamTier:
         self._blocks[block.key] = block
         self._children[block.parent] += 1
         self._bytes += block.nbytes
+        if block.key == self._refused:
+            self._refused = b""
         return True
 
     def touch(self, chain: Sequence[BlockKey]) -> None:
