@@ -117,6 +117,22 @@ def test_of_a_chain_that_is_too_long_the_start_is_kept() -> None:
     assert kept(tier, others) == []
 
 
+def test_a_chain_that_is_too_long_stays_as_it_is_when_it_is_used_again() -> None:
+    tier = RamTier(4 * SIZE)
+    blocks = chain(9)
+    fill(tier, blocks)
+    fill(tier, blocks)
+    assert kept(tier, blocks) == [0, 1, 2, 3]
+    assert tier.statistics().evictions == 0
+
+
+def test_a_chain_that_was_refused_does_not_keep_others_out() -> None:
+    tier = RamTier(4 * SIZE)
+    others = chain(4, seed=100)
+    fill(tier, chain(8))
+    assert fill(tier, others) == [True] * 4
+
+
 def test_what_was_refused_once_may_have_children_later() -> None:
     tier = RamTier(3 * SIZE)
     blocks, others = chain(5), [make_block(101), make_block(102)]
