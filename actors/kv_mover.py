@@ -102,9 +102,12 @@ class KVMover:
         self._table.commit(lease.slot, move.tokens)
         lease.cached += len(move.tokens)
         lease.slot.trial += move.on_trial
+        lease.slot.stands_on.update(move.on_trial)
         for transfer in move.transfers:
             if isinstance(transfer, Copy):  # what is on trial there is on trial here
-                lease.slot.trial += self._table.slot(transfer.source).trial
+                source = self._table.slot(transfer.source)
+                lease.slot.trial += source.trial
+                lease.slot.stands_on |= source.stands_on
         move.reply.set(outcome.Value(values))
 
     def _forget_overwritten(self, move: Move) -> None:

@@ -166,14 +166,33 @@ class SlotManager:
         await restore(lease, self.table, self.cache)
 
     async def audit(self, lease: Lease) -> bool:
-        """Compare what the lease computed again with what was cached; False if they differ."""
-        return await audit(lease, self.cache)
+        """Compare what the lease computed again with what was cached; False if it differs, or did in another audit."""
+        agrees = await audit(lease, self.cache)
+        if not agrees:
+            self._quarantine(lease)
+        return agrees and not lease.suspect
 
     def restart(self, lease: Lease) -> None:
         """Let the lease compute its whole prompt; nothing that was cached for it is ever used again."""
         self.cache.strike(lease.restored)
         self._steps.invalidate(lease)
-        lease.reuse, lease.cached, lease.audited = False, 0, None
+        lease.reuse, lease.cached, lease.audited, lease.suspect = False, 0, None, False
+
+    def _quarantine(self, lease: Lease) -> None:
+        """What came from the same blocks as this lease's KV, or was computed after them, is used no more.
+
+        An idle slot is invalidated at once, one that reads its prompt when it has read it, one that decodes at its end.
+        """
+        assert lease.slot is not None
+        wrong = lease.slot.stands_on.union(lease.restored)
+        self.cache.strike(list(wrong))
+        for slot in self.table.free:
+            if slot.stands_on & wrong:
+                self.cache.forget(slot.id)
+                self.table.invalidate(slot)
+        for other in self._leases.values():
+            if other is not lease and other.slot is not None and other.slot.stands_on & wrong:
+                other.suspect = True
 
     async def _wait_for_grant(self, lease: Lease, patience: float | None) -> None:
         if self.lost is not None:
@@ -278,6 +297,8 @@ class SlotManager:
     def _release(self, lease: Lease) -> None:
         assert lease.slot is not None
         phase = lease.phase
+        if lease.suspect:
+            self._steps.invalidate(lease)
         held_until = trio.current_time() + self.cache.config.hold_seconds if lease.reason is not None else 0.0
         self.table.release(lease.slot, held_until)
         if self._mover.may_write(lease):  # else what the lease has not overwritten yet is still to be kept

@@ -51,6 +51,7 @@ class Slot:
     held_until: float = 0.0  # a cancel left these tokens, and its retry may come until then
     before: list[int] = field(default_factory=list)  # tokens at the last grant, some of whose KV that displaced
     trial: list[BlockKey] = field(default_factory=list)  # restored blocks that no step has run over yet
+    stands_on: set[BlockKey] = field(default_factory=set)  # all blocks that its KV came from, or was computed after
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +105,9 @@ class SlotTable:
         self._grants += 1
         slot.before = list(slot.tokens)
         del slot.tokens[usable:]
+        if not usable:
+            slot.trial.clear()
+            slot.stands_on.clear()
         slot.owner = owner
         self.enter(slot, SlotState.PREFILL)
         return slot
@@ -131,6 +135,7 @@ class SlotTable:
         """Forget every token of a slot: its KV met a failure."""
         slot.tokens.clear()
         slot.trial.clear()
+        slot.stands_on.clear()
 
     def release(self, slot: Slot, held_until: float = 0.0) -> None:
         """End the lease.  The committed tokens stay resident, and on trial if they still were."""

@@ -277,3 +277,56 @@ async def test_an_audit_of_what_is_right_costs_one_block(resident: int, tmp_path
         assert sim.cache.statistics().audit_failures == 0
         assert sim.cache.statistics().audits >= 1
         assert sim.cache.statistics().strikes == 0
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.005, 0.01, 0.02, 0.04, 0.08])
+@simulated(seeds=4)
+async def test_what_an_audit_finds_is_not_used_where_it_was_copied_to(delay: float, tmp_path: Path) -> None:
+    """A follower copies what its leader restored, before the audit of it; neither answers from it, or hands it on."""
+    folder = fresh(tmp_path)
+    async with warm(folder, "disk", slots=3, audit_share=1.0) as sim, trio.open_nursery() as nursery:
+        assert isinstance(sim.cache._disk, SettledDisk)
+        lying = blocks(sim, sim.cache._disk)[1]
+        rewrite(folder, lying, [row ^ 0xF000F000 for row in sim.truth.rows(PROMPT)[64:128]])
+        sim.let_blocks_lie()
+        stories = [sim.expect(ask(f"agent {n}", PROMPT + text(60, 30 + n), max_tokens=8)) for n in range(2)]
+        for n, story in enumerate(stories):
+            nursery.start_soon(partial(sim.client, story.asked, arrives=trio.current_time() + n * delay))
+        await until(lambda: all(story.ended for story in stories))
+        assert sim.cache.statistics().audit_failures >= 1
+        for story in stories:
+            sim.check_exact(story)
+            assert len(story.tokens()) == 8
+        await sim.settle()
+        sim.watch.kv_is_exact = True
+        sim.check()
+        sim.check_disk()
+
+
+@simulated(seeds=2)
+async def test_what_an_audit_finds_is_not_kept_of_those_who_were_answered_from_it(tmp_path: Path) -> None:
+    """A neighbour that already decodes on it cannot be helped; but its slot is of no use to anybody afterwards."""
+    folder = fresh(tmp_path)
+    async with warm(folder, "disk", slots=3) as sim, trio.open_nursery() as nursery:
+        assert isinstance(sim.cache._disk, SettledDisk)
+        lying = blocks(sim, sim.cache._disk)[1]
+        rewrite(folder, lying, [row ^ 0xF000F000 for row in sim.truth.rows(PROMPT)[64:128]])
+        sim.let_blocks_lie()
+        unlucky = sim.expect(ask("unlucky", PROMPT[:150], max_tokens=100))
+        idle = sim.expect(ask("idle", PROMPT[:150] + text(30, 5), max_tokens=1))
+        nursery.start_soon(sim.client, unlucky.asked)
+        await sim.client(idle.asked)
+        await until(lambda: len(unlucky.events) > 2)
+        object.__setattr__(sim.cache.config, "audit_share", 1.0)
+        audited = await sim.client(ask("audited", PROMPT, max_tokens=3))
+        assert sim.cache.statistics().audit_failures == 1
+        sim.check_exact(audited)
+        sim.watch.kv_is_exact = False
+        await until(lambda: unlucky.ended)
+        for story in (unlucky, idle):
+            del sim.stories[story.asked.id]  # their answers are wrong
+        assert all(slot.tokens == [] or slot.tokens[:300] == PROMPT for slot in sim.manager.table.free)
+        await sim.settle()
+        sim.watch.kv_is_exact = True
+        sim.check()
+        sim.check_disk()
