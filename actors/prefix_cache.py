@@ -242,7 +242,7 @@ class PrefixCache:
 
     def strike(self, keys: Sequence[BlockKey]) -> None:
         """These blocks were in use when a step failed: one strike, and they are out."""
-        struck = [key for key in keys if key in self]
+        struck = [key for key in dict.fromkeys(keys) if key in self]
         for key in struck:
             self._ram.drop(key)
             if self._disk is not None:

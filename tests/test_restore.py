@@ -369,6 +369,17 @@ async def test_what_is_displaced_survives_the_cancel_of_who_displaced_it(moment:
 
 
 @simulated()
+async def test_what_the_tiers_let_go_meanwhile_is_saved_when_it_is_displaced() -> None:
+    async with open_kv_simulation(slots=1) as sim:
+        first = await sim.client(ask("first", text(400, 1)))
+        await sim.settle()
+        sim.evict(slots=False, ram=True)
+        await sim.client(ask("second", text(400, 1)[:200] + text(50, 2)))
+        await sim.settle()
+        assert sim.reach(sim.whole(first)) == 6
+
+
+@simulated()
 async def test_a_save_that_fails_costs_that_block_only() -> None:
     async with open_kv_simulation(slots=1) as sim:
         sim.faults.fails = lambda transfer: isinstance(transfer, Save) and transfer.start == 192

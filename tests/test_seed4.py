@@ -10,13 +10,14 @@ import logging
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING
+from unittest import mock
 
 import pytest
 import trio
 
 from runtime.blocks import BLOCK_TOKENS
 from runtime.errors import StepFailed
-from runtime.transfer import Load
+from runtime.transfer import Copy, Load
 from tests.kv_simulation import (
     KVSimulation,
     SettledDisk,
@@ -156,6 +157,59 @@ async def test_what_failed_does_not_come_back_with_a_restart(failure: str, tmp_p
                 await sim.settle()
                 sim.evict()  # as if killed: nothing of the slots is kept
                 sim.evict(ram=True, disk=True)
+
+
+async def load_and_leave(sim: KVSimulation) -> None:
+    """A client whose prompt has been loaded, all of it, and that no step has run over."""
+    story = sim.expect(ask("loads", PROMPT, max_tokens=5))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(sim.client, story.asked)
+        last_piece = [128]
+        await until(
+            lambda: sim.watch.is_moving and [len(slot.tokens) for slot in sim.manager.table.leased] == last_piece
+        )
+        story.connection.cancel()
+    assert (story.receipt.cached_tokens, story.receipt.computed_tokens) == (256, 0)
+
+
+@pytest.mark.parametrize("failure", ["raises", "not finite"])
+@simulated()
+async def test_blocks_stay_on_trial_when_who_restored_them_has_gone(failure: str, tmp_path: Path) -> None:
+    async with warm(fresh(tmp_path), "disk", slots=1) as sim:
+        curse(sim, failure)
+        await load_and_leave(sim)
+        story = await sim.client(ask("retry", PROMPT, max_tokens=5))
+        assert len(story.tokens()) == 5
+        assert sim.cache.statistics().strikes == BLOCKS
+        lift(sim)
+
+
+@pytest.mark.parametrize("failure", ["raises", "not finite"])
+@simulated()
+async def test_a_copy_of_what_is_on_trial_is_on_trial(failure: str, tmp_path: Path) -> None:
+    async with warm(fresh(tmp_path), "disk", slots=2) as sim:
+        curse(sim, failure)
+        await load_and_leave(sim)
+        (source,) = [slot for slot in sim.manager.table.free if slot.tokens]
+        source.held_until = 1e9  # so the retry is given the other slot
+        story = sim.expect(ask("copies", [*PROMPT[:-5], 7, 8], max_tokens=5))
+        with mock.patch.object(sim.manager.table, "_usable", return_value=0):
+            await sim.client(story.asked)
+        assert any(isinstance(transfer, Copy) for transfer in sim.watch.transfers)
+        assert len(story.tokens()) == 5
+        assert sim.cache.statistics().strikes == BLOCKS
+        lift(sim)
+
+
+@simulated()
+async def test_blocks_that_stood_their_trial_are_not_struck_for_what_comes_after(tmp_path: Path) -> None:
+    async with warm(fresh(tmp_path), "disk", slots=1) as sim:
+        await sim.client(ask("first", PROMPT))
+        poison = next(token for token in range(390) if token not in PROMPT)
+        sim.faults.raise_on.add(poison)
+        story = await sim.client(ask("poisoned", [*PROMPT, poison]))
+        assert isinstance(story.failed(), StepFailed)
+        assert sim.cache.statistics().strikes == 0
 
 
 @simulated()
