@@ -15,6 +15,9 @@ from unittest import mock
 import pytest
 import trio
 
+from actors.lease import Lease, Move
+from actors.restore import restore
+from actors.slots import Slot
 from runtime.blocks import BLOCK_TOKENS
 from runtime.errors import StepFailed
 from runtime.transfer import Copy, Load
@@ -274,6 +277,22 @@ async def test_two_that_restore_the_same_blocks(failure: str, delay: float, tmp_
             assert len(story.tokens()) == 8
             assert not story.receipts
         lift(sim)
+
+
+@simulated()
+async def test_a_block_that_is_struck_before_its_load_is_not_loaded(tmp_path: Path) -> None:
+    async with warm(fresh(tmp_path), "disk") as sim, trio.open_nursery() as nursery:
+        lease = Lease(sim.manager, "reader", 0, tuple(PROMPT))
+        lease.slot, lease.keys = Slot(9), sim.cache.keys(PROMPT)
+        posted: list[Move] = []
+        with mock.patch.object(sim.manager, "post", posted.append):
+            nursery.start_soon(restore, lease, sim.manager.table, sim.cache)
+            await trio.sleep(0.1)
+            (move,) = posted
+            assert move.still_valid()
+            sim.cache.strike(sim.cache.keys(PROMPT)[1:2])
+            assert not move.still_valid()
+            nursery.cancel_scope.cancel()
 
 
 @simulated(seeds=4)
