@@ -16,7 +16,7 @@ import trio.testing
 from actors.generation import FinishReason
 from actors.lease import Lease, Move
 from actors.restore import MIN_GAIN, LiveSource, next_source, restore
-from actors.slots import Slot
+from actors.slots import Slot, SlotState
 from runtime.blocks import BLOCK_TOKENS
 from runtime.transfer import Copy, Load, Save
 from tests.kv_simulation import KVSimulation, fresh, open_kv_simulation, open_settled_disk, text, until
@@ -338,6 +338,30 @@ async def test_a_leader_that_fails_leaves_its_follower_alone() -> None:
         follower = await sim.client(ask("follower", system + text(30, 12), max_tokens=6), arrives=0.001)
         assert leader.failed().status == 500
         assert len(follower.tokens()) == 6
+
+
+@pytest.mark.parametrize("why", ["cancelled", "released", "decodes", "has read it", "follower has it", "still queued"])
+@simulated(seeds=1)
+async def test_nobody_waits_for_a_leader_that_reads_no_more(why: str) -> None:
+    async with open_kv_simulation() as sim:
+        leader, follower = (Lease(sim.manager, name, 0, tuple(SYSTEM)) for name in ("leader", "follower"))
+        leader.slot, follower.slot = Slot(0, state=SlotState.PREFILL), Slot(1, state=SlotState.PREFILL)
+        follower.leaders = [(leader, 128)]
+        assert follower.is_led
+        match why:
+            case "cancelled":
+                leader.note_cancel()
+            case "released":  # and the slot is somebody else's by now
+                leader.released.set()
+            case "decodes":
+                leader.slot.state = SlotState.DECODE
+            case "has read it":
+                leader.slot.tokens = SYSTEM[:128]
+            case "follower has it":
+                follower.slot.tokens = SYSTEM[:128]
+            case "still queued":
+                leader.slot = None
+        assert not follower.is_led
 
 
 # --- what is displaced ------------------------------------------------------------------------------------------------
