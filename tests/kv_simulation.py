@@ -253,7 +253,8 @@ class KVWatch(Watch):
             return
         slot = table.slot(transfer.slot)
         self._may_be_written(slot.id)
-        self._expect(slot.owner is not None, f"KV is moved into slot {slot.id}, which nobody leases")
+        alive = any(lease.slot is slot and lease.mark.at is None for lease in self.manager._leases.values())
+        self._expect(alive, f"KV is moved into slot {slot.id} for nobody")
         if isinstance(transfer, Copy):
             committed = len(table.slot(transfer.source).tokens)
             self._expect(transfer.end <= committed, f"slot {transfer.source}: copied is what is not there")

@@ -259,6 +259,14 @@ async def test_without_cache_prompt_nothing_is_read_but_what_is_computed_is_kept
         assert again.finished().cached_tokens == blocks_of(len(SYSTEM + OTHER))
 
 
+@simulated()
+async def test_without_cache_prompt_what_is_resident_is_not_used_either() -> None:
+    async with open_kv_simulation(slots=1) as sim:
+        await sim.client(ask("first", SYSTEM))
+        alone = await sim.client(ask("alone", SYSTEM, cache_prompt=False))
+        assert (alone.finished().cached_tokens, sim.rows(alone)) == (0, len(SYSTEM))
+
+
 # --- agents that share a prompt ---------------------------------------------------------------------------------------
 
 
