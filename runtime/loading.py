@@ -7,6 +7,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import torch
+
 from runtime.chat import ChatTemplate
 from runtime.config import load_config
 from runtime.device import free_memory, select_device, select_dtype
@@ -21,15 +23,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    import torch
-
     from runtime.config import ModelConfig
+    from runtime.weights import Weights
 
 logger = logging.getLogger("cede.model")
 
 # What KV may take of the memory that is free once the weights are there; the rest is for activations and the system.
 KV_SHARE = 0.6
 CONTEXT_STEP = 64
+SMALL_MODEL = 64 * 2**20  # bytes of weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,7 @@ class LoadOptions:
         slots: sequences to have KV room for.
         context: positions per slot; None for the model's own, or what memory allows if that is less.
         device, dtype: names, or `auto`.
+        threads: of one operation on the CPU; None for one per core, but a single one for a small model.
     """
 
     folder: Path
@@ -48,6 +51,7 @@ class LoadOptions:
     context: int | None = None
     device: str = "auto"
     dtype: str = "auto"
+    threads: int | None = None
 
 
 def describe_model(options: LoadOptions, name: str) -> tuple[ServedModel, ModelConfig]:
@@ -88,6 +92,7 @@ def load_model(
     device = select_device(options.device)
     dtype = select_dtype(options.dtype, device, config.dtype)
     weights = load_weights(options.folder, config, device=device, dtype=dtype, progress=progress)
+    _set_threads(options.threads, weights)
     context = options.context or _affordable_context(config, options.slots, device, dtype)
     kv = KVCache(config, slots=options.slots, context=context, device=device, dtype=dtype)
     logger.info(
@@ -96,6 +101,18 @@ def load_model(
         *(options.slots, context, kv.nbytes / 2**30),
     )
     return Transformer(config, weights, kv)
+
+
+def _set_threads(threads: int | None, weights: Weights) -> None:
+    """Choose how many threads an operation of this thread's uses.
+
+    The products of a model that fits a last-level cache take some tens of microseconds, and a barrier between threads
+    costs as much, more where the event loop or anybody else is busy (bench/LOG.md).
+    """
+    if threads is None and weights.nbytes <= SMALL_MODEL:
+        threads = 1
+    if threads is not None:
+        torch.set_num_threads(threads)
 
 
 def _affordable_context(config: ModelConfig, slots: int, device: torch.device, dtype: torch.dtype) -> int:

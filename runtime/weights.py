@@ -7,7 +7,7 @@ checking and random filling are loops over one table, and no second copy of the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 import torch
@@ -52,6 +52,15 @@ class Weights:
     layers: tuple[LayerWeights, ...]
     final_norm: Tensor  # [hidden]
     lm_head: Tensor  # [vocab, hidden]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all tensors, a shared one once."""
+        tensors = [self.embedding, self.final_norm]
+        tensors += [] if self.lm_head is self.embedding else [self.lm_head]
+        for layer in self.layers:
+            tensors += [tensor for field in fields(layer) if (tensor := getattr(layer, field.name)) is not None]
+        return sum(tensor.nbytes for tensor in tensors)
 
 
 def load_weights(

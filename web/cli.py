@@ -63,6 +63,7 @@ main.add_command(kv)
 @click.option(
     "--dtype", type=click.Choice(["auto", "bfloat16", "float16", "float32"]), default="auto", show_default=True
 )
+@click.option("--threads", type=AutoOrInteger(), default="auto", show_default=True, help="CPU threads of a step.")
 @click.option("--chunk-tokens", type=AutoOrInteger(), default="auto", show_default=True, help="Prompt tokens per step.")
 @click.option("--queue", type=click.IntRange(min=0), default=64, show_default=True, help="Requests that may wait.")
 @click.option("--queue-timeout", type=SECONDS, help="Seconds that one may wait for a slot.  [default: no limit]")
@@ -85,6 +86,7 @@ def serve(
     context: int | None,
     device: str,
     dtype: str,
+    threads: int | None,
     chunk_tokens: int | None,
     queue: int,
     queue_timeout: float | None,
@@ -129,7 +131,7 @@ def serve(
     )
     try:
         options = ServerOptions(
-            load=LoadOptions(folder, slots=slots, context=context, device=device, dtype=dtype),
+            load=LoadOptions(folder, slots=slots, context=context, device=device, dtype=dtype, threads=threads),
             model_name=_model_name(model),
             engine=engine,
             tiers=TierOptions(ram=kv_ram, folder=kv_dir, disk=kv_disk),
