@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MIN_CHUNK = 16
+FIRST_CHUNK = 64  # before anything is measured
 MAX_CHUNK = 2048
 
 
@@ -36,6 +37,7 @@ class ChunkSizer:
     Beside decoding neighbours a step may take `target_seconds`, or twice a step of their own where that is longer:
     their inter-token latency stays bounded.  With no neighbours it may take `ALONE` times as much, since a cancel
     takes effect inside the chunk; what bounds it then is how long a newcomer waits and how much a cancel can waste.
+    A step's cost is taken as that of a decode step (reading the weights) plus so much for each prompt row.
 
     Args:
         fixed: rows per step, instead of an estimate (`--chunk-tokens`).
@@ -48,33 +50,33 @@ class ChunkSizer:
         self._fixed = fixed
         self._target_seconds = target_seconds
         self._row_seconds: float | None = None
-        self._decode_seconds: float | None = None
+        self._decode_seconds = 0.0  # not measured yet
 
     @property
     def target_seconds(self) -> float:
         """The target time of a step with both decode and prefill rows."""
-        return max(self._target_seconds, 2 * (self._decode_seconds or 0.0))
+        return max(self._target_seconds, 2 * self._decode_seconds)
 
     def budget(self, decode_rows: int) -> int:
         """Prompt rows for a step that also holds `decode_rows` others."""
         if self._fixed is not None:
             return self._fixed
         if self._row_seconds is None:
-            return 4 * MIN_CHUNK  # nothing measured yet
-        if decode_rows:
-            seconds = self.target_seconds - (self._decode_seconds or 0.0)
-        else:
-            seconds = self._target_seconds * self.ALONE
-        return min(max(int(seconds / self._row_seconds), MIN_CHUNK), MAX_CHUNK)
+            return FIRST_CHUNK
+        alone = self.ALONE * max(self._target_seconds, self._decode_seconds)
+        seconds = (self.target_seconds if decode_rows else alone) - self._decode_seconds
+        # Alone, a chunk is never so small that reading the weights is most of its cost.
+        least = MIN_CHUNK if decode_rows else FIRST_CHUNK
+        return min(max(int(seconds / self._row_seconds), least), MAX_CHUNK)
 
     def observe(self, decode_rows: int, prefill_rows: int, seconds: float) -> None:
         """Learn from a step that ran to its end over all its rows."""
         if not prefill_rows:
-            self._decode_seconds = _blend(self._decode_seconds, seconds)
+            self._decode_seconds = _blend(self._decode_seconds or None, seconds)
             return
-        beside = (self._decode_seconds or 0.0) if decode_rows else 0.0
         # Never below a tenth of the whole: an estimate that is off may not blow up the next chunk.
-        self._row_seconds = _blend(self._row_seconds, max(seconds - beside, seconds / 10) / prefill_rows)
+        for_rows = max(seconds - self._decode_seconds, seconds / 10)
+        self._row_seconds = _blend(self._row_seconds, for_rows / prefill_rows)
 
 
 def _blend(old: float | None, new: float) -> float:

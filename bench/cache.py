@@ -119,7 +119,8 @@ async def measure_length(executor: ThreadExecutor[Transformer], length: int, fol
     model = executor.model
     vocab = model.config.vocab_size
     nbytes = length // BLOCK_TOKENS * BLOCK_TOKENS * model.kv.bytes_per_token
-    prompt, other = prompt_of(length, length, vocab), prompt_of(BLOCK_TOKENS, 1, vocab)
+    # One token more than whole blocks: a hit restores all of them, and computes one row, as a resident prompt does.
+    prompt, other = prompt_of(length + 1, length, vocab), prompt_of(BLOCK_TOKENS, 1, vocab)
     shape = (*model.kv.row_shape[:3], BLOCK_TOKENS, model.kv.row_shape[3])
     tier = partial(open_disk_tier, folder, root_of(model.kv), shape=shape, dtype=model.kv.dtype, budget=1 << 40)
     with tier(queue_blocks=1 << 16) as disk:
