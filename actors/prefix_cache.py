@@ -318,10 +318,12 @@ async def open_prefix_cache(
             tier = open_disk_tier(options.folder, root, shape=shape, dtype=kv.dtype, budget=options.disk)
             disk = stack.enter_context(tier)
         cache = PrefixCache(root, block_bytes, ram=ram, disk=disk, config=config)
-        yield cache
-        if disk is not None:
-            with trio.CancelScope(shield=True):
-                await _write_the_rest(cache, disk, options.flush_seconds)
+        try:
+            yield cache
+        finally:
+            if disk is not None:
+                with trio.CancelScope(shield=True):
+                    await _write_the_rest(cache, disk, options.flush_seconds)
 
 
 async def _write_the_rest(cache: PrefixCache, disk: DiskTier, seconds: float) -> None:

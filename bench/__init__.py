@@ -1,4 +1,4 @@
-"""Benchmarks.  What the command line does for OpenMP before torch is imported is done here for them (see web/cli.py)."""
+"""Benchmarks.  What web/cli.py does for OpenMP before torch is imported is done here."""
 
 import os
 
