@@ -1,4 +1,5 @@
-"""What the KV cache saves: time to first token on a hit against a full prefill, and how fast KV is restored.
+"""What the KV cache saves: time to first token on a hit against a full prefill, how fast KV is restored, and what
+writing it costs those who decode meanwhile.
 
     python -m bench.cache [--shape qwen3-0.6b] [--lengths 1024,4096]
 
@@ -14,7 +15,7 @@ import tempfile
 import time
 from contextlib import asynccontextmanager
 from functools import partial
-from itertools import count
+from itertools import count, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,7 @@ from actors.engine import EngineConfig, open_engine
 from actors.generation import Finished, GenerationRequest, Token
 from actors.prefix_cache import CacheConfig, PrefixCache
 from bench.shapes import random_model, shape
-from runtime.blocks import BLOCK_TOKENS, root_key
+from runtime.blocks import BLOCK_TOKENS, Block, block_key, root_key
 from runtime.device import select_device, select_dtype
 from runtime.disk_tier import open_disk_tier
 from runtime.executor import open_thread_executor
@@ -156,6 +157,53 @@ async def hits(
     return statistics.median(seconds for seconds, _ in measured), measured[-1][1]
 
 
+async def measure_writer(executor: ThreadExecutor[Transformer], folder: Path, tokens: int) -> None:
+    """Print how much longer a decode step takes while the disk tier's writer is kept busy."""
+    model = executor.model
+    shape = (*model.kv.row_shape[:3], BLOCK_TOKENS, model.kv.row_shape[3])
+    root, data = root_of(model.kv), torch.ones(shape, dtype=model.kv.dtype)
+    prompt = prompt_of(BLOCK_TOKENS, 2, model.config.vocab_size)
+    with open_disk_tier(folder, root, shape=shape, dtype=model.kv.dtype, budget=1 << 32) as disk:
+        async with engine_over(executor, 0, None) as (engine, _), trio.open_nursery() as nursery:
+            await token_gaps(engine, prompt, tokens)
+            ratios = []
+            for _ in range(3):
+                quiet = statistics.median(await token_gaps(engine, prompt, tokens))
+                enough = trio.Event()
+                nursery.start_soon(keep_writing, disk, root, data, enough)
+                busy = statistics.median(await token_gaps(engine, prompt, tokens))
+                enough.set()
+                ratios.append(busy / quiet)
+            written = disk.statistics().written
+    print(
+        f"\na decode step takes {quiet * 1e3:.1f} ms, with the writer busy {busy * 1e3:.1f} "
+        f"(ratio {statistics.median(ratios):.3f}, aim under 1.05; "
+        f"{written} blocks of {format_size(data.nbytes)} written)"
+    )
+
+
+async def keep_writing(disk: DiskTier, root: bytes, data: torch.Tensor, enough: trio.Event) -> None:
+    """Offer the disk tier new blocks as fast as it takes them."""
+    for number in count(time.monotonic_ns()):
+        if enough.is_set():
+            return
+        tokens = (number & 0xFFFFFFFF, *range(1, BLOCK_TOKENS))
+        if not disk.put_nowait(Block(block_key(root, tokens), root, tokens, data)):
+            await trio.sleep(0.005)
+        await trio.lowlevel.checkpoint()
+
+
+async def token_gaps(engine: Engine, prompt: tuple[int, ...], tokens: int) -> list[float]:
+    """Seconds between the tokens of one generation."""
+    asked = GenerationRequest(f"bench-{next(IDS)}", (prompt,), SamplingParams(temperature=0), max_tokens=tokens)
+    times: list[float] = []
+    async with engine.open_request(asked) as request:
+        async for event in request:
+            if isinstance(event, Token):
+                times.append(time.perf_counter())
+    return [after - before for before, after in pairwise(times)]
+
+
 def copy_seconds(nbytes: int) -> float:
     """How long a copy of so many bytes takes, from memory that was written to memory that was written."""
     source, target = torch.ones(nbytes, dtype=torch.uint8), torch.ones(nbytes, dtype=torch.uint8)
@@ -184,6 +232,7 @@ async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shape", default="qwen3-0.6b")
     parser.add_argument("--lengths", default="1024,4096")
+    parser.add_argument("--tokens", type=int, default=30, help="decoded while the writer is busy")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--dtype", default="auto")
     given = parser.parse_args()
@@ -196,6 +245,8 @@ async def main() -> None:
         for length in lengths:
             with tempfile.TemporaryDirectory() as folder:
                 await measure_length(executor, length, Path(folder))
+        with tempfile.TemporaryDirectory() as folder:
+            await measure_writer(executor, Path(folder), given.tokens)
 
 
 if __name__ == "__main__":
