@@ -9,6 +9,8 @@ that moment.
 from __future__ import annotations
 
 import logging
+import os
+import sys
 import threading
 import time
 from contextlib import contextmanager
@@ -209,6 +211,7 @@ class DiskTier:
 
     def _write_behind(self) -> None:
         """The body of the writer's thread."""
+        _give_way()
         while self._take():
             self._blocks.write_stamps()
             if self._writing is not None:
@@ -266,3 +269,9 @@ class DiskTier:
             self._dropped += len(self._queue)
             self._queue.clear()
             self._work.notify()
+
+
+def _give_way() -> None:
+    """Let the threads that compute go first, where threads have priorities of their own."""
+    if sys.platform == "linux":
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
