@@ -18,6 +18,5 @@ async def decode(lease: Lease, first: SampledToken, output: Output) -> FinishRea
     token = first
     while (reason := output.accept(token)) is None:
         chunk = await lease.submit(SlotState.DECODE, (token.token_id,), output.next_sample())
-        assert chunk.token is not None, "a decode step is never served in part"
-        token = chunk.token
+        (token,) = chunk.tokens
     return reason

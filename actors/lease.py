@@ -53,13 +53,13 @@ class Reply(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """The reply to a piece of work: how many of its rows were committed, and the token drawn after its last one.
+    """The reply to a piece of work: how many of its rows were committed, and the tokens that follow.
 
-    `token` is None where none was asked for, and where only a part of prefill work was served.
+    `tokens` are the accepted proposals and the one drawn after them; none where only a part of the work was served.
     """
 
     rows: int
-    token: SampledToken | None
+    tokens: tuple[SampledToken, ...] = ()
 
 
 @dataclass(slots=True, eq=False)

@@ -45,7 +45,7 @@ async def _read_prompt(lease: Lease, sample: SampleSpec) -> SampledToken:
     await lease.manager.restore(lease)
     while True:
         chunk = await lease.submit(SlotState.PREFILL, lease.prompt[lease.length :], sample)
-        if chunk.token is not None:
-            return chunk.token
+        if chunk.tokens:
+            return chunk.tokens[0]
         if not chunk.rows:
             await lease.manager.restore(lease)

@@ -98,7 +98,7 @@ class StepRunner:
         if lease.leaders:  # they have read what is shared, or will not: there may be something to restore
             lease.leaders.clear()
             lease.pending = None
-            work.reply.set(outcome.Value(Chunk(0, None)))
+            work.reply.set(outcome.Value(Chunk(0)))
             return None
         return work
 
@@ -143,7 +143,7 @@ class StepRunner:
             self._table.commit(lease.slot, rows)
             lease.slot.trial.clear()  # what the rows stand on gave finite numbers
             lease.committed += len(rows)
-            work.reply.set(outcome.Value(Chunk(len(rows), result.token)))
+            work.reply.set(outcome.Value(Chunk(len(rows), result.tokens)))
 
     def _fail(self, planned: Planned, message: str) -> None:
         """Tell the request; whatever its slot holds is not to be used again."""

@@ -111,7 +111,7 @@ class Transformer:
         return [
             Output(
                 finite=all(finite_rows[rows.start : rows.stop]) and (i not in by_segment or by_segment[i].finite),
-                token=by_segment[i].token if i in by_segment else None,
+                tokens=(by_segment[i].token,) if i in by_segment else (),
             )
             for i, rows in enumerate(batch.ranges)
         ]

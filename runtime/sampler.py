@@ -125,8 +125,7 @@ def _uniform_of(spec: SampleSpec) -> float:
 
 def _is_adjusted(spec: SampleSpec) -> bool:
     p = spec.params
-    penalised = p.repetition_penalty != 1 or p.presence_penalty != 0 or p.frequency_penalty != 0
-    return penalised or bool(p.logit_bias) or spec.generated < p.min_tokens
+    return p.penalises or bool(p.logit_bias) or spec.generated < p.min_tokens
 
 
 def _penalise(logits: torch.Tensor, spec: SampleSpec) -> None:

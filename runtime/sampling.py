@@ -22,7 +22,8 @@ class SamplingParams:
     `temperature` 0 is greedy.  `top_k` 0, `top_p` 1 and `min_p` 0 leave the distribution whole.  `repetition_penalty`
     divides or multiplies the logits of tokens seen in prompt or output (Keskar et al., arXiv 1909.05858); presence and
     frequency penalties count the output only.  `logprobs` is how many alternatives to report beside the chosen token
-    (None: no logprobs at all).  `seed` None asks for a fresh one.
+    (None: no logprobs at all).  `seed` None asks for a fresh one; `reproducible` says that the client named it, and so
+    is promised the same tokens again, however many of them are drafted.
     """
 
     temperature: float = 1.0
@@ -36,6 +37,12 @@ class SamplingParams:
     min_tokens: int = 0
     seed: int | None = None
     logprobs: int | None = None
+    reproducible: bool = True
+
+    @property
+    def penalises(self) -> bool:
+        """Whether a token's probability depends on the tokens before it."""
+        return self.repetition_penalty != 1 or self.presence_penalty != 0 or self.frequency_penalty != 0
 
     def for_choice(self, index: int) -> SamplingParams:
         """These parameters with generation `index`'s own seed, so that n choices of one request differ."""

@@ -88,7 +88,7 @@ class SimulatedModel:
         return [
             Output(
                 finite=True,
-                token=SampledToken(self._next(self.kv[segment.slot][segment.end - 1])) if segment.sample else None,
+                tokens=(SampledToken(self._next(self.kv[segment.slot][segment.end - 1])),) if segment.sample else (),
             )
             for segment in batch.segments
         ]

@@ -7,7 +7,7 @@ executors differ only in what they do at a yield: the thread goes on at once, th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
@@ -47,6 +47,8 @@ class SampleSpec:
         generated: how many tokens of the output precede it.
         context: the whole sequence so far, prompt first; read only where a penalty asks for it.
         end_ids: tokens that may not be drawn while `generated < params.min_tokens`.
+        for_rejection: this draws a draft that rejection sampling will verify: by a random number of its own, and what
+            it was drawn from is wanted beside it.
     """
 
     params: SamplingParams
@@ -54,42 +56,95 @@ class SampleSpec:
     generated: int
     context: Sequence[int] = ()
     end_ids: tuple[int, ...] = ()
+    for_rejection: bool = False
+
+    def after(self, token_ids: Sequence[int]) -> SampleSpec:
+        """How the token is drawn that follows `token_ids`, which follow this one's context."""
+        if not token_ids:
+            return self
+        return replace(
+            self,
+            position=self.position + len(token_ids),
+            generated=self.generated + len(token_ids),
+            context=[*self.context, *token_ids] if self.params.penalises else self.context,
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Proposal:
+    """A drafted token.
+
+    Attributes:
+        token_id: what the target is asked to agree to.
+        distribution: what it was drawn from, `[vocab]` on the device, not normalised.  None where the token stands for
+            itself: looked up, greedy, or drawn with the very random number that the target will use.
+    """
+
+    token_id: int
+    distribution: torch.Tensor | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Segment:
-    """One sequence's rows in a step: `token_ids` at positions `start`, `start + 1`, … of `slot`."""
+    """One sequence's rows in a step: `token_ids` at positions `start`, `start + 1`, … of `slot`.
+
+    Attributes:
+        sample: how the token after the last row is drawn, or, with `proposals`, after the last row before theirs.  None:
+            no token is wanted, as after all but the last prefill chunk.
+        proposals: the last of the rows are these drafts, to be verified.
+        first: no position before this one has KV; above 0 only where a draft began in the middle of a sequence.
+        chained: the row stands on the drafter's own output in place of the target's state, which is not known yet.
+    """
 
     slot: int
     start: int
     token_ids: Sequence[int]
     mark: CancelMark = field(default_factory=CancelMark)
-    sample: SampleSpec | None = None  # None: no token is wanted, as after all but the last prefill chunk
+    sample: SampleSpec | None = None
+    proposals: Sequence[Proposal] = ()
+    first: int = 0
+    chained: bool = False
 
     @property
     def end(self) -> int:
         """The sequence's length once these rows are committed."""
         return self.start + len(self.token_ids)
 
+    @property
+    def samples(self) -> list[SampleSpec]:
+        """How the token after each sampled row is drawn: one, and one more for each proposal."""
+        if self.sample is None:
+            return []
+        drafted = [proposal.token_id for proposal in self.proposals]
+        return [self.sample.after(drafted[:i]) for i in range(len(drafted) + 1)]
+
 
 @dataclass(frozen=True, slots=True)
 class SampledToken:
-    """A drawn token, with its log-probabilities where the request asked for them."""
+    """A drawn token, with its log-probabilities where the request asked for them.
+
+    `distribution` is what a draft `for_rejection` was drawn from, as in `Proposal`.
+    """
 
     token_id: int
     logprobs: TokenLogprobs | None = None
+    distribution: torch.Tensor | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentResult:
     """What became of one segment.
 
-    `computed` says that every layer ran over its rows and the result was finite: only then may they be committed.
+    `computed` says that every layer ran over its rows and the result was finite: only then may they be committed, and
+    of the rows of proposals only those that were accepted.
+
+    Attributes:
+        tokens: the accepted proposals, in order, and the one drawn after them; none where none was wanted.
     """
 
     computed: bool
     last_kernel_at: float | None  # None: not one layer ran over it
-    token: SampledToken | None = None
+    tokens: tuple[SampledToken, ...] = ()
     finite: bool = True
     layers_after_cancel: int = 0
 
@@ -106,10 +161,10 @@ class StepResult:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What `StepModel.finish` says of one surviving segment."""
+    """What `StepModel.finish` says of one surviving segment; `tokens` as in `SegmentResult`."""
 
     finite: bool
-    token: SampledToken | None = None
+    tokens: tuple[SampledToken, ...] = ()
 
 
 BatchT = TypeVar("BatchT")
@@ -137,7 +192,7 @@ class StepModel(Protocol[BatchT]):
         """Wait for what the device has still to finish of a step that goes no further."""
 
     def finish(self, batch: BatchT) -> list[Output]:
-        """Check that every row is finite, sample where asked, and wait for the device."""
+        """Check that every row is finite, sample and verify where asked, and wait for the device."""
 
     def transfer(self, transfer: Transfer) -> torch.Tensor | None:
         """Move KV, between steps; what a `Save` copied, `[layers, 2, kv_heads, tokens, head_dim]` in host memory."""
@@ -174,7 +229,7 @@ def run_step(
             results[i] = SegmentResult(
                 computed=output.finite,
                 last_kernel_at=finished_at,
-                token=output.token if output.finite else None,
+                tokens=output.tokens if output.finite else (),
                 finite=output.finite,
                 layers_after_cancel=_ended_after(cancelled_at, layer_ends),
             )

@@ -185,14 +185,14 @@ class FaultyModel(SimulatedModel):
         return [
             Output(finite=False)
             if self.faults.not_finite_on.intersection(segment.token_ids)
-            else Output(finite=True, token=_without_early_end(segment, output.token))
+            else Output(finite=True, tokens=tuple(_without_early_end(segment, token) for token in output.tokens))
             for segment, output in zip(batch.segments, super().finish(batch), strict=True)
         ]
 
 
-def _without_early_end(segment: Segment, token: SampledToken | None) -> SampledToken | None:
+def _without_early_end(segment: Segment, token: SampledToken) -> SampledToken:
     spec = segment.sample
-    if spec is None or token is None or token.token_id not in spec.end_ids:
+    if spec is None or token.token_id not in spec.end_ids:
         return token
     return SampledToken((token.token_id + 1) % VOCABULARY) if spec.generated < spec.params.min_tokens else token
 

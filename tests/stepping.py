@@ -99,9 +99,9 @@ class Running:
         sample = greedy(end, logprobs=0) if end >= len(self.prompt) else None
         return Segment(self.slot, self.committed, tokens, sample=sample)
 
-    def commit(self, segment: Segment, token: SampledToken | None) -> None:
+    def commit(self, segment: Segment, tokens: Sequence[SampledToken]) -> None:
         self.committed = segment.end
-        if token is not None:
+        for token in tokens:
             self.output.append(token.token_id)
             self.logprobs.append(token.logprobs)
 
@@ -113,7 +113,7 @@ def generate(model: StepModel[Any], sequences: Sequence[Running], tokens: int) -
         segments = [sequence.next_segment() for sequence in running]
         for sequence, segment, result in zip(running, segments, run(model, segments).segments, strict=True):
             assert result.computed
-            sequence.commit(segment, result.token)
+            sequence.commit(segment, result.tokens)
     return [sequence.output for sequence in sequences]
 
 
@@ -160,7 +160,7 @@ class RecordingModel:
 
     def finish(self, batch: list[Segment]) -> list[Output]:
         self._record("finish", batch)
-        return [Output(segment.slot not in self._broken, SampledToken(segment.slot)) for segment in batch]
+        return [Output(segment.slot not in self._broken, (SampledToken(segment.slot),)) for segment in batch]
 
     def transfer(self, transfer: Transfer) -> None:
         raise NotImplementedError

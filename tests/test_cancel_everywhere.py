@@ -231,11 +231,10 @@ def test_cancels_within_every_layer(first: int | None, second: int | None, third
     for moment, segment, entry in zip(moments, segments, result.segments, strict=True):
         if moment is None or moment >= 2:  # in the last layer, or after it: everything is there
             assert entry.computed
-            assert entry.token is not None
-            assert [entry.token.token_id] == model.continuation(list(segment.token_ids), 1)
+            assert [token.token_id for token in entry.tokens] == model.continuation(list(segment.token_ids), 1)
         else:
             assert not entry.computed
-            assert entry.token is None
+            assert not entry.tokens
             assert (entry.last_kernel_at is None) == (moment == -1)
         expected = 1 if moment is not None and 0 <= moment < 3 else 0
         assert entry.layers_after_cancel == expected

@@ -52,8 +52,8 @@ async def test_executors_agree(kind: str) -> None:
     else:
         result = await run(InlineExecutor(model) if kind == "inline" else SimulatedExecutor(model, lambda rows: 0.0))
 
-    tokens = [segment.token and segment.token.token_id for segment in result.segments]
-    assert tokens == [model.continuation([0, 7], 1)[0], None, model.continuation([2, 7], 1)[0]]
+    tokens = [[token.token_id for token in segment.tokens] for segment in result.segments]
+    assert tokens == [model.continuation([0, 7], 1), [], model.continuation([2, 7], 1)]
     assert [segment.computed for segment in result.segments] == [True, False, True]
     assert result.layers_run == model.num_layers
 

@@ -150,9 +150,9 @@ def test_a_row_that_was_never_written_is_noticed(subject: Subject, sampled: bool
     over_poison = Segment(0, 30, [1], sample=sample)
     sound = Segment(1, 0, subject.prompts[0], sample=sample)
     bad, good = run(model, [over_poison, sound]).segments
-    assert (bad.computed, bad.finite, bad.token) == (False, False, None)
+    assert (bad.computed, bad.finite, bad.tokens) == (False, False, ())
     assert good.computed
-    assert (good.token is not None) == sampled
+    assert bool(good.tokens) == sampled
 
 
 # --- bfloat16 -----------------------------------------------------------------------------------------------------
@@ -162,8 +162,7 @@ def _errors(model: Transformer, text: list[int], exact: torch.Tensor) -> torch.T
     """How far the log-probabilities after some prefixes of `text` are from `exact`, over their 20 likeliest tokens."""
     errors = []
     for end in range(20, len(text), 20):
-        token = run(model, [Segment(0, 0, text[:end], sample=greedy(end, logprobs=20))]).segments[0].token
-        assert token is not None
+        (token,) = run(model, [Segment(0, 0, text[:end], sample=greedy(end, logprobs=20))]).segments[0].tokens
         assert token.logprobs is not None
         errors += [logprob - exact[end - 1, token_id].item() for token_id, logprob in token.logprobs.top]
     return torch.tensor(errors).abs()

@@ -51,7 +51,7 @@ def test_a_step_without_cancels() -> None:
     result = run(model, _segments(2))
     assert model.calls == [(name, [0, 1]) for name in ("begin", "layer 0", "layer 1", "layer 2", "finish")]
     assert result.layers_run == LAYERS
-    assert [segment.token.token_id for segment in result.segments if segment.token] == [0, 1]
+    assert [segment.tokens[0].token_id for segment in result.segments if segment.tokens] == [0, 1]
     assert result.started_at < result.finished_at
 
 
@@ -91,7 +91,7 @@ def test_results_say_what_became_of_each_segment(layer: int, cancelled: tuple[in
         assert segment.finite
         assert segment.layers_after_cancel == (1 if i in cancelled and layer > 0 else 0)
         if dropped:
-            assert segment.token is None
+            assert not segment.tokens
         else:
             assert segment.last_kernel_at is not None
             assert result.started_at < segment.last_kernel_at <= result.finished_at
@@ -128,7 +128,7 @@ def test_nothing_is_unfinished_before_the_first_layer() -> None:
 def test_a_non_finite_segment_is_alone_in_it() -> None:
     result = run(RecordingModel(broken={1}), _segments())
     assert [(s.computed, s.finite) for s in result.segments] == [(True, True), (False, False), (True, True)]
-    assert [s.token and s.token.token_id for s in result.segments] == [0, None, 2]
+    assert [[t.token_id for t in s.tokens] for s in result.segments] == [[0], [], [2]]
 
 
 def test_what_the_model_raises_is_raised() -> None:
@@ -152,7 +152,7 @@ def test_survivors_of_the_simulation_are_untouched(layer: int, cancelled: tuple[
     for i, prompt in enumerate(prompts):
         running = Running(i, prompt)
         if result.segments[i].computed:  # go on from the rows of this step, or else again from none
-            running.commit(segments[i], result.segments[i].token)
+            running.commit(segments[i], result.segments[i].tokens)
         generate(model, [running], 4)
         assert running.output == model.continuation(prompt, len(running.output))
 
@@ -188,7 +188,7 @@ def _mixed(transformer: Transformer) -> list[Running]:
     ]
     segments = [one.next_segment() for one in running]
     for one, segment, result in zip(running, segments, run(transformer, segments).segments, strict=True):
-        one.commit(segment, result.token)
+        one.commit(segment, result.tokens)
     return running
 
 
@@ -209,7 +209,7 @@ def test_survivors_of_the_model_are_untouched(
     for i, (one, segment) in enumerate(zip(running, segments, strict=True)):
         assert result.segments[i].computed == (i not in cancelled or layer == LAYERS)
         if result.segments[i].computed:
-            one.commit(segment, result.segments[i].token)
+            one.commit(segment, result.segments[i].tokens)
     for one, expected in zip(running, solo, strict=True):
         assert generate(transformer, [one], 6 - len(one.output))[0] == expected
 
@@ -217,5 +217,5 @@ def test_survivors_of_the_model_are_untouched(
 def test_a_sampled_and_an_unsampled_segment_share_a_step(transformer: Transformer) -> None:
     sampled: SampleSpec = greedy(2)
     tokens = run(transformer, [Segment(0, 0, [1, 2]), Segment(1, 0, [1, 2], sample=sampled)]).segments
-    assert tokens[0].token is None
-    assert tokens[1].token is not None
+    assert not tokens[0].tokens
+    assert tokens[1].tokens

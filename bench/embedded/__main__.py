@@ -36,6 +36,14 @@ class Workshop:
     output: Path
     device: str
     seed: int
+    dtype: str
+
+    def arithmetic(self) -> torch.autocast:
+        """Products in bfloat16 where the run was asked for them; weights and optimiser stay float32.
+
+        No cache: within one context it would go on serving the weights as they were before the first update.
+        """
+        return torch.autocast(self.device, torch.bfloat16, enabled=self.dtype == "bfloat16", cache_enabled=False)
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
@@ -82,12 +90,13 @@ def pick_device(name: str) -> str:
 @click.option("--device", default="auto", show_default=True)
 @click.option("--threads", default=2, show_default=True)
 @click.option("--seed", default=0, show_default=True)
+@click.option("--dtype", type=click.Choice(["float32", "bfloat16"]), default="float32", show_default=True)
 @click.pass_context
-def main(context: click.Context, work: Path, output: Path, device: str, threads: int, seed: int) -> None:
+def main(context: click.Context, work: Path, output: Path, device: str, threads: int, seed: int, dtype: str) -> None:
     """Train the embedded model: `target`, `lessons`, `draft`, `mtp`, `card`, in this order."""
     torch.set_num_threads(threads)
     work.mkdir(parents=True, exist_ok=True)
-    context.obj = Workshop(work, output, pick_device(device), seed)
+    context.obj = Workshop(work, output, pick_device(device), seed, dtype)
 
 
 @main.command()
@@ -99,7 +108,8 @@ def main(context: click.Context, work: Path, output: Path, device: str, threads:
 def target(shop: Workshop, minutes: float, steps: int | None, until: float, compiled: bool) -> None:
     """Train (or go on training) the target and export it."""
     run = shop.open_target(Budget(steps, minutes))
-    run.run(shop.documents[1], until, compiled)
+    with shop.arithmetic():
+        run.run(shop.documents[1], until, compiled)
     shop.note(target_tokens=run.tokens, target_steps=run.budget.step, target_minutes=run.budget.seconds / 60)
     export_model(run.model, shop.tokenizer, shop.output / "target")
 
@@ -134,7 +144,8 @@ def lessons(shop: Workshop, writing_minutes: float, tokens: int) -> None:
 def draft(shop: Workshop, minutes: float, compiled: bool) -> None:
     """Distil the draft and export it."""
     teacher = shop.trained_target()
-    model, seen = train_draft(teacher, shop.lessons(), minutes, shop.device, shop.seed, compiled)
+    with shop.arithmetic():
+        model, seen = train_draft(teacher, shop.lessons(), minutes, shop.device, shop.seed, compiled)
     shop.note(draft_tokens=seen, draft_minutes=minutes)
     export_model(model, shop.tokenizer, shop.output / "draft")
 
@@ -146,7 +157,8 @@ def draft(shop: Workshop, minutes: float, compiled: bool) -> None:
 def mtp(shop: Workshop, minutes: float, compiled: bool) -> None:
     """Train the MTP module over the frozen target and export it."""
     teacher = shop.trained_target()
-    module, seen = train_mtp(teacher, shop.lessons(), minutes, shop.device, shop.seed, compiled)
+    with shop.arithmetic():
+        module, seen = train_mtp(teacher, shop.lessons(), minutes, shop.device, shop.seed, compiled)
     shop.note(mtp_tokens=seen, mtp_minutes=minutes)
     export_mtp(module, shop.output / "target")
 
