@@ -21,13 +21,23 @@ if TYPE_CHECKING:
 
 MOST_LOGPROBS = 20  # alternatives that the OpenAI API gives at most
 
+# Which of a position's random numbers, each independent of the others: the token's own; the draft's, where the token
+# must not depend on what the draft was drawn by; and that which says whether such a draft stands.
+OWN, DRAFT, VERDICT = range(3)
+
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """One row's token; `finite` is False where the logits were not all finite, and the token then means nothing."""
+    """One row's token.
+
+    Attributes:
+        finite: False where the logits were not all finite; the rest then means nothing.
+        accepted: the token is the one that was proposed (`runtime.acceptance`).
+    """
 
     token: SampledToken
     finite: bool
+    accepted: bool = False
 
 
 def sample(logits: torch.Tensor, specs: Sequence[SampleSpec]) -> list[Drawn]:
@@ -37,23 +47,56 @@ def sample(logits: torch.Tensor, specs: Sequence[SampleSpec]) -> list[Drawn]:
         logits: float32 `[rows, vocab]`, as the model gave them; not changed.
         specs: one per row.
     """
+    adjusted = adjust(logits, specs)
+    return draw(logits, adjusted, weigh(adjusted, specs), specs)
+
+
+def draw(
+    logits: torch.Tensor, adjusted: torch.Tensor, weights: torch.Tensor, specs: Sequence[SampleSpec]
+) -> list[Drawn]:
+    """Pick each row's token and read all of them back.
+
+    Args:
+        logits: `[rows, vocab]`, as the model gave them: for what is reported beside a token.
+        adjusted: `[rows, vocab]`, of which a greedy row takes the likeliest.
+        weights: `[random rows, vocab]`, from which the others are drawn; see `weigh`.
+        specs: one per row.
+    """
     finite = logits.sum(-1).isfinite()
-    tokens = _pick(adjust(logits, specs), specs)
+    tokens = adjusted.argmax(-1)
+    drawn = random_rows(specs)
+    if drawn:
+        tokens[indices(drawn, logits)] = _invert(weights, [_number(specs[row]) for row in drawn])
     token_ids, are_finite = torch.stack((tokens, finite.to(tokens.dtype))).tolist()  # the step's one readback
     logprobs = _logprobs(logits, tokens, specs)
+    # A view of its row would keep the others' alive for as long.
+    sources = {row: weights[i].clone() for i, row in enumerate(drawn) if specs[row].for_rejection}
     return [
-        Drawn(SampledToken(token_id, logprob), bool(is_finite))
-        for token_id, logprob, is_finite in zip(token_ids, logprobs, are_finite, strict=True)
+        Drawn(SampledToken(token_ids[row], logprobs[row], sources.get(row)), bool(are_finite[row]))
+        for row in range(len(specs))
     ]
 
 
-def uniform(seed: int, position: int) -> float:
-    """A number in (0, 1) for this seed and position.
+def uniform(seed: int, position: int, stream: int = OWN) -> float:
+    """A number in (0, 1) for this seed and position (below 2^48) in one of several independent streams.
 
     22 bits and a half: so short of 1 that its float32 product with a total is always below that total.
     """
-    bits = splitmix64(splitmix64(seed & ((1 << 64) - 1)) ^ position) >> 42
+    bits = splitmix64(splitmix64(seed & ((1 << 64) - 1)) ^ (stream << 48) ^ position) >> 42
     return (bits + 0.5) / (1 << 22)
+
+
+def random_rows(specs: Sequence[SampleSpec]) -> list[int]:
+    """The rows whose token is drawn: all but the greedy ones."""
+    return [row for row, spec in enumerate(specs) if spec.params.temperature > 0]
+
+
+def weigh(adjusted: torch.Tensor, specs: Sequence[SampleSpec]) -> torch.Tensor:
+    """What each of `random_rows(specs)` is drawn from: `[random rows, vocab]`, as `distribution` gives it."""
+    rows = random_rows(specs)
+    if not rows:
+        return adjusted[:0]
+    return distribution(adjusted[indices(rows, adjusted)], [specs[row].params for row in rows])
 
 
 def adjust(logits: torch.Tensor, specs: Sequence[SampleSpec]) -> torch.Tensor:
@@ -67,9 +110,9 @@ def adjust(logits: torch.Tensor, specs: Sequence[SampleSpec]) -> torch.Tensor:
         _penalise(logits[row], spec)
         if spec.params.logit_bias:
             ids, biases = zip(*spec.params.logit_bias, strict=True)
-            logits[row, _ids(ids, logits)] += torch.tensor(biases, dtype=logits.dtype, device=logits.device)
+            logits[row, indices(ids, logits)] += torch.tensor(biases, dtype=logits.dtype, device=logits.device)
         if spec.generated < spec.params.min_tokens and spec.end_ids:
-            logits[row, _ids(spec.end_ids, logits)] = float("-inf")
+            logits[row, indices(spec.end_ids, logits)] = float("-inf")
     return logits
 
 
@@ -86,41 +129,39 @@ def distribution(logits: torch.Tensor, params: Sequence[SamplingParams]) -> torc
     # Subtracting the maximum first keeps a tiny temperature from overflowing to infinity.
     shifted = logits - logits.amax(-1, keepdim=True)
     temperatures = [max(p.temperature, torch.finfo(logits.dtype).tiny) for p in params]  # or they round to 0
-    probs = torch.softmax(shifted / _column(temperatures, logits), dim=-1)
+    probs = torch.softmax(shifted / column(temperatures, logits), dim=-1)
     if all(p.top_k <= 0 and p.top_p >= 1 and p.min_p <= 0 for p in params):
         return probs
     ordered = probs.sort(dim=-1, descending=True).values
     vocab = probs.shape[-1]
     rank = torch.arange(vocab, device=probs.device)
-    in_top_k = rank < _column([float(p.top_k if p.top_k > 0 else vocab) for p in params], logits)
+    in_top_k = rank < column([float(p.top_k if p.top_k > 0 else vocab) for p in params], logits)
     candidates = ordered * in_top_k
     mass_before = candidates.cumsum(-1) - candidates
     # A top_p of 1 keeps the tail that vanishes in the rounded sum too, as it does where no row of the batch filters.
-    top_p = _column([p.top_p if p.top_p < 1 else math.inf for p in params], logits)
+    top_p = column([p.top_p if p.top_p < 1 else math.inf for p in params], logits)
     in_top_p = mass_before < top_p * candidates.sum(-1, keepdim=True)
     in_top_p[:, 0] = True  # the likeliest token stays, also at top_p=0
-    in_min_p = ordered >= _column([p.min_p for p in params], logits) * ordered[:, :1]
+    in_min_p = ordered >= column([p.min_p for p in params], logits) * ordered[:, :1]
     threshold = ordered.masked_fill(~(in_top_k & in_top_p & in_min_p), 1.0).amin(-1, keepdim=True)
     return probs * (probs >= threshold)
 
 
-def _pick(logits: torch.Tensor, specs: Sequence[SampleSpec]) -> torch.Tensor:
-    """Token ids `[rows]`: the likeliest where the temperature is 0, else drawn by inverting the distribution."""
-    tokens = logits.argmax(-1)
-    random_rows = [row for row, spec in enumerate(specs) if spec.params.temperature > 0]
-    if not random_rows:
-        return tokens
-    rows = _ids(random_rows, logits)
-    cumulated = distribution(logits[rows], [specs[row].params for row in random_rows]).cumsum(-1)
-    draws = _column([_uniform_of(specs[row]) for row in random_rows], logits)
-    # The first index whose cumulated mass exceeds the draw; tokens of no mass are stepped over.
-    tokens[rows] = (cumulated <= draws * cumulated[:, -1:]).sum(-1).clamp_(max=logits.shape[-1] - 1)
-    return tokens
+def _invert(weights: torch.Tensor, numbers: list[float]) -> torch.Tensor:
+    """Token ids `[rows]`: the first of each row whose cumulated weight exceeds that share of the whole."""
+    cumulated = weights.cumsum(-1)
+    draws = column(numbers, weights)
+    # Tokens of no weight are stepped over.
+    return (cumulated <= draws * cumulated[:, -1:]).sum(-1).clamp_(max=weights.shape[-1] - 1)
 
 
-def _uniform_of(spec: SampleSpec) -> float:
+def _number(spec: SampleSpec) -> float:
+    return uniform(seed_of(spec), spec.position, DRAFT if spec.for_rejection else OWN)
+
+
+def seed_of(spec: SampleSpec) -> int:
     assert spec.params.seed is not None, "the request resolves the seed"
-    return uniform(spec.params.seed, spec.position)
+    return spec.params.seed
 
 
 def _is_adjusted(spec: SampleSpec) -> bool:
@@ -132,23 +173,23 @@ def _penalise(logits: torch.Tensor, spec: SampleSpec) -> None:
     """Apply the three penalties to one row `[vocab]`, in place."""
     params = spec.params
     if params.repetition_penalty != 1:
-        seen = torch.zeros_like(logits).index_fill_(0, _ids(spec.context, logits), 1.0).bool()
+        seen = torch.zeros_like(logits).index_fill_(0, indices(spec.context, logits), 1.0).bool()
         penalty = params.repetition_penalty
         logits.copy_(torch.where(seen, torch.where(logits > 0, logits / penalty, logits * penalty), logits))
     if (params.presence_penalty != 0 or params.frequency_penalty != 0) and spec.generated:
-        output = _ids(spec.context[-spec.generated :], logits)
+        output = indices(spec.context[-spec.generated :], logits)
         ones = torch.ones(output.shape, dtype=logits.dtype, device=logits.device)
         counts = torch.zeros_like(logits).scatter_add_(0, output, ones)
         logits -= params.frequency_penalty * counts + params.presence_penalty * (counts > 0)
 
 
 def _logprobs(logits: torch.Tensor, tokens: torch.Tensor, specs: Sequence[SampleSpec]) -> list[TokenLogprobs | None]:
-    """Log-probabilities of the model's own distribution, for the rows that asked for them."""
-    wanted = [row for row, spec in enumerate(specs) if spec.params.logprobs is not None]
+    """Log-probabilities of the model's own distribution, for the rows that asked for them; nobody sees a draft's."""
+    wanted = [row for row, spec in enumerate(specs) if spec.params.logprobs is not None and not spec.for_rejection]
     found: list[TokenLogprobs | None] = [None] * len(specs)
     if not wanted:
         return found
-    rows = _ids(wanted, logits)
+    rows = indices(wanted, logits)
     logprobs = torch.log_softmax(logits[rows], dim=-1)
     chosen: list[float] = logprobs.gather(-1, tokens[rows, None])[:, 0].tolist()
     # Not only as many as are asked for here: which of several equal tokens `topk` takes depends on k.
@@ -161,10 +202,11 @@ def _logprobs(logits: torch.Tensor, tokens: torch.Tensor, specs: Sequence[Sample
     return found
 
 
-def _ids(values: Sequence[int], like: torch.Tensor) -> torch.Tensor:
+def indices(values: Sequence[int], like: torch.Tensor) -> torch.Tensor:
+    """`[values]`, int64, on the device of `like`."""
     return torch.tensor(values, dtype=torch.int64, device=like.device)
 
 
-def _column(values: list[float], like: torch.Tensor) -> torch.Tensor:
+def column(values: list[float], like: torch.Tensor) -> torch.Tensor:
     """`[rows, 1]` of host numbers."""
     return torch.tensor(values, dtype=like.dtype, device=like.device)[:, None]

@@ -1,0 +1,88 @@
+"""Which drafts the target agrees to: speculative decoding that leaves no trace in what is said.
+
+A proposal that stands for itself is accepted where the target, drawing its own token with its own random number as it
+would without any proposal, draws the same one.  The output is then plain decoding's, token for token.  That covers
+greedy decoding, prompt lookup, and requests whose client named the seed, whose drafts are drawn with the very number
+that the target uses.
+
+A proposal drawn from a distribution of its own, by a number of its own, is verified by rejection sampling (Leviathan et
+al., "Fast inference from transformers via speculative decoding", arXiv 2211.17192).  It accepts the most that any rule
+can: one less the total variation distance.  The tokens are other ones than plain decoding's, but just as likely.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import torch
+
+from runtime.sampler import VERDICT, Drawn, adjust, column, draw, indices, random_rows, seed_of, uniform, weigh
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from runtime.step import Proposal, SampleSpec
+
+
+def accept(logits: torch.Tensor, specs: Sequence[SampleSpec], proposals: Sequence[Proposal | None]) -> list[Drawn]:
+    """Draw one token per row, each as likely as without proposals; accepted is what came out as it was proposed.
+
+    A row whose draft is not accepted holds the token to go on with; what was drafted after it is void.
+
+    Args:
+        logits: the target's, float32 `[rows, vocab]`, as the model gave them; not changed.
+        specs: how the target draws, one per row.
+        proposals: what was drafted for the same position, one per row; None where nothing was.  A `distribution` only
+            where the temperature is above 0.
+    """
+    adjusted = adjust(logits, specs)
+    weights = _verified(weigh(adjusted, specs), specs, proposals)
+    return [
+        drawn if proposal is None else replace(drawn, accepted=drawn.token.token_id == proposal.token_id)
+        for drawn, proposal in zip(draw(logits, adjusted, weights, specs), proposals, strict=True)
+    ]
+
+
+def rejection(p: torch.Tensor, q: torch.Tensor, drafted: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:
+    """What each row's token is to be drawn from, so that drafts and draws together are distributed as `p`.
+
+    A draft d stands with probability min(1, p(d) / q(d)): then it alone.  Otherwise max(p - q, 0).
+
+    Args:
+        p: the target's distribution, `[rows, vocab]`; each row sums to 1.
+        q: what the draft was drawn from, likewise.
+        drafted: token ids, `[rows, 1]`.
+        numbers: uniform in (0, 1), `[rows, 1]`, independent of the draft and of the draw to come.
+
+    Returns:
+        `[rows, vocab]`, not normalised.
+    """
+    # As a product: what underflowed to 0 in q needs no division, and what p filters out never stands.
+    stands = numbers * q.gather(-1, drafted) < p.gather(-1, drafted)
+    residual = (p - q).clamp(min=0)
+    # Nothing is left of it only where p and q differ by rounding alone.
+    residual = torch.where(residual.sum(-1, keepdim=True) > 0, residual, p)
+    return torch.where(stands, torch.zeros_like(p).scatter(-1, drafted, 1.0), residual)
+
+
+def _verified(weights: torch.Tensor, specs: Sequence[SampleSpec], proposals: Sequence[Proposal | None]) -> torch.Tensor:
+    """`weights`, `[random rows, vocab]`, after rejection sampling in the rows whose draft has a distribution."""
+    sources, drafted, numbers, rows = [], [], [], []
+    for i, row in enumerate(random_rows(specs)):
+        proposal, spec = proposals[row], specs[row]
+        if proposal is not None and proposal.distribution is not None:
+            rows.append(i)
+            sources.append(proposal.distribution)
+            drafted.append([proposal.token_id])
+            numbers.append(uniform(seed_of(spec), spec.position, VERDICT))
+    if not rows:
+        return weights
+    at = indices(rows, weights)
+    p, q = _normalised(weights[at]), _normalised(torch.stack(sources))
+    weights[at] = rejection(p, q, torch.tensor(drafted, device=weights.device), column(numbers, weights))
+    return weights
+
+
+def _normalised(weights: torch.Tensor) -> torch.Tensor:
+    return weights / weights.sum(-1, keepdim=True)
