@@ -45,7 +45,7 @@ def resolve_model(name: str | None) -> Path:
         CheckpointError: there is no such model, or it cannot be had now.
     """
     if name is None:
-        return _embedded()
+        return _embedded("target")
     folder = Path(name).expanduser()
     if folder.is_dir():
         return folder
@@ -56,10 +56,15 @@ def resolve_model(name: str | None) -> Path:
     return _download(name)
 
 
-def _embedded() -> Path:
-    folder = Path(str(files("runtime") / "embedded" / "target"))
+def embedded_draft() -> Path:
+    """The folder of the draft model that comes with the embedded one.  Raises CheckpointError."""
+    return _embedded("draft")
+
+
+def _embedded(model: str) -> Path:
+    folder = Path(str(files("runtime") / "embedded" / model))
     if not folder.is_dir():
-        raise CheckpointError("this installation comes without its embedded model: name one with --model")
+        raise CheckpointError(f"this installation comes without its embedded {model} model: name one with --model")
     return folder
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from runtime.mtp_layout import MIMO, MtpLayout
 from runtime.settings import Settings, integer, switch, wrong
 
 if TYPE_CHECKING:
@@ -62,7 +63,8 @@ class Family:
     """How one architecture departs from plain Llama.
 
     A bias is always there, never, or as the named key of config.json says.  `defaults` are those of the
-    family's configuration class in transformers, for keys that the file may leave out.
+    family's configuration class in transformers, for keys that the file may leave out.  `mtp` is how its checkpoints
+    hold modules for multi-token prediction among the weights, which need not be there.
     """
 
     model_type: str
@@ -74,6 +76,7 @@ class Family:
     layer_types: Callable[[Settings, tuple[bool, ...]], list[str]] = _all_full
     reads_layer_types: bool = False  # the key `layer_types`, where it is given, goes before that rule
     defaults: Settings = field(default_factory=dict)
+    mtp: MtpLayout | None = None
 
 
 _QWEN_WINDOW = {"sliding_window": 4096, "max_window_layers": 28, "num_key_value_heads": 32}
@@ -99,6 +102,10 @@ FAMILIES = {
     ),
     "Qwen2ForCausalLM": Family(
         "qwen2", qkv_bias=True, layer_types=_sliding_above, reads_layer_types=True, defaults=_QWEN_WINDOW
+    ),
+    # Qwen2 with modules for multi-token prediction; its configuration class is Qwen2's too.
+    "MiMoForCausalLM": Family(
+        "mimo", qkv_bias=True, layer_types=_sliding_above, reads_layer_types=True, defaults=_QWEN_WINDOW, mtp=MIMO
     ),
     "Qwen3ForCausalLM": Family(
         "qwen3",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,15 @@ if TYPE_CHECKING:
 
     from runtime.chat import ChatTemplate
     from runtime.tokenizer import Tokenizer
+
+
+class Proposer(enum.StrEnum):
+    """Who drafts the tokens that the target verifies."""
+
+    OFF = "off"
+    NGRAM = "ngram"  # nobody: they are looked up in the prompt and the output so far
+    DRAFT = "draft"  # a smaller model of the same vocabulary
+    MTP = "mtp"  # the checkpoint's own module for multi-token prediction
 
 
 @dataclass(frozen=True, slots=True)

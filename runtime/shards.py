@@ -60,7 +60,7 @@ def read_shards(folder: Path) -> tuple[Shard, ...]:
     Raises:
         CheckpointError: a file is missing or broken, or a tensor is in none of them, or in two.
     """
-    shards = tuple(Shard(path, _header(path)) for path in weight_files(folder))
+    shards = tuple(read_shard(path) for path in weight_files(folder))
     seen: dict[str, str] = {}
     for shard in shards:
         for name in shard.tensors:
@@ -68,6 +68,11 @@ def read_shards(folder: Path) -> tuple[Shard, ...]:
                 raise CheckpointError(f"{shard.path.name}: {name} is in {seen[name]} too")
             seen[name] = shard.path.name
     return shards
+
+
+def read_shard(path: Path) -> Shard:
+    """The header of one file.  Raises CheckpointError."""
+    return Shard(path, _header(path))
 
 
 def weight_files(folder: Path) -> tuple[Path, ...]:

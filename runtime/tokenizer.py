@@ -58,6 +58,11 @@ class Tokenizer:
         """Number of tokens, added ones included.  The model's logits may be wider: they are often padded."""
         return int(self._backend.get_vocab_size(with_added_tokens=True))
 
+    @property
+    def vocabulary(self) -> dict[str, int]:
+        """Every token as it is written in the file, added ones included, and its id."""
+        return dict(self._backend.get_vocab(with_added_tokens=True))
+
     def token_id(self, token: str) -> int | None:
         """The id of the token that is written exactly so in the vocabulary (`"<|im_end|>"`), or None."""
         return self._backend.token_to_id(token)

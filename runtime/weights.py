@@ -14,14 +14,16 @@ import torch
 from torch import Tensor
 
 from runtime.errors import CheckpointError
+from runtime.families import FAMILIES
 from runtime.shards import check_shapes, open_shard, read_shards
 from runtime.shards import fingerprint as fingerprint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from runtime.config import ModelConfig
+    from runtime.shards import Shard
 
 _EMBEDDING, _LM_HEAD = "model.embed_tokens.weight", "lm_head.weight"
 
@@ -75,34 +77,56 @@ def load_weights(
 
     Names, shapes and dtypes are all checked before anything is allocated.  One tensor is read at a time, so
     the peak is the model and its largest tensor.  `progress(done_bytes, total_bytes)`, bytes of the files,
-    follows each tensor.
+    follows each tensor.  Modules for multi-token prediction are passed over; see `runtime.drafters`.
 
     Raises:
         CheckpointError: a file or tensor is missing, misshapen, unexpected or unreadable.
     """
     shards = read_shards(folder)
-    found = {name: entry for shard in shards for name, entry in shard.tensors.items()}
-    check_shapes(found, _expected_shapes(config, redundant_head=config.tied_embeddings and _LM_HEAD in found))
+    mtp = FAMILIES[config.architecture].mtp
+    found = {
+        name: entry
+        for shard in shards
+        for name, entry in shard.tensors.items()
+        if mtp is None or not name.startswith(mtp.modules)
+    }
+    redundant_head = config.tied_embeddings and _LM_HEAD in found
+    check_shapes(found, _expected_shapes(config, redundant_head=redundant_head))
 
     weights = _allocate(config, device, dtype)
     places = dict(_by_name(weights, config))
-    done, total = 0, sum(entry.num_bytes for entry in found.values())
-    redundant_head = None
-    for shard in shards:
-        with open_shard(shard.path) as file:
-            for name in shard.tensors:
-                tensor = file.get_tensor(name).to(dtype)  # on the CPU: not every device casts from every dtype
-                if name in places:
-                    places[name].copy_(tensor)
-                else:
-                    redundant_head = tensor.to(device)
-                done += found[name].num_bytes
-                if progress is not None:
-                    progress(done, total)
-    if redundant_head is not None and not torch.equal(redundant_head, weights.embedding):
+    if redundant_head:
+        places[_LM_HEAD] = torch.empty_like(weights.embedding)
+    fill(places, shards, progress)
+    if redundant_head and not torch.equal(places[_LM_HEAD], weights.embedding):
         # transformers 4 ties them all the same and 5 keeps both, so either choice would be wrong for someone.
         raise CheckpointError(f"{_LM_HEAD}: differs from {_EMBEDDING}, which config.json says it is tied to")
     return weights
+
+
+def fill(
+    places: Mapping[str, Tensor], shards: Iterable[Shard], progress: Callable[[int, int], None] | None = None
+) -> None:
+    """Read the tensors that `places` names into their places, one at a time; shapes have been checked.
+
+    Raises:
+        CheckpointError: a file is unreadable.
+    """
+    wanted = [(shard, [name for name in shard.tensors if name in places]) for shard in shards]
+    done, total = 0, sum(shard.tensors[name].num_bytes for shard, names in wanted for name in names)
+    for shard, names in wanted:
+        with open_shard(shard.path) as file:
+            for name in names:
+                # Cast on the CPU: not every device casts from every dtype.
+                places[name].copy_(file.get_tensor(name).to(places[name].dtype))
+                done += shard.tensors[name].num_bytes
+                if progress is not None:
+                    progress(done, total)
+
+
+def weight_bytes(config: ModelConfig, dtype: torch.dtype) -> int:
+    """Bytes that the weights of such a model take."""
+    return _allocate(config, "meta", dtype).nbytes
 
 
 def _expected_shapes(config: ModelConfig, *, redundant_head: bool) -> dict[str, tuple[int, ...]]:
@@ -129,35 +153,38 @@ def random_weights(config: ModelConfig, *, device: torch.device | str, dtype: to
 # --- allocation and the table -------------------------------------------------------------------------------------
 
 
-def _allocate(config: ModelConfig, device: torch.device | str, dtype: torch.dtype) -> Weights:
+def allocate_layer(config: ModelConfig, device: torch.device | str, dtype: torch.dtype) -> LayerWeights:
+    """One layer's tensors, not filled."""
+
     def empty(*shape: int) -> Tensor:
         return torch.empty(shape, device=device, dtype=dtype)
 
-    def layer() -> LayerWeights:
-        hidden, intermediate = config.hidden_size, config.intermediate_size
-        attended = config.num_heads * config.head_dim
-        qkv = attended + 2 * config.num_kv_heads * config.head_dim
-        return LayerWeights(
-            input_norm=empty(hidden),
-            qkv=empty(qkv, hidden),
-            qkv_bias=empty(qkv) if config.qkv_bias else None,
-            q_norm=empty(config.head_dim) if config.qk_norm else None,
-            k_norm=empty(config.head_dim) if config.qk_norm else None,
-            output=empty(hidden, attended),
-            output_bias=empty(hidden) if config.output_bias else None,
-            post_norm=empty(hidden),
-            gate_up=empty(2 * intermediate, hidden),
-            gate_up_bias=empty(2 * intermediate) if config.mlp_bias else None,
-            down=empty(hidden, intermediate),
-            down_bias=empty(hidden) if config.mlp_bias else None,
-        )
+    hidden, intermediate = config.hidden_size, config.intermediate_size
+    attended = config.num_heads * config.head_dim
+    qkv = attended + 2 * config.num_kv_heads * config.head_dim
+    return LayerWeights(
+        input_norm=empty(hidden),
+        qkv=empty(qkv, hidden),
+        qkv_bias=empty(qkv) if config.qkv_bias else None,
+        q_norm=empty(config.head_dim) if config.qk_norm else None,
+        k_norm=empty(config.head_dim) if config.qk_norm else None,
+        output=empty(hidden, attended),
+        output_bias=empty(hidden) if config.output_bias else None,
+        post_norm=empty(hidden),
+        gate_up=empty(2 * intermediate, hidden),
+        gate_up_bias=empty(2 * intermediate) if config.mlp_bias else None,
+        down=empty(hidden, intermediate),
+        down_bias=empty(hidden) if config.mlp_bias else None,
+    )
 
-    embedding = empty(config.vocab_size, config.hidden_size)
+
+def _allocate(config: ModelConfig, device: torch.device | str, dtype: torch.dtype) -> Weights:
+    embedding = torch.empty((config.vocab_size, config.hidden_size), device=device, dtype=dtype)
     return Weights(
         embedding=embedding,
-        layers=tuple(layer() for _ in range(config.num_layers)),
-        final_norm=empty(config.hidden_size),
-        lm_head=embedding if config.tied_embeddings else empty(config.vocab_size, config.hidden_size),
+        layers=tuple(allocate_layer(config, device, dtype) for _ in range(config.num_layers)),
+        final_norm=torch.empty(config.hidden_size, device=device, dtype=dtype),
+        lm_head=embedding if config.tied_embeddings else torch.empty_like(embedding),
     )
 
 
@@ -165,15 +192,21 @@ def _by_name(weights: Weights, config: ModelConfig) -> Iterator[tuple[str, Tenso
     """Each tensor's name in the checkpoint, with the (contiguous) part of `weights` that holds it."""
     yield _EMBEDDING, weights.embedding
     for index, layer in enumerate(weights.layers):
-        for name, place in _layer_by_name(layer, config):
-            if place is not None:
-                yield f"model.layers.{index}.{name}", place
+        for name, place in layer_by_name(layer, config):
+            yield f"model.layers.{index}.{name}", place
     yield "model.norm.weight", weights.final_norm
     if not config.tied_embeddings:
         yield _LM_HEAD, weights.lm_head
 
 
-def _layer_by_name(layer: LayerWeights, config: ModelConfig) -> Iterator[tuple[str, Tensor | None]]:
+def layer_by_name(layer: LayerWeights, config: ModelConfig) -> Iterator[tuple[str, Tensor]]:
+    """As `_by_name`, for one layer: names without the layer's own."""
+    for name, place in _layer_parts(layer, config):
+        if place is not None:
+            yield name, place
+
+
+def _layer_parts(layer: LayerWeights, config: ModelConfig) -> Iterator[tuple[str, Tensor | None]]:
     query, key_value = config.num_heads * config.head_dim, config.num_kv_heads * config.head_dim
     qkv = {"q_proj": query, "k_proj": key_value, "v_proj": key_value}
     gate_up = {"gate_proj": config.intermediate_size, "up_proj": config.intermediate_size}
