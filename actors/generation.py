@@ -37,6 +37,7 @@ class GenerationRequest:
         continues: the output carries on the prompt's own text (a completion), so a leading space is part of it.
         cache_prompt: whether KV computed earlier may be used for the prompt.
         timeout: seconds from admission to the deadline; None for the server's default.
+        speculate: whether tokens may be drafted.
     """
 
     id: str
@@ -48,6 +49,7 @@ class GenerationRequest:
     continues: bool = False
     cache_prompt: bool = True
     timeout: float | None = None
+    speculate: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,8 @@ class Timings:
     prompt_ms: float
     predicted_n: int
     predicted_ms: float
+    draft_n: int = 0  # tokens drafted
+    draft_n_accepted: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -193,6 +193,7 @@ def generation_request(
         ignore_eos=bool(body.ignore_eos),
         continues=continues,
         cache_prompt=body.cache_prompt is not False,
+        speculate=body.speculate is not False,
     )
 
 

@@ -192,13 +192,13 @@ class Tally:
 
 
 def timings(parts: Sequence[Timings]) -> Json:
-    """llama-server's figures, and those it derives from them."""
+    """llama-server's figures, and those it derives from them; of drafts only where some were made."""
     prompt_n, prompt_ms = sum(part.prompt_n for part in parts), sum(part.prompt_ms for part in parts)
     predicted_n, predicted_ms = (
         sum(part.predicted_n for part in parts),
         sum(part.predicted_ms for part in parts),
     )
-    return {
+    figures: Json = {
         "cache_n": sum(part.cache_n for part in parts),
         "prompt_n": prompt_n,
         "prompt_ms": prompt_ms,
@@ -209,6 +209,9 @@ def timings(parts: Sequence[Timings]) -> Json:
         "predicted_per_token_ms": _ratio(predicted_ms, predicted_n),
         "predicted_per_second": _ratio(1000 * predicted_n, predicted_ms),
     }
+    if draft_n := sum(part.draft_n for part in parts):
+        figures |= {"draft_n": draft_n, "draft_n_accepted": sum(part.draft_n_accepted for part in parts)}
+    return figures
 
 
 def _ratio(amount: float, by: float) -> float:

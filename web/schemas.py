@@ -112,7 +112,7 @@ class StreamOptions(Strict):
 
 
 class GenerationBody(Strict):
-    """The parameters of both endpoints: OpenAI's names, then those from llama-server and vLLM."""
+    """The parameters of both endpoints: OpenAI's names, then those from llama-server and vLLM, and ours."""
 
     model: str | None = None
     max_tokens: Count | None = None
@@ -138,6 +138,7 @@ class GenerationBody(Strict):
     ignore_eos: bool | None = None
     return_token_ids: bool | None = None
     cache_prompt: bool | None = None
+    speculate: bool | None = None
 
 
 class ChatBody(GenerationBody):
