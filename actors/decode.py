@@ -7,16 +7,33 @@ from typing import TYPE_CHECKING
 from actors.slots import SlotState
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from actors.drafting import Drafting
     from actors.generation import FinishReason
     from actors.lease import Lease
     from actors.output import Output
     from runtime.step import SampledToken
 
 
-async def decode(lease: Lease, first: SampledToken, output: Output) -> FinishReason:
-    """Draw token after token until the output says that it is whole."""
-    token = first
-    while (reason := output.accept(token)) is None:
-        chunk = await lease.submit(SlotState.DECODE, (token.token_id,), output.next_sample())
-        (token,) = chunk.tokens
+async def decode(lease: Lease, first: SampledToken, output: Output, drafting: Drafting | None) -> FinishReason:
+    """Draw token after token, or verify draft after draft, until the output says that it is whole."""
+    tokens: Sequence[SampledToken] = (first,)
+    while (reason := _take(tokens, output)) is None:
+        proposals = await drafting.propose(lease, output) if drafting else ()
+        rows = (output.sequence[-1], *(proposal.token_id for proposal in proposals))
+        phase = SlotState.VERIFY if proposals else SlotState.DECODE
+        tokens = (await lease.submit(phase, rows, output.next_sample(), proposals)).tokens
+        if drafting:
+            drafting.observe(len(proposals), len(tokens) - 1)
+    lease.keep = len(output.sequence) - 1  # the last token was drawn, and never read
     return reason
+
+
+def _take(tokens: Sequence[SampledToken], output: Output) -> FinishReason | None:
+    """Emit tokens up to the one that ends the output; why it does, or None."""
+    for token in tokens:
+        reason = output.accept(token)
+        if reason is not None:
+            return reason
+    return None

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from actors.adaptation import DraftLength
+from actors.drafting import Drafting, LookupSource, ModelSource
 from actors.lease import Lease
 from actors.output import Output
 from actors.planner import ChunkSizer
@@ -22,6 +24,7 @@ from actors.request import Request
 from actors.slot_manager import ManagerStatistics, SlotManager
 from actors.slots import SlotStatus, SlotTable
 from runtime.errors import RequestError, ShuttingDown
+from runtime.served import Proposer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -43,6 +46,8 @@ class EngineConfig:
         step_seconds: the target time of a step that decoding neighbours share with a prompt.
         queue_timeout: seconds that a request may wait for its slot; None for no limit.
         request_timeout: seconds from admission to the deadline, where the request sets none; None for no limit.
+        speculate: where drafts come from; the executor has a drafter if that takes one.
+        draft_tokens: drafts in a round; None adapts them to what they bring.
     """
 
     slots: int = 4
@@ -51,6 +56,28 @@ class EngineConfig:
     step_seconds: float = 0.05
     queue_timeout: float | None = None
     request_timeout: float | None = None
+    speculate: Proposer = Proposer.OFF
+    draft_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SpeculationStatistics:
+    """What drafting has brought since the start.
+
+    Attributes:
+        draft_steps, draft_rows: run on the drafter; some rows only read what was missed.
+        verify_steps: rounds, of which one device step may hold several.
+        drafted_tokens, accepted_tokens: in those rounds.
+        acceptance_rate: None before the first.
+    """
+
+    proposer: Proposer
+    draft_steps: int
+    draft_rows: int
+    verify_steps: int
+    drafted_tokens: int
+    accepted_tokens: int
+    acceptance_rate: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +86,7 @@ class EngineStatistics:
 
     live_requests: int
     manager: ManagerStatistics
+    speculation: SpeculationStatistics
 
 
 def client_disconnect() -> CancelReason:
@@ -74,7 +102,7 @@ class Engine:
         self.config = config
         self._manager = SlotManager(
             executor,
-            SlotTable(config.slots, model.context_length),
+            SlotTable(config.slots, model.context_length, drafts_from_states=config.speculate is Proposer.MTP),
             ChunkSizer(config.chunk_tokens, config.step_seconds),
             queue_limit=config.queue,
             cache=cache,
@@ -135,6 +163,7 @@ class Engine:
             asked,
             leases,
             self._outputs(asked),
+            lambda: self._drafting(asked),
             self._manager,
             deadline=float("inf") if timeout is None else trio.current_time() + timeout,
             queue_timeout=self.config.queue_timeout,
@@ -157,8 +186,9 @@ class Engine:
             )
 
     def _outputs(self, asked: GenerationRequest) -> Callable[[int, Callable[[Event], None]], Output]:
-        seed = secrets.randbits(63) if asked.sampling.seed is None else asked.sampling.seed
-        params = replace(asked.sampling, seed=seed)
+        params = asked.sampling
+        if params.seed is None:
+            params = replace(params, seed=secrets.randbits(63), reproducible=False)
 
         def output(index: int, emit: Callable[[Event], None]) -> Output:
             prompt = asked.prompts[index]
@@ -174,6 +204,12 @@ class Engine:
             )
 
         return output
+
+    def _drafting(self, asked: GenerationRequest) -> Drafting | None:
+        if self.config.speculate is Proposer.OFF or not asked.speculate:
+            return None
+        proposer = LookupSource() if self.config.speculate is Proposer.NGRAM else ModelSource()
+        return Drafting(proposer, DraftLength(self.config.draft_tokens), self._manager.costs)
 
     def cancel(self, request_id: str, reason: CancelReason = CancelReason.OPERATOR) -> bool:
         """Cancel exactly that request; its client is told.  False if no such request lives."""
@@ -223,7 +259,17 @@ class Engine:
 
     def statistics(self) -> EngineStatistics:
         """Counts since the start, and what is held now."""
-        return EngineStatistics(live_requests=len(self._live), manager=self._manager.statistics())
+        counts = self._manager.counts
+        speculation = SpeculationStatistics(
+            proposer=self.config.speculate,
+            draft_steps=counts.draft_steps,
+            draft_rows=counts.draft_rows,
+            verify_steps=counts.verify_steps,
+            drafted_tokens=counts.drafted,
+            accepted_tokens=counts.accepted,
+            acceptance_rate=counts.accepted / counts.drafted if counts.drafted else None,
+        )
+        return EngineStatistics(len(self._live), self._manager.statistics(), speculation)
 
     def check_integrity(self) -> None:
         """Raise AssertionError if the engine's records contradict one another."""

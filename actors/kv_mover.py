@@ -99,7 +99,7 @@ class KVMover:
             self._forget_overwritten(move)
             move.reply.set(outcome.Value(None))
             return
-        self._table.commit(lease.slot, move.tokens)
+        self._table.commit(lease.slot, move.tokens, moved=bool(move.tokens))
         lease.cached += len(move.tokens)
         lease.slot.trial += move.on_trial
         lease.slot.stands_on.update(move.on_trial)
@@ -116,4 +116,4 @@ class KVMover:
         assert lease.slot is not None
         start = min((transfer.start for transfer in move.transfers if isinstance(transfer, Load)), default=lease.length)
         lease.cached -= max(0, lease.length - start)
-        del lease.slot.tokens[start:]
+        self._table.trim(lease.slot, start)

@@ -18,10 +18,12 @@ if TYPE_CHECKING:
     from actors.receipts import CancelReason
     from actors.slots import Slot
     from runtime.blocks import Block, BlockKey
-    from runtime.step import SampledToken, SampleSpec
+    from runtime.step import Proposal, SampledToken, SampleSpec
     from runtime.transfer import KVData, Transfer
 
 T = TypeVar("T")
+
+CATCH_UP = 16  # more rows than a round leaves behind: a drafter that is given so many has missed something
 
 
 class Reply(Generic[T]):
@@ -64,14 +66,27 @@ class Chunk:
 
 @dataclass(slots=True, eq=False)
 class Work:
-    """Rows that an actor wants run.  Prefill work may be served in part; the actor submits the rest again."""
+    """Rows that an actor wants run.
+
+    Prefill work may be served in part, and so may a drafter's that has to catch up; the actor submits the rest again.
+
+    Attributes:
+        token_ids: those that follow what the slot has KV of, the drafter's KV in phase DRAFT.
+        sample, proposals: as in `Segment`.
+    """
 
     lease: Lease
     phase: SlotState
     token_ids: Sequence[int]
     sample: SampleSpec
+    proposals: Sequence[Proposal] = ()
     reply: Reply[Chunk] = field(default_factory=Reply)
     suspect: bool = False  # was in a step that raised: runs alone, so that only the culprit fails
+
+    @property
+    def is_bulk(self) -> bool:
+        """Whether it may be served in part: a prompt, or what a drafter has missed."""
+        return self.phase is SlotState.PREFILL or (self.phase is SlotState.DRAFT and len(self.token_ids) > CATCH_UP)
 
 
 @dataclass(slots=True, eq=False)
@@ -100,6 +115,8 @@ class Manager(Protocol):
     async def restore(self, lease: Lease) -> None: ...
     async def audit(self, lease: Lease) -> bool: ...
     def restart(self, lease: Lease) -> None: ...
+    def draft_start(self, lease: Lease) -> int: ...
+    def neighbours(self, lease: Lease) -> int: ...
 
 
 @dataclass(slots=True, eq=False)
@@ -132,6 +149,9 @@ class Lease:
     committed: int = 0
     last_kernel_at: float | None = None
     layers_after_cancel: int = 0
+    drafted: int = 0
+    accepted: int = 0
+    keep: int | None = None  # at the end, no more than so many tokens are those of the output
 
     @property
     def owner(self) -> tuple[str, int]:
@@ -161,14 +181,21 @@ class Lease:
         """queued, then whatever the slot is doing."""
         return "queued" if self.slot is None else self.slot.state.value
 
-    async def submit(self, phase: SlotState, token_ids: Sequence[int], sample: SampleSpec) -> Chunk:
+    @property
+    def draft_start(self) -> int:
+        """The first position that the drafter has not read and can read."""
+        return self.manager.draft_start(self)
+
+    async def submit(
+        self, phase: SlotState, token_ids: Sequence[int], sample: SampleSpec, proposals: Sequence[Proposal] = ()
+    ) -> Chunk:
         """Have rows run that follow the slot's committed tokens, and await what became of them.
 
         Raises:
             StepFailed: the device failed over these rows.
             DeviceLost: no step will run again.
         """
-        work = Work(self, phase, token_ids, sample)
+        work = Work(self, phase, token_ids, sample, proposals)
         self.manager.post(work)
         return await work.reply.wait(self.note_cancel)
 

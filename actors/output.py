@@ -60,6 +60,20 @@ class Output:
         """Tokens generated, the one that ended the output included."""
         return len(self._context) - self._prompt_length
 
+    @property
+    def sequence(self) -> Sequence[int]:
+        """Prompt and output so far; not to be changed."""
+        return self._context
+
+    @property
+    def room(self) -> int:
+        """How many more tokens the output may have."""
+        return self._max_tokens - len(self)
+
+    def ends_with(self, token_id: int) -> bool:
+        """Whether nothing would follow this token."""
+        return token_id in self._end_ids
+
     def next_sample(self) -> SampleSpec:
         """How the next token is to be drawn."""
         return SampleSpec(

@@ -52,6 +52,10 @@ class ChunkSizer:
         self._row_seconds: float | None = None
         self._decode_seconds = 0.0  # not measured yet
 
+    def fresh(self) -> ChunkSizer:
+        """One under the same limits that has not measured anything: for another model."""
+        return ChunkSizer(self._fixed, self._target_seconds)
+
     @property
     def target_seconds(self) -> float:
         """The target time of a step with both decode and prefill rows."""

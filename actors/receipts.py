@@ -27,10 +27,10 @@ class CancelReason(enum.StrEnum):
 class Receipt:
     """The record of one cancel.  Times are seconds since the epoch, comparable with one another to the microsecond.
 
-    `computed_tokens == kept_tokens + wasted_tokens` always: rows that steps ran for this generation, those committed to
-    its slot (a retry finds them), and those dropped with the step in flight.  `last_kernel_at` and `slot_freed_at` are
-    None for a generation that was still queued.  `layers_after_cancel` counts the layers of the step in flight that
-    ended after `detected_at` with this generation's rows still in the batch.
+    `computed_tokens == kept_tokens + wasted_tokens` always: rows that the target's steps ran for this generation, those
+    committed to its slot (a retry finds them), and those dropped with the step in flight or as drafts not accepted.
+    `last_kernel_at` and `slot_freed_at` are None for a generation that was still queued.  `layers_after_cancel` counts
+    the layers of the step in flight that ended after `detected_at` with this generation's rows still in the batch.
     """
 
     request_id: str
@@ -46,6 +46,8 @@ class Receipt:
     kept_tokens: int
     wasted_tokens: int
     layers_after_cancel: int
+    drafted_tokens: int
+    accepted_tokens: int
 
 
 def receipt_for(lease: Lease, reason: CancelReason, epoch: float, slot_freed_at: float | None, phase: str) -> Receipt:
@@ -69,6 +71,8 @@ def receipt_for(lease: Lease, reason: CancelReason, epoch: float, slot_freed_at:
         kept_tokens=lease.committed,
         wasted_tokens=lease.computed - lease.committed,
         layers_after_cancel=lease.layers_after_cancel,
+        drafted_tokens=lease.drafted,
+        accepted_tokens=lease.accepted,
     )
 
 

@@ -32,6 +32,7 @@ from runtime.errors import CedeError, DeadlineExceeded, ShuttingDown
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
+    from actors.drafting import Drafting
     from actors.lease import Lease
     from actors.output import Output
     from actors.slot_manager import SlotManager
@@ -46,6 +47,7 @@ class Request:
         asked: what the client wants.
         leases: one per generation, enqueued.
         outputs: makes the `Output` of generation i, which emits to the function given.
+        drafting: makes a generation's drafts; None where it gets none.
         manager: grants the leases.
         deadline: on Trio's clock.
         queue_timeout: seconds.
@@ -57,6 +59,7 @@ class Request:
         asked: GenerationRequest,
         leases: Sequence[Lease],
         outputs: Callable[[int, Callable[[Event], None]], Output],
+        drafting: Callable[[], Drafting | None],
         manager: SlotManager,
         *,
         deadline: float,
@@ -74,6 +77,7 @@ class Request:
         # Large enough for all that the actors can ever say, so that they never wait for the client (C6).
         self._send, self._receive = trio.open_memory_channel[Event](math.inf)
         self._outputs = [outputs(i, self._send.send_nowait) for i in range(len(leases))]
+        self._drafting = drafting
 
     @property
     def id(self) -> str:
@@ -128,7 +132,7 @@ class Request:
                 stopwatch.granted()
                 first = await prefill(lease, output.next_sample())
                 stopwatch.first_token()
-                reason = await decode(lease, first, output)
+                reason = await decode(lease, first, output, self._drafting())
                 stopwatch.done()
             self._finish(lease, output, reason, stopwatch)  # the slot is free: a follow-up finds its tokens there
         except trio.Cancelled:
@@ -166,7 +170,7 @@ class Request:
                 prompt_tokens=len(lease.prompt),
                 cached_tokens=lease.cached,
                 completion_tokens=len(output),
-                timings=stopwatch.timings(len(lease.prompt) - lease.cached, lease.cached, len(output)),
+                timings=stopwatch.timings(lease, len(output)),
             )
         )
 
@@ -195,17 +199,19 @@ class Stopwatch:
     def done(self) -> None:
         self._done = trio.current_time()
 
-    def timings(self, prompt_n: int, cache_n: int, predicted_n: int) -> Timings:
+    def timings(self, lease: Lease, predicted_n: int) -> Timings:
         """The figures up to now."""
         now = trio.current_time() if self._done is None else self._done
         granted = now if self._granted is None else self._granted
         first_token = now if self._first_token is None else self._first_token
         return Timings(
-            prompt_n=prompt_n,
-            cache_n=cache_n,
+            prompt_n=len(lease.prompt) - lease.cached,
+            cache_n=lease.cached,
             prompt_ms=(first_token - granted) * 1e3,
             predicted_n=predicted_n,
             predicted_ms=(now - first_token) * 1e3,
+            draft_n=lease.drafted,
+            draft_n_accepted=lease.accepted,
         )
 
 

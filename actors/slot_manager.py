@@ -25,13 +25,14 @@ from typing import TYPE_CHECKING
 import outcome
 import trio
 
+from actors.adaptation import StepCosts
 from actors.kv_mover import KVMover
 from actors.lease import Lease, Work
 from actors.prefix_cache import empty_cache
 from actors.receipts import CancelReason, ReceiptLog, receipt_for
 from actors.restore import audit, restore
-from actors.slots import common_prefix_length
-from actors.step_runner import StepRunner
+from actors.slots import SlotState, common_prefix_length
+from actors.step_runner import StepCounts, StepRunner
 from runtime.blocks import BLOCK_TOKENS
 from runtime.errors import DeviceLost, QueueFull, QueueTimeout
 
@@ -91,7 +92,8 @@ class SlotManager:
         self.lost: str | None = None  # why no step can run, once none can
         self._executor = executor
         self._mover = KVMover(executor, table, self.cache)
-        self._steps = StepRunner(executor, table, self.cache, chunks)
+        self.costs = StepCosts()
+        self._steps = StepRunner(executor, table, self.cache, chunks, self.costs)
         self._queue_limit = queue_limit
         self._epoch = epoch
         self._queue: deque[Lease] = deque()
@@ -177,6 +179,16 @@ class SlotManager:
         self.cache.strike(lease.restored)
         self._steps.invalidate(lease)
         lease.reuse, lease.cached, lease.audited, lease.suspect = False, 0, None, False
+
+    def draft_start(self, lease: Lease) -> int:
+        """The first position that the drafter has not read and can read."""
+        assert lease.slot is not None
+        return self.table.draft_start(lease.slot)
+
+    def neighbours(self, lease: Lease) -> int:
+        """How many others generate tokens now, and so have rows in most steps."""
+        slots = [other.slot for other in self._leases.values() if other is not lease and other.slot is not None]
+        return sum(slot.state is not SlotState.PREFILL for slot in slots)
 
     def _quarantine(self, lease: Lease) -> None:
         """What came from the same blocks as this lease's KV, or was computed after them, is used no more.
@@ -299,6 +311,8 @@ class SlotManager:
         phase = lease.phase
         if lease.suspect:
             self._steps.invalidate(lease)
+        if lease.keep is not None:  # the output ended inside a run of accepted drafts
+            self.table.trim(lease.slot, min(lease.keep, lease.length))
         held_until = trio.current_time() + self.cache.config.hold_seconds if lease.reason is not None else 0.0
         self.table.release(lease.slot, held_until)
         if self._mover.may_write(lease):  # else what the lease has not overwritten yet is still to be kept
@@ -339,6 +353,11 @@ class SlotManager:
                 lease.released.set()
 
     # --- looking in -------------------------------------------------------------------------------------------------
+
+    @property
+    def counts(self) -> StepCounts:
+        """What ran since the start; not to be changed."""
+        return self._steps.counts
 
     def statistics(self) -> ManagerStatistics:
         """Counts since the start, and what is held now."""

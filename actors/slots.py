@@ -28,10 +28,12 @@ class SlotState(enum.StrEnum):
 
 _NEXT_STATES: dict[SlotState, frozenset[SlotState]] = {
     SlotState.IDLE: frozenset({SlotState.PREFILL}),
-    SlotState.PREFILL: frozenset({SlotState.PREFILL, SlotState.DECODE, SlotState.DRAFT, SlotState.IDLE}),
-    SlotState.DECODE: frozenset({SlotState.DECODE, SlotState.DRAFT, SlotState.IDLE}),
+    SlotState.PREFILL: frozenset(
+        {SlotState.PREFILL, SlotState.DECODE, SlotState.DRAFT, SlotState.VERIFY, SlotState.IDLE}
+    ),
+    SlotState.DECODE: frozenset({SlotState.DECODE, SlotState.DRAFT, SlotState.VERIFY, SlotState.IDLE}),
     SlotState.DRAFT: frozenset({SlotState.DRAFT, SlotState.VERIFY, SlotState.DECODE, SlotState.IDLE}),
-    SlotState.VERIFY: frozenset({SlotState.DRAFT, SlotState.DECODE, SlotState.IDLE}),
+    SlotState.VERIFY: frozenset({SlotState.DRAFT, SlotState.VERIFY, SlotState.DECODE, SlotState.IDLE}),
 }
 
 
@@ -52,6 +54,9 @@ class Slot:
     before: list[int] = field(default_factory=list)  # tokens at the last grant, some of whose KV that displaced
     trial: list[BlockKey] = field(default_factory=list)  # restored blocks that no step has run over yet
     stands_on: set[BlockKey] = field(default_factory=set)  # all blocks that its KV came from, or was computed after
+    computed_from: int = 0  # the KV from here on was computed in this slot, what is before it was moved in
+    draft_first: int = 0  # the drafter's KV is that of the tokens from here …
+    draft_length: int = 0  # … to here, which during a round is beyond the committed tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +71,17 @@ class SlotStatus:
 
 
 class SlotTable:
-    """All slots of one device."""
+    """All slots of one device.
 
-    def __init__(self, slots: int, context: int) -> None:
+    Args:
+        slots, context: how many, and tokens in each.
+        drafts_from_states: the drafter goes on from the target's hidden states (an MTP module), so it can read only
+            what the target has computed, and its rows that ran ahead of the target do not last.
+    """
+
+    def __init__(self, slots: int, context: int, *, drafts_from_states: bool = False) -> None:
         self.context = context
+        self._drafts_from_states = drafts_from_states
         self._slots = [Slot(i) for i in range(slots)]
         self._grants = 0
 
@@ -104,10 +116,7 @@ class SlotTable:
         slot, usable = min(candidates, key=lambda candidate: self._cost(candidate[0], candidate[1], len(prompt), now))
         self._grants += 1
         slot.before = list(slot.tokens)
-        del slot.tokens[usable:]
-        if not usable:
-            slot.trial.clear()
-            slot.stands_on.clear()
+        self.trim(slot, usable)
         slot.owner = owner
         self.enter(slot, SlotState.PREFILL)
         return slot
@@ -127,18 +136,54 @@ class SlotTable:
             raise IllegalTransition(f"slot {slot.id}: {slot.state} to {state}")
         slot.state = state
 
-    def commit(self, slot: Slot, token_ids: Sequence[int]) -> None:
-        """Record that the KV of `token_ids`, which follow the slot's tokens, is valid."""
+    def commit(self, slot: Slot, token_ids: Sequence[int], *, moved: bool = False) -> None:
+        """Record that the KV of `token_ids`, which follow the slot's tokens, is valid; `moved` in or computed there."""
         slot.tokens.extend(token_ids)
+        if moved:
+            slot.computed_from = len(slot.tokens)
+
+    def trim(self, slot: Slot, length: int) -> None:
+        """Keep the first `length` tokens, in the drafter's KV as well; no trace is left of a slot without any."""
+        del slot.tokens[length:]
+        slot.computed_from = min(slot.computed_from, length)
+        self._trim_draft(slot, length)
+        if not length:
+            slot.trial.clear()
+            slot.stands_on.clear()
 
     def invalidate(self, slot: Slot) -> None:
         """Forget every token of a slot: its KV met a failure."""
-        slot.tokens.clear()
-        slot.trial.clear()
-        slot.stands_on.clear()
+        self.trim(slot, 0)
+
+    def draft_start(self, slot: Slot) -> int:
+        """The first position that the drafter has not read and can read."""
+        return max(slot.draft_length, slot.computed_from + 1) if self._drafts_from_states else slot.draft_length
+
+    def commit_draft(self, slot: Slot, start: int, rows: int) -> None:
+        """Record that the drafter's KV of `rows` tokens from `draft_start` on is valid."""
+        slot.draft_first = self.draft_first(slot, start)
+        slot.draft_length = start + rows
+
+    def draft_first(self, slot: Slot, start: int) -> int:
+        """The first position of which the drafter has KV, once it has read on from `start`."""
+        return slot.draft_first if start == slot.draft_length and start else start
+
+    def end_round(self, slot: Slot, start: int) -> None:
+        """A step has committed rows from `start` on: trim the drafter's KV to what is still that of these tokens."""
+        self._trim_draft(slot, start + 1 if self._drafts_from_states else len(slot.tokens))
+
+    def forget_draft(self, slot: Slot) -> None:
+        """Drop the drafter's KV: it met a failure."""
+        self._trim_draft(slot, 0)
+
+    def _trim_draft(self, slot: Slot, length: int) -> None:
+        slot.draft_length = min(slot.draft_length, length)
+        if slot.draft_length <= slot.draft_first:
+            slot.draft_first = slot.draft_length = 0
 
     def release(self, slot: Slot, held_until: float = 0.0) -> None:
         """End the lease.  The committed tokens stay resident, and on trial if they still were."""
+        self._trim_draft(slot, len(slot.tokens))
         self.enter(slot, SlotState.IDLE)
         slot.owner = None
         slot.held_until = held_until
@@ -164,6 +209,9 @@ class SlotTable:
         for slot in self._slots:
             assert (slot.owner is None) == (slot.state is SlotState.IDLE), slot
             assert len(slot.tokens) <= self.context, slot
+            assert slot.computed_from <= len(slot.tokens), slot
+            assert slot.draft_first <= slot.draft_length <= self.context, slot
+            assert slot.owner is not None or slot.draft_length <= len(slot.tokens), slot
 
     def _usable(self, slot: Slot, prompt: Sequence[int]) -> int:
         return min(common_prefix_length(slot.tokens, prompt), len(prompt) - 1)

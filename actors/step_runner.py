@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 import outcome
 
 from actors.lease import Chunk, Lease, Work
-from actors.planner import share_budget
+from actors.planner import ChunkSizer, share_budget
 from actors.slots import SlotState
 from runtime.errors import DeviceLost, StepFailed
-from runtime.step import Segment, SegmentResult
+from runtime.step import Segment, SegmentResult, StepResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from actors.planner import ChunkSizer
+    from actors.adaptation import StepCosts
     from actors.prefix_cache import PrefixCache
     from actors.slots import SlotTable
     from runtime.executor import Executor
@@ -35,19 +35,35 @@ class Planned:
 
 @dataclass(slots=True)
 class StepCounts:
-    """What ran since the start."""
+    """What ran since the start; all but `draft_steps` and `draft_rows` on the target."""
 
     steps: int = 0
     failed: int = 0
     prefill_tokens: int = 0
     decode_tokens: int = 0
+    draft_steps: int = 0
+    draft_rows: int = 0
+    verify_steps: int = 0  # pieces of work, of which one step may hold several
+    drafted: int = 0
+    accepted: int = 0
 
 
 class StepRunner:
-    """Part of the slot manager: called by its task and by nobody else."""
+    """Part of the slot manager: called by its task and by nobody else.
 
-    def __init__(self, executor: Executor, table: SlotTable, cache: PrefixCache, chunks: ChunkSizer) -> None:
+    Args:
+        executor, table, cache: the manager's.
+        chunks: sizes the target's prefill chunks; a drafter that has to catch up reads under the same limits.
+        costs: learns what steps take.
+    """
+
+    def __init__(
+        self, executor: Executor, table: SlotTable, cache: PrefixCache, chunks: ChunkSizer, costs: StepCosts
+    ) -> None:
         self.counts = StepCounts()
+        self._costs = costs
+        self._draft_chunks = chunks.fresh()
+        self._caught_up = False  # the last step let a drafter read in bulk
         self._executor = executor
         self._table = table
         self._cache = cache
@@ -56,17 +72,27 @@ class StepRunner:
     def plan(self, leases: Iterable[Lease]) -> list[Planned]:
         """The next step: every decode row, and as much of each prompt as its share of the budget allows.
 
-        After a step that raised, each of its pieces of work is a step of its own.
+        Drafts go first, since they are cheap and their verification then shares a step with whoever waits; but a
+        drafter that reads in bulk takes turns with the target.  After a step that raised, each of its pieces of work is
+        a step of its own.
         """
         pending = [work for lease in leases if (work := self._ready_work(lease)) is not None]
         pending = [work for work in pending if work.suspect][:1] or pending
-        prompts = [work for work in pending if work.phase is SlotState.PREFILL]
-        others = [work for work in pending if work.phase is not SlotState.PREFILL]
-        budget = self._chunks.budget(sum(len(work.token_ids) for work in others))
-        shares = share_budget([len(work.token_ids) for work in prompts], max(budget, len(prompts)))
+        drafts = [work for work in pending if work.phase is SlotState.DRAFT]
+        others = [work for work in pending if work.phase is not SlotState.DRAFT]
+        if drafts and not (others and self._caught_up):
+            return self._fill(drafts, self._draft_chunks)
+        return self._fill(others, self._chunks)
+
+    def _fill(self, pending: Sequence[Work], chunks: ChunkSizer) -> list[Planned]:
+        """A step of all that must go in whole, and of as much of the rest as there is room for."""
+        whole = [work for work in pending if not work.is_bulk]
+        bulk = [work for work in pending if work.is_bulk]
+        budget = chunks.budget(sum(len(work.token_ids) for work in whole))
+        shares = share_budget([len(work.token_ids) for work in bulk], max(budget, len(bulk)))
         return [
-            *(self._planned(work, len(work.token_ids)) for work in others),
-            *(self._planned(work, share) for work, share in zip(prompts, shares, strict=True)),
+            *(self._planned(work, len(work.token_ids)) for work in whole),
+            *(self._planned(work, share) for work, share in zip(bulk, shares, strict=True)),
         ]
 
     async def run(self, step: Sequence[Planned]) -> None:
@@ -75,15 +101,16 @@ class StepRunner:
         Raises:
             DeviceLost: no step will run again.
         """
+        drafting = step[0].work.phase is SlotState.DRAFT
         try:
-            result = await self._executor.run_step([planned.segment for planned in step])
+            result = await self._executor.run_step([planned.segment for planned in step], drafting=drafting)
         except DeviceLost:
             raise
         except Exception as error:
             self.counts.failed += 1
             self._suspect(step, error)
         else:
-            self._observe(step, result.segments, result.finished_at - result.started_at)
+            self._observe(step, result)
             for planned, segment_result in zip(step, result.segments, strict=True):
                 self._settle(planned, segment_result)
 
@@ -106,15 +133,19 @@ class StepRunner:
         slot = work.lease.slot
         assert slot is not None
         self._table.enter(slot, work.phase)
+        drafting = work.phase is SlotState.DRAFT
+        start = self._table.draft_start(slot) if drafting else len(slot.tokens)
         whole = rows == len(work.token_ids)
         return Planned(
             work,
             Segment(
                 slot=slot.id,
-                start=len(slot.tokens),
+                start=start,
                 token_ids=work.token_ids[:rows],
                 mark=work.lease.mark,
                 sample=work.sample if whole else None,
+                proposals=work.proposals,
+                first=self._table.draft_first(slot, start) if drafting else 0,
             ),
         )
 
@@ -129,27 +160,50 @@ class StepRunner:
             planned.work.suspect = True
 
     def _settle(self, planned: Planned, result: SegmentResult) -> None:
-        work, rows = planned.work, planned.segment.token_ids
-        lease = work.lease
+        lease = planned.work.lease
         lease.pending = None
         lease.layers_after_cancel = result.layers_after_cancel
         if result.last_kernel_at is not None:
             lease.last_kernel_at = result.last_kernel_at
-            lease.computed += len(rows)
+            if planned.work.phase is not SlotState.DRAFT:
+                lease.computed += len(planned.segment.token_ids)
         if not result.finite:
             self._fail(planned, "the model yielded numbers that are not finite")
         elif result.computed:
-            assert lease.slot is not None
-            self._table.commit(lease.slot, rows)
-            lease.slot.trial.clear()  # what the rows stand on gave finite numbers
-            lease.committed += len(rows)
-            work.reply.set(outcome.Value(Chunk(len(rows), result.tokens)))
+            rows = self._commit(planned, result)
+            planned.work.reply.set(outcome.Value(Chunk(rows, result.tokens)))
+
+    def _commit(self, planned: Planned, result: SegmentResult) -> int:
+        """Record whose KV is valid now; returns of how many rows it is: all but those of rejected drafts."""
+        lease, segment = planned.work.lease, planned.segment
+        slot = lease.slot
+        assert slot is not None
+        if planned.work.phase is SlotState.DRAFT:
+            self._table.commit_draft(slot, segment.start, len(segment.token_ids))
+            return len(segment.token_ids)
+        drafted = len(segment.proposals)
+        accepted = len(result.tokens) - 1 if drafted else 0
+        rows = segment.token_ids[: len(segment.token_ids) - (drafted - accepted)]
+        self._table.commit(slot, rows)
+        self._table.end_round(slot, segment.start)
+        slot.trial.clear()  # what the rows stand on gave finite numbers
+        lease.committed += len(rows)
+        lease.drafted += drafted
+        lease.accepted += accepted
+        self.counts.verify_steps += bool(drafted)
+        self.counts.drafted += drafted
+        self.counts.accepted += accepted
+        return len(rows)
 
     def _fail(self, planned: Planned, message: str) -> None:
-        """Tell the request; whatever its slot holds is not to be used again."""
+        """Tell the request; whatever its slot holds is not to be used again, of the drafter's KV if a draft failed."""
         lease = planned.work.lease
         lease.pending = None
-        self.invalidate(lease)
+        if planned.work.phase is SlotState.DRAFT:
+            assert lease.slot is not None
+            self._table.forget_draft(lease.slot)
+        else:
+            self.invalidate(lease)
         planned.work.reply.set(outcome.Error(StepFailed(message)))
 
     def invalidate(self, lease: Lease) -> None:
@@ -160,15 +214,23 @@ class StepRunner:
         self._table.invalidate(lease.slot)
         lease.committed = 0
 
-    def _observe(self, step: Sequence[Planned], results: Sequence[SegmentResult], seconds: float) -> None:
-        prefill_rows = decode_rows = 0
-        for planned in step:
-            if planned.work.phase is SlotState.PREFILL:
-                prefill_rows += len(planned.segment.token_ids)
-            else:
-                decode_rows += len(planned.segment.token_ids)
-        self.counts.steps += 1
-        self.counts.prefill_tokens += prefill_rows
-        self.counts.decode_tokens += decode_rows
-        if all(result.computed for result in results):  # a step cut short says nothing about speed
-            self._chunks.observe(decode_rows, prefill_rows, seconds)
+    def _observe(self, step: Sequence[Planned], result: StepResult) -> None:
+        bulk = sum(len(planned.segment.token_ids) for planned in step if planned.work.is_bulk)
+        single = sum(len(planned.segment.token_ids) for planned in step) - bulk
+        drafting = step[0].work.phase is SlotState.DRAFT
+        self._caught_up = drafting and bulk > 0
+        if drafting:
+            self.counts.draft_steps += 1
+            self.counts.draft_rows += single + bulk
+        else:
+            self.counts.steps += 1
+            self.counts.prefill_tokens += bulk
+            self.counts.decode_tokens += single
+        if not all(segment.computed for segment in result.segments):
+            return  # a step cut short says nothing about speed
+        seconds = result.finished_at - result.started_at
+        (self._draft_chunks if drafting else self._chunks).observe(single, bulk, seconds)
+        if drafting:
+            self._costs.observe_draft(single + bulk, seconds)
+        elif not bulk:
+            self._costs.observe_target(single, seconds)

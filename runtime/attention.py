@@ -7,27 +7,29 @@ the group becomes a batch dimension over which K and V are expanded with stride 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
 import torch.nn.functional as F
 
-
-def first_visible(start: int, window: int | None) -> int:
-    """The first position that the row at position `start` attends to; `window` counts the row itself."""
-    return 0 if window is None else max(0, start + 1 - window)
+if TYPE_CHECKING:
+    from runtime.step import Segment
 
 
-def chunk_mask(
-    start: int, rows: int, window: int | None, device: torch.device, dtype: torch.dtype
-) -> torch.Tensor | None:
-    """Additive mask `[rows, keys]` of a chunk at `start`, over the keys from `first_visible(start, window)` on.
+def first_visible(segment: Segment, window: int | None) -> int:
+    """The first position that a segment's first row attends to; `window` counts the row itself."""
+    return segment.first if window is None else max(segment.first, segment.start + 1 - window)
+
+
+def chunk_mask(segment: Segment, window: int | None, device: torch.device, dtype: torch.dtype) -> torch.Tensor | None:
+    """Additive mask `[rows, keys]` of a segment's rows, over the keys from `first_visible(segment, window)` on.
 
     None where no mask is needed: a single row sees all of them.  Shared by all layers of a step with this window.
     """
-    if rows == 1:
+    if len(segment.token_ids) == 1:
         return None
-    first = first_visible(start, window)
-    query = torch.arange(start, start + rows, device=device)[:, None]
-    key = torch.arange(first, start + rows, device=device)[None, :]
+    query = torch.arange(segment.start, segment.end, device=device)[:, None]
+    key = torch.arange(first_visible(segment, window), segment.end, device=device)[None, :]
     hidden = key > query
     if window is not None:
         hidden |= key <= query - window

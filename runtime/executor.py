@@ -1,7 +1,8 @@
 """Where steps run: on the device thread, inline, or in virtual time.
 
 The slot manager is the only caller and runs one thing at a time.  All three forms drive the same `run_step`, so what a
-test sees in the simulation is the code that serves.  This is the one module of `runtime` that knows Trio.
+test sees in the simulation is the code that serves.  A step runs on the target or, where there is one, on the drafter:
+two models with KV of their own for the same slots.  This is the one module of `runtime` that knows Trio.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ class Executor(Protocol):
     def clock(self) -> float:
         """Now, in seconds, on the clock that step results and cancel marks use."""
 
-    async def run_step(self, segments: Sequence[Segment]) -> StepResult:
-        """Run one step.
+    async def run_step(self, segments: Sequence[Segment], *, drafting: bool = False) -> StepResult:
+        """Run one step, on the drafter if `drafting`.
 
         Raises:
             DeviceLost: the device thread is gone; no step will run again.
@@ -56,15 +57,16 @@ class Executor(Protocol):
 class InlineExecutor:
     """Runs each step at once in the caller's task: for unit tests, and for searches over layer boundaries."""
 
-    def __init__(self, model: StepModel[Any]) -> None:
+    def __init__(self, model: StepModel[Any], drafter: StepModel[Any] | None = None) -> None:
         self._model = model
+        self._drafter = drafter
 
     def clock(self) -> float:
         return time.perf_counter()
 
-    async def run_step(self, segments: Sequence[Segment]) -> StepResult:
+    async def run_step(self, segments: Sequence[Segment], *, drafting: bool = False) -> StepResult:
         await trio.lowlevel.cancel_shielded_checkpoint()
-        return _exhaust(run_step(self._model, segments, self.clock))
+        return _exhaust(run_step(_chosen(self._model, self._drafter, drafting), segments, self.clock))
 
     async def transfer(self, transfers: Sequence[Transfer]) -> list[outcome.Outcome[torch.Tensor | None]]:
         await trio.lowlevel.cancel_shielded_checkpoint()
@@ -76,19 +78,26 @@ class SimulatedExecutor:
 
     Args:
         model: its `finish` must not depend on real time.
-        layer_seconds: how long a layer takes, from the number of rows in the step as it was submitted.
+        layer_seconds: how long a layer takes, of either model, from the number of rows in the step as it was submitted.
+        drafter: as `model`.
     """
 
-    def __init__(self, model: StepModel[Any], layer_seconds: Callable[[int], float]) -> None:
+    def __init__(
+        self,
+        model: StepModel[Any],
+        layer_seconds: Callable[[int], float],
+        drafter: StepModel[Any] | None = None,
+    ) -> None:
         self._model = model
+        self._drafter = drafter
         self._layer_seconds = layer_seconds
 
     def clock(self) -> float:
         return trio.current_time()
 
-    async def run_step(self, segments: Sequence[Segment]) -> StepResult:
+    async def run_step(self, segments: Sequence[Segment], *, drafting: bool = False) -> StepResult:
         seconds = self._layer_seconds(sum(len(segment.token_ids) for segment in segments))
-        step = run_step(self._model, segments, self.clock)
+        step = run_step(_chosen(self._model, self._drafter, drafting), segments, self.clock)
         while True:
             try:
                 next(step)
@@ -114,12 +123,14 @@ class ThreadExecutor(Generic[ModelT]):
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="cede-device", daemon=True)
         self.model: ModelT
+        self.drafter: StepModel[Any] | None = None
 
     def clock(self) -> float:
         return time.perf_counter()
 
-    async def run_step(self, segments: Sequence[Segment]) -> StepResult:
-        return await self.call(lambda: _exhaust(run_step(self.model, segments, self.clock)))
+    async def run_step(self, segments: Sequence[Segment], *, drafting: bool = False) -> StepResult:
+        model = _chosen(self.model, self.drafter, drafting)
+        return await self.call(lambda: _exhaust(run_step(model, segments, self.clock)))
 
     async def transfer(self, transfers: Sequence[Transfer]) -> list[outcome.Outcome[torch.Tensor | None]]:
         return await self.call(lambda: _transfer_all(self.model, transfers))
@@ -134,10 +145,14 @@ class ThreadExecutor(Generic[ModelT]):
         result: T = await trio.lowlevel.wait_task_rescheduled(lambda _: trio.lowlevel.Abort.FAILED)
         return result
 
-    async def start(self, load: Callable[[], ModelT]) -> None:
-        """Start the thread and load the model on it."""
+    async def start(
+        self, load: Callable[[], ModelT], load_drafter: Callable[[ModelT], StepModel[Any] | None] | None
+    ) -> None:
+        """Start the thread and load the models on it."""
         self._thread.start()
-        self.model = await self.call(load)
+        model = self.model = await self.call(load)
+        if load_drafter is not None:
+            self.drafter = await self.call(lambda: load_drafter(model))
 
     async def stop(self) -> None:
         """End the thread once it is idle."""
@@ -168,14 +183,28 @@ class _Job:
 
 
 @asynccontextmanager
-async def open_thread_executor(load: Callable[[], ModelT]) -> AsyncIterator[ThreadExecutor[ModelT]]:
-    """A device thread that has loaded its model; it ends with the context."""
+async def open_thread_executor(
+    load: Callable[[], ModelT], load_drafter: Callable[[ModelT], StepModel[Any] | None] | None = None
+) -> AsyncIterator[ThreadExecutor[ModelT]]:
+    """A device thread that has loaded its model, and a drafter for it if there is to be one; it ends with the context.
+
+    Args:
+        load: called on the device thread, as all that follows.
+        load_drafter: called with what `load` returned.
+    """
     executor: ThreadExecutor[ModelT] = ThreadExecutor()
     try:
-        await executor.start(load)
+        await executor.start(load, load_drafter)
         yield executor
     finally:
         await executor.stop()
+
+
+def _chosen(model: StepModel[Any], drafter: StepModel[Any] | None, drafting: bool) -> StepModel[Any]:
+    if not drafting:
+        return model
+    assert drafter is not None, "whoever drafts has a drafter"
+    return drafter
 
 
 def _transfer_all(model: StepModel[Any], transfers: Sequence[Transfer]) -> list[outcome.Outcome[torch.Tensor | None]]:

@@ -7,15 +7,16 @@ All rows of all segments share the linear layers; attention runs per segment ove
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
 
+from runtime.acceptance import accept
 from runtime.attention import attend, chunk_mask, first_visible
 from runtime.device import RunAhead
 from runtime.rope import apply_rope, rope_tables
-from runtime.sampler import Drawn, sample
 from runtime.step import Output
 from runtime.transfer import Copy, Load, Save
 
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 
     from runtime.config import ModelConfig
     from runtime.kv_cache import KVCache
-    from runtime.step import Segment
+    from runtime.sampler import Drawn
+    from runtime.step import Proposal, Segment
     from runtime.transfer import Transfer
     from runtime.weights import LayerWeights, Weights
 
@@ -43,15 +45,47 @@ class Batch:
     masks: dict[int | None, list[torch.Tensor | None]]  # window -> one [segment rows, keys] per segment
 
 
-class Transformer:
-    """Weights, KV and rope tables of one model on one device."""
+class HiddenStates:
+    """The target's last hidden states, for whoever drafts from them: after the final norm, or before it if `raw`.
 
-    def __init__(self, config: ModelConfig, weights: Weights, kv: KVCache) -> None:
+    `[slots, context, hidden]`; a row is valid where the slot's KV is and a step computed it, and not where KV was moved
+    in.  Touched by the device thread only.
+    """
+
+    def __init__(
+        self, slots: int, context: int, hidden: int, device: torch.device, dtype: torch.dtype, *, raw: bool = False
+    ) -> None:
+        self.raw = raw
+        self._rows = torch.empty(slots, context, hidden, device=device, dtype=dtype)
+
+    def write(self, slots: torch.Tensor, positions: torch.Tensor, rows: torch.Tensor) -> None:
+        """Store `rows`  # [rows, hidden]."""
+        self._rows[slots, positions] = rows
+
+    def read(self, slots: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        """[rows, hidden]."""
+        return self._rows[slots, positions]
+
+    @property
+    def nbytes(self) -> int:
+        return self._rows.nbytes
+
+
+class Transformer:
+    """Weights, KV and rope tables of one model on one device.
+
+    Args:
+        config, weights, kv: of the same model.
+        states: takes the last hidden state of each row, where a drafter wants them.
+    """
+
+    def __init__(self, config: ModelConfig, weights: Weights, kv: KVCache, states: HiddenStates | None = None) -> None:
         self.config = config
         self.num_layers = config.num_layers
         self.context = kv.context
-        self._weights = weights
+        self.weights = weights
         self.kv = kv
+        self.states = states
         self._device = weights.embedding.device
         self._dtype = weights.embedding.dtype
         self._cos, self._sin = rope_tables(config.rope, kv.context, self._device, self._dtype)
@@ -67,7 +101,7 @@ class Transformer:
         return Batch(
             segments=list(segments),
             ranges=_row_ranges(segments),
-            hidden=F.embedding(token_ids, self._weights.embedding),
+            hidden=self._embed(token_ids, slots, positions),
             slots=slots,
             positions=positions,
             cos=self._cos[positions].unsqueeze(1),
@@ -84,7 +118,7 @@ class Transformer:
         batch.cos, batch.sin = batch.cos[rows], batch.sin[rows]
 
     def layer(self, batch: Batch, index: int) -> int:
-        weights, eps = self._weights.layers[index], self.config.norm_eps
+        weights, eps = self.weights.layers[index], self.config.norm_eps
         normed = F.rms_norm(batch.hidden, (self.config.hidden_size,), weights.input_norm, eps)
         attended = self._attention(batch, index, weights, normed)
         batch.hidden = batch.hidden + F.linear(attended, weights.output, weights.output_bias)
@@ -99,21 +133,19 @@ class Transformer:
     def finish(self, batch: Batch) -> list[Output]:
         # A sum is finite only if every term is (in float32 no sum of finite rows overflows), and costs one pass.
         finite = batch.hidden.sum(-1, dtype=torch.float32).isfinite()  # [rows]
-        sampled = [i for i, segment in enumerate(batch.segments) if segment.sample is not None]
-        specs = [spec for segment in batch.segments if (spec := segment.sample) is not None]
+        states = F.rms_norm(batch.hidden, (self.config.hidden_size,), self.weights.final_norm, self.config.norm_eps)
+        self._keep_states(batch, states)
+        specs = [spec for segment in batch.segments for spec in segment.samples]
         drawn: list[Drawn] = []
         if specs:
-            logits = self._logits(batch.hidden[self._indices([batch.ranges[i][-1] for i in sampled])])
-            drawn = sample(logits, specs)  # reads back from the device, as does `finite` below
+            logits = self._logits(states[self._sampled_rows(batch)])
+            drawn = accept(logits, specs, _proposals(batch.segments))  # reads back from the device, as `finite` does
         finite_rows: list[bool] = finite.tolist()
         self._run_ahead.drain()
-        by_segment = dict(zip(sampled, drawn, strict=True))
+        rest = iter(drawn)
         return [
-            Output(
-                finite=all(finite_rows[rows.start : rows.stop]) and (i not in by_segment or by_segment[i].finite),
-                tokens=(by_segment[i].token,) if i in by_segment else (),
-            )
-            for i, rows in enumerate(batch.ranges)
+            _output(list(islice(rest, len(segment.samples))), finite_rows[rows.start : rows.stop])
+            for segment, rows in zip(batch.segments, batch.ranges, strict=True)
         ]
 
     def transfer(self, transfer: Transfer) -> torch.Tensor | None:
@@ -125,6 +157,21 @@ class Transformer:
             case Copy(source, slot, start, end):
                 self.kv.copy(source, slot, start, end)
         return None
+
+    # --- what a drafter does its own way ------------------------------------------------------------------------------
+
+    def _embed(self, token_ids: torch.Tensor, slots: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        """What goes into the first layer, `[rows, hidden]`."""
+        return F.embedding(token_ids, self.weights.embedding)
+
+    def _keep_states(self, batch: Batch, states: torch.Tensor) -> None:
+        """Store what a drafter goes on from; `states` is `[rows, hidden]`, after the final norm."""
+        if self.states is not None:
+            self.states.write(batch.slots, batch.positions, batch.hidden if self.states.raw else states)
+
+    def _logits(self, states: torch.Tensor) -> torch.Tensor:
+        """Scores of the tokens after rows of `states`, float32 `[rows, vocab]`."""
+        return F.linear(states, self.weights.lm_head).float()
 
     # --- the parts of a layer ---------------------------------------------------------------------------------------
 
@@ -146,25 +193,36 @@ class Transformer:
             [
                 attend(
                     query[rows.start : rows.stop],
-                    *self.kv.read(index, segment.slot, first_visible(segment.start, window), segment.end),
+                    *self.kv.read(index, segment.slot, first_visible(segment, window), segment.end),
                     mask,
                 )
                 for segment, rows, mask in zip(batch.segments, batch.ranges, batch.masks[window], strict=True)
             ]
         )
 
-    def _logits(self, hidden: torch.Tensor) -> torch.Tensor:
-        """`[rows, hidden]` to float32 `[rows, vocab]`."""
-        normed = F.rms_norm(hidden, (self.config.hidden_size,), self._weights.final_norm, self.config.norm_eps)
-        return F.linear(normed, self._weights.lm_head).float()
-
     def _masks(self, segments: Sequence[Segment], window: int | None) -> list[torch.Tensor | None]:
-        return [
-            chunk_mask(segment.start, len(segment.token_ids), window, self._device, self._dtype) for segment in segments
-        ]
+        return [chunk_mask(segment, window, self._device, self._dtype) for segment in segments]
+
+    def _sampled_rows(self, batch: Batch) -> torch.Tensor:
+        """The last rows of each segment, as many as it has samples."""
+        pairs = zip(batch.segments, batch.ranges, strict=True)
+        return self._indices([row for segment, rows in pairs for row in rows[len(rows) - len(segment.samples) :]])
 
     def _indices(self, values: list[int]) -> torch.Tensor:
         return torch.tensor(values, dtype=torch.int64, device=self._device)
+
+
+def _proposals(segments: Sequence[Segment]) -> list[Proposal | None]:
+    """One entry per sampled row: the draft that it is to judge, or None."""
+    return [proposal for segment in segments if segment.sample for proposal in (*segment.proposals, None)]
+
+
+def _output(drawn: Sequence[Drawn], finite_rows: Sequence[bool]) -> Output:
+    """One segment's: what it drew up to the first row that did not accept its proposal."""
+    if not all(finite_rows) or not all(row.finite for row in drawn):
+        return Output(finite=False)
+    accepted = len(list(takewhile(lambda row: row.accepted, drawn)))
+    return Output(finite=True, tokens=tuple(row.token for row in drawn[: accepted + 1]))
 
 
 def _stacked_norm(config: ModelConfig, layer: LayerWeights) -> torch.Tensor | None:

@@ -53,6 +53,7 @@ class SimulatedModel:
         self.num_layers = num_layers
         self.vocab_size = vocab_size
         self.kv = [[_POISON] * context for _ in range(slots)]
+        self.states = [[_POISON] * context for _ in range(slots)]  # as the KV, but not where that was moved in
 
     def continuation(self, prompt: Sequence[int], tokens: int) -> list[int]:
         """What a request alone on a clean server must get: the oracle of the exactness tests."""
@@ -85,13 +86,7 @@ class SimulatedModel:
         batch.segments = []
 
     def finish(self, batch: SimulatedBatch) -> list[Output]:
-        return [
-            Output(
-                finite=True,
-                tokens=(SampledToken(self._next(self.kv[segment.slot][segment.end - 1])),) if segment.sample else (),
-            )
-            for segment in batch.segments
-        ]
+        return [Output(True, tuple(map(SampledToken, self._sample(segment)))) for segment in batch.segments]
 
     def transfer(self, transfer: Transfer) -> torch.Tensor | None:
         match transfer:
@@ -105,10 +100,56 @@ class SimulatedModel:
 
     def _write(self, segment: Segment) -> None:
         kv = self.kv[segment.slot]
-        state = kv[segment.start - 1] if segment.start else _ROOT
+        state = kv[segment.start - 1] if segment.start > segment.first else _ROOT
         for position, token_id in enumerate(segment.token_ids, start=segment.start):
             state = chain(state, token_id)
-            kv[position] = state
+            kv[position] = self.states[segment.slot][position] = state
+
+    def _sample(self, segment: Segment) -> list[int]:
+        """The tokens that a segment asks for: the proposals that are right, and the one that follows them."""
+        if segment.sample is None:
+            return []
+        proposals, tokens = segment.proposals, list[int]()
+        for i, position in enumerate(range(segment.end - 1 - len(proposals), segment.end)):
+            tokens.append(self._next(self.kv[segment.slot][position]))
+            if i < len(proposals) and proposals[i].token_id != tokens[-1]:
+                break
+        return tokens
 
     def _next(self, state: int) -> int:
         return splitmix64(state) % self.vocab_size
+
+
+class SimulatedDrafter(SimulatedModel):
+    """A drafter for a `SimulatedModel`, of one layer, that is right about a known share of tokens.
+
+    Which ones is a function of the history as well: wherever its KV, or the state that it goes on from, is not that of
+    the tokens before, its guesses are no better than chance, and the count of accepted drafts shows it.
+
+    Args:
+        target: of which it has the slots, context and vocabulary.
+        accuracy: share of right guesses.
+        from_states: goes on from the target's states, as an MTP module does.
+    """
+
+    def __init__(self, target: SimulatedModel, *, accuracy: float, from_states: bool = False) -> None:
+        super().__init__(slots=len(target.kv), context=len(target.kv[0]), num_layers=1, vocab_size=target.vocab_size)
+        self._target = target
+        self._accuracy = accuracy
+        self._from_states = from_states
+
+    def guess(self, state: int) -> int:
+        """What it takes for the next token after a history of this state."""
+        token = self._next(state)
+        right = splitmix64(state ^ 0xD4AF7) < self._accuracy * 2**64
+        return token if right else (token + 1) % self.vocab_size
+
+    def _sample(self, segment: Segment) -> list[int]:
+        if segment.sample is None:
+            return []
+        last = segment.end - 1
+        if not self._from_states:
+            return [self.guess(self.kv[segment.slot][last])]
+        states = self._target.states[segment.slot]
+        states[last] = chain(states[last - 1], segment.token_ids[-1])  # stands in until the target has been there
+        return [self.guess(states[last])]

@@ -89,11 +89,10 @@ class Segment:
     """One sequence's rows in a step: `token_ids` at positions `start`, `start + 1`, … of `slot`.
 
     Attributes:
-        sample: how the token after the last row is drawn, or, with `proposals`, after the last row before theirs.  None:
-            no token is wanted, as after all but the last prefill chunk.
+        sample: how the token after the last row is drawn or, with `proposals`, after the last row before theirs; None
+            where no token is wanted, as after all but the last prefill chunk.
         proposals: the last of the rows are these drafts, to be verified.
-        first: no position before this one has KV; above 0 only where a draft began in the middle of a sequence.
-        chained: the row stands on the drafter's own output in place of the target's state, which is not known yet.
+        first: no position before this one has KV; above 0 only where a drafter began in the middle of a sequence.
     """
 
     slot: int
@@ -103,7 +102,6 @@ class Segment:
     sample: SampleSpec | None = None
     proposals: Sequence[Proposal] = ()
     first: int = 0
-    chained: bool = False
 
     @property
     def end(self) -> int:

@@ -8,10 +8,15 @@ import pytest
 import torch
 
 from runtime.attention import attend, chunk_mask, first_visible
+from runtime.step import Segment
 from tests.stepping import CPU
 
 DIM = 8
 PAST = 40  # positions in the slot
+
+
+def _chunk(start: int, rows: int, first: int = 0) -> Segment:
+    return Segment(0, start, [1] * rows, first=first)
 
 
 def _visible(position: int, window: int | None) -> list[int]:
@@ -42,8 +47,8 @@ def test_attention_is_the_textbook_s(heads: int, kv_heads: int, window: int | No
     generator = torch.Generator().manual_seed(1)
     query = torch.randn(rows, heads, DIM, generator=generator)
     keys, values = torch.randn(2, kv_heads, PAST, DIM, generator=generator)
-    seen = slice(first_visible(start, window), start + rows)
-    mask = chunk_mask(start, rows, window, CPU, torch.float32)
+    seen = slice(first_visible(_chunk(start, rows), window), start + rows)
+    mask = chunk_mask(_chunk(start, rows), window, CPU, torch.float32)
     attended = attend(query, keys[:, seen], values[:, seen], mask)
     torch.testing.assert_close(attended, _textbook(query, keys, values, start, window), atol=1e-5, rtol=1e-5)
 
@@ -51,9 +56,9 @@ def test_attention_is_the_textbook_s(heads: int, kv_heads: int, window: int | No
 @pytest.mark.parametrize("window", [None, 1, 2, 7, 64])
 @pytest.mark.parametrize(("start", "rows"), [(0, 2), (0, 30), (3, 5), (20, 13)])
 def test_a_mask_hides_all_but_the_visible(start: int, rows: int, window: int | None) -> None:
-    first = first_visible(start, window)
+    first = first_visible(_chunk(start, rows), window)
     assert first == _visible(start, window)[0]
-    mask = chunk_mask(start, rows, window, CPU, torch.float32)
+    mask = chunk_mask(_chunk(start, rows), window, CPU, torch.float32)
     assert mask is not None
     assert mask.shape == (rows, start + rows - first)
     assert set(mask.flatten().tolist()) <= {0.0, float("-inf")}
@@ -64,14 +69,24 @@ def test_a_mask_hides_all_but_the_visible(start: int, rows: int, window: int | N
 @pytest.mark.parametrize("window", [None, 1, 3])
 def test_a_single_row_needs_no_mask(window: int | None) -> None:
     """What it may not see is not among its keys."""
-    assert chunk_mask(12, 1, window, CPU, torch.float32) is None
-    assert list(range(first_visible(12, window), 13)) == _visible(12, window)
+    assert chunk_mask(_chunk(12, 1), window, CPU, torch.float32) is None
+    assert list(range(first_visible(_chunk(12, 1), window), 13)) == _visible(12, window)
+
+
+@pytest.mark.parametrize(("window", "expected"), [(None, 5), (3, 10), (100, 5)])
+def test_what_lies_before_the_first_position_is_not_seen(window: int | None, expected: int) -> None:
+    chunk = _chunk(12, 4, first=5)
+    assert first_visible(chunk, window) == expected
+    mask = chunk_mask(chunk, window, CPU, torch.float32)
+    assert mask is not None
+    assert mask.shape == (4, 16 - expected)
+    assert mask[0, 12 - expected] == 0
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_a_mask_has_the_dtype_of_the_query(dtype: torch.dtype) -> None:
     query, keys = torch.ones(3, 2, DIM, dtype=dtype), torch.ones(1, 3, DIM, dtype=dtype)
-    mask = chunk_mask(0, 3, None, CPU, dtype)
+    mask = chunk_mask(_chunk(0, 3), None, CPU, dtype)
     assert attend(query, keys, keys, mask).dtype == dtype
 
 
@@ -79,6 +94,6 @@ def test_the_inputs_may_be_views_of_a_slot() -> None:
     kv = torch.randn(2, 3, 2, PAST, DIM, generator=torch.Generator().manual_seed(2))  # as the cache lays them out
     query = torch.randn(4, 6, DIM, generator=torch.Generator().manual_seed(3))[:, :4]  # as query and key heads share
     keys, values = kv[:, 1, :, 3:10]
-    mask = chunk_mask(6, 4, 4, CPU, torch.float32)
+    mask = chunk_mask(_chunk(6, 4), 4, CPU, torch.float32)
     attended = attend(query, keys, values, mask)
     assert torch.equal(attended, attend(query.contiguous(), keys.contiguous(), values.contiguous(), mask))

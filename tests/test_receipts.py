@@ -22,6 +22,8 @@ def receipt(n: int, reason: CancelReason = CancelReason.DISCONNECT) -> Receipt:
         kept_tokens=6,
         wasted_tokens=1,
         layers_after_cancel=1,
+        drafted_tokens=0,
+        accepted_tokens=0,
     )
 
 

@@ -11,10 +11,10 @@ from actors.slots import IllegalTransition, Slot, SlotState, SlotTable, common_p
 IDLE, PREFILL, DECODE, DRAFT, VERIFY = SlotState
 LEGAL = {
     *{(IDLE, PREFILL)},
-    *{(PREFILL, PREFILL), (PREFILL, DECODE), (PREFILL, DRAFT), (PREFILL, IDLE)},
-    *{(DECODE, DECODE), (DECODE, DRAFT), (DECODE, IDLE)},
+    *{(PREFILL, PREFILL), (PREFILL, DECODE), (PREFILL, DRAFT), (PREFILL, VERIFY), (PREFILL, IDLE)},
+    *{(DECODE, DECODE), (DECODE, DRAFT), (DECODE, VERIFY), (DECODE, IDLE)},
     *{(DRAFT, DRAFT), (DRAFT, VERIFY), (DRAFT, DECODE), (DRAFT, IDLE)},
-    *{(VERIFY, DRAFT), (VERIFY, DECODE), (VERIFY, IDLE)},
+    *{(VERIFY, DRAFT), (VERIFY, VERIFY), (VERIFY, DECODE), (VERIFY, IDLE)},
 }
 A, B, C = ("a", 0), ("b", 0), ("c", 0)
 
@@ -229,3 +229,70 @@ def test_whatever_is_granted_is_a_proper_prefix_of_the_prompt(uses: list[tuple[i
         table.commit(slot, tokens[len(slot.tokens) : max(committed, len(slot.tokens))])
         table.release(slot)
         table.check_integrity()
+
+
+# --- the drafter's KV --------------------------------------------------------------------------------------------------
+
+
+def _draft(table: SlotTable, slot: Slot, rows: int) -> int:
+    """Let the drafter read `rows` from where it can; returns where that was."""
+    start = table.draft_start(slot)
+    table.commit_draft(slot, start, rows)
+    return start
+
+
+def test_a_draft_model_reads_everything_and_keeps_what_was_accepted() -> None:
+    table = SlotTable(1, 64)
+    slot = leased(table, A, [1, 2, 3, 4])
+    table.commit(slot, [1, 2], moved=True)
+    table.commit(slot, [3, 4])
+    assert _draft(table, slot, 5) == 0  # the committed four, and the token drawn after them
+    assert _draft(table, slot, 1) == 5
+    assert _draft(table, slot, 1) == 6
+    table.commit(slot, [9, 8])  # verified: the token drawn, and one of three drafts
+    table.end_round(slot, 4)
+    assert (slot.draft_first, slot.draft_length) == (0, 6)
+    table.check_integrity()
+
+
+def test_a_drafter_of_states_reads_only_what_was_computed_here() -> None:
+    table = SlotTable(1, 64, drafts_from_states=True)
+    slot = leased(table, A, [1, 2, 3, 4])
+    table.commit(slot, [1, 2], moved=True)
+    table.commit(slot, [3, 4])
+    assert _draft(table, slot, 2) == 3  # the state of 2 is not known, that of 3 is
+    assert (slot.draft_first, slot.draft_length) == (3, 5)
+    assert _draft(table, slot, 1) == 5
+    table.commit(slot, [9, 8, 7])
+    table.end_round(slot, 4)
+    assert (slot.draft_first, slot.draft_length) == (3, 5)  # the row after stood on the module's own output
+    assert _draft(table, slot, 3) == 5
+
+
+def test_a_trim_below_the_drafter_s_first_row_leaves_it_nothing() -> None:
+    table = SlotTable(1, 64, drafts_from_states=True)
+    slot = leased(table, A, [1, 2, 3, 4, 5])
+    table.commit(slot, [1, 2], moved=True)
+    table.commit(slot, [3, 4, 5])
+    _draft(table, slot, 2)
+    table.trim(slot, 3)
+    assert (slot.draft_first, slot.draft_length, slot.computed_from) == (0, 0, 2)
+    table.trim(slot, 1)
+    assert slot.computed_from == 1
+    assert table.draft_start(slot) == 2
+
+
+@pytest.mark.parametrize("from_states", [False, True])
+def test_at_rest_the_drafter_s_kv_is_within_the_committed_tokens(from_states: bool) -> None:
+    table = SlotTable(1, 64, drafts_from_states=from_states)
+    slot = leased(table, A, [1, 2, 3])
+    table.commit(slot, [1, 2, 3])
+    _draft(table, slot, 4)
+    _draft(table, slot, 1)
+    table.release(slot)
+    assert slot.draft_length == 3
+    table.check_integrity()
+    again = leased(table, B, [1, 2, 9])
+    assert again.draft_length == 2
+    table.forget_draft(again)
+    assert table.draft_start(again) == int(from_states)

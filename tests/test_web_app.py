@@ -314,7 +314,8 @@ async def test_slots_and_requests() -> None:
 async def test_receipts() -> None:
     engine = FakeEngine()
     engine.log = [
-        Receipt(f"cmpl-{i}", 0, CancelReason.DISCONNECT, "prefill", 1.0, 1.5, 2.0, 9, 1, 8, 6, 2, 1) for i in range(3)
+        Receipt(f"cmpl-{i}", 0, CancelReason.DISCONNECT, "prefill", 1.0, 1.5, 2.0, 9, 1, 8, 6, 2, 1, 4, 3)
+        for i in range(3)
     ]
     client = make(engine).test_client()
     newest = (await (await client.get("/v1/receipts?limit=2")).get_json())["data"]

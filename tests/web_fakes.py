@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import trio
 
-from actors.engine import EngineStatistics
+from actors.engine import EngineStatistics, SpeculationStatistics
 from actors.generation import (
     Event,
     Finished,
@@ -30,6 +30,7 @@ from actors.slots import SlotState, SlotStatus
 from runtime.chat import ChatTemplate
 from runtime.disk_tier import DiskTierStatistics
 from runtime.ram_tier import RamTierStatistics
+from runtime.served import Proposer
 from web.conversion import Job, chat_job, completion_job
 
 if TYPE_CHECKING:
@@ -218,7 +219,7 @@ class FakeEngine:
         hits = {"resident": 5, "live": 0, "ram": 64, "disk": 128}
         cache = CacheStatistics(hits, 1, 2, 1, 0, RamTierStatistics(2, 200, 500, 7), disk if self.has_disk else None)
         manager = ManagerStatistics(9, 20, 12, 8, 0, 1, 2, 4, {"client_disconnect": 3}, cache)
-        return EngineStatistics(len(self.live), manager)
+        return EngineStatistics(len(self.live), manager, SpeculationStatistics(Proposer.MTP, 10, 14, 4, 12, 9, 0.75))
 
     def health(self) -> str | None:
         return self.sick

@@ -1,0 +1,106 @@
+"""The draft actor: proposes what the target is to verify, and decides how much is worth proposing."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol
+
+from actors.slots import SlotState
+from runtime.errors import StepFailed
+from runtime.lookup import PromptLookup
+from runtime.step import Proposal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from actors.adaptation import DraftLength, StepCosts
+    from actors.lease import Lease
+    from actors.output import Output
+
+logger = logging.getLogger("cede.engine")
+
+
+class DraftSource(Protocol):
+    """Where drafts come from."""
+
+    async def propose(self, lease: Lease, output: Output, most: int) -> list[Proposal]:
+        """At most so many tokens that may follow the output."""
+
+    def behind(self, lease: Lease, output: Output) -> int:
+        """How many tokens it has to read, besides the newest, before it can propose any."""
+
+
+class LookupSource:
+    """Looks the output's last tokens up in what came before; no device work."""
+
+    def __init__(self) -> None:
+        self._lookup = PromptLookup()
+        self._read = 0
+
+    async def propose(self, lease: Lease, output: Output, most: int) -> list[Proposal]:
+        self._lookup.extend(output.sequence[self._read :])
+        self._read = len(output.sequence)
+        return [Proposal(token_id) for token_id in self._lookup.propose(most)]
+
+    def behind(self, lease: Lease, output: Output) -> int:
+        return 0
+
+
+class ModelSource:
+    """Drafts with a model: each token is a device step, between any two of which cancels are seen (seed 3)."""
+
+    async def propose(self, lease: Lease, output: Output, most: int) -> list[Proposal]:
+        spec = output.next_sample()
+        spec = replace(spec, for_rejection=spec.params.temperature > 0 and not spec.params.reproducible)
+        proposals: list[Proposal] = []
+        while len(proposals) < most:
+            drafted = [proposal.token_id for proposal in proposals]
+            unread = drafted[-1:] or output.sequence[lease.draft_start :]
+            chunk = await lease.submit(SlotState.DRAFT, unread, spec.after(drafted))
+            for token in chunk.tokens:
+                proposals.append(Proposal(token.token_id, token.distribution))
+                if output.ends_with(token.token_id):
+                    return proposals
+        return proposals
+
+    def behind(self, lease: Lease, output: Output) -> int:
+        return len(output.sequence) - lease.draft_start - 1
+
+
+class Drafting:
+    """One generation's drafts: from where, and how many at a time.
+
+    Args:
+        source: proposes them.
+        length: how many are worth it.
+        costs: what steps take on this device.
+    """
+
+    def __init__(self, source: DraftSource, length: DraftLength, costs: StepCosts) -> None:
+        self._source: DraftSource | None = source
+        self._length = length
+        self._costs = costs
+
+    async def propose(self, lease: Lease, output: Output) -> Sequence[Proposal]:
+        """What the target is to verify next; empty where plain decoding is faster.
+
+        A fault while drafting costs the rest of this generation its drafts, and nothing else.
+        """
+        if self._source is None:
+            return ()
+        behind = self._source.behind(lease, output)
+        wanted = self._length.next(self._costs, lease.manager.neighbours(lease), behind)
+        most = min(wanted, output.room - 1)  # a round gives one token more than it accepts
+        if most <= 0:
+            return ()
+        try:
+            return await self._source.propose(lease, output, most)
+        except StepFailed as error:
+            logger.warning("request %s goes on without drafts: %s", lease.request_id, error)
+            self._source = None
+            return ()
+
+    def observe(self, proposed: int, accepted: int) -> None:
+        """Learn how a round went; one without proposals drew a single token."""
+        self._length.observe(proposed, accepted)
