@@ -1,0 +1,224 @@
+"""`cede bench`: a group of commands with one subcommand for each scenario."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import typing
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import trio
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from bench.client import targets
+from bench.client.figures import Record
+from bench.client.report import markdown, write_report
+from bench.client.runner import Plan, leaves, run
+from bench.client.scenarios import SCENARIOS
+from bench.client.targets import TargetError, check_loopback, parse_target, read_targets
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from bench.client.targets import Target
+    from bench.client.turn import Scenario
+
+SEED_BITS = 32
+# Click fills paragraphs, but for those that begin so.
+TARGETS_HELP = "Check a file of targets, and list what is in it.\n\n" + (targets.__doc__ or "").replace(
+    "\n\n", "\n\n\b\n"
+)
+FOLDER = click.Path(file_okay=False, path_type=Path)
+
+
+class Numbers(click.ParamType["tuple[int, ...]"]):
+    """Whole numbers with commas between them."""
+
+    name = "N,N,…"
+
+    def convert(
+        self,
+        value: Any,  # noqa: ANN401
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> tuple[int, ...]:
+        if isinstance(value, tuple):
+            return value
+        try:
+            return tuple(int(part) for part in value.split(","))
+        except ValueError:
+            self.fail(f"{value!r} is not a list of whole numbers", param, ctx)
+
+
+class Terminal:
+    """Shows on the terminal how far a run has come."""
+
+    def __init__(self, title: str, turns: int) -> None:
+        columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+        self.progress = Progress(*columns, console=Console(stderr=True))
+        self._task = self.progress.add_task(title, total=turns)
+        self._turn = title
+
+    def begin_turn(self, round: int, target: str) -> None:
+        self._turn = f"round {round + 1}, {target}"
+        self.note("")
+
+    def note(self, what: str) -> None:
+        self.progress.update(self._task, description=f"{self._turn}: {what}" if what else self._turn)
+
+    def end_turn(self) -> None:
+        self.progress.advance(self._task)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def bench() -> None:
+    """Measure servers that speak OpenAI's API, side by side.
+
+    \b
+      cede bench run throughput --target cede=http://127.0.0.1:8000 --target other=http://127.0.0.1:8081
+
+    Each target has its turn in every round; figures are medians over the rounds, and ratios are taken round by round,
+    of the first target against each other one.  Results go to a folder: SCENARIO.json, and a report of all results in
+    it (report.md, report.html and plots).  `cede bench targets --help` says how to have servers started.
+    """
+
+
+@bench.group("run")
+def run_group() -> None:
+    """Run one scenario; each has a help text of its own."""
+
+
+@bench.command("targets", help=TARGETS_HELP)
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+def targets_command(file: Path) -> None:
+    """Check a file of targets, and list them."""
+    for target in _chosen([], file, allow_remote=True):
+        click.echo(f"{target.name}: {target.url}{', started by us' if target.command else ''}")
+
+
+@bench.command()
+@click.argument("folder", type=FOLDER)
+def report(folder: Path) -> None:
+    """Write the report of all results in FOLDER anew."""
+    for page in _report(folder):
+        click.echo(page)
+
+
+# --- one subcommand for each scenario -------------------------------------------------------------------------------
+
+
+def options_of(scenario: type[Scenario]) -> list[click.Option]:
+    """One option for each field of the scenario."""
+    types = typing.get_type_hints(scenario)
+    made = []
+    for field in dataclasses.fields(scenario):  # type: ignore[arg-type]
+        default: Any = field.default
+        many = isinstance(default, tuple)
+        shown = ",".join(map(str, default)) if many else default
+        kind = Numbers() if many else types[field.name]
+        help_text = f"{field.metadata['help']}  [default: {shown}]"
+        made.append(click.Option([f"--{field.name.replace('_', '-')}"], type=kind, default=default, help=help_text))
+    return made
+
+
+COMMON = [
+    click.Option(
+        ["--target", "given"], multiple=True, metavar="NAME=URL", help="A server that runs.  May be repeated."
+    ),
+    click.Option(
+        ["--targets", "file"],
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="TOML file of targets, started if they have a command.",
+    ),
+    click.Option(["--rounds"], type=click.IntRange(min=1), default=5, show_default=True, help="Turns of each target."),
+    click.Option(["--seed"], type=int, help="Of prompts and moments.  [default: another one for each run]"),
+    click.Option(
+        ["--limit"],
+        type=click.FloatRange(min=0),
+        default=120.0,
+        show_default=True,
+        help="Seconds after which waiting for a server to be free is given up.",
+    ),
+    click.Option(["--exclusive"], is_flag=True, help="Have each target up in its own turns only."),
+    click.Option(["--out", "folder"], type=FOLDER, default="bench-results", show_default=True, help="For the results."),
+    click.Option(["--allow-remote"], is_flag=True, help="Send load to other machines too.  Ask their owners first."),
+]
+
+
+def _run_scenario(
+    scenario: type[Scenario],
+    given: Sequence[str],
+    file: Path | None,
+    rounds: int,
+    seed: int | None,
+    limit: float,
+    exclusive: bool,
+    folder: Path,
+    allow_remote: bool,
+    **sizes: Any,  # noqa: ANN401  # as the scenario declares them
+) -> None:
+    chosen = _chosen(given, file, allow_remote)
+    plan = Plan(rounds, random.getrandbits(SEED_BITS) if seed is None else seed, limit, exclusive)
+    folder.mkdir(parents=True, exist_ok=True)
+    terminal = Terminal(scenario.name, rounds * len(chosen))
+    record = _run(partial(run, scenario(**sizes), chosen, plan, logs=folder, progress=terminal), terminal)
+    record.save(folder / f"{scenario.name}.json")
+    click.echo(markdown([record]))
+    for page in _report(folder):
+        click.echo(page, err=True)
+
+
+def _run(measure: Callable[[], Awaitable[Record]], terminal: Terminal) -> Record:
+    """The record.  Raises ClickException where a target does not come up, and Abort on Ctrl-C."""
+    unavailable: list[BaseException] = []
+    interrupted = False
+    try:
+        with terminal.progress:
+            return trio.run(measure)
+    except* TargetError as group:
+        unavailable = leaves(group)
+    except* KeyboardInterrupt:
+        interrupted = True
+    if interrupted:
+        raise click.Abort
+    raise click.ClickException("; ".join(map(str, unavailable)))
+
+
+def _chosen(given: Sequence[str], file: Path | None, allow_remote: bool) -> list[Target]:
+    """All targets, in the order given.  Raises ClickException."""
+    try:
+        chosen = [*map(parse_target, given), *(read_targets(file) if file else [])]
+        if not allow_remote:
+            for target in chosen:
+                check_loopback(target)
+    except TargetError as error:
+        raise click.ClickException(str(error)) from None
+    names = [target.name for target in chosen]
+    if not names or len(names) != len(set(names)):
+        raise click.ClickException("give at least one target, and a different name to each")
+    return chosen
+
+
+def _report(folder: Path) -> list[Path]:
+    try:
+        records = [Record.load(path) for path in sorted(folder.glob("*.json"))]
+    except ValueError as error:
+        raise click.ClickException(str(error)) from None
+    return write_report(records, folder)
+
+
+def _command(scenario: type[Scenario]) -> click.Command:
+    return click.Command(
+        scenario.name,
+        callback=partial(_run_scenario, scenario),
+        params=[*options_of(scenario), *COMMON],
+        help=scenario.__doc__,
+    )
+
+
+for _scenario in SCENARIOS.values():
+    run_group.add_command(_command(_scenario))

@@ -1,0 +1,119 @@
+"""An ordinary day: clients come at random, and half of them do not wait for the end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
+
+import trio
+
+from bench.client.figures import Better, Figure, percentile
+from bench.client.load import Ask, RequestFailed, Trace, hang_up
+from bench.client.turn import size
+
+if TYPE_CHECKING:
+    import random
+
+    from bench.client.turn import Turn
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """One client.
+
+    Attributes:
+        at: when it comes, in seconds from the start.
+        prompt: tokens.
+        leaves_after: when it hangs up, in seconds from then; None for one that stays.
+        returns_after: in seconds from then, with one more token, and stays; None for one that has gone for good.
+    """
+
+    at: float
+    prompt: int
+    leaves_after: float | None = None
+    returns_after: float | None = None
+
+
+@dataclass
+class Day:
+    """What came of all visits: one trace for each client that stayed, or came back to stay."""
+
+    stayed: list[Trace] = field(default_factory=list)
+    refused: int = 0
+
+
+@dataclass(frozen=True)
+class Goodput:
+    """Poisson arrivals with long prompts, of which half hang up at a random moment and some of these come back.
+
+    Useful tokens are those of responses that came whole; they are divided by the time from the first arrival to the
+    last such response.  The arrivals are the same for every target of a round.
+    """
+
+    name: ClassVar[str] = "goodput"
+
+    rate: float = size(0.5, "Clients that come per second.")
+    seconds: float = size(60.0, "For how long they come.")
+    shortest: int = size(512, "Tokens of the shortest prompt.")
+    longest: int = size(2048, "Tokens of the longest prompt.")
+    tokens: int = size(32, "Tokens of a response.")
+    leaving: float = size(0.5, "Share of the clients that hang up.")
+    patience: float = size(8.0, "Seconds after which the last of these has hung up.")
+    returning: float = size(0.5, "Share of these that come back.")
+    pause: float = size(0.5, "Seconds until they do.")
+    drain: float = size(120.0, "Seconds after the last arrival when we stop waiting for the rest.")
+
+    def visits(self, rng: random.Random) -> list[Visit]:
+        """A day's clients, in the order in which they come."""
+        day, at = [], rng.expovariate(self.rate)
+        while at < self.seconds:
+            leaves = rng.uniform(0, self.patience) if rng.random() < self.leaving else None
+            returns = self.pause if leaves is not None and rng.random() < self.returning else None
+            day.append(Visit(at, rng.randint(self.shortest, self.longest), leaves, returns))
+            at += rng.expovariate(self.rate)
+        return day
+
+    async def measure(self, turn: Turn) -> list[Figure]:
+        """Useful tokens per second, the share of those that stayed who were served, and their first tokens."""
+        visits, day = self.visits(turn.rng), Day()
+        if not visits:
+            raise RequestFailed("nobody came: take a higher --rate or more --seconds")
+        began = trio.current_time()
+        with trio.move_on_after(self.seconds + self.drain):
+            async with trio.open_nursery() as nursery:
+                for number, visit in enumerate(visits):
+                    await trio.sleep_until(began + visit.at)
+                    turn.note(f"client {number + 1} of {len(visits)}")
+                    nursery.start_soon(self._visit, turn, visit, day)
+        return self._figures(visits, day, began + visits[0].at)
+
+    async def _visit(self, turn: Turn, visit: Visit, day: Day) -> None:
+        ask = Ask(turn.prompts.make(visit.prompt), self.tokens)
+        try:
+            if visit.leaves_after is not None:
+                await hang_up(turn.client, ask, after=visit.leaves_after)
+                if visit.returns_after is None:
+                    return
+                await trio.sleep(visit.returns_after)
+                ask = Ask(turn.prompts.extend(ask.prompt), self.tokens)
+            trace = Trace()
+            day.stayed.append(trace)
+            await turn.client.send(ask, trace)
+        except RequestFailed:
+            day.refused += 1
+
+    def _figures(self, visits: list[Visit], day: Day, began: float) -> list[Figure]:
+        served = [trace for trace in day.stayed if trace.ended is not None]
+        if not served:
+            raise RequestFailed(f"not one of {len(visits)} clients was served")
+        ends = [trace.ended for trace in served if trace.ended is not None]
+        useful = sum(trace.tokens for trace in served) / (max(ends) - began)
+        waits = [trace.ttft for trace in served]
+        expected = sum(visit.leaves_after is None or visit.returns_after is not None for visit in visits)
+        return [
+            Figure("goodput", useful, "tokens/s", Better.HIGHER),
+            Figure("served, of those that stayed", len(served) / expected, "", Better.HIGHER),
+            Figure("refused or broken off", day.refused, "requests", Better.LOWER),
+            Figure("time to first token, median", percentile(waits, 50), "s", Better.LOWER),
+            Figure("time to first token, p90", percentile(waits, 90), "s", Better.LOWER),
+        ]

@@ -1,0 +1,113 @@
+"""What a client that hangs up leaves behind, and what it finds when it comes back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from bench.client.figures import Better, Figure
+from bench.client.load import Ask, RequestFailed, hang_up
+from bench.client.turn import measure_freed, measure_unloaded, open_traffic, size
+
+if TYPE_CHECKING:
+    from bench.client.load import Trace
+    from bench.client.prompts import Prompt
+    from bench.client.turn import Turn, Unloaded
+
+LEFT_TOKENS = 16  # asked of the responses that nobody waits for
+
+
+@dataclass(frozen=True)
+class Hangup:
+    """Close the connection in the middle of a long prefill; how long until the device is free?
+
+    Seen from outside: what the next short request waits for its first token, less what it waits on an idle server; and
+    the time from the close until short requests, sent one after the other, are as quick as before.  And by the server's
+    own receipt, where there is one.  With streaming and without, alone and beside streams that decode.
+    """
+
+    name: ClassVar[str] = "hangup"
+
+    prompt: int = size(6000, "Tokens of the long prompt.")
+    moment: float = size(0.4, "When to hang up: this share of the time that the prompt takes alone.")
+    beside: tuple[int, ...] = size((0, 1), "Streams that decode meanwhile.")
+    traffic_tokens: int = size(512, "Tokens of each of their responses.")
+
+    async def measure(self, turn: Turn) -> list[Figure]:
+        """Figures for each combination."""
+        turn.note("the whole prompt")
+        whole = (await turn.client.send(Ask(turn.prompts.make(self.prompt), 1))).ttft
+        figures = [Figure("the prompt, uninterrupted", whole, "s", Better.LOWER)]
+        for streams in self.beside:
+            async with open_traffic(turn, streams, self.traffic_tokens):
+                unloaded = await measure_unloaded(turn)
+                for streaming in (True, False):
+                    beside = f"beside {streams} streams" if streams else "alone"
+                    case = f"{'streaming' if streaming else 'not streaming'}, {beside}"
+                    turn.note(case)
+                    figures += await self._once(turn, unloaded, whole * self.moment, streaming, case)
+        return figures
+
+    async def _once(self, turn: Turn, unloaded: Unloaded, after: float, streaming: bool, case: str) -> list[Figure]:
+        ask = Ask(turn.prompts.make(self.prompt), LEFT_TOKENS, stream=streaming)
+        trace = await hang_up(turn.client, ask, after=after)
+        _check_in_prefill(trace)
+        freed = await measure_freed(turn, unloaded, trace.closed[0])
+        figures = [
+            Figure("next request's wait", freed.next_request, "s", Better.LOWER, case, bounded=freed.bounded),
+            Figure("until free", freed.until_free, "s", Better.LOWER, case, bounded=freed.bounded),
+        ]
+        if receipt := await turn.client.receipt(trace):
+            freed_at = receipt["slot_freed_at"] or receipt["detected_at"]
+            figures.append(Figure("until free, by receipt", freed_at - trace.closed[1], "s", Better.LOWER, case))
+        return figures
+
+
+@dataclass(frozen=True)
+class Retry:
+    """Hang up, and send the same prompt again with one more token: what is computed again, and how long it takes.
+
+    Once in the middle of the prefill and once in the response.  How far a prefill had come is known by the receipt, or
+    else taken from the share of its time that had passed.
+    """
+
+    name: ClassVar[str] = "retry"
+
+    prompt: int = size(2048, "Tokens of the prompt.")
+    moment: float = size(0.6, "When to hang up: this share of the time that the prompt takes.")
+    tokens: int = size(8, "Tokens of the response to read before the second hang-up.")
+
+    async def measure(self, turn: Turn) -> list[Figure]:
+        """Figures for both moments."""
+        turn.note("the whole prompt")
+        whole = (await turn.client.send(Ask(turn.prompts.make(self.prompt), 1))).ttft
+        turn.note("in the prefill")
+        prompt = turn.prompts.make(self.prompt)
+        left = await hang_up(turn.client, Ask(prompt, LEFT_TOKENS), after=whole * self.moment)
+        _check_in_prefill(left)
+        estimate = self.moment * self.prompt
+        figures = await self._again(turn, prompt, left, estimate, whole, "in the prefill")
+        turn.note("in the response")
+        prompt = turn.prompts.make(self.prompt)
+        left = await hang_up(turn.client, Ask(prompt, 2 * self.tokens), tokens=self.tokens)
+        return figures + await self._again(turn, prompt, left, self.prompt, whole, "in the response")
+
+    async def _again(
+        self, turn: Turn, prompt: Prompt, left: Trace, computed: float, whole: float, case: str
+    ) -> list[Figure]:
+        trace = await turn.client.send(Ask(turn.prompts.extend(prompt), 1))
+        if receipt := await turn.client.receipt(left):
+            computed = min(receipt["computed_tokens"], self.prompt)
+        figures = [
+            Figure("retry's time to first token", trace.ttft, "s", Better.LOWER, case),
+            Figure("of that of the whole prompt", trace.ttft / whole, "", Better.LOWER, case),
+        ]
+        if trace.cached_tokens is not None:
+            again = max(0.0, computed - trace.cached_tokens)
+            figures.append(Figure("computed again", again, "tokens", Better.LOWER, case))
+        return figures
+
+
+def _check_in_prefill(trace: Trace) -> None:
+    if trace.tokens:
+        raise RequestFailed("the prompt had been read before the hang-up; take a longer one, or an earlier moment")

@@ -1,0 +1,58 @@
+"""Reading prompts of several lengths, and decoding behind them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from bench.client.figures import Better, Figure
+from bench.client.load import Ask
+from bench.client.turn import size
+
+if TYPE_CHECKING:
+    from bench.client.turn import Turn
+
+
+@dataclass(frozen=True)
+class Prefill:
+    """Prompt tokens per second, and seconds to the first token, for prompts of several lengths."""
+
+    name: ClassVar[str] = "prefill"
+
+    lengths: tuple[int, ...] = size((512, 2048, 8192), "Tokens of the prompts.")
+
+    async def measure(self, turn: Turn) -> list[Figure]:
+        """Two figures for each length, and what memory the server holds after it, where it is ours."""
+        figures = []
+        for length in self.lengths:
+            case = f"{length} tokens"
+            turn.note(case)
+            trace = await turn.client.send(Ask(turn.prompts.make(length), max_tokens=1))
+            rate = (trace.prompt_tokens or length) / trace.ttft
+            figures += [
+                Figure("prefill", rate, "tokens/s", Better.HIGHER, case, x=length),
+                Figure("time to first token", trace.ttft, "s", Better.LOWER, case, x=length),
+            ]
+            if (memory := turn.memory()) is not None:
+                figures.append(Figure("memory", memory / 2**20, "MiB", Better.LOWER, case, x=length))
+        return figures
+
+
+@dataclass(frozen=True)
+class Depth:
+    """Tokens per second of one stream behind prompts of several lengths."""
+
+    name: ClassVar[str] = "depth"
+
+    depths: tuple[int, ...] = size((0, 1024, 4096), "Tokens that precede the response.")
+    tokens: int = size(64, "Tokens of the response.")
+
+    async def measure(self, turn: Turn) -> list[Figure]:
+        """One figure for each depth.  The prompt's own time does not count."""
+        figures = []
+        for depth in self.depths:
+            case = f"{depth} deep"
+            turn.note(case)
+            trace = await turn.client.send(Ask(turn.prompts.make(depth), self.tokens))
+            figures.append(Figure("decode", trace.decode_rate, "tokens/s", Better.HIGHER, case, x=depth))
+        return figures

@@ -1,0 +1,116 @@
+"""A long run of everything at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
+
+import trio
+
+from bench.client.figures import Better, Figure, percentile
+from bench.client.load import Ask, RequestFailed, Trace, hang_up
+from bench.client.turn import send_all, size
+
+if TYPE_CHECKING:
+    from bench.client.turn import Turn
+
+
+@dataclass
+class Seen:
+    """What the clients have seen so far.
+
+    Attributes:
+        waits: when each response's first token came, and what it waited.
+        agreeing, compared: responses to the one prompt that is asked over and over, against the first answer to it.
+    """
+
+    tokens: int = 0
+    hang_ups: int = 0
+    failures: list[str] = field(default_factory=list)
+    waits: list[tuple[float, float]] = field(default_factory=list)
+    agreeing: int = 0
+    compared: int = 0
+
+
+@dataclass(frozen=True)
+class Soak:
+    """Clients that ask, read, hang up and retry without a pause, for a long time.
+
+    Does anything fail, slow down or grow?  One prompt is asked again and again beside the rest: does its greedy answer
+    stay the same?  (In half precision batches differ in the last bit, so a few answers may differ there.)
+    """
+
+    name: ClassVar[str] = "soak"
+
+    seconds: float = size(600.0, "How long.")
+    clients: int = size(6, "Clients at a time.")
+    longest: int = size(1024, "Tokens of the longest prompt.")
+    tokens: int = size(64, "Tokens of the longest response.")
+    patience: float = size(3.0, "Seconds after which the last of those that hang up has done so.")
+
+    async def measure(self, turn: Turn) -> list[Figure]:
+        """Rates, failures, and the last quarter against the first."""
+        before, seen = turn.memory(), Seen()
+        canary = Ask(turn.prompts.make(32), self.tokens)
+        (answer,) = await send_all(turn.client, [canary])
+        began = trio.current_time()
+        with trio.move_on_after(self.seconds):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._watch, turn, canary, answer.text, seen)
+                for _ in range(self.clients):
+                    nursery.start_soon(self._live, turn, seen)
+        if not seen.waits:
+            raise RequestFailed("no response came; take more --seconds")
+        figures = self._figures(seen, began)
+        if before is not None and (after := turn.memory()) is not None:
+            figures.append(Figure("memory gained", (after - before) / 2**20, "MiB", Better.LOWER))
+        return figures
+
+    async def _watch(self, turn: Turn, canary: Ask, answer: str, seen: Seen) -> None:
+        while True:
+            trace = await self._try(turn, canary, seen)
+            if trace.ended is not None:
+                seen.compared += 1
+                seen.agreeing += trace.text == answer
+
+    async def _live(self, turn: Turn, seen: Seen) -> None:
+        """One client's life: a request of random size, left in a third of all cases, and then half the time retried."""
+        while True:
+            turn.note(f"{len(seen.waits)} responses, {seen.hang_ups} hang-ups, {len(seen.failures)} failures")
+            tokens = turn.rng.randint(1, self.tokens)
+            ask = Ask(turn.prompts.make(turn.rng.randint(1, self.longest)), tokens, stream=turn.rng.random() < 0.8)
+            if turn.rng.random() < 1 / 3:
+                await self._try(turn, ask, seen, after=turn.rng.uniform(0, self.patience))
+                if turn.rng.random() < 1 / 2:
+                    continue
+            await self._try(turn, ask, seen)
+
+    async def _try(self, turn: Turn, ask: Ask, seen: Seen, after: float = float("inf")) -> Trace:
+        try:
+            trace = await hang_up(turn.client, ask, after=after)
+        except RequestFailed as error:
+            seen.failures.append(str(error))
+            await trio.sleep(0.1)  # a server that refuses at once is not to be flooded
+            return Trace()
+        seen.tokens += trace.tokens
+        if trace.ended is None:
+            seen.hang_ups += 1
+        elif trace.arrivals:
+            seen.waits.append((trace.arrivals[0][0], trace.ttft))
+        return trace
+
+    def _figures(self, seen: Seen, began: float) -> list[Figure]:
+        early = [wait for at, wait in seen.waits if at < began + self.seconds / 4]
+        late = [wait for at, wait in seen.waits if at >= began + self.seconds * 3 / 4]
+        figures = [
+            Figure("responses", len(seen.waits), "", Better.NEITHER),
+            Figure("hang-ups", seen.hang_ups, "", Better.NEITHER),
+            Figure("failures", len(seen.failures), "", Better.LOWER),
+            Figure("throughput", seen.tokens / self.seconds, "tokens/s", Better.HIGHER),
+        ]
+        if early and late:
+            slower = percentile(late, 50) / percentile(early, 50)
+            figures.append(Figure("time to first token, last quarter over first", slower, "", Better.LOWER))
+        if seen.compared:
+            figures.append(Figure("same greedy answer", seen.agreeing / seen.compared, "", Better.HIGHER))
+        return figures

@@ -1,0 +1,69 @@
+"""What speculative decoding brings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import trio
+
+from bench.client.figures import Better, Figure
+from bench.client.load import Ask
+from bench.client.prompts import code_prompt
+from bench.client.turn import send_all, size
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from bench.client.load import Trace
+    from bench.client.turn import Turn
+
+
+@dataclass(frozen=True)
+class Speculate:
+    """Tokens per second of code, with speculation and without, and how many of the drafted tokens were accepted.
+
+    Each response is asked for twice: as it is, and with the target's `without_speculation` fields.  Whether a server
+    speculates is its own affair; one that says nothing of drafts in its `timings` gets no such figure.
+    """
+
+    name: ClassVar[str] = "speculate"
+
+    streams: tuple[int, ...] = size((1, 4), "Streams at a time.")
+    tokens: int = size(128, "Tokens of each response.")
+
+    async def measure(self, turn: Turn) -> list[Figure]:
+        """Figures for each number of streams."""
+        figures = []
+        for streams in self.streams:
+            case = f"{streams} streams" if streams > 1 else "1 stream"
+            # In turn which one goes first: the second finds the prompts cached.
+            order = [True, False] if turn.round % 2 else [False, True]
+            rates, traces = {}, {}
+            for speculating in order:
+                turn.note(f"{case}, {'with' if speculating else 'without'}")
+                fields = {} if speculating else turn.client.dialect.without_speculation
+                rates[speculating], traces[speculating] = await self._together(turn, streams, fields)
+            figures += [
+                Figure("with speculation", rates[True], "tokens/s", Better.HIGHER, case, x=streams),
+                Figure("without", rates[False], "tokens/s", Better.HIGHER, case, x=streams),
+                Figure("speed-up", rates[True] / rates[False], "", Better.HIGHER, case, x=streams),
+                *_acceptance(traces[True], case),
+            ]
+        return figures
+
+    async def _together(self, turn: Turn, streams: int, fields: Mapping[str, Any]) -> tuple[float, list[Trace]]:
+        """Tokens per second from the first request to the last token."""
+        asks = [Ask(code_prompt(100 * turn.round + number), self.tokens, fields=fields) for number in range(streams)]
+        started = trio.current_time()
+        traces = await send_all(turn.client, asks)
+        return sum(trace.tokens for trace in traces) / (trio.current_time() - started), traces
+
+
+def _acceptance(traces: list[Trace], case: str) -> list[Figure]:
+    drafted = sum(trace.timings.get("draft_n", 0) for trace in traces)
+    if not drafted:
+        return []
+    accepted = sum(trace.timings.get("draft_n_accepted", 0) for trace in traces)
+    return [Figure("drafts accepted", accepted / drafted, "", Better.HIGHER, case)]

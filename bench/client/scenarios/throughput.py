@@ -1,0 +1,39 @@
+"""Decoding for one client, and for several at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import trio
+
+from bench.client.figures import Better, Figure
+from bench.client.load import Ask
+from bench.client.turn import send_all, size
+
+if TYPE_CHECKING:
+    from bench.client.turn import Turn
+
+
+@dataclass(frozen=True)
+class Throughput:
+    """Tokens per second of 1, 2, 4 and 8 streams together, from the first request to the last token."""
+
+    name: ClassVar[str] = "throughput"
+
+    streams: tuple[int, ...] = size((1, 2, 4, 8), "Streams at a time.")
+    prompt: int = size(16, "Tokens of each prompt.")
+    tokens: int = size(128, "Tokens of each response.")
+
+    async def measure(self, turn: Turn) -> list[Figure]:
+        """One figure for each number of streams."""
+        return [await self._together(turn, streams) for streams in self.streams]
+
+    async def _together(self, turn: Turn, streams: int) -> Figure:
+        case = f"{streams} streams" if streams > 1 else "1 stream"
+        turn.note(case)
+        asks = [Ask(turn.prompts.make(self.prompt), self.tokens) for _ in range(streams)]
+        started = trio.current_time()
+        traces = await send_all(turn.client, asks)
+        rate = sum(trace.tokens for trace in traces) / (trio.current_time() - started)
+        return Figure("throughput", rate, "tokens/s", Better.HIGHER, case, x=streams)
