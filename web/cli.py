@@ -5,6 +5,8 @@ Torch is not imported before `serve` has set what its OpenMP runtime reads once,
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import logging
 import os
 import signal
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 # GNU OpenMP spins at its barriers.  With the event loop busy on one of two cores, a small product went from 0.5 ms to
 # 8 ms, a scheduler tick; a short spin costs nothing when idle and little under contention (bench/LOG.md).
 GOMP_SPINCOUNT = "1000"
+
+BENCH_LIBRARIES = ("httpx", "matplotlib", "psutil", "rich")  # the extra of that name
 
 POSITIVE = click.IntRange(min=1)
 SECONDS = click.FloatRange(min=0, min_open=True)
@@ -51,6 +55,18 @@ def main() -> None:
 
 
 main.add_command(kv)
+
+
+@main.command(context_settings={"ignore_unknown_options": True, "help_option_names": []})
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def bench(arguments: tuple[str, ...]) -> None:
+    """Measure servers side by side, over HTTP."""
+    missing = [name for name in BENCH_LIBRARIES if importlib.util.find_spec(name) is None]
+    if missing:
+        raise click.ClickException(f"cede bench needs {', '.join(missing)}: pip install 'cede[bench]'")
+    # Not an import statement: the harness stands above the server, and nothing of the server may lean on it.
+    group: click.Group = importlib.import_module("bench.client.cli").bench
+    group.main(arguments, prog_name="cede bench")
 
 
 @main.command()
