@@ -12,6 +12,7 @@ import torch
 from runtime.chat import ChatTemplate
 from runtime.config import load_config
 from runtime.device import free_memory, select_device, select_dtype
+from runtime.drafters import NoDrafter
 from runtime.errors import CheckpointError
 from runtime.kv_cache import KVCache, kv_bytes_per_token
 from runtime.model import Transformer
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runtime.config import ModelConfig
+    from runtime.drafters import DraftPlan, Memory
+    from runtime.served import Proposer
     from runtime.weights import Weights
 
 logger = logging.getLogger("cede.model")
@@ -44,6 +47,8 @@ class LoadOptions:
         context: positions per slot; None for the model's own, or what memory allows if that is less.
         device, dtype: names, or `auto`.
         threads: of one operation on the CPU; None for one per core, but a single one for a small model.
+        speculate: who is to draft; None for the best that there is.
+        draft: the folder of a draft model, in the same layout.
     """
 
     folder: Path
@@ -52,6 +57,8 @@ class LoadOptions:
     device: str = "auto"
     dtype: str = "auto"
     threads: int | None = None
+    speculate: Proposer | None = None
+    draft: Path | None = None
 
 
 def describe_model(options: LoadOptions, name: str) -> tuple[ServedModel, ModelConfig]:
@@ -77,30 +84,37 @@ def describe_model(options: LoadOptions, name: str) -> tuple[ServedModel, ModelC
 
 
 def load_model(
-    options: LoadOptions, config: ModelConfig, progress: Callable[[int, int], None] | None = None
+    options: LoadOptions,
+    config: ModelConfig,
+    drafter: DraftPlan | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Transformer:
-    """Load weights and allocate KV, on the calling thread.
+    """Load weights and allocate KV, on the calling thread; what drafts for it is loaded after it.
 
     Args:
         options: as given to `describe_model`.
         config: as it returned.
+        drafter: what `plan_drafter` returned; None for none.
         progress: called with bytes done and in all.
 
     Raises:
         CheckpointError: the weights are not what the config says, or memory does not hold even a short context.
     """
+    drafter = drafter or NoDrafter()
     device = select_device(options.device)
     dtype = select_dtype(options.dtype, device, config.dtype)
     weights = load_weights(options.folder, config, device=device, dtype=dtype, progress=progress)
     _set_threads(options.threads, weights)
-    context = options.context or _affordable_context(config, options.slots, device, dtype)
+    context = options.context or _affordable_context(
+        config, options.slots, device, dtype, drafter.memory(device, dtype)
+    )
     kv = KVCache(config, slots=options.slots, context=context, device=device, dtype=dtype)
     logger.info(
         "%s on %s in %s: %d slots of %d tokens, %.2f GiB of KV",
         *(config.architecture, device, str(dtype).removeprefix("torch.")),
         *(options.slots, context, kv.nbytes / 2**30),
     )
-    return Transformer(config, weights, kv)
+    return Transformer(config, weights, kv, drafter.states(options.slots, context, device, dtype))
 
 
 def _set_threads(threads: int | None, weights: Weights) -> None:
@@ -115,13 +129,16 @@ def _set_threads(threads: int | None, weights: Weights) -> None:
         torch.set_num_threads(threads)
 
 
-def _affordable_context(config: ModelConfig, slots: int, device: torch.device, dtype: torch.dtype) -> int:
-    """The model's own context, or the longest that fits the memory, in whole steps."""
-    affordable = int(free_memory(device) * KV_SHARE) // (slots * kv_bytes_per_token(config, dtype))
+def _affordable_context(
+    config: ModelConfig, slots: int, device: torch.device, dtype: torch.dtype, drafter: Memory
+) -> int:
+    """The model's own context, or the longest that fits the memory beside the drafter, in whole steps."""
+    per_token = kv_bytes_per_token(config, dtype) + drafter.per_token
+    affordable = int((free_memory(device) - drafter.weights) * KV_SHARE) // (slots * per_token)
     if affordable >= config.context_length:
         return config.context_length
     context = affordable // CONTEXT_STEP * CONTEXT_STEP
-    if context == 0:
+    if context <= 0:
         raise CheckpointError(f"not enough memory for the KV of {slots} slots; try fewer, or a smaller --dtype")
     logger.warning(
         "the context is bounded by memory: %d tokens a slot instead of %d (--slots %d)",

@@ -35,17 +35,21 @@ SIZE = Parsed("size", parse_size)
 
 
 class AutoOrInteger(click.ParamType[int | None]):
-    """`auto` (None) or a positive integer."""
+    """`auto` (None) or a positive integer, of at most `most` where that is given."""
 
     name = "auto|N"
+
+    def __init__(self, most: int | None = None) -> None:
+        self._range = click.IntRange(min=1, max=most)
+        self._meant = "a positive number" if most is None else f"a number from 1 to {most}"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | None:  # noqa: ANN401
         if value is None or value == "auto":
             return None
         try:
-            return POSITIVE.convert(value, param, ctx)
+            return self._range.convert(value, param, ctx)
         except click.BadParameter:
-            self.fail(f"{value!r} is neither auto nor a positive number", param, ctx)
+            self.fail(f"{value!r} is neither auto nor {self._meant}", param, ctx)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -81,6 +85,15 @@ def bench(arguments: tuple[str, ...]) -> None:
 )
 @click.option("--threads", type=AutoOrInteger(), default="auto", show_default=True, help="CPU threads of a step.")
 @click.option("--chunk-tokens", type=AutoOrInteger(), default="auto", show_default=True, help="Prompt tokens per step.")
+@click.option(
+    "--speculate",
+    type=click.Choice(["off", "auto", "ngram", "draft", "mtp"]),
+    default="auto",
+    show_default=True,
+    help="Who drafts tokens for the model to verify.",
+)
+@click.option("--draft-model", help="Folder or hub id of a smaller model of the same vocabulary.")
+@click.option("--draft-tokens", type=AutoOrInteger(16), default="auto", show_default=True, help="Drafts at a time.")
 @click.option("--queue", type=click.IntRange(min=0), default=64, show_default=True, help="Requests that may wait.")
 @click.option("--queue-timeout", type=SECONDS, help="Seconds that one may wait for a slot.  [default: no limit]")
 @click.option("--request-timeout", type=SECONDS, help="Seconds that one may take in all.  [default: no limit]")
@@ -104,6 +117,9 @@ def serve(
     dtype: str,
     threads: int | None,
     chunk_tokens: int | None,
+    speculate: str,
+    draft_model: str | None,
+    draft_tokens: int | None,
     queue: int,
     queue_timeout: float | None,
     request_timeout: float | None,
@@ -128,26 +144,39 @@ def serve(
     from runtime.checkpoint import resolve_model
     from runtime.errors import CedeError
 
-    try:
-        folder = resolve_model(model)  # before torch, which takes seconds to import
+    try:  # before torch, which takes seconds to import
+        folder = resolve_model(model)
+        draft = _draft_folder(draft_model, model, speculate)
     except CedeError as error:
         raise click.ClickException(str(error)) from None
 
     from actors.engine import EngineConfig
     from actors.prefix_cache import CacheConfig, TierOptions
     from runtime.loading import LoadOptions
+    from runtime.served import Proposer
     from web.server import ListenError, ServerOptions
 
     engine = EngineConfig(
         slots=slots,
         queue=queue,
         chunk_tokens=chunk_tokens,
+        draft_tokens=draft_tokens,
         queue_timeout=queue_timeout,
         request_timeout=request_timeout,
     )
+    load = LoadOptions(
+        folder,
+        slots=slots,
+        context=context,
+        device=device,
+        dtype=dtype,
+        threads=threads,
+        speculate=None if speculate == "auto" else Proposer(speculate),
+        draft=draft,
+    )
     try:
         options = ServerOptions(
-            load=LoadOptions(folder, slots=slots, context=context, device=device, dtype=dtype, threads=threads),
+            load=load,
             model_name=_model_name(model),
             engine=engine,
             tiers=TierOptions(ram=kv_ram, folder=kv_dir, disk=kv_disk),
@@ -188,6 +217,17 @@ class LoadingBar:
         self._bar.update(done - self._bar.pos)
         if done >= total:
             self._bar.render_finish()
+
+
+def _draft_folder(draft_model: str | None, model: str | None, speculate: str) -> Path | None:
+    """The draft model's folder, if there is one.  Raises CheckpointError, or UsageError where it would do nothing."""
+    from runtime.checkpoint import embedded_draft, resolve_model
+
+    if draft_model is None:
+        return embedded_draft() if model is None and speculate == "draft" else None
+    if speculate not in ("auto", "draft"):
+        raise click.UsageError(f"--draft-model has no use with --speculate {speculate}")
+    return resolve_model(draft_model)
 
 
 def _model_name(model: str | None) -> str:

@@ -21,6 +21,7 @@ from hypercorn.config import Config
 
 from actors.engine import Engine, EngineConfig, open_engine
 from actors.prefix_cache import CacheConfig, TierOptions, open_prefix_cache
+from runtime.drafters import plan_drafter
 from runtime.executor import open_thread_executor
 from runtime.loading import describe_model, load_model
 from web import guard
@@ -48,7 +49,7 @@ class ServerOptions:
     """What to serve, how and where.
 
     Attributes:
-        load, engine, tiers, cache: see there.
+        load, engine, tiers, cache: see there; who drafts is `load`'s to say, and `engine` is told.
         model_name: as the API shows it.
         host, port: to listen on; port 0 picks a free one.
         grace: seconds that running requests have at shutdown.
@@ -80,18 +81,22 @@ async def run_server(
         announce: called once with the server's URL, when requests are accepted.
 
     Raises:
-        CheckpointError: the model cannot be loaded.
+        CheckpointError: the model, or what is to draft for it, cannot be loaded.
         ListenError: the address cannot be listened on.
         KVFolderError: the disk tier's folder cannot be used.
     """
     load = options.load
     described, model_config = describe_model(load, options.model_name)
+    drafter = plan_drafter(load, model_config, described.tokenizer)
     async with (
         _open_listeners(options.host, options.port) as listeners,
-        open_thread_executor(partial(load_model, load, model_config, progress)) as executor,
+        open_thread_executor(partial(load_model, load, model_config, drafter, progress), drafter.load) as executor,
         open_prefix_cache(options.tiers, options.cache, load.folder, executor.model.kv) as cache,
         open_engine(
-            executor, replace(described, context_length=executor.model.context), options.engine, cache
+            executor,
+            replace(described, context_length=executor.model.context),
+            replace(options.engine, speculate=drafter.proposer),
+            cache,
         ) as engine,
         trio.open_nursery() as signals,
     ):
