@@ -61,18 +61,20 @@ def open_disk_tier(
     budget: int,
     queue_blocks: int = 64,
     clock: Callable[[], float] = time.monotonic,
+    open_blocks: Callable[[int, BlockKey, tuple[int, ...], torch.dtype, int], DiskBlocks] = DiskBlocks,
 ) -> Iterator[DiskTier]:
     """The tier in `folder` for the model of `root`, whose blocks are tensors of `shape` and `dtype`.
 
     `budget` bounds the bytes of this model's files alone; other models' lie beside them, untouched.  When the scope
     ends the block in hand is written and what is still queued is let go (see `flush`); no other call may be running.
+    `open_blocks` may put another kind of disk in place of the real one.
 
     Raises:
         KVFolderError: the folder cannot be used, or another server uses it.
     """
     with locked_folder(folder), opened_root(folder, root, create=True) as root_folder:
         try:
-            blocks = DiskBlocks(root_folder, root, shape, dtype, budget)
+            blocks = open_blocks(root_folder, root, shape, dtype, budget)
         except OSError as error:
             raise KVFolderError(f"{folder}: cannot be used for KV blocks: {error.strerror}") from error
         tier = DiskTier(blocks, queue_blocks, clock)

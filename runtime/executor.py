@@ -78,7 +78,8 @@ class SimulatedExecutor:
 
     Args:
         model: its `finish` must not depend on real time.
-        layer_seconds: how long a layer takes, of either model, from the number of rows in the step as it was submitted.
+        layer_seconds: how long a layer takes, of either model, from the number of rows in the step as it was submitted;
+            asked once a layer, after its work is done.
         drafter: as `model`.
     """
 
@@ -96,7 +97,7 @@ class SimulatedExecutor:
         return trio.current_time()
 
     async def run_step(self, segments: Sequence[Segment], *, drafting: bool = False) -> StepResult:
-        seconds = self._layer_seconds(sum(len(segment.token_ids) for segment in segments))
+        rows = sum(len(segment.token_ids) for segment in segments)
         step = run_step(_chosen(self._model, self._drafter, drafting), segments, self.clock)
         while True:
             try:
@@ -105,7 +106,7 @@ class SimulatedExecutor:
                 result: StepResult = stop.value
                 return result
             with trio.CancelScope(shield=True):
-                await trio.sleep(seconds)
+                await trio.sleep(self._layer_seconds(rows))
 
     async def transfer(self, transfers: Sequence[Transfer]) -> list[outcome.Outcome[torch.Tensor | None]]:
         with trio.CancelScope(shield=True):

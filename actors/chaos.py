@@ -1,0 +1,203 @@
+"""The faults of a plan that take Trio: a device thread that ends, a clock that jumps, crowds, shutdowns, cancels.
+
+    chaos = Chaos(plan)
+    executor = UnreliableExecutor(executor, chaos)
+    async with open_engine(executor, model, config) as engine, open_chaos(engine, executor):
+        ...
+
+A fault that is tied to a step happens while that step runs, so that what it changes is seen inside it.
+"""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from typing import TYPE_CHECKING
+
+import trio
+
+from actors.generation import GenerationRequest
+from runtime.errors import CedeError, DeviceLost
+from runtime.faults import CancelAt, ClockJump, MailboxFlood, Shutdown, ThreadDeath
+from runtime.sampling import SamplingParams
+
+if TYPE_CHECKING:
+    import types
+    from collections.abc import AsyncIterator, Callable, Sequence
+
+    import outcome
+    import torch
+
+    from actors.engine import Engine
+    from actors.lease import Lease
+    from runtime.executor import Executor
+    from runtime.faults import Actor, Chaos
+    from runtime.step import Segment, StepResult
+    from runtime.transfer import Transfer
+
+# Which function an actor is in: that of the innermost of these that its task awaits.
+_ACTORS: dict[str, Actor] = {
+    "_wait_for_grant": "queue",
+    "restore": "restore",
+    "prefill": "prefill",
+    "decode": "decode",
+}
+
+
+class UnreliableExecutor:
+    """An executor that dies when the plan says so, and tells `open_chaos` which step is running.
+
+    Args:
+        executor: runs the steps.
+        chaos: of the plan.
+        end_thread: ends the device thread, where there is one.
+    """
+
+    def __init__(self, executor: Executor, chaos: Chaos, end_thread: Callable[[], object] = lambda: None) -> None:
+        self.chaos = chaos
+        self.in_step: Callable[[int, bool], None] = lambda step, drafting: None
+        self._executor = executor
+        self._end_thread = end_thread
+        self._steps = {False: 0, True: 0}
+        self._lost = False
+
+    def clock(self) -> float:
+        return self._executor.clock()
+
+    async def run_step(self, segments: Sequence[Segment], *, drafting: bool = False) -> StepResult:
+        self._steps[drafting] += 1
+        step = self._steps[drafting]
+        for death in self.chaos.due_at_step(ThreadDeath, step, drafting=drafting):
+            self.chaos.fire(death)
+            self._lost = True
+            self._end_thread()
+        self._raise_if_lost()
+        self.in_step(step, drafting)
+        return await self._executor.run_step(segments, drafting=drafting)
+
+    async def transfer(self, transfers: Sequence[Transfer]) -> list[outcome.Outcome[torch.Tensor | None]]:
+        self._raise_if_lost()
+        return await self._executor.transfer(transfers)
+
+    def _raise_if_lost(self) -> None:
+        if self._lost:
+            raise DeviceLost("the device thread has ended, as planned")
+
+
+class JumpingClock(trio.abc.Clock):
+    """Trio's clock, whatever it is, with jumps; for `trio.run(..., clock=JumpingClock(...))`.
+
+    Args:
+        now: seconds; never goes back.
+    """
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._ahead = 0.0
+
+    def jump(self, seconds: float) -> None:
+        """Let so many seconds have passed."""
+        self._ahead += seconds
+
+    def start_clock(self) -> None:
+        pass
+
+    def current_time(self) -> float:
+        return self._now() + self._ahead
+
+    def deadline_to_sleep_time(self, deadline: float) -> float:
+        return deadline - self.current_time()
+
+
+@asynccontextmanager
+async def open_chaos(
+    engine: Engine,
+    executor: UnreliableExecutor,
+    *,
+    jump: Callable[[float], None] = lambda seconds: None,
+    shut_down: Callable[[], None] | None = None,
+) -> AsyncIterator[None]:
+    """While the scope lasts, the plan's faults happen to `engine`, which runs on `executor`.
+
+    Args:
+        jump: moves the clock ahead by so many seconds, as `JumpingClock.jump` and `MockClock.jump` do.
+        shut_down: tells the server to end; without it the engine is drained.
+    """
+    chaos = executor.chaos
+    async with trio.open_nursery() as nursery:
+
+        def in_step(step: int, drafting: bool) -> None:
+            for leap in chaos.due_at_step(ClockJump, step, drafting=drafting):
+                chaos.fire(leap)
+                jump(leap.seconds)
+            for flood in chaos.due_at_step(MailboxFlood, step, drafting=drafting):
+                chaos.fire(flood)
+                for number in range(flood.requests):
+                    nursery.start_soon(_come_and_go, engine, f"chaos-{len(chaos.fired)}-{number}")
+            for end in chaos.due_at_step(Shutdown, step, drafting=drafting):
+                chaos.fire(end)
+                nursery.start_soon(partial(_shut_down, engine, end.grace, shut_down))
+
+        executor.in_step = in_step
+        cancels = CancelsAtCheckpoints(engine, chaos)
+        if chaos.plan.of(CancelAt):
+            trio.lowlevel.add_instrument(cancels)
+        try:
+            yield
+        finally:
+            executor.in_step = lambda step, drafting: None
+            with suppress(KeyError):
+                trio.lowlevel.remove_instrument(cancels)
+            nursery.cancel_scope.cancel()
+
+
+async def _come_and_go(engine: Engine, request_id: str) -> None:
+    """A client that hangs up before anything has come; refused or not is all the same to it."""
+    asked = GenerationRequest(request_id, ((0,),), SamplingParams(temperature=0.0, seed=0), max_tokens=1)
+    with trio.CancelScope() as connection, suppress(CedeError):
+        async with engine.open_request(asked):
+            connection.cancel()
+            await trio.lowlevel.checkpoint()
+
+
+async def _shut_down(engine: Engine, grace: float, shut_down: Callable[[], None] | None) -> None:
+    if shut_down is not None:
+        shut_down()
+    else:
+        await engine.drain(grace)
+
+
+class CancelsAtCheckpoints(trio.abc.Instrument):
+    """Cancels the request whose actor is about to pass the checkpoint that the plan names.
+
+    Which actor a task is in, and for which lease, is read from the frames that it waits in: the actors know nothing of
+    this.
+    """
+
+    def __init__(self, engine: Engine, chaos: Chaos) -> None:
+        self._engine = engine
+        self._chaos = chaos
+        self._passed = dict.fromkeys(_ACTORS.values(), 0)
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        if not task.name.endswith("Request._generate"):
+            return
+        actor, lease = _what_runs(task)
+        if actor is None:
+            return
+        self._passed[actor] += 1
+        for fault in self._chaos.due(CancelAt, self._passed[actor]):
+            if fault.actor == actor:
+                self._chaos.fire(fault)
+                self._engine.cancel(lease.request_id)
+
+
+def _what_runs(task: trio.lowlevel.Task) -> tuple[Actor | None, Lease]:
+    frames = [frame for frame, _ in task.iter_await_frames()]
+    actors = [_ACTORS[frame.f_code.co_name] for frame in frames if frame.f_code.co_name in _ACTORS and _is_ours(frame)]
+    lease: Lease = frames[0].f_locals["lease"]
+    return actors[-1] if actors else None, lease
+
+
+def _is_ours(frame: types.FrameType) -> bool:
+    return str(frame.f_globals.get("__name__", "")).startswith("actors.")

@@ -1,0 +1,94 @@
+"""The stand-in model and what is served, with faults that come from what a request holds, not from when it runs.
+
+For faults by step, layer or write there is `runtime.faults`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from runtime.errors import DeviceLost
+from runtime.served import ServedModel
+from runtime.simulated import SimulatedBatch, SimulatedModel
+from runtime.step import Output, SampledToken
+from runtime.text_stream import TextStream
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from runtime.step import Segment
+    from runtime.tokenizer import Tokenizer
+
+VOCABULARY = 389
+CULPRIT = 389  # a token that the model never generates: for faults that only a prompt can meet
+
+
+@dataclass(slots=True)
+class Faults:
+    """What is to go wrong.  May be changed at any time."""
+
+    raise_on: set[int] = field(default_factory=set)  # a step with any of these tokens raises
+    not_finite_on: set[int] = field(default_factory=set)  # a segment with any of these yields NaN
+    text_raises_on: set[int] = field(default_factory=set)  # a bug in the actor that turns this token into text
+    flush_raises: bool = False
+    lost: str | None = None  # the device is gone, and this is why
+
+
+class FaultyModel(SimulatedModel):
+    """The stand-in model, with faults; and it keeps a request's end tokens back as long as `min_tokens` asks."""
+
+    def __init__(self, faults: Faults, *, slots: int, context: int, num_layers: int) -> None:
+        super().__init__(slots=slots, context=context, num_layers=num_layers, vocab_size=VOCABULARY)
+        self.faults = faults
+
+    def begin(self, segments: Sequence[Segment]) -> SimulatedBatch:
+        batch = super().begin(segments)
+        if self.faults.lost is not None:
+            raise DeviceLost(self.faults.lost)
+        if any(self.faults.raise_on.intersection(segment.token_ids) for segment in segments):
+            raise RuntimeError("the device ran into a planted fault")
+        return batch
+
+    def finish(self, batch: SimulatedBatch) -> list[Output]:
+        return [
+            Output(finite=False)
+            if self.faults.not_finite_on.intersection(segment.token_ids)
+            else Output(finite=True, tokens=tuple(_without_early_end(segment, token) for token in output.tokens))
+            for segment, output in zip(batch.segments, super().finish(batch), strict=True)
+        ]
+
+
+def _without_early_end(segment: Segment, token: SampledToken) -> SampledToken:
+    spec = segment.sample
+    if spec is None or token.token_id not in spec.end_ids:
+        return token
+    return SampledToken((token.token_id + 1) % VOCABULARY) if spec.generated < spec.params.min_tokens else token
+
+
+class FaultyText(TextStream):
+    """A text stream that raises where it is told to."""
+
+    def __init__(self, faults: Faults, tokenizer: Tokenizer, stop: Sequence[str], *, continues: bool) -> None:
+        super().__init__(tokenizer, stop, continues=continues)
+        self._faults = faults
+
+    def push(self, token_id: int) -> Any:  # noqa: ANN401  TextDelta, or no return at all
+        if token_id in self._faults.text_raises_on:
+            raise ZeroDivisionError("a planted bug")
+        return super().push(token_id)
+
+    def flush(self) -> str:
+        if self._faults.flush_raises:
+            raise ZeroDivisionError("a planted bug")
+        return super().flush()
+
+
+@dataclass(frozen=True, slots=True)
+class FaultyServed(ServedModel):
+    """What is served, with faults in its text streams."""
+
+    faults: Faults = field(default_factory=Faults)
+
+    def text(self, stop: Sequence[str], *, continues: bool = False) -> TextStream:
+        return FaultyText(self.faults, self.tokenizer, stop, continues=continues)

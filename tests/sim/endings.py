@@ -1,0 +1,73 @@
+"""What must hold of a request once it is over: I4, I7 and I9 of `tests.sim.invariants`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from actors.generation import Failed, Finished, FinishReason
+from runtime.errors import CedeError
+from tests.sim.invariants import ROUNDING
+
+if TYPE_CHECKING:
+    from actors.receipts import Receipt
+    from tests.sim.clients import Story
+    from tests.sim.device import FaultyModel
+    from tests.sim.watch import Watch
+
+
+def check_exact(story: Story, model: FaultyModel) -> None:
+    """I4: whatever was generated is what the request would have got alone (C1)."""
+    if story.asked.sampling.min_tokens:
+        return
+    for index, tokens in enumerate(story.asked.prompts):
+        got = story.tokens(index, all=True)
+        assert got == model.continuation(tokens, len(got)), f"I4: {story.asked.id}/{index} is not exact"
+
+
+def check_account(story: Story, index: int, watch: Watch, *, sums: bool = True) -> None:
+    """I7: a generation ended once, and if that was a cancel there is one receipt, whose figures fit what ran (C5).
+
+    Args:
+        sums: compare the token counts with the rows that ran.
+    """
+    name = f"I7: {story.asked.id}/{index}"
+    receipts = [receipt for receipt in story.receipts if receipt.index == index]
+    last = story.last(index)
+    if story.opened and not story.hung_up:
+        assert last is not None, f"{name} never ended"
+    if not story.opened or (isinstance(last, Finished) and last.reason is not FinishReason.CANCELLED):
+        assert not receipts, f"{name} was not cancelled, but has {receipts}"
+        return
+    if isinstance(last, Failed) and type(last.error) is CedeError and not receipts:
+        return  # a bug met after the slot was free
+    assert len(receipts) == 1, f"{name} was cancelled once, and has {len(receipts)} receipts"
+    check_times(receipts[0], watch)
+    assert receipts[0].wasted_tokens == receipts[0].computed_tokens - receipts[0].kept_tokens, f"{name}: {receipts[0]}"
+    if sums:
+        check_sums(receipts[0], watch)
+
+
+def check_times(receipt: Receipt, watch: Watch) -> None:
+    """I7 and C2: from the cancel to the last kernel one layer, to the free slot no more than one step."""
+    assert receipt.layers_after_cancel <= 1, f"I7: {receipt}"
+    if receipt.slot_freed_at is None:
+        assert receipt.phase == "queued", f"I7: {receipt}"
+        assert receipt.last_kernel_at is None, f"I7: {receipt}"
+        return
+    assert receipt.phase != "queued", f"I7: {receipt}"
+    held = receipt.slot_freed_at - receipt.detected_at
+    assert -ROUNDING <= held <= watch.longest_layer * watch.num_layers + ROUNDING, f"I5: held for {held} s: {receipt}"
+    if receipt.last_kernel_at is not None:
+        assert receipt.last_kernel_at <= receipt.detected_at + watch.longest_layer + ROUNDING, f"I5: {receipt}"
+        assert receipt.last_kernel_at <= receipt.slot_freed_at + ROUNDING, f"I5: {receipt}"
+
+
+def check_sums(receipt: Receipt, watch: Watch) -> None:
+    """I7: the receipt's token counts against the rows of the steps that ran."""
+    owner = (receipt.request_id, receipt.index)
+    runs = [run for step in watch.steps if not step.drafting for run in step.runs if run.owner == owner]
+    assert receipt.computed_tokens == sum(run.rows for run in runs if run.touched), f"I7: {receipt}, {runs}"
+    # What failed on cached KV is read again from the start, and what it had computed before is not kept.
+    restart = max((i for i, run in enumerate(runs) if run.start == 0), default=0)
+    kept = sum(run.rows for run in runs[restart:] if run.computed)
+    assert receipt.kept_tokens in (0, kept), f"I7: {receipt}, {runs}"

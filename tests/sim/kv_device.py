@@ -1,0 +1,101 @@
+"""The stand-in model with transfers that can fail, and KV that looks well and is not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import torch
+
+from runtime.step import Output
+from runtime.transfer import Copy, Load, Save
+from tests.sim.device import Faults as StepFaults
+from tests.sim.device import FaultyModel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from runtime.simulated import SimulatedBatch
+    from runtime.step import Segment
+    from runtime.transfer import Transfer
+
+DTYPE = torch.float32
+
+_GARBAGE = 0xBAD
+
+
+def pack(rows: Sequence[int]) -> torch.Tensor:
+    """Rows of KV as a block holds them, `[tokens, 4]`."""
+    words = [[row >> shift & 0xFFFF for shift in (0, 16, 32, 48)] for row in rows]
+    return torch.tensor(words, dtype=DTYPE).reshape(-1, 4)
+
+
+def unpack(data: torch.Tensor) -> list[int]:
+    """The inverse of `pack`."""
+    return [sum(word << shift for word, shift in zip(row, (0, 16, 32, 48), strict=True)) for row in data.int().tolist()]
+
+
+@dataclass(slots=True)
+class Faults(StepFaults):
+    """What is to go wrong, with KV too."""
+
+    cursed: bool = False  # KV that is loaded now looks well, but every step over it raises
+    cursed_not_finite: bool = False  # the same, but they yield NaN
+    fails: Callable[[Transfer], bool] = field(default=lambda transfer: False)  # these transfers raise, half done
+
+
+class KVModel(FaultyModel):
+    """Knows of each row whether it does not bear a step."""
+
+    def __init__(self, faults: Faults, *, slots: int, context: int, num_layers: int) -> None:
+        super().__init__(faults, slots=slots, context=context, num_layers=num_layers)
+        self._kv_faults = faults
+        self._curses = [[""] * context for _ in range(slots)]
+
+        # Set where blocks may lie: the true KV of what is committed in a slot.
+        self.true_rows: Callable[[int], list[int]] | None = None
+
+    def begin(self, segments: Sequence[Segment]) -> SimulatedBatch:
+        batch = super().begin(segments)
+        for segment in segments:
+            self._curses[segment.slot][segment.start : segment.end] = [""] * len(segment.token_ids)
+        if any("raises" in self._curses[segment.slot][: segment.start] for segment in segments):
+            raise RuntimeError("the device does not bear this KV")
+        return batch
+
+    def finish(self, batch: SimulatedBatch) -> list[Output]:
+        return [
+            Output(finite=False) if "not finite" in self._curses[segment.slot][: segment.start] else output
+            for segment, output in zip(batch.segments, super().finish(batch), strict=True)
+        ]
+
+    def transfer(self, transfer: Transfer) -> torch.Tensor | None:
+        fails = self._kv_faults.fails(transfer)
+        match transfer:
+            case Save(slot, start, end):
+                if not fails:
+                    return pack([row & (1 << 64) - 1 for row in self.kv[slot][start:end]])
+            case Load(slot, start, data):
+                end = start + len(data)
+                self.kv[slot][start:end] = [_GARBAGE] * len(data) if fails else unpack(data)
+                self._curses[slot][start:end] = [self._curse()] * len(data)
+            case Copy(source, slot, start, end):
+                self.kv[slot][start:end] = [_GARBAGE] * (end - start) if fails else self.kv[source][start:end]
+                self._curses[slot][start:end] = self._curses[source][start:end]
+        if fails:
+            raise RuntimeError("the device ran into a planted fault while KV was moved")
+        return None
+
+    def _write(self, segment: Segment) -> None:
+        """A row depends on all before it, as attention's do: a wrong one among them makes it wrong too."""
+        super()._write(segment)
+        if self.true_rows is not None:
+            kv = self.kv[segment.slot]
+            pairs = zip(kv[: segment.start], self.true_rows(segment.slot), strict=True)
+            wrong = sum(row ^ true for row, true in pairs) & (1 << 64) - 1
+            kv[segment.start : segment.end] = [row ^ wrong for row in kv[segment.start : segment.end]]
+
+    def _curse(self) -> str:
+        if self._kv_faults.cursed:
+            return "raises"
+        return "not finite" if self._kv_faults.cursed_not_finite else ""

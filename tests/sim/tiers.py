@@ -1,0 +1,105 @@
+"""A disk tier and worker threads in virtual time: nothing depends on how fast a thread is."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, nullcontext
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+from unittest import mock
+
+import torch
+import trio
+
+from runtime.block_files import BlockHeader, BlockLayout, block_name, checksum, encode_header
+from runtime.disk_blocks import DiskBlocks
+from runtime.disk_tier import DiskTier, open_disk_tier
+from runtime.unreliable import UnreliableBlocks
+from tests.sim.history import ROOT, SHAPE
+from tests.sim.kv_device import DTYPE, pack
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from runtime.blocks import Block, BlockKey
+    from runtime.disk_tier import DiskTierStatistics
+    from runtime.faults import Chaos
+    from tests.sim.invariants import Activity
+
+T = TypeVar("T")
+
+BLOCK_BYTES = 4 * SHAPE[0] * SHAPE[1]
+FILE_BYTES = 4096 + BLOCK_BYTES
+
+
+class SettledDisk:
+    """A disk tier whose writer is always done."""
+
+    def __init__(self, tier: DiskTier) -> None:
+        self.tier = tier
+
+    def __contains__(self, key: BlockKey) -> bool:
+        return key in self.tier
+
+    def put_nowait(self, block: Block) -> bool:
+        taken = self.tier.put_nowait(block)
+        assert self.tier.flush(10.0) == 0
+        return taken
+
+    def load(self, key: BlockKey) -> Block | None:
+        return self.tier.load(key)
+
+    def drop(self, key: BlockKey) -> None:
+        self.tier.drop(key)
+
+    def touch(self, keys: Sequence[BlockKey]) -> None:
+        self.tier.touch(keys)
+        assert self.tier.flush(10.0) == 0
+
+    def statistics(self) -> DiskTierStatistics:
+        return self.tier.statistics()
+
+
+@contextmanager
+def open_settled_disk(folder: Path, *, blocks: int = 1000, chaos: Chaos | None = None) -> Iterator[SettledDisk]:
+    """The disk tier in `folder`, with room for so many blocks; nothing is fsynced, since nothing crashes here."""
+    kind: Callable[..., DiskBlocks] = DiskBlocks if chaos is None else partial(UnreliableBlocks, chaos=chaos)
+    budget = blocks * FILE_BYTES
+    with (
+        mock.patch("os.fsync"),
+        open_disk_tier(folder, ROOT, shape=SHAPE, dtype=DTYPE, budget=budget, open_blocks=kind) as tier,
+    ):
+        yield SettledDisk(tier)
+        tier.check_integrity()
+
+
+def block_file(folder: Path, block: Block) -> Path:
+    """Where a block lies."""
+    return folder / ROOT.hex() / block_name(block.key, block.parent)
+
+
+def rewrite(folder: Path, block: Block, rows: Sequence[int]) -> None:
+    """Give a block's file other contents, and a checksum that fits them."""
+    data = pack(rows).view(torch.uint8).numpy().reshape(-1)
+    layout = BlockLayout("F32", SHAPE)
+    header = BlockHeader(ROOT, block.key, block.parent, block.token_ids, layout, checksum(data))
+    block_file(folder, block).write_bytes(encode_header(header) + data.tobytes())
+
+
+@contextmanager
+def reads_in_virtual_time(seconds: float, activity: Activity | None = None) -> Iterator[None]:
+    """Worker threads' work is done by the caller's task, takes so long, and counts as `activity`.
+
+    Like a thread's, it is not begun by a caller who is cancelled, and then awaited to its end.
+    """
+
+    async def run_sync(function: Callable[..., T], *args: Any) -> T:  # noqa: ANN401
+        await trio.lowlevel.checkpoint_if_cancelled()
+        with trio.CancelScope(shield=True), nullcontext() if activity is None else activity.going_on():
+            await trio.sleep(seconds / 2)
+            result = function(*args)
+            await trio.sleep(seconds / 2)  # until the loop hears of it
+        return result
+
+    with mock.patch.object(trio.to_thread, "run_sync", run_sync):
+        yield
