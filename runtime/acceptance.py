@@ -12,7 +12,6 @@ can: one less the total variation distance.  The tokens are other ones than plai
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -39,7 +38,7 @@ def accept(logits: torch.Tensor, specs: Sequence[SampleSpec], proposals: Sequenc
     adjusted = adjust(logits, specs)
     weights = _verified(weigh(adjusted, specs), specs, proposals)
     return [
-        drawn if proposal is None else replace(drawn, accepted=drawn.token.token_id == proposal.token_id)
+        Drawn(drawn.token, drawn.finite, proposal is not None and proposal.token_id == drawn.token.token_id)
         for drawn, proposal in zip(draw(logits, adjusted, weights, specs), proposals, strict=True)
     ]
 

@@ -6,6 +6,7 @@ up in the table from which PyTorch's own dispatcher is generated, and which torc
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,8 +18,10 @@ from torch.utils._pytree import tree_leaves
 from torchgen.gen import parse_native_yaml  # type: ignore[import-untyped]
 from torchgen.model import DispatchKey  # type: ignore[import-untyped]
 
+from runtime.acceptance import accept
+from runtime.sampler import sample
 from runtime.sampling import SamplingParams
-from runtime.step import SampleSpec, Segment
+from runtime.step import Proposal, SampleSpec, Segment
 from tests.checkpoints import FAMILIES
 from tests.stepping import open_transformer, run
 
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from torch._ops import OpOverload
+
+    from runtime.sampler import Drawn
 
 NOT_ON_MPS = {torch.float64, torch.complex128}
 
@@ -104,27 +109,38 @@ def table() -> Table:
     return Table()
 
 
+EVERYTHING = SamplingParams(
+    temperature=0.8,
+    top_k=20,
+    top_p=0.9,
+    min_p=0.05,
+    repetition_penalty=1.2,
+    presence_penalty=0.5,
+    frequency_penalty=0.5,
+    logit_bias=((5, 2.0),),
+    min_tokens=4,
+    seed=7,
+    logprobs=5,
+)
+
+
 def _step() -> list[Segment]:
     """A prefill chunk that goes on, one that ends its prompt, and decoding with everything that sampling has."""
-    everything = SamplingParams(
-        temperature=0.8,
-        top_k=20,
-        top_p=0.9,
-        min_p=0.05,
-        repetition_penalty=1.2,
-        presence_penalty=0.5,
-        frequency_penalty=0.5,
-        logit_bias=((5, 2.0),),
-        min_tokens=4,
-        seed=7,
-        logprobs=5,
-    )
     return [
         Segment(0, 0, range(20)),
         Segment(1, 0, range(30), sample=SampleSpec(SamplingParams(temperature=0), 30, 0)),
         Segment(2, 0, [1], sample=SampleSpec(SamplingParams(seed=1), 1, 0)),
-        Segment(3, 0, [9], sample=SampleSpec(everything, 1, 1, context=(9,), end_ids=(3, 4))),
+        Segment(3, 0, [9], sample=SampleSpec(EVERYTHING, 1, 1, context=(9,), end_ids=(3, 4))),
     ]
+
+
+def _verify() -> list[Drawn]:
+    """A draft of each kind, and a row without: what the target's logits become."""
+    drafts = SampleSpec(SamplingParams(seed=1), 1, 0), SampleSpec(EVERYTHING, 1, 1, context=(9,), end_ids=(3, 4))
+    drawn = [one.token for one in sample(torch.ones(2, 64), [replace(spec, for_rejection=True) for spec in drafts])]
+    proposals = [Proposal(7), *(Proposal(token.token_id, token.distribution) for token in drawn), None]
+    specs = [SampleSpec(SamplingParams(temperature=0), 1, 0), *drafts, drafts[1].after([drawn[1].token_id])]
+    return accept(torch.ones(4, 64), specs, proposals)
 
 
 @pytest.fixture(scope="module", params=[torch.float32, torch.bfloat16, torch.float16], ids=str)
@@ -139,6 +155,7 @@ def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         with torch.no_grad(), Recorder() as recorder:
             assert run(model, segments, {1: segments[2:3]}).layers_run == 3
             assert all(result.computed for result in run(model, _step()).segments)
+            assert all(drawn.finite for drawn in _verify())
         seen |= recorder.seen
     return seen
 
