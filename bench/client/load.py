@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 CONNECT_SECONDS = 10.0
+# What comes within so many seconds came together: the tokens of one step are several events, but not several waits.
+TOGETHER_SECONDS = 0.001
 RECEIPTS = "/v1/receipts"
 
 
@@ -82,8 +84,8 @@ class Trace:
     """What came of one request, while it comes.  Times are `trio.current_time()`, in seconds.
 
     Attributes:
-        arrivals: when each chunk with tokens came, and how many it held.  Servers that do not say are taken to send
-            one token a chunk.
+        arrivals: when tokens came, and how many; those that came together count as one arrival.  Servers that do not
+            say how many are taken to send one token an event.
         text: of the first choice.
         usage, timings: as the server reported them at the end; empty before, and where it does not.
         ended: when the last byte had come; None for one that was hung up or failed.
@@ -101,6 +103,7 @@ class Trace:
         self.closed = (0.0, 0.0)
         self._changed = trio.Event()
         self._over = False
+        self._latest = float("-inf")  # when anything came
 
     @property
     def tokens(self) -> int:
@@ -128,14 +131,14 @@ class Trace:
 
     @property
     def decode_rate(self) -> float:
-        """Tokens per second after the first ones.  Raises RequestFailed if they all came at once."""
+        """Tokens per second after those that came first.  Raises RequestFailed if they all came at once."""
+        if len(self.arrivals) < 2:
+            raise RequestFailed("the tokens came at once, or not at all: there is no rate")
         first, last = self.arrivals[0], self.arrivals[-1]
-        if last[0] <= first[0]:
-            raise RequestFailed("all tokens came at once: there is no rate")
         return (self.tokens - first[1]) / (last[0] - first[0])
 
     def gaps(self, since: float = float("-inf"), until: float = float("inf")) -> list[float]:
-        """Seconds between chunks, of the gaps that overlap the time from `since` to `until`."""
+        """Seconds between arrivals, of the gaps that overlap the time from `since` to `until`."""
         times = [at for at, _ in self.arrivals]
         return [after - before for before, after in pairwise(times) if before < until and after > since]
 
@@ -147,9 +150,16 @@ class Trace:
 
     def _add(self, tokens: int, text: str) -> None:
         self.text += text
-        if tokens:
-            self.arrivals.append((trio.current_time(), tokens))
-            self._notify()
+        if not tokens:
+            return
+        now = trio.current_time()
+        if self.arrivals and now - self._latest < TOGETHER_SECONDS:
+            at, count = self.arrivals[-1]
+            self.arrivals[-1] = at, count + tokens
+        else:
+            self.arrivals.append((now, tokens))
+        self._latest = now
+        self._notify()
 
     def _close(self, wall_clock: Callable[[], float]) -> None:
         self.closed = trio.current_time(), wall_clock()

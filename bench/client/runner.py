@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import inspect
 import random
-from contextlib import AsyncExitStack, nullcontext
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import trio
 
-from bench.client.figures import Failure, Record, Sample
+from bench.client.figures import Better, Failure, Figure, Record, Sample
 from bench.client.load import Ask, RequestFailed
 from bench.client.machine import describe_machine, today
 from bench.client.prompts import PromptMaker, TextScale
-from bench.client.targets import open_target
+from bench.client.targets import open_target, resident_bytes
 from bench.client.turn import Turn, measure_freed, measure_unloaded
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import AsyncIterator, Sequence
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 WARM_UP_REQUESTS = 2
 CALIBRATION_WORDS = (32, 256)
+MEMORY_SECONDS = 0.5  # between two looks, which cost a client on the same cores next to nothing
 
 
 class Progress(Protocol):
@@ -106,13 +107,14 @@ async def take_turn(
         for _ in range(WARM_UP_REQUESTS):
             await turn.client.send(turn.short())
         unloaded = await measure_unloaded(turn, probes=3)
-        figures = await scenario.measure(turn)
+        async with open_memory_watch(server) as memory:
+            figures = await scenario.measure(turn)
         progress.note("waiting until it is idle")
         left = await measure_freed(turn, unloaded, trio.current_time())
     except* RequestFailed as group:
         record.failures.extend(Failure(name, round, str(error)) for error in leaves(group))
     else:
-        record.samples.extend(Sample(name, round, figure) for figure in figures)
+        record.samples.extend(Sample(name, round, figure) for figure in (*figures, *memory_figures(memory)))
         if left.bounded:
             record.failures.append(Failure(name, round, f"still busy {plan.limit:g} s after its turn"))
 
@@ -129,7 +131,6 @@ async def prepare_turn(scenario: Scenario, server: Running, plan: Plan, round: i
         round=round,
         limit=plan.limit,
         note=progress.note,
-        memory=server.memory,
     )
 
 
@@ -143,6 +144,42 @@ async def calibrate(client: Client, rng: random.Random) -> TextScale:
             raise RequestFailed("the server reports no usage, so that the length of a text is not known")
         counts.append((words, trace.prompt_tokens))
     return TextScale.through(*counts)
+
+
+@dataclass(slots=True)
+class Memory:
+    """Resident bytes of a server and its children: before a turn, and at most during it.  0 where it is not ours."""
+
+    before: int = 0
+    peak: int = 0
+
+
+@asynccontextmanager
+async def open_memory_watch(server: Running) -> AsyncIterator[Memory]:
+    """Look now and then while the scope lasts."""
+    processes = server.processes()
+    memory = Memory(resident_bytes(processes))
+
+    async def watch() -> None:
+        while True:
+            memory.peak = max(memory.peak, resident_bytes(processes))
+            await trio.sleep(MEMORY_SECONDS)
+
+    async with trio.open_nursery() as nursery:
+        if processes:
+            nursery.start_soon(watch)
+        yield memory
+        nursery.cancel_scope.cancel()
+
+
+def memory_figures(memory: Memory) -> list[Figure]:
+    """Of a server that is ours."""
+    if not memory.peak:
+        return []
+    return [
+        Figure("memory before", memory.before / 2**20, "MiB", Better.LOWER),
+        Figure("memory, most", memory.peak / 2**20, "MiB", Better.LOWER),
+    ]
 
 
 def leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:

@@ -23,7 +23,7 @@ import os
 import socket
 import subprocess
 import tomllib
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -35,7 +35,7 @@ import trio
 from bench.client.load import Client, Dialect
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Mapping, Sequence
     from pathlib import Path
 
 READY_SECONDS = 600.0  # loading a large model from a slow disk
@@ -81,12 +81,21 @@ class Running:
     client: Client
     process: trio.Process | None = None
 
-    def memory(self) -> int | None:
-        """Resident bytes of the server and its children; None where it is not ours."""
+    def processes(self) -> list[psutil.Process]:
+        """The server's and its children's; none where it is not ours."""
         if self.process is None:
-            return None
+            return []
         root = psutil.Process(self.process.pid)
-        return sum(int(process.memory_info().rss) for process in (root, *root.children(recursive=True)))
+        return [root, *root.children(recursive=True)]
+
+
+def resident_bytes(processes: Sequence[psutil.Process]) -> int:
+    """Memory that they hold together; those that have ended hold none."""
+    held = 0
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            held += process.memory_info().rss
+    return held
 
 
 # --- descriptions ---------------------------------------------------------------------------------------------------

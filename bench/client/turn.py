@@ -36,7 +36,6 @@ class Turn:
         round: counted from 0.
         limit: seconds after which waiting for a server to be free again is given up.
         note: says on the terminal what is going on.
-        memory: resident bytes of the server, or None where it is not ours to look at.
     """
 
     client: Client
@@ -45,7 +44,6 @@ class Turn:
     round: int = 0
     limit: float = 120.0
     note: Callable[[str], None] = lambda _: None
-    memory: Callable[[], int | None] = lambda: None
 
     def short(self) -> Ask:
         """A short request for one token, as new to the server as any."""
@@ -64,6 +62,11 @@ class Scenario(Protocol):
         Raises:
             RequestFailed: the server did not do what the scenario needs.  May come in a group.
         """
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 stream`, `2 streams`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def size(default: Any, help: str) -> Any:  # noqa: ANN401  # as `dataclasses.field`
@@ -143,7 +146,7 @@ class Traffic:
         self._traces = [[Trace()] for _ in range(streams)]
 
     def gaps(self, since: float = float("-inf"), until: float = float("inf")) -> list[float]:
-        """Seconds between the chunks of each response, of all streams; see `Trace.gaps`."""
+        """Seconds between the arrivals of each response, of all streams; see `Trace.gaps`."""
         return [gap for stream in self._traces for trace in stream for gap in trace.gaps(since, until)]
 
     async def wait_tokens(self, count: int) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from bench.client.figures import Better, Figure
 from bench.client.load import Ask, RequestFailed, hang_up
-from bench.client.turn import measure_freed, measure_unloaded, open_traffic, size
+from bench.client.turn import counted, measure_freed, measure_unloaded, open_traffic, size
 
 if TYPE_CHECKING:
     from bench.client.load import Trace
@@ -42,7 +42,7 @@ class Hangup:
             async with open_traffic(turn, streams, self.traffic_tokens):
                 unloaded = await measure_unloaded(turn)
                 for streaming in (True, False):
-                    beside = f"beside {streams} streams" if streams else "alone"
+                    beside = f"beside {counted(streams, 'stream')}" if streams else "alone"
                     case = f"{'streaming' if streaming else 'not streaming'}, {beside}"
                     turn.note(case)
                     figures += await self._once(turn, unloaded, whole * self.moment, streaming, case)

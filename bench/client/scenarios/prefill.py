@@ -22,7 +22,7 @@ class Prefill:
     lengths: tuple[int, ...] = size((512, 2048, 8192), "Tokens of the prompts.")
 
     async def measure(self, turn: Turn) -> list[Figure]:
-        """Two figures for each length, and what memory the server holds after it, where it is ours."""
+        """Two figures for each length."""
         figures = []
         for length in self.lengths:
             case = f"{length} tokens"
@@ -33,8 +33,6 @@ class Prefill:
                 Figure("prefill", rate, "tokens/s", Better.HIGHER, case, x=length),
                 Figure("time to first token", trace.ttft, "s", Better.LOWER, case, x=length),
             ]
-            if (memory := turn.memory()) is not None:
-                figures.append(Figure("memory", memory / 2**20, "MiB", Better.LOWER, case, x=length))
         return figures
 
 

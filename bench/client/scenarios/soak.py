@@ -36,7 +36,7 @@ class Seen:
 class Soak:
     """Clients that ask, read, hang up and retry without a pause, for a long time.
 
-    Does anything fail, slow down or grow?  One prompt is asked again and again beside the rest: does its greedy answer
+    Does anything fail, or slow down?  One prompt is asked again and again beside the rest: does its greedy answer
     stay the same?  (In half precision batches differ in the last bit, so a few answers may differ there.)
     """
 
@@ -50,7 +50,7 @@ class Soak:
 
     async def measure(self, turn: Turn) -> list[Figure]:
         """Rates, failures, and the last quarter against the first."""
-        before, seen = turn.memory(), Seen()
+        seen = Seen()
         canary = Ask(turn.prompts.make(32), self.tokens)
         (answer,) = await send_all(turn.client, [canary])
         began = trio.current_time()
@@ -61,10 +61,7 @@ class Soak:
                     nursery.start_soon(self._live, turn, seen)
         if not seen.waits:
             raise RequestFailed("no response came; take more --seconds")
-        figures = self._figures(seen, began)
-        if before is not None and (after := turn.memory()) is not None:
-            figures.append(Figure("memory gained", (after - before) / 2**20, "MiB", Better.LOWER))
-        return figures
+        return self._figures(seen, began)
 
     async def _watch(self, turn: Turn, canary: Ask, answer: str, seen: Seen) -> None:
         while True:

@@ -10,7 +10,7 @@ import trio
 from bench.client.figures import Better, Figure
 from bench.client.load import Ask
 from bench.client.prompts import code_prompt
-from bench.client.turn import send_all, size
+from bench.client.turn import counted, send_all, size
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,7 +37,7 @@ class Speculate:
         """Figures for each number of streams."""
         figures = []
         for streams in self.streams:
-            case = f"{streams} streams" if streams > 1 else "1 stream"
+            case = counted(streams, "stream")
             # In turn which one goes first: the second finds the prompts cached.
             order = [True, False] if turn.round % 2 else [False, True]
             rates, traces = {}, {}

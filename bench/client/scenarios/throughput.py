@@ -9,7 +9,7 @@ import trio
 
 from bench.client.figures import Better, Figure
 from bench.client.load import Ask
-from bench.client.turn import send_all, size
+from bench.client.turn import counted, send_all, size
 
 if TYPE_CHECKING:
     from bench.client.turn import Turn
@@ -30,7 +30,7 @@ class Throughput:
         return [await self._together(turn, streams) for streams in self.streams]
 
     async def _together(self, turn: Turn, streams: int) -> Figure:
-        case = f"{streams} streams" if streams > 1 else "1 stream"
+        case = counted(streams, "stream")
         turn.note(case)
         asks = [Ask(turn.prompts.make(self.prompt), self.tokens) for _ in range(streams)]
         started = trio.current_time()
