@@ -61,13 +61,18 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class SlotStatus:
-    """A slot as `GET /slots` shows it.  `tokens` counts the leased sequence, `resident_tokens` what is reusable."""
+    """A slot as `GET /slots` shows it.
+
+    `tokens` counts the leased sequence, `resident_tokens` what is reusable, and `draft_tokens` how far the drafter has
+    read: at rest no farther than the resident ones.
+    """
 
     id: int
     state: SlotState
     request_id: str | None
     tokens: int
     resident_tokens: int
+    draft_tokens: int
 
 
 class SlotTable:
@@ -198,6 +203,7 @@ class SlotTable:
                 request_id=slot.owner[0] if slot.owner else None,
                 tokens=len(slot.tokens) if slot.owner else 0,
                 resident_tokens=len(slot.tokens),
+                draft_tokens=slot.draft_length,
             )
             for slot in self._slots
         ]

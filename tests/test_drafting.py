@@ -17,7 +17,7 @@ from runtime.executor import SimulatedExecutor
 from runtime.served import Proposer, ServedModel
 from runtime.simulated import SimulatedDrafter, SimulatedModel, chain
 from runtime.tokenizer import Tokenizer
-from tests.simulation import VOCABULARY, ask, prompt, simulated
+from tests.simulation import VOCABULARY, AtStep, ask, prompt, run, simulated
 from tests.small_tokenizers import byte_level
 
 if TYPE_CHECKING:
@@ -61,11 +61,11 @@ class Recorder(SimulatedExecutor):
         return await super().run_step(segments, drafting=drafting)
 
     def check_draft_kv(self) -> None:
-        """At rest, the drafter's KV is that of the slot's own tokens."""
+        """The drafter's KV is that of the slot's own tokens and, at rest, reaches no farther than they do."""
         for slot in self.engine._manager.table._slots:
-            assert slot.draft_length <= len(slot.tokens)
+            assert slot.owner is not None or slot.draft_length <= len(slot.tokens)
             state = ROOT
-            for position in range(slot.draft_first, slot.draft_length):
+            for position in range(slot.draft_first, min(slot.draft_length, len(slot.tokens))):
                 state = chain(state, slot.tokens[position])
                 assert self.drafter.kv[slot.id][position] == state, (slot, position)
 
@@ -109,7 +109,9 @@ async def open_speculation(
     slots: int = 4,
     end_ids: Sequence[int] = (),
 ) -> AsyncIterator[Speculation]:
-    model = SimulatedModel(slots=slots, context=256, num_layers=3, vocab_size=VOCABULARY)
+    # Of few tokens, so that pairs of them come again and there is something to look up.
+    vocabulary = 5 if source is Proposer.NGRAM else VOCABULARY
+    model = SimulatedModel(slots=slots, context=256, num_layers=3, vocab_size=vocabulary)
     drafter = SimulatedDrafter(model, accuracy=accuracy, from_states=source is Proposer.MTP)
     executor = Recorder(model, drafter)
     served = ServedModel("stand-in", 0, 256, VOCABULARY, tuple(end_ids), Tokenizer(byte_level()))
@@ -241,3 +243,43 @@ async def test_draft_steps_are_shared(source: Proposer) -> None:
         assert sorted(sizes)[len(sizes) // 2] == 4
         verified = [step for drafting, step in running.executor.steps if not drafting and step[0].proposals]
         assert max(sum(len(s.proposals) for s in step) for step in verified) == 16
+
+
+# --- a cancel at every moment -----------------------------------------------------------------------------------------
+
+
+def _play(source: Proposer, seed: int, n: int | None) -> tuple[int, str]:
+    """Hang up on one of two before the n-th step that any task takes; how many there are, and the receipt's phase."""
+    connection: list[trio.CancelScope] = []
+    phases = [""]
+    instrument = AtStep(n, lambda: connection[0].cancel(), lambda _: bool(connection))
+
+    async def main() -> None:
+        async with open_speculation(source, accuracy=0.7, slots=2) as running, trio.open_nursery() as clients:
+            clients.start_soon(running.client, ask("neighbour", prompt(6, start=5), max_tokens=14))
+            with trio.CancelScope() as scope:
+                connection.append(scope)
+                await running.client(ask("victim", [*prompt(7), 9, 4, 9, 4, 9, 4], max_tokens=14))
+            connection.clear()
+            for receipt in running.engine.receipts(9):
+                phases[0] = receipt.phase
+                assert receipt.layers_after_cancel <= 1
+                assert receipt.last_kernel_at is None or receipt.last_kernel_at <= receipt.detected_at + 0.003
+                assert receipt.drafted_tokens >= receipt.accepted_tokens
+            running.executor.check_draft_kv()
+            await running.client(ask("retry", [*prompt(7), 9, 4, 9, 4, 9, 4], max_tokens=9))
+        assert len(running.got["neighbour"][0]) == 14
+        assert len(running.got["retry"][0]) == 9
+
+    run(main, seed=seed, instruments=[instrument])
+    return instrument.steps, phases[0]
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("seed", range(3))
+def test_a_cancel_at_every_checkpoint(source: Proposer, seed: int) -> None:
+    """`Recorder` sees that each is consumed before the next step of anyone, and that no step names its slot again."""
+    moments, _ = _play(source, seed, None)
+    phases = {_play(source, seed, n)[1] for n in range(moments)}
+    assert {"prefill", "verify"} <= phases
+    assert "draft" in phases or source is Proposer.NGRAM

@@ -300,8 +300,8 @@ async def test_slots_and_requests() -> None:
     app = make(engine)
     slots = await (await app.test_client().get("/slots")).get_json()
     assert slots["slots"] == [
-        {"id": 0, "state": "decode", "request_id": "cmpl-1", "tokens": 7, "resident_tokens": 0},
-        {"id": 1, "state": "idle", "request_id": None, "tokens": 0, "resident_tokens": 5},
+        {"id": 0, "state": "decode", "request_id": "cmpl-1", "tokens": 7, "resident_tokens": 0, "draft_tokens": 9},
+        {"id": 1, "state": "idle", "request_id": None, "tokens": 0, "resident_tokens": 5, "draft_tokens": 4},
     ]
     assert await (await app.test_client().get("/v1/requests")).get_json() == {"data": []}
     async with posting(app, CHAT, HI) as connection:

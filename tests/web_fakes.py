@@ -209,7 +209,7 @@ class FakeEngine:
         return [RequestStatus(r.id, time.time(), (RequestState.QUEUED,), 3, 0, (None,)) for r in self.live.values()]
 
     def slots(self) -> list[SlotStatus]:
-        return [SlotStatus(0, SlotState.DECODE, "cmpl-1", 7, 0), SlotStatus(1, SlotState.IDLE, None, 0, 5)]
+        return [SlotStatus(0, SlotState.DECODE, "cmpl-1", 7, 0, 9), SlotStatus(1, SlotState.IDLE, None, 0, 5, 4)]
 
     def receipts(self, limit: int) -> list[Receipt]:
         return self.log[::-1][:limit]
