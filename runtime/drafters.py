@@ -175,17 +175,28 @@ def plan_drafter(options: LoadOptions, config: ModelConfig, tokenizer: Tokenizer
     """
     source = find_mtp(options.folder, config) if options.speculate in (None, Proposer.MTP) else None
     proposer = choose_proposer(options.speculate, has_mtp=source is not None, has_draft=options.draft is not None)
-    plan: DraftPlan = NoDrafter(proposer)
     if proposer is Proposer.MTP:
         if source is None:
             raise no_mtp(options.folder)
-        plan = MtpPlan(source, config)
-    elif proposer is Proposer.DRAFT:
+        return MtpPlan(source, config)
+    if proposer is Proposer.DRAFT:
         if options.draft is None:
             raise CheckpointError("--speculate draft needs a --draft-model for this target")
-        plan = _plan_model(options.draft, options.dtype, config, tokenizer, options.context or config.context_length)
-    _announce(plan, options.draft)
-    return plan
+        return _plan_model(options.draft, options.dtype, config, tokenizer, options.context or config.context_length)
+    return NoDrafter(proposer)
+
+
+def log_drafter(proposer: Proposer, draft: Path | None) -> None:
+    """Say who drafts, in one line, and in another that a draft model was given in vain."""
+    who = {
+        Proposer.OFF: "off",
+        Proposer.NGRAM: "ngram, looked up in the text so far",
+        Proposer.DRAFT: f"draft, by the model in {draft}",
+        Proposer.MTP: "mtp, by the checkpoint's own module",
+    }
+    logger.info("speculation: %s", who[proposer])
+    if draft is not None and proposer is not Proposer.DRAFT:
+        logger.warning("the draft model in %s is not used; it would be with --speculate draft", draft)
 
 
 def _plan_model(folder: Path, dtype: str, target: ModelConfig, tokenizer: Tokenizer, context: int) -> ModelPlan:
@@ -210,15 +221,3 @@ def _check_vocabulary(folder: Path, draft: Tokenizer, target: Tokenizer) -> None
         f"{folder}: the draft model has another vocabulary than the target: the token {token!r} is "
         f"{drafted.get(token, 'absent')} there and {wanted.get(token, 'absent')} here"
     )
-
-
-def _announce(plan: DraftPlan, draft: Path | None) -> None:
-    what = {
-        Proposer.OFF: "off",
-        Proposer.NGRAM: "ngram, looked up in the text so far",
-        Proposer.DRAFT: f"draft, by the model in {draft}",
-        Proposer.MTP: "mtp, by the checkpoint's own module",
-    }
-    logger.info("speculation: %s", what[plan.proposer])
-    if draft is not None and plan.proposer is not Proposer.DRAFT:
-        logger.warning("the draft model in %s is not used; it would be with --speculate draft", draft)

@@ -12,7 +12,7 @@ import torch
 from runtime.chat import ChatTemplate
 from runtime.config import load_config
 from runtime.device import free_memory, select_device, select_dtype
-from runtime.drafters import NoDrafter
+from runtime.drafters import NoDrafter, log_drafter
 from runtime.errors import CheckpointError
 from runtime.kv_cache import KVCache, kv_bytes_per_token
 from runtime.model import Transformer
@@ -114,6 +114,7 @@ def load_model(
         *(config.architecture, device, str(dtype).removeprefix("torch.")),
         *(options.slots, context, kv.nbytes / 2**30),
     )
+    log_drafter(drafter.proposer, options.draft)
     return Transformer(config, weights, kv, drafter.states(options.slots, context, device, dtype))
 
 

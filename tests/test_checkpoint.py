@@ -15,7 +15,7 @@ from huggingface_hub.errors import (
 )
 
 from runtime import checkpoint
-from runtime.checkpoint import resolve_model
+from runtime.checkpoint import embedded_draft, resolve_model
 from runtime.errors import CheckpointError
 
 
@@ -31,6 +31,13 @@ def test_no_name_is_the_embedded_model(tmp_path: Path, monkeypatch: pytest.Monke
         resolve_model(None)
     (tmp_path / "runtime" / "embedded" / "target").mkdir(parents=True)
     assert resolve_model(None) == tmp_path / "runtime" / "embedded" / "target"
+
+
+def test_the_embedded_model_has_a_draft_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert embedded_draft() == resolve_model(None).parent / "draft"
+    monkeypatch.setattr(checkpoint, "files", lambda package: tmp_path / package)
+    with pytest.raises(CheckpointError, match="without its embedded draft model"):
+        embedded_draft()
 
 
 def test_a_folder_is_itself_even_if_it_looks_like_a_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,6 +51,9 @@ def refusal(process: subprocess.Popen[str]) -> str:
         ("--context", "-1"),
         ("--device", "tpu"),
         ("--dtype", "int8"),
+        ("--speculate", "always"),
+        ("--draft-tokens", "0"),
+        ("--draft-tokens", "17"),
         ("--queue", "-1"),
         ("--queue-timeout", "0"),
         ("--request-timeout", "soon"),
@@ -70,6 +73,8 @@ def refused(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, subp
     """What needs a look at the machine or the model before it can be refused; all are started at a time."""
     foreign = tmp_path_factory.mktemp("foreign")
     (foreign / "config.json").write_text(json.dumps({"architectures": ["MambaForCausalLM"], "model_type": "mamba"}))
+    other = tmp_path_factory.mktemp("other")
+    FAMILIES["llama"](other)
     absent = "mps" if torch.cuda.is_available() else "cuda"
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -77,6 +82,8 @@ def refused(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, subp
             "folder": start("serve", "--port", "0", "--model", str(foreign / "nothing" / "here")),
             "foreign": start("serve", "--port", "0", "--model", str(foreign)),
             "context": start("serve", "--port", "0", "--context", "1000000"),
+            "draft": start("serve", "--port", "0", "--speculate", "mtp", "--draft-model", str(foreign)),
+            "vocabulary": start("serve", "--port", "0", "--draft-model", str(other), "--speculate", "draft"),
             "device": start("serve", "--port", "0", "--device", absent),
             "port": start("serve", "--port", str(port)),
         }
@@ -92,6 +99,8 @@ def refused(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, subp
         ("folder", "neither a folder here nor a hub repository"),
         ("foreign", "MambaForCausalLM"),
         ("context", "--context 1000000 exceeds"),
+        ("draft", "--draft-model has no use with --speculate mtp"),
+        ("vocabulary", "the draft model has another vocabulary than the target"),
         ("device", "is not available"),
         ("port", "the port is in use"),
     ],
@@ -108,6 +117,29 @@ def test_help_and_version(arguments: list[str], says: str) -> None:
     assert done.returncode == 0
     assert done.stderr == ""
     assert says in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("flags", "proposer", "drafts"),
+    [
+        ([], "mtp", True),
+        (["--speculate", "off"], "off", False),
+        (["--speculate", "ngram"], "ngram", None),
+        (["--speculate", "draft", "--draft-tokens", "3"], "draft", True),
+    ],
+)
+def test_the_embedded_model_speculates(flags: list[str], proposer: str, drafts: bool | None) -> None:
+    """Out of the box with its own module; whether lookup finds anything is the text's to say."""
+    body = {"prompt": "def read(path):", "max_tokens": 24, "ignore_eos": True, "temperature": 0}
+    with Server("--dtype", "float32", *flags) as server:
+        server.wait_ready()
+        _, statistics = server.ask("GET", "/v1/statistics")
+        assert statistics["speculation"]["proposer"] == proposer
+        _, plain = server.ask("POST", COMPLETIONS, body | {"speculate": False})
+        assert "draft_n" not in plain["timings"]
+        _, answer = server.ask("POST", COMPLETIONS, body)
+        assert answer["choices"] == plain["choices"]
+        assert drafts in (None, "draft_n" in answer["timings"])
 
 
 def test_folders_of_two_families_are_served(tmp_path: Path) -> None:

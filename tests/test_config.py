@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -155,6 +156,15 @@ def test_absent_keys_mean_what_they_mean_to_transformers(architecture: str, tmp_
     assert ours.eos_token_ids == (() if theirs.eos_token_id is None else (theirs.eos_token_id,))
     assert set(ours.window) == {getattr(theirs, "sliding_window", None)}
     assert ours.dtype is None
+
+
+def test_mimo_is_qwen2_by_another_name() -> None:
+    """The keys of MiMo-7B's own file that differ from Llama's."""
+    keys = {"attention_bias": True, "use_sliding_window": False, "sliding_window": 64, "max_window_layers": 2}
+    mimo = parse_config(_as("MiMoForCausalLM", **keys, num_nextn_predict_layers=1, use_mrope=False))
+    qwen = parse_config(_as("Qwen2ForCausalLM", **keys))
+    assert mimo == replace(qwen, architecture="MiMoForCausalLM")
+    assert (mimo.qkv_bias, mimo.output_bias, mimo.window) == (True, False, (None,) * 4)
 
 
 def test_smollm3_leaves_out_every_fourth_rotation() -> None:

@@ -39,6 +39,8 @@ def test_load(folder: Path) -> None:
     assert tokenizer.eos_id == 2
     assert tokenizer.token_id("<|im_start|>") == 1
     assert tokenizer.token_id("no such token") is None
+    assert len(tokenizer.vocabulary) == tokenizer.vocab_size
+    assert tokenizer.vocabulary[USER] == tokenizer.token_id(USER)
 
 
 @pytest.mark.parametrize("name", ["tokenizer.model", "tekken.json", "vocab.json"])

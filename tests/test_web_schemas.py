@@ -75,6 +75,7 @@ BOTH: list[tuple[str, Any, str]] = [
     ("ignore_eos", "no", "ignore_eos"),
     ("return_token_ids", 1, "return_token_ids"),
     ("cache_prompt", 0, "cache_prompt"),
+    ("speculate", "mtp", "speculate"),
     ("tools", [{"type": "function"}], "tools"),
     ("tool_choice", "auto", "tool_choice"),
     ("functions", [{}], "functions"),
@@ -231,7 +232,8 @@ def test_a_model_without_a_template_cannot_chat() -> None:
 def test_defaults_are_openais() -> None:
     request = chat().request
     assert request.sampling == SamplingParams()
-    assert (request.max_tokens, request.stop, request.ignore_eos, request.cache_prompt) == (None, (), False, True)
+    assert (request.max_tokens, request.stop, request.ignore_eos) == (None, (), False)
+    assert (request.cache_prompt, request.speculate) == (True, True)
     assert completion().request.max_tokens == 16
     assert not chat().stream
 
@@ -264,6 +266,7 @@ def test_every_parameter_reaches_the_engine() -> None:
         stop=["\n", "END"],
         ignore_eos=True,
         cache_prompt=False,
+        speculate=False,
     ).request
     assert request.sampling == SamplingParams(
         temperature=0.0,
@@ -281,6 +284,7 @@ def test_every_parameter_reaches_the_engine() -> None:
     assert (request.max_tokens, request.stop) == (9, ("\n", "END"))
     assert request.ignore_eos
     assert not request.cache_prompt
+    assert not request.speculate
 
 
 def test_aliases_and_spellings() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,6 +15,7 @@ from runtime.errors import QueueFull, QueueTimeout, StepFailed
 from runtime.sampling import TokenLogprobs
 from tests.web_fakes import (
     BOS,
+    TIMINGS,
     Exchange,
     FakeEngine,
     FakeRequest,
@@ -28,6 +30,7 @@ from tests.web_fakes import (
 )
 from web.app import create_app
 from web.guard import Connection
+from web.replies import timings
 from web.streaming import DONE, KEEP_ALIVE, ChunkWriter
 
 if TYPE_CHECKING:
@@ -122,6 +125,14 @@ def test_the_last_chunk_has_llama_servers_timings() -> None:
         "predicted_per_second": 400.0,
     }
     assert not any("timings" in chunk for chunk in chunks[:-1])
+
+
+def test_timings_count_drafts_where_some_were_made() -> None:
+    """As llama-server: absent otherwise."""
+    drafted = replace(TIMINGS, draft_n=8, draft_n_accepted=5)
+    assert timings([TIMINGS, drafted, drafted]).items() >= {"draft_n": 16, "draft_n_accepted": 10}.items()
+    assert timings([replace(TIMINGS, draft_n=3)])["draft_n_accepted"] == 0
+    assert not any(name.startswith("draft") for name in timings([TIMINGS]))
 
 
 def test_choices_interleave_and_each_opens_with_its_role() -> None:
