@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING
 import trio
 
 from actors.generation import GenerationRequest
-from runtime.errors import CedeError, DeviceLost
+from runtime.errors import CedeError, DeviceThreadEnded
 from runtime.faults import CancelAt, ClockJump, MailboxFlood, Shutdown, ThreadDeath
 from runtime.sampling import SamplingParams
 
 if TYPE_CHECKING:
     import types
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
     import outcome
     import torch
@@ -50,10 +50,15 @@ class UnreliableExecutor:
     Args:
         executor: runs the steps.
         chaos: of the plan.
-        end_thread: ends the device thread, where there is one.
+        end_thread: ends the device thread, where there is one, and raises what that is told as.
     """
 
-    def __init__(self, executor: Executor, chaos: Chaos, end_thread: Callable[[], object] = lambda: None) -> None:
+    def __init__(
+        self,
+        executor: Executor,
+        chaos: Chaos,
+        end_thread: Callable[[], Awaitable[object]] = trio.lowlevel.cancel_shielded_checkpoint,
+    ) -> None:
         self.chaos = chaos
         self.in_step: Callable[[int, bool], None] = lambda step, drafting: None
         self._executor = executor
@@ -70,7 +75,7 @@ class UnreliableExecutor:
         for death in self.chaos.due_at_step(ThreadDeath, step, drafting=drafting):
             self.chaos.fire(death)
             self._lost = True
-            self._end_thread()
+            await self._end_thread()
         self._raise_if_lost()
         self.in_step(step, drafting)
         return await self._executor.run_step(segments, drafting=drafting)
@@ -79,9 +84,13 @@ class UnreliableExecutor:
         self._raise_if_lost()
         return await self._executor.transfer(transfers)
 
+    async def recover(self) -> None:
+        await self._executor.recover()
+        self._lost = False
+
     def _raise_if_lost(self) -> None:
         if self._lost:
-            raise DeviceLost("the device thread has ended, as planned")
+            raise DeviceThreadEnded("the device thread has ended, as planned")
 
 
 class JumpingClock(trio.abc.Clock):

@@ -59,6 +59,20 @@ def free_memory(device: torch.device) -> int:
     return available_memory()
 
 
+def device_answers() -> bool:
+    """Whether the device in use still runs anything; asked when something has failed.
+
+    After an error such as a device-side assert CUDA refuses all work until the process ends.  Nothing of the kind is
+    known of the others.
+    """
+    try:
+        if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+            torch.cuda.synchronize()
+    except RuntimeError:
+        return False
+    return True
+
+
 class _Event(Protocol):
     def record(self) -> None: ...
     def synchronize(self) -> None: ...

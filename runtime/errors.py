@@ -6,6 +6,8 @@ translates without a table of its own, and the layers below never think about HT
 
 from __future__ import annotations
 
+DEVICE_RETRY_SECONDS = 5.0  # a new device thread is there at once; a supervisor takes about this long over a process
+
 
 class CedeError(Exception):
     """Base of the tree.  `str(error)` is a sentence for the person who reads the response."""
@@ -75,9 +77,20 @@ class ShuttingDown(Unavailable):
 
 
 class DeviceLost(Unavailable):
-    """The device thread died, so no step can run."""
+    """No step can run, and none will in this process."""
 
     code = "device_lost"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, retry_after=DEVICE_RETRY_SECONDS)
+
+
+class DeviceThreadEnded(DeviceLost):
+    """The thread that runs steps is no more.  Nobody writes KV any longer, so another can take its place."""
+
+
+class DeviceHangs(DeviceLost):
+    """The thread that runs steps makes no progress.  It may still write KV, so only its own return helps."""
 
 
 # --- our fault ----------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,14 +11,14 @@ import torch
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from runtime.errors import DeviceLost
+from runtime.errors import DeviceHangs, DeviceLost, DeviceThreadEnded
 from runtime.executor import InlineExecutor, SimulatedExecutor, ThreadExecutor, open_thread_executor
 from runtime.simulated import SimulatedModel
 from runtime.step import Segment
 from tests.stepping import RecordingModel, greedy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
     from contextlib import AbstractAsyncContextManager
 
     from runtime.executor import Executor
@@ -127,18 +128,21 @@ async def test_all_torch_code_runs_on_one_thread_in_inference_mode() -> None:
 
 
 async def test_what_the_model_raises_is_raised_and_the_thread_goes_on() -> None:
-    failures = iter([RuntimeError("out of memory"), KeyboardInterrupt("not a plain exception")])
-
-    def fail_twice(index: int) -> None:
-        if (failure := next(failures, None)) is not None:
-            raise failure
-
-    async with _thread(RecordingModel(during=fail_twice)) as executor:
+    async with _thread(RecordingModel(during=raising(RuntimeError("out of memory")))) as executor:
         with pytest.raises(RuntimeError, match="out of memory"):
             await executor.run_step(_segments())
-        with pytest.raises(KeyboardInterrupt, match="not a plain"):
-            await executor.run_step(_segments())
         assert (await executor.run_step(_segments())).layers_run == 3
+
+
+def raising(*errors: BaseException) -> Callable[[int], None]:
+    """For `during`: raises each of these once, one in a step."""
+    left = iter(errors)
+
+    def during(index: int) -> None:
+        if (error := next(left, None)) is not None:
+            raise error
+
+    return during
 
 
 class Gate:
@@ -233,15 +237,152 @@ async def test_a_step_in_progress_ends_before_the_thread_does() -> None:
     assert model.calls[-1][0] == "finish"
 
 
-@pytest.mark.parametrize("error", [RuntimeError("no such model"), KeyboardInterrupt()], ids=repr)
-async def test_a_model_that_cannot_be_loaded_leaves_no_thread(error: BaseException) -> None:
+@pytest.mark.parametrize(
+    ("raised", "shown"),
+    [(RuntimeError("no such model"), RuntimeError), (KeyboardInterrupt(), DeviceThreadEnded)],
+    ids=repr,
+)
+async def test_a_model_that_cannot_be_loaded_leaves_no_thread(raised: BaseException, shown: type[Exception]) -> None:
     def load() -> RecordingModel:
-        raise error
+        raise raised
 
-    with pytest.raises(type(error)):
+    with pytest.raises(shown):
         async with open_thread_executor(load):
             pytest.fail("there is no model")
     assert _device_threads() == []
+
+
+# --- what can be lost ---------------------------------------------------------------------------------------------
+
+HANG = 60.0  # seconds of virtual time
+
+
+@asynccontextmanager
+async def _hanging(gate: Gate, model: RecordingModel) -> AsyncIterator[ThreadExecutor[RecordingModel]]:
+    """An executor whose thread has been given up in `gate`, which is opened at the end."""
+    clock = trio.lowlevel.current_clock()
+    assert isinstance(clock, MockClock)
+
+    async def wait_in_vain(executor: ThreadExecutor[RecordingModel]) -> None:
+        with pytest.raises(DeviceHangs, match="60 s"):
+            await executor.run_step(_segments())
+
+    try:
+        async with open_thread_executor(lambda: model, hang_timeout=HANG) as executor:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(wait_in_vain, executor)
+                await gate.entered.wait()
+                await wait_all_tasks_blocked()
+                clock.jump(HANG)  # layers have ended since the step began, so it gets as long again
+                await wait_all_tasks_blocked()
+                assert nursery.child_tasks
+                clock.jump(HANG)
+            yield executor
+    finally:
+        gate.open()
+
+
+@pytest.mark.parametrize("end", [SystemExit(3), KeyboardInterrupt()], ids=repr)
+async def test_a_thread_that_ends_is_told_and_replaced(end: BaseException) -> None:
+    seen: list[bool] = []
+    model = RecordingModel(during=raising(end))
+    async with _thread(model) as executor:
+        with pytest.raises(DeviceThreadEnded, match=repr(end)[:8]):
+            await executor.run_step(_segments())
+        assert not executor.hangs
+        with pytest.raises(DeviceThreadEnded):
+            await executor.run_step(_segments())
+        await executor.recover()
+        assert (await executor.run_step(_segments())).layers_run == 3
+        await executor.call(lambda: seen.append(torch.is_inference_mode_enabled()))
+        assert len(_device_threads()) == 1
+    assert seen == [True]
+    assert _device_threads() == []
+
+
+async def test_a_thread_that_hangs_is_given_up_and_waited_for(mock_clock: MockClock) -> None:
+    gate = Gate(layer=1)
+    async with _hanging(gate, RecordingModel(during=gate.during)) as executor, trio.open_nursery() as nursery:
+        assert executor.hangs
+        with pytest.raises(DeviceHangs):
+            await executor.run_step(_segments())
+        nursery.start_soon(executor.recover)
+        await wait_all_tasks_blocked()
+        assert nursery.child_tasks, "it still hangs"
+        gate.open()
+    assert _device_threads() == []
+
+
+async def test_a_thread_that_came_back_goes_on(mock_clock: MockClock) -> None:
+    gate = Gate(layer=1)
+    async with _hanging(gate, RecordingModel(during=gate.during)) as executor:
+        gate.open()
+        await executor.recover()
+        assert not executor.hangs
+        assert (await executor.run_step(_segments())).layers_run == 3
+
+
+async def test_a_thread_that_comes_back_to_end_is_replaced(mock_clock: MockClock) -> None:
+    gate = Gate(layer=1)
+    first = [True]
+
+    def during(index: int) -> None:
+        gate.during(index)
+        if index == 1 and first:
+            first.clear()
+            raise SystemExit
+
+    async with _hanging(gate, RecordingModel(during=during)) as executor:
+        gate.open()
+        await executor.recover()
+        assert (await executor.run_step(_segments())).layers_run == 3
+
+
+async def test_a_thread_that_hangs_does_not_hold_up_the_end(mock_clock: MockClock) -> None:
+    gate = Gate(layer=1)
+    async with _hanging(gate, RecordingModel(during=gate.during)):
+        (thread,) = _device_threads()
+        assert thread.daemon
+    await trio.to_thread.run_sync(thread.join)
+
+
+async def test_what_hangs_is_given_up_under_a_cancel_too(mock_clock: MockClock) -> None:
+    gate = Gate(layer=1)
+    async with _thread(RecordingModel()) as executor, trio.open_nursery() as nursery:
+        nursery.cancel_scope.cancel()
+
+        @nursery.start_soon
+        async def caller() -> None:
+            with pytest.raises(DeviceHangs):
+                await executor.call(lambda: gate.during(1), HANG)
+            gate.open()
+
+        with trio.CancelScope(shield=True):
+            await gate.entered.wait()
+            await wait_all_tasks_blocked()
+            mock_clock.jump(HANG)
+
+
+async def test_a_device_that_refuses_all_work_is_lost_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runtime.executor.device_answers", lambda: False)
+    async with _thread(RecordingModel(during=raising(RuntimeError("device-side assert triggered")))) as executor:
+        with pytest.raises(DeviceLost, match="device-side assert") as lost:
+            await executor.run_step(_segments())
+    assert type(lost.value) is DeviceLost
+
+
+async def test_no_new_thread_is_to_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async with _thread(RecordingModel(during=raising(SystemExit()))) as executor:
+        with pytest.raises(DeviceThreadEnded):
+            await executor.run_step(_segments())
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", refuse)
+            with pytest.raises(DeviceLost, match="can't start") as lost:
+                await executor.recover()
+        assert type(lost.value) is DeviceLost
 
 
 @pytest.mark.parametrize("make", [InlineExecutor, lambda model: SimulatedExecutor(model, lambda rows: 0.0)])
