@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import torch
-import torch.nn.functional as F
 
 from runtime.config import load_config
 from runtime.device import select_dtype
@@ -142,13 +141,17 @@ class DraftModel(Transformer):
         """`vocab_size` is the target's; the rest is the draft model's own."""
         super().__init__(config, weights, kv)
         self._vocab_size = vocab_size
+        missing = max(0, vocab_size - config.vocab_size)
+        self._unknown = torch.full((1, missing), UNKNOWN, device=weights.lm_head.device)
 
     def _embed(self, token_ids: torch.Tensor, slots: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
         return super()._embed(token_ids.clamp(max=self.config.vocab_size - 1), slots, positions)
 
     def _logits(self, states: torch.Tensor) -> torch.Tensor:
         logits = super()._logits(states)[:, : self._vocab_size]
-        return F.pad(logits, (0, self._vocab_size - logits.shape[1]), value=UNKNOWN)
+        if not self._unknown.numel():
+            return logits
+        return torch.cat((logits, self._unknown.expand(len(logits), -1)), dim=1)
 
 
 # --- the choice ---------------------------------------------------------------------------------------------------

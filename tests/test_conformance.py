@@ -17,19 +17,24 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torchgen.gen import parse_native_yaml  # type: ignore[import-untyped]
 from torchgen.model import DispatchKey  # type: ignore[import-untyped]
+from transformers import LlamaConfig, LlamaForCausalLM
 
 from runtime.acceptance import accept
 from runtime.sampler import sample
 from runtime.sampling import SamplingParams
+from runtime.served import Proposer
 from runtime.step import Proposal, SampleSpec, Segment
-from tests.checkpoints import FAMILIES
+from tests.checkpoints import FAMILIES, VOCAB_SIZE, write_checkpoint
+from tests.mtp_checkpoints import write_deepseek, write_mimo
+from tests.speculating import open_pair
 from tests.stepping import open_transformer, run
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from torch._ops import OpOverload
 
+    from runtime.model import Transformer
     from runtime.sampler import Drawn
 
 NOT_ON_MPS = {torch.float64, torch.complex128}
@@ -40,7 +45,7 @@ ON_MPS_INSTEAD = {
 }
 
 # Composite operations move no data, or are made of these, which the recorder does not see (PyTorch's sources).
-VIEWS = {"expand", "lift_fresh", "permute", "select.int", "slice.Tensor", "split.Tensor", "t", "unsqueeze"}
+VIEWS = {"alias", "expand", "lift_fresh", "permute", "select.int", "slice.Tensor", "split.Tensor", "t", "unsqueeze"}
 PARTS = {
     "_to_copy": ["_copy_from"],
     "abs": ["abs.out"],
@@ -143,9 +148,35 @@ def _verify() -> list[Drawn]:
     return accept(torch.ones(4, 64), specs, proposals)
 
 
+def _pairs(folder: Path, dtype: str) -> Iterator[tuple[Transformer, Transformer]]:
+    """Targets with a drafter of each kind: a module after either published form, and a model of fewer ids."""
+    for name, write in (("deepseek", write_deepseek), ("mimo", write_mimo)):
+        write(folder / name)
+        yield _opened(open_pair(folder / name, Proposer.MTP, dtype=dtype))
+    for name, ids in (("padded", VOCAB_SIZE + 4), ("draft", VOCAB_SIZE)):
+        write_checkpoint(folder / name, LlamaForCausalLM, LlamaConfig, seed=1, vocab_size=ids)
+    yield _opened(open_pair(folder / "padded", Proposer.DRAFT, draft=folder / "draft", dtype=dtype))
+
+
+def _opened(pair: tuple[Transformer, Transformer | None]) -> tuple[Transformer, Transformer]:
+    target, drafter = pair
+    assert drafter is not None
+    return target, drafter
+
+
+def _round(target: Transformer, drafter: Transformer) -> None:
+    """A prompt is read by both, a token drafted and verified."""
+    assert run(target, [Segment(0, 0, range(20))]).segments[0].computed
+    spec = SampleSpec(SamplingParams(seed=1), 21, 0)
+    drafting = Segment(0, 1, range(1, 21), sample=replace(spec, for_rejection=True), first=1)
+    (draft,) = run(drafter, [drafting]).segments[0].tokens
+    proposal = Proposal(draft.token_id, draft.distribution)
+    assert run(target, [Segment(0, 20, [20, draft.token_id], sample=spec, proposals=[proposal])]).segments[0].computed
+
+
 @pytest.fixture(scope="module", params=[torch.float32, torch.bfloat16, torch.float16], ids=str)
 def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> set[Recorded]:
-    """What steps of two families ask for, one with all biases, one with normed heads and one with a window."""
+    """What steps of three families ask for (all biases, normed heads, a window), and those of every drafter."""
     seen: set[Recorded] = set()
     for family in ("llama-bias", "qwen3-tied", "mistral"):
         folder = tmp_path_factory.mktemp(family)
@@ -156,6 +187,10 @@ def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
             assert run(model, segments, {1: segments[2:3]}).layers_run == 3
             assert all(result.computed for result in run(model, _step()).segments)
             assert all(drawn.finite for drawn in _verify())
+        seen |= recorder.seen
+    for target, drafter in _pairs(tmp_path_factory.mktemp("pairs"), str(request.param).removeprefix("torch.")):
+        with torch.no_grad(), Recorder() as recorder:
+            _round(target, drafter)
         seen |= recorder.seen
     return seen
 
