@@ -92,7 +92,9 @@ class Trace:
         closed: when its connection was closed, as `trio.current_time()` and as seconds since the epoch.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, watch: Callable[[Trace], None] = lambda _: None) -> None:
+        """`watch` is called with this trace after each arrival."""
+        self._watch = watch
         self.started = 0.0
         self.request_id: str | None = None
         self.arrivals: list[tuple[float, int]] = []
@@ -103,7 +105,8 @@ class Trace:
         self.closed = (0.0, 0.0)
         self._changed = trio.Event()
         self._over = False
-        self._latest = float("-inf")  # when anything came
+        self._latest = float("-inf")  # when tokens came
+        self._opened: float | None = None  # when the first event about a choice came
 
     @property
     def tokens(self) -> int:
@@ -148,11 +151,12 @@ class Trace:
             await self._changed.wait()
         return sum(n for _, n in self.arrivals) >= count
 
-    def _add(self, tokens: int, text: str) -> None:
+    def _take(self, tokens: int, text: str) -> None:
+        now = trio.current_time()
+        self._opened = self._opened or now
         self.text += text
         if not tokens:
             return
-        now = trio.current_time()
         if self.arrivals and now - self._latest < TOGETHER_SECONDS:
             at, count = self.arrivals[-1]
             self.arrivals[-1] = at, count + tokens
@@ -160,6 +164,13 @@ class Trace:
             self.arrivals.append((now, tokens))
         self._latest = now
         self._notify()
+        self._watch(self)
+
+    def _end(self) -> None:
+        """The response is whole.  Tokens that had no text, half a character each, came when the response opened."""
+        self.ended = trio.current_time()
+        if not self.arrivals and self.tokens:
+            self.arrivals.append((self._opened or self.ended, self.tokens))
 
     def _close(self, wall_clock: Callable[[], float]) -> None:
         self.closed = trio.current_time(), wall_clock()
@@ -204,8 +215,8 @@ class Client:
         """Close what is open."""
         await self._http.aclose()
 
-    async def send(self, ask: Ask, trace: Trace | None = None, *, tokens: int | None = None) -> Trace:
-        """Send a request and read its response to the end, or until `tokens` tokens have come.  Cancelling hangs up.
+    async def send(self, ask: Ask, trace: Trace | None = None) -> Trace:
+        """Send a request and read its response to the end; cancelling this hangs up.
 
         Raises:
             RequestFailed: the server refused it, or broke it off.
@@ -217,8 +228,8 @@ class Client:
             async with self._http.stream("POST", self.dialect.path, json=body) as response:
                 trace.request_id = response.headers.get("x-request-id")
                 await _check_status(response)
-                whole = await (_read_stream(response, trace, tokens) if ask.stream else _read_whole(response, trace))
-            trace.ended = trio.current_time() if whole else None
+                await (_read_stream(response, trace) if ask.stream else _read_whole(response, trace))
+            trace._end()
         except (httpx.HTTPError, ValueError, KeyError) as error:
             raise RequestFailed(f"{type(error).__name__}: {error}") from error
         finally:
@@ -249,9 +260,14 @@ class Client:
 
 async def hang_up(client: Client, ask: Ask, *, after: float = float("inf"), tokens: int | None = None) -> Trace:
     """Send a request and hang up `after` seconds, or as soon as `tokens` tokens have come."""
-    trace = Trace()
-    with trio.move_on_after(after):
-        await client.send(ask, trace, tokens=tokens)
+
+    def leave(trace: Trace) -> None:
+        if tokens is not None and trace.tokens >= tokens:
+            scope.cancel()
+
+    with trio.move_on_after(after) as scope:
+        trace = Trace(leave)
+        await client.send(ask, trace)
     return trace
 
 
@@ -261,21 +277,24 @@ async def _check_status(response: httpx.Response) -> None:
         raise RequestFailed(f"HTTP {response.status_code}: {said[:300]}")
 
 
-async def _read_stream(response: httpx.Response, trace: Trace, tokens: int | None) -> bool:
-    """Read events to the end, or until `tokens` tokens have come; whether it was the end."""
+async def _read_stream(response: httpx.Response, trace: Trace) -> None:
+    """Read all events, also those behind an error: leaving httpx's nested generators early would abandon them."""
+    broken: Json | None = None
     async for line in response.aiter_lines():
-        if not line.startswith("data:") or line.endswith("[DONE]"):
-            continue
-        event = json.loads(line[5:])
-        if "error" in event:
-            raise RequestFailed(f"the stream broke off: {event['error']}")
-        for choice in event.get("choices") or ():
-            trace._add(*_tokens_and_text(choice))
-        if tokens is not None and trace.tokens >= tokens:
-            return False
-        trace.usage = event.get("usage") or trace.usage
-        trace.timings = event.get("timings") or trace.timings
-    return True
+        kind, _, data = line.partition(":")
+        if kind == "data" and data.strip() != "[DONE]":
+            event = json.loads(data)
+            broken = broken or event.get("error")
+            _take(event, trace)
+    if broken:
+        raise RequestFailed(f"the stream broke off: {broken}")
+
+
+def _take(event: Json, trace: Trace) -> None:
+    trace.usage = event.get("usage") or trace.usage
+    trace.timings = event.get("timings") or trace.timings
+    for choice in event.get("choices") or ():
+        trace._take(*_tokens_and_text(choice))
 
 
 def _tokens_and_text(choice: Json) -> tuple[int, str]:
@@ -287,10 +306,9 @@ def _tokens_and_text(choice: Json) -> tuple[int, str]:
     return int(bool(text)), text
 
 
-async def _read_whole(response: httpx.Response, trace: Trace) -> bool:
+async def _read_whole(response: httpx.Response, trace: Trace) -> None:
     answer = json.loads(await response.aread())
     choice = answer["choices"][0]
     trace.usage, trace.timings = answer.get("usage") or {}, answer.get("timings") or {}
     text = choice.get("text") or (choice.get("message") or {}).get("content") or ""
-    trace._add(int(trace.usage.get("completion_tokens", 1)), text)
-    return True
+    trace._take(int(trace.usage.get("completion_tokens", 1)), text)

@@ -1,0 +1,241 @@
+"""A server that speaks OpenAI's API in this process and in virtual time, for the benchmark's client.
+
+It is an httpx transport, so there is no socket.  Its device does one piece of work at a time: a chunk of a prompt, or a
+token.  Whether it notices that a client has gone, and whether it remembers prompts, is up to the test.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from itertools import count, takewhile
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import trio
+
+from bench.client.load import Client, Dialect
+from bench.client.targets import Running, Target
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+Json = dict[str, Any]
+
+
+@dataclass
+class Behaviour:
+    """What the server is like.  Times in seconds.
+
+    Attributes:
+        heeds: work stops at the next piece once its client has gone; otherwise it is done to the end.
+        ids: chunks say which tokens they hold; otherwise there is one token in each.
+        mute: tokens have no text, as those of half a character.
+        together: tokens of a step, each sent as an event of its own.
+        queue: requests that may wait for a slot; more of them get a 429.
+        fails: of the generation endpoints, by status; 0 for none.
+        breaks_after: tokens after which a stream ends in an error; 0 for never.
+    """
+
+    prefill_seconds: float = 0.001
+    decode_seconds: float = 0.01
+    chunk: int = 64
+    slots: int = 4
+    queue: int = 1000
+    heeds: bool = True
+    caches: bool = True
+    receipts: bool = True
+    usage: bool = True
+    ids: bool = True
+    mute: bool = False
+    together: int = 1
+    fails: int = 0
+    breaks_after: int = 0
+
+
+@dataclass
+class Job:
+    """One request in the server."""
+
+    id: str
+    body: Json
+    prompt: list[Any]
+    cached: int = 0
+    computed: int = 0
+    gone: bool = False
+    scope: trio.CancelScope = field(default_factory=trio.CancelScope)
+
+
+class FakeServer(httpx.AsyncBaseTransport):
+    """Made by `open_server`."""
+
+    def __init__(self, behaviour: Behaviour, nursery: trio.Nursery) -> None:
+        self.behaviour = behaviour
+        self.bodies: list[Json] = []
+        self.receipts: list[Json] = []
+        self.busy_seconds = 0.0
+        self._nursery = nursery
+        self._device = trio.Lock()
+        self._slots = trio.Semaphore(behaviour.slots)
+        self._jobs: list[Job] = []
+        self._live = 0
+        self._ids = count()
+
+    # --- HTTP ---------------------------------------------------------------------------------------------------------
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Answer as a server would; cancelling this is the client's going."""
+        if request.method == "GET":
+            return self._look_in(request.url.path)
+        body = json.loads(await request.aread())
+        self.bodies.append(body)
+        if self.behaviour.fails:
+            return httpx.Response(self.behaviour.fails, json={"error": {"message": "as the test wants"}})
+        if self._live >= self.behaviour.slots + self.behaviour.queue:
+            return httpx.Response(429, json={"error": {"message": "the queue is full"}})
+        asked = body["prompt"] if "prompt" in body else body["messages"][0]["content"]
+        job = Job(f"job-{next(self._ids)}", body, asked.split() if isinstance(asked, str) else asked)
+        send, receive = trio.open_memory_channel[Json](10**6)
+        self._live += 1
+        self._nursery.start_soon(self._serve, job, send)
+        stream = _Events(self, job, receive)
+        if body["stream"]:
+            return httpx.Response(200, stream=stream, headers={"x-request-id": job.id})
+        return await self._whole(job, stream)
+
+    def _look_in(self, path: str) -> httpx.Response:
+        if path == "/v1/receipts" and self.behaviour.receipts:
+            return httpx.Response(200, json={"data": self.receipts[::-1]})
+        if path == "/v1/models":
+            return httpx.Response(200, json={"data": [{"id": "fake"}]})
+        return httpx.Response(404)
+
+    async def _whole(self, job: Job, stream: _Events) -> httpx.Response:
+        try:
+            events = [event async for event in stream.events]
+        except BaseException:
+            self.hang_up(job)
+            raise
+        usage = {"usage": events[-1]["usage"]} if self.behaviour.usage else {}
+        text = "".join(choice["text"] for event in events for choice in event["choices"])
+        return httpx.Response(200, json={"choices": [{"text": text}]} | usage)
+
+    # --- work ---------------------------------------------------------------------------------------------------------
+
+    async def _serve(self, job: Job, send: trio.MemorySendChannel[Json]) -> None:
+        async with send:
+            try:
+                with job.scope:
+                    async with self._slots:
+                        await self._prefill(job)
+                        await self._decode(job, send)
+            finally:
+                self._live -= 1
+                if job.gone:
+                    self._leave_receipt(job)
+
+    async def _prefill(self, job: Job) -> None:
+        job.cached = job.computed = self._cached(job.prompt)
+        self._jobs.append(job)
+        while job.computed < len(job.prompt):
+            rows = min(self.behaviour.chunk, len(job.prompt) - job.computed)
+            await self._work(rows * self.behaviour.prefill_seconds)
+            job.computed += rows
+
+    async def _decode(self, job: Job, send: trio.MemorySendChannel[Json]) -> None:
+        asked = job.body["max_tokens"]
+        for number in range(asked):
+            if number % self.behaviour.together == 0:
+                await self._work(self.behaviour.decode_seconds)
+            choice: Json = {"text": "" if self.behaviour.mute else f"{number} "} | (
+                {"token_ids": [number]} if self.behaviour.ids else {}
+            )
+            send.send_nowait({"choices": [choice]})
+            if number + 1 == self.behaviour.breaks_after:
+                send.send_nowait({"error": {"message": "as the test wants"}})
+                return
+        usage = {
+            "prompt_tokens": len(job.prompt),
+            "completion_tokens": asked,
+            "prompt_tokens_details": {"cached_tokens": job.cached},
+        }
+        send.send_nowait({"choices": [], "timings": {"draft_n": 4, "draft_n_accepted": 3}} | {"usage": usage})
+
+    async def _work(self, seconds: float) -> None:
+        async with self._device:
+            with trio.CancelScope(shield=True):
+                await trio.sleep(seconds)
+            self.busy_seconds += seconds
+
+    def _cached(self, prompt: Sequence[Any]) -> int:
+        if not self.behaviour.caches:
+            return 0
+        return min(max((_shared(prompt, job.prompt[: job.computed]) for job in self._jobs), default=0), len(prompt) - 1)
+
+    # --- hanging up ---------------------------------------------------------------------------------------------------
+
+    def hang_up(self, job: Job) -> None:
+        """The client has gone."""
+        job.gone = True
+        if self.behaviour.heeds:
+            job.scope.cancel()
+
+    def _leave_receipt(self, job: Job) -> None:
+        now = trio.current_time()
+        computed = job.computed - job.cached
+        self.receipts.append(
+            {"request_id": job.id, "detected_at": now, "slot_freed_at": now, "computed_tokens": computed}
+        )
+
+
+def _shared(one: Sequence[Any], other: Sequence[Any]) -> int:
+    """How many elements both start with."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+
+
+class _Events(httpx.AsyncByteStream):
+    def __init__(self, server: FakeServer, job: Job, events: trio.MemoryReceiveChannel[Json]) -> None:
+        self._server = server
+        self._job = job
+        self.events = events
+        self._over = False
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for event in self.events:
+            if not self._server.behaviour.usage:
+                event.pop("usage", None)
+            yield f"data: {json.dumps(event)}\n\n".encode()
+        self._over = True
+        yield b"data: [DONE]\n\n"
+
+    async def aclose(self) -> None:
+        if not self._over:
+            self._server.hang_up(self._job)
+
+
+@asynccontextmanager
+async def open_server(behaviour: Behaviour | None = None) -> AsyncIterator[FakeServer]:
+    """A server that lives as long as the scope."""
+    async with trio.open_nursery() as nursery:
+        yield FakeServer(behaviour or Behaviour(), nursery)
+        nursery.cancel_scope.cancel()
+
+
+def client_of(server: FakeServer, dialect: Dialect | None = None) -> Client:
+    """A client of that server, on the same clock."""
+    dialect = dialect or Dialect(model="fake")
+    return Client("http://fake", dialect, transport=server, wall_clock=trio.current_time)
+
+
+def running(server: FakeServer, name: str = "fake", dialect: Dialect | None = None) -> Running:
+    """The server as the runner sees it: one that is not ours."""
+    return Running(Target(name, "http://fake"), client_of(server, dialect))
+
+
+class Silence:
+    """Nobody wants to know how far a run has come."""
+
+    def begin_turn(self, round: int, target: str) -> None: ...
+    def note(self, what: str) -> None: ...
+    def end_turn(self) -> None: ...
