@@ -44,7 +44,7 @@ class KVMover:
         waits for tokens.
 
         Raises:
-            DeviceLost: no step will run again.
+            DeviceLost: no step can run now.
         """
         self._cache.write_behind()
         saves = self._next_saves(leases)

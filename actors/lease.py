@@ -140,6 +140,7 @@ class Lease:
     restored: list[BlockKey] = field(default_factory=list)
     audited: tuple[int, Block] | None = None  # a block that is computed again to be compared, and its position
     suspect: bool = False  # its KV stands on blocks that an audit of another lease's found wrong
+    lost: str | None = None  # why the device was, and with it whatever this lease held or waited for
     mark: CancelMark = field(default_factory=CancelMark)
     grant: Reply[None] = field(default_factory=Reply)
     released: trio.Event = field(default_factory=trio.Event)
@@ -193,7 +194,7 @@ class Lease:
 
         Raises:
             StepFailed: the device failed over these rows.
-            DeviceLost: no step will run again.
+            DeviceLost: the device was lost while the lease held a slot.
         """
         work = Work(self, phase, token_ids, sample, proposals)
         self.manager.post(work)
@@ -210,7 +211,7 @@ class Lease:
         """Have KV moved between two steps; what each transfer gave, or None if nothing was moved after all.
 
         Raises:
-            DeviceLost: no step will run again.
+            DeviceLost: the device was lost while the lease held a slot.
         """
         move = Move(self, transfers, tokens, on_trial, still_valid)
         self.manager.post(move)

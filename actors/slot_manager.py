@@ -11,6 +11,9 @@ Its loop is the program:
 
 so no step of anybody's starts before every cancel that has arrived is consumed (seed 3), and a slot is released only
 here, between steps: never while a step that names it is in flight.
+
+When the device is lost, every lease that holds a slot ends with it, and all KV in the slots is given up.  Who is queued
+holds nothing, and waits for the new thread if there is to be one.  Until steps can run again no slot is granted.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ import math
 from collections import deque
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import outcome
 import trio
@@ -33,8 +36,9 @@ from actors.receipts import CancelReason, ReceiptLog, receipt_for
 from actors.restore import audit, restore
 from actors.slots import SlotState, common_prefix_length
 from actors.step_runner import StepCounts, StepRunner
+from actors.supervisor import Supervisor
 from runtime.blocks import BLOCK_TOKENS
-from runtime.errors import DeviceLost, QueueFull, QueueTimeout
+from runtime.errors import DeviceLost, DeviceThreadEnded, QueueFull, QueueTimeout
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -62,6 +66,7 @@ class ManagerStatistics:
     slots: int
     cancels: dict[str, int]
     cache: CacheStatistics
+    device_losses: int = 0
 
 
 class SlotManager:
@@ -89,8 +94,9 @@ class SlotManager:
         self.table = table
         self.cache = cache or empty_cache()
         self.receipts = ReceiptLog()
-        self.lost: str | None = None  # why no step can run, once none can
+        self.lost: str | None = None  # why no step can run, while none can
         self._executor = executor
+        self._supervisor = Supervisor(executor)
         self._mover = KVMover(executor, table, self.cache)
         self.costs = StepCosts()
         self._steps = StepRunner(executor, table, self.cache, chunks, self.costs)
@@ -119,10 +125,10 @@ class SlotManager:
 
         Raises:
             QueueFull: too many wait already.
-            DeviceLost: no step will run again.
+            DeviceLost: no step can run now.
         """
         if self.lost is not None:
-            raise DeviceLost(self.lost)
+            raise _device_lost(self.lost)
         waiting = len(self._queue) + len(leases) - len(self.table.free)
         if waiting > self._queue_limit:
             raise QueueFull(
@@ -146,7 +152,7 @@ class SlotManager:
 
         Raises:
             QueueTimeout: no grant came in time.
-            DeviceLost: no step will run again.
+            DeviceLost: the device was lost, and with it what the lease held or waited for.
         """
         try:
             await self._wait_for_grant(lease, queue_timeout)
@@ -207,8 +213,8 @@ class SlotManager:
                 other.suspect = True
 
     async def _wait_for_grant(self, lease: Lease, patience: float | None) -> None:
-        if self.lost is not None:
-            raise DeviceLost(self.lost)
+        if lease.lost is not None:
+            raise _device_lost(lease.lost)
         if lease.slot is not None:
             return
         with trio.move_on_after(math.inf if patience is None else patience) as waiting:
@@ -236,30 +242,42 @@ class SlotManager:
     async def run(self) -> None:
         """Serve until cancelled."""
         try:
-            while True:
-                self._mail = trio.Event()  # before the drain: what is posted from here on ends the wait below
-                self._drain()
-                self._admit()
-                if await self._work():
-                    await self._let_actors_submit()
-                else:
-                    await self._mail.wait()
+            async with trio.open_nursery() as recovery:
+                while True:
+                    try:
+                        await self._serve()
+                    except DeviceLost as loss:
+                        self._lose(loss)
+                        recovery.start_soon(self._recover, loss)
         finally:
             self._close()
+
+    async def _serve(self) -> NoReturn:
+        """Serve until the device is lost."""
+        while True:
+            self._mail = trio.Event()  # before the drain: what is posted from here on ends the wait below
+            self._drain()
+            self._admit()
+            if await self._work():
+                await self._let_actors_submit()
+            else:
+                await self._mail.wait()
 
     def _drain(self) -> None:
         while self._mailbox:
             mail = self._mailbox.popleft()
             if isinstance(mail, Lease):
                 self._release(mail)
-            elif self.lost is not None:
-                mail.reply.set(outcome.Error(DeviceLost(self.lost)))
+            elif mail.lease.lost is not None:
+                mail.reply.set(outcome.Error(_device_lost(mail.lease.lost)))
             else:
                 mail.lease.pending = mail
 
     def _admit(self) -> None:
-        # One that was cancelled but has not left yet is passed over: a grant would give up resident KV, for nobody.
-        for lease in [lease for lease in self._queue if lease.mark.at is None]:
+        if self.lost is not None:
+            return
+        # One that ends but has not left yet is passed over: a grant would give up resident KV, for nobody.
+        for lease in [lease for lease in self._queue if lease.mark.at is None and lease.lost is None]:
             slot = self.table.grant(lease.owner, lease.prompt, reuse=lease.reuse, now=trio.current_time())
             if slot is None:
                 return
@@ -280,16 +298,14 @@ class SlotManager:
             lease.leaders = [(leader, length) for leader, length in shared if length >= lease.length + BLOCK_TOKENS]
 
     async def _work(self) -> bool:
-        """Move KV and run a step; False if there was nothing of either."""
-        try:
-            moved = await self._mover.move(self._leases.values())
-            self._drain()
-            step = self._steps.plan(self._leases.values())
-            if step:
-                await self._steps.run(step)
-        except DeviceLost as error:
-            self._lose(str(error))
+        """Move KV and run a step; False if there was nothing of either.  Raises DeviceLost."""
+        if self.lost is not None:
             return False
+        moved = await self._mover.move(self._leases.values())
+        self._drain()
+        step = self._steps.plan(self._leases.values())
+        if step:
+            await self._steps.run(step)
         return moved or bool(step)
 
     async def _let_actors_submit(self) -> None:
@@ -333,24 +349,52 @@ class SlotManager:
             )
         lease.released.set()
 
-    def _lose(self, why: str) -> None:
-        """No step will run again: everyone who waits is told, and whoever comes is refused."""
-        logger.error("no step can run any more: %s", why)
-        self.lost = why
+    def _lose(self, loss: DeviceLost) -> None:
+        """Give up everything that is on the device, and tell whoever held it."""
+        logger.error("the device is lost: %s", loss)
+        self.lost = str(loss)
         for lease in self._leases.values():
-            if lease.pending is not None:
-                lease.pending.reply.set(outcome.Error(DeviceLost(why)))
-                lease.pending = None
+            self._steps.invalidate(lease)
+            self._tell_lost(lease)
+        for slot in self.table.free:
+            self.cache.forget(slot.id)
+            self.table.invalidate(slot)
+        if not isinstance(loss, DeviceThreadEnded):  # else who is queued need not know
+            self._empty_queue()
+
+    async def _recover(self, loss: DeviceLost) -> None:
+        """Let steps run again once they can."""
+        try:
+            await self._supervisor.recover(loss)
+        except DeviceLost as final:
+            logger.error("the device is lost for good: %s", final)
+            self.lost = str(final)
+            self._empty_queue()
+        else:
+            logger.warning("the device is back, without the KV that it held")
+            self.lost = None
+        self._mail.set()
+
+    def _empty_queue(self) -> None:
         for lease in self._queue:
-            lease.grant.set(outcome.Error(DeviceLost(why)))  # an outcome can be unwrapped only once
+            self._tell_lost(lease)
+
+    def _tell_lost(self, lease: Lease) -> None:
+        """End a lease, whatever it waits for now or asks for later."""
+        assert self.lost is not None
+        lease.lost = self.lost
+        lease.grant.set(outcome.Error(_device_lost(self.lost)))  # an outcome can be unwrapped only once
+        if lease.pending is not None:
+            lease.pending.reply.set(outcome.Error(_device_lost(self.lost)))
+            lease.pending = None
 
     def _close(self) -> None:
         """This task ends, so nobody may be left waiting for it; usually nobody is."""
         self._drain()
-        if self._leases or self._queue:
-            self._lose("the slot manager has ended")
-            for lease in [*self._leases.values(), *self._queue]:
-                lease.released.set()
+        self.lost = "the slot manager has ended"
+        for lease in [*self._leases.values(), *self._queue]:
+            self._tell_lost(lease)
+            lease.released.set()
 
     # --- looking in -------------------------------------------------------------------------------------------------
 
@@ -373,6 +417,7 @@ class SlotManager:
             slots=len(self.table),
             cache=self.cache.statistics(),
             cancels={reason.value: count for reason, count in self.receipts.counts.items()},
+            device_losses=self._supervisor.losses,
         )
 
     def check_integrity(self) -> None:
@@ -387,3 +432,8 @@ class SlotManager:
         for receipt in self.receipts.newest(1024):
             assert receipt.computed_tokens == receipt.kept_tokens + receipt.wasted_tokens, receipt
             assert receipt.wasted_tokens >= 0, receipt
+
+
+def _device_lost(why: str) -> DeviceLost:
+    """What a client is told, each with an error of its own: one that is raised in two tasks mixes up their stacks."""
+    return DeviceLost(f"{why}; please send the request again")

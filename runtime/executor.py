@@ -178,7 +178,7 @@ class ThreadExecutor(Generic[ModelT]):
             DeviceHangs: no layer has ended for `patience` seconds or more, less than twice as many.
         """
         if self._job is not None:
-            raise DeviceHangs("the device thread hangs")
+            raise DeviceHangs("the device thread has not come back")
         if not self._is_working:
             raise DeviceThreadEnded("the device thread has ended")
         job = self._job = _Job(function)
@@ -189,7 +189,10 @@ class ThreadExecutor(Generic[ModelT]):
             with trio.move_on_after(patience, shield=True):
                 await job.ended.wait()
             if not job.ended.is_set() and self._signs_of_life == signs:
-                raise DeviceHangs(f"no layer of a step has ended for {patience:g} s")
+                raise DeviceHangs(
+                    f"no layer of a step has ended for {patience:g} s; the device thread may still write KV, "
+                    "so no other takes its place unless it comes back"
+                )
         result: T = job.result.unwrap()
         return result
 
