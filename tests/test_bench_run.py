@@ -1,0 +1,285 @@
+"""Targets, rounds and the command line of `cede bench`."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import json
+import random
+import socket
+import sys
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+
+from bench.client import cli, runner
+from bench.client.figures import Record
+from bench.client.load import Dialect
+from bench.client.runner import Plan, calibrate, prepare_turn, rotated, run
+from bench.client.scenarios.throughput import Throughput
+from bench.client.targets import Target, TargetError, check_loopback, open_target, parse_target, read_targets
+from tests.bench_fakes import Behaviour, Silence, client_of, open_server, running
+from tests.live import Server, command, environment
+from web.cli import main
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from contextlib import AbstractAsyncContextManager
+    from pathlib import Path
+
+    from trio.testing import MockClock
+
+    from bench.client.targets import Running
+    from tests.bench_fakes import FakeServer
+
+TINY = Throughput(streams=(1, 2), prompt=4, tokens=8)
+
+
+# --- targets --------------------------------------------------------------------------------------------------------
+
+
+def test_a_target_from_the_command_line() -> None:
+    assert parse_target("a=http://127.0.0.1:1/") == Target("a", "http://127.0.0.1:1")
+    for wrong in ("http://127.0.0.1:1", "=x", "a="):
+        with pytest.raises(TargetError, match="NAME=URL"):
+            parse_target(wrong)
+
+
+def test_targets_from_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "targets.toml"
+    path.write_text(
+        """
+        [one]
+        url = "http://127.0.0.1:1"
+        about = "the one"
+        command = ["serve", "it"]
+        ready = "/health"
+        environment = { THREADS = "2" }
+        token_ids = [5, 9]
+        fields = { top_k = 1 }
+        without_speculation = { drafts = 0 }
+        [two]
+        url = "http://127.0.0.1:2"
+        endpoint = "chat"
+        model = "m"
+        """
+    )
+    one, two = read_targets(path)
+    assert one == Target(
+        "one",
+        "http://127.0.0.1:1",
+        about="the one",
+        command=("serve", "it"),
+        ready="/health",
+        environment={"THREADS": "2"},
+        dialect=Dialect(
+            model="", token_ids=range(5, 9), fields={"temperature": 0, "top_k": 1}, without_speculation={"drafts": 0}
+        ),
+    )
+    assert two.dialect == Dialect(model="m", endpoint="chat", token_ids=None)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("x = 1", "table with a url"),
+        ("[a]\nabout = 'no url'", "table with a url"),
+        ("[a]\nurl = 'http://127.0.0.1'\nreadyness = '/'", "unknown keys: readyness"),
+        ("[a]\nurl = 'http://127.0.0.1'\nendpoint = 'responses'", "completions"),
+        ("[a]\nurl = 'http://127.0.0.1'\nendpoint = 'chat'\nprompts = 'ids'", "no token ids"),
+        ("[a", "targets.toml"),
+    ],
+)
+def test_a_file_with_a_fault(tmp_path: Path, text: str, complaint: str) -> None:
+    path = tmp_path / "targets.toml"
+    path.write_text(text)
+    with pytest.raises(TargetError, match=complaint):
+        read_targets(path)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:80", "127.9.9.9", "[::1]:80", "localhost:80"])
+def test_loopback_is_ours(host: str) -> None:
+    check_loopback(Target("a", f"http://{host}"))
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1:80", "10.0.0.1", "[2001:db8::1]:80", "0.0.0.0"])
+def test_other_machines_are_not(host: str) -> None:
+    with pytest.raises(TargetError, match="--allow-remote"):
+        check_loopback(Target("a", f"http://{host}"))
+
+
+async def test_a_target_that_ends_before_it_is_ready(tmp_path: Path) -> None:
+    target = Target("a", f"http://127.0.0.1:{free_port()}", command=(sys.executable, "-c", "print('oh'); exit(3)"))
+    with pytest.RaisesGroup(TargetError, flatten_subgroups=True, allow_unwrapped=True) as caught:
+        async with open_target(target, tmp_path / "a.log"):
+            pass
+    assert "status 3" in str(caught.value)
+    assert (tmp_path / "a.log").read_text() == "oh\n"
+
+
+async def test_a_target_that_is_not_there(tmp_path: Path) -> None:
+    url = f"http://127.0.0.1:{free_port()}"
+    with pytest.raises(TargetError, match="does not answer"):
+        async with open_target(Target("a", url), tmp_path / "a.log"):
+            pass
+    with pytest.raises(TargetError, match="does not start"):
+        async with open_target(Target("a", url, command=("/no/such/program",)), tmp_path / "a.log"):
+            pass
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+# --- rounds ---------------------------------------------------------------------------------------------------------
+
+
+def opener(servers: dict[str, FakeServer], opened: list[str]) -> Callable[..., AbstractAsyncContextManager[Running]]:
+    """`open_target` for servers that run in this process."""
+
+    @asynccontextmanager
+    async def open_fake(target: Target, log: Path) -> AsyncIterator[Running]:
+        opened.append(target.name)
+        yield running(servers[target.name], target.name)
+
+    return open_fake
+
+
+@pytest.mark.parametrize("exclusive", [False, True])
+async def test_targets_take_turns(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, exclusive: bool
+) -> None:
+    opened: list[str] = []
+    targets = [Target("fast", "http://fake"), Target("slow", "http://fake")]
+    async with open_server() as fast, open_server(Behaviour(decode_seconds=0.02)) as slow:
+        monkeypatch.setattr(runner, "open_target", opener({"fast": fast, "slow": slow}, opened))
+        plan = Plan(rounds=2, seed=3, exclusive=exclusive)
+        record = await run(TINY, targets, plan, logs=tmp_path, progress=Silence())
+    assert opened == (["fast", "slow", "slow", "fast"] if exclusive else ["fast", "slow"])
+    assert not record.failures
+    assert [(s.target, s.round) for s in record.samples if s.figure.x == 1] == [
+        ("fast", 0),
+        ("slow", 0),
+        ("slow", 1),
+        ("fast", 1),
+    ]
+    assert record.parameters["streams"] == (1, 2)
+    assert record.parameters["seed"] == 3
+    assert record.about.startswith("Tokens per second")
+
+
+def test_everybody_comes_first_once() -> None:
+    targets = [Target(name, "") for name in "abc"]
+    assert [[t.name for t in rotated(targets, number)] for number in range(4)] == [
+        ["a", "b", "c"],
+        ["b", "c", "a"],
+        ["c", "a", "b"],
+        ["a", "b", "c"],
+    ]
+
+
+async def test_moments_are_shared_and_prompts_are_not(autojump_clock: MockClock) -> None:
+    async with open_server() as server:
+        one, same, other, later = [
+            await prepare_turn(TINY, running(server, name), Plan(rounds=2, seed=1), number, Silence())
+            for name, number in (("a", 0), ("a", 0), ("b", 0), ("a", 1))
+        ]
+    moments = [turn.rng.random() for turn in (one, same, other, later)]
+    prompts = [turn.prompts.make(8) for turn in (one, same, other, later)]
+    assert moments[0] == moments[1] == moments[2] != moments[3]
+    assert prompts[0] == prompts[1]
+    assert len(set(prompts)) == 3
+
+
+async def test_text_is_calibrated_by_the_server_s_own_count(autojump_clock: MockClock) -> None:
+    async with open_server() as server:
+        scale = await calibrate(client_of(server, Dialect(endpoint="chat", token_ids=None)), random.Random(0))
+    assert (scale.overhead, scale.tokens_per_word) == (0, 1)
+
+
+# --- the command line -----------------------------------------------------------------------------------------------
+
+
+def test_every_size_is_an_option() -> None:
+    group = cli.run_group
+    for name, scenario in cli.SCENARIOS.items():
+        options = {option.name for option in group.commands[name].params}
+        assert options > {field.name for field in dataclasses.fields(scenario)}, name  # type: ignore[arg-type]
+    shown = CliRunner().invoke(main, ["bench", "run", "throughput", "--help"]).output
+    assert "Streams at a time.  [default: 1,2,4,8]" in " ".join(shown.split()).replace(". [", ".  [")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ([], "at least one target"),
+        (["--target", "a=http://192.0.2.1:80"], "--allow-remote"),
+        (["--target", "a=http://127.0.0.1:1", "--target", "a=http://127.0.0.1:2"], "different name"),
+        (["--target", "a"], "NAME=URL"),
+        (["--streams", "1,x", "--target", "a=http://127.0.0.1:1"], "not a list of whole numbers"),
+        (["--target", "a=http://127.0.0.1:1"], "does not answer"),
+    ],
+)
+def test_what_is_wrong_is_said(tmp_path: Path, arguments: list[str], complaint: str) -> None:
+    result = CliRunner().invoke(main, ["bench", "run", "throughput", "--out", str(tmp_path), *arguments])
+    assert result.exit_code in (1, 2)
+    assert complaint in result.output
+
+
+def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "matplotlib" else found(name))
+    result = CliRunner().invoke(main, ["bench", "--help"])
+    assert result.exit_code == 1
+    assert "cede bench needs matplotlib: pip install 'cede[bench]'" in result.output
+
+
+def test_a_folder_with_something_else_in_it(tmp_path: Path) -> None:
+    (tmp_path / "other.json").write_text("{}")
+    result = CliRunner().invoke(main, ["bench", "report", str(tmp_path)])
+    assert "other.json is not a result" in result.output
+
+
+# --- for real -------------------------------------------------------------------------------------------------------
+
+
+def test_a_real_server_is_measured(four_slots: Server, tmp_path: Path) -> None:
+    """Three scenarios, two rounds in one of them, and the report of all."""
+    common = ["--target", f"cede={four_slots.url}", "--out", str(tmp_path), "--rounds"]
+    runs = [
+        ["throughput", "--streams", "1,2", "--tokens", "8", *common, "2"],
+        ["hangup", "--prompt", "1000", "--beside", "0", *common, "1"],
+        ["retry", "--prompt", "600", *common, "1"],
+    ]
+    for arguments in runs:
+        result = CliRunner().invoke(main, ["bench", "run", *arguments])
+        assert result.exit_code == 0, result.output
+    hangup, retry, throughput = [Record.load(path) for path in sorted(tmp_path.glob("*.json"))]
+    assert not [*hangup.failures, *retry.failures, *throughput.failures]
+    assert len(throughput.samples) == 4
+    values = {sample.figure.key: sample.figure.value for sample in (*hangup.samples, *retry.samples)}
+    assert values["until free, by receipt", "streaming, alone"] < 5  # a loaded machine; its own figure is in the report
+    assert values["computed again", "in the prefill"] <= 64
+    assert values["computed again", "in the response"] == 0
+    assert (tmp_path / "report.html").stat().st_size > 1000
+
+
+def test_a_target_is_started_and_stopped(tmp_path: Path) -> None:
+    port = free_port()
+    serve = command("serve", "--port", str(port), "--log-level", "warning")
+    (tmp_path / "targets.toml").write_text(
+        f'[ours]\nurl = "http://127.0.0.1:{port}"\nready = "/health"\ncommand = {json.dumps(serve)}\n'
+        f"environment = {{ PYTHONPATH = {json.dumps(environment()['PYTHONPATH'])} }}\n"
+    )
+    arguments = ["--targets", str(tmp_path / "targets.toml"), "--out", str(tmp_path / "out"), "--rounds", "1"]
+    result = CliRunner().invoke(main, ["bench", "run", "throughput", "--streams", "1", "--tokens", "4", *arguments])
+    assert result.exit_code == 0, result.output
+    record = Record.load(tmp_path / "out" / "throughput.json")
+    assert {sample.figure.name for sample in record.samples} == {"throughput", "memory before", "memory, most"}
+    with pytest.raises(OSError, match="refused"):
+        socket.create_connection(("127.0.0.1", port), timeout=1)
