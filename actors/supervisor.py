@@ -40,6 +40,6 @@ class Supervisor:
             raise loss
         now = trio.current_time()
         if len(self._begun) == MOST_RECOVERIES and now - self._begun[0] < WINDOW_SECONDS:
-            raise DeviceLost(f"{loss}; and so it was {MOST_RECOVERIES} times in the {now - self._begun[0]:.0f} s before")
+            raise DeviceLost(f"{loss}, for the {MOST_RECOVERIES + 1}th time in {now - self._begun[0]:.0f} s")
         self._begun.append(now)
         await self._executor.recover()
