@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from actors.adaptation import DraftLength
+from actors.adaptation import Acceptance, DraftLength
 from actors.drafting import Drafting, LookupSource, ModelSource
 from actors.lease import Lease
 from actors.output import Output
@@ -108,6 +108,7 @@ class Engine:
             cache=cache,
             epoch=time.time() - executor.clock(),
         )
+        self._acceptance = Acceptance()
         self._live: dict[str, Request] = {}
         self._all_ended = trio.Event()
         self._closing = False
@@ -129,7 +130,7 @@ class Engine:
                 slots and the queue together could ever hold.
             QueueFull: too many wait already.
             ShuttingDown: admission is closed.
-            DeviceLost: no step can run any more.
+            DeviceLost: no step can run now.
         """
         request = self._admit(asked, disconnect_reason)
         try:
@@ -208,8 +209,9 @@ class Engine:
     def _drafting(self, asked: GenerationRequest) -> Drafting | None:
         if self.config.speculate is Proposer.OFF or not asked.speculate:
             return None
-        proposer = LookupSource() if self.config.speculate is Proposer.NGRAM else ModelSource()
-        return Drafting(proposer, DraftLength(self.config.draft_tokens), self._manager.costs)
+        lookup = self.config.speculate is Proposer.NGRAM
+        length = DraftLength(self.config.draft_tokens, prior=self._acceptance, free=lookup)
+        return Drafting(LookupSource() if lookup else ModelSource(), length, self._manager.costs)
 
     def cancel(self, request_id: str, reason: CancelReason = CancelReason.OPERATOR) -> bool:
         """Cancel exactly that request; its client is told.  False if no such request lives."""

@@ -99,9 +99,10 @@ class StepRunner:
         """Run a step, commit what was computed, and reply to each piece of work.
 
         Raises:
-            DeviceLost: no step will run again.
+            DeviceLost: no step can run now.
         """
         drafting = step[0].work.phase is SlotState.DRAFT
+        begun = self._executor.clock()
         try:
             result = await self._executor.run_step([planned.segment for planned in step], drafting=drafting)
         except DeviceLost:
@@ -110,7 +111,7 @@ class StepRunner:
             self.counts.failed += 1
             self._suspect(step, error)
         else:
-            self._observe(step, result)
+            self._observe(step, result, self._executor.clock() - begun)
             for planned, segment_result in zip(step, result.segments, strict=True):
                 self._settle(planned, segment_result)
 
@@ -214,7 +215,8 @@ class StepRunner:
         self._table.invalidate(lease.slot)
         lease.committed = 0
 
-    def _observe(self, step: Sequence[Planned], result: StepResult) -> None:
+    def _observe(self, step: Sequence[Planned], result: StepResult, elapsed: float) -> None:
+        """Count, and learn what steps cost: for chunks on the device, for drafts with the way there and back."""
         bulk = sum(len(planned.segment.token_ids) for planned in step if planned.work.is_bulk)
         single = sum(len(planned.segment.token_ids) for planned in step) - bulk
         drafting = step[0].work.phase is SlotState.DRAFT
@@ -231,6 +233,6 @@ class StepRunner:
         seconds = result.finished_at - result.started_at
         (self._draft_chunks if drafting else self._chunks).observe(single, bulk, seconds)
         if drafting:
-            self._costs.observe_draft(single + bulk, seconds)
+            self._costs.observe_draft(single + bulk, elapsed)
         elif not bulk:
-            self._costs.observe_target(single, seconds)
+            self._costs.observe_target(single, elapsed)

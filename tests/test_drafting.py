@@ -100,6 +100,12 @@ class Speculation:
         return [s for drafted, step in self.executor.steps if drafted == drafting for s in step if s.slot == slot]
 
 
+def _model(source: Proposer, slots: int) -> SimulatedModel:
+    # Of few tokens for lookups, so that pairs of them come again.
+    vocabulary = 5 if source is Proposer.NGRAM else VOCABULARY
+    return SimulatedModel(slots=slots, context=256, num_layers=3, vocab_size=vocabulary)
+
+
 @asynccontextmanager
 async def open_speculation(
     source: Proposer,
@@ -109,9 +115,7 @@ async def open_speculation(
     slots: int = 4,
     end_ids: Sequence[int] = (),
 ) -> AsyncIterator[Speculation]:
-    # Of few tokens, so that pairs of them come again and there is something to look up.
-    vocabulary = 5 if source is Proposer.NGRAM else VOCABULARY
-    model = SimulatedModel(slots=slots, context=256, num_layers=3, vocab_size=vocabulary)
+    model = _model(source, slots)
     drafter = SimulatedDrafter(model, accuracy=accuracy, from_states=source is Proposer.MTP)
     executor = Recorder(model, drafter)
     served = ServedModel("stand-in", 0, 256, VOCABULARY, tuple(end_ids), Tokenizer(byte_level()))
@@ -219,11 +223,10 @@ async def test_a_fault_of_the_drafter_costs_only_the_drafts_of_whom_it_meets(sou
 @simulated()
 async def test_an_end_inside_a_run_of_accepted_drafts_cuts_there(source: Proposer) -> None:
     start = prompt(10)
-    model = SimulatedModel(slots=1, context=256, num_layers=1, vocab_size=VOCABULARY)
-    output = model.continuation(start, 40)
+    output = _model(source, 1).continuation(start, 40)
     for end in (1, 2, 5, 6, 7, 20):
         async with open_speculation(source, accuracy=1.0, draft_tokens=8, end_ids=(output[end],)) as running:
-            length = output.index(output[end]) + 1
+            length = output.index(output[end]) + 1  # the token may have come before
             await running.client(ask("x", start, max_tokens=40))
             assert running.got["x"] == [output[:length]]
             slot = next(slot for slot in running.engine._manager.table._slots if slot.tokens)

@@ -1,0 +1,182 @@
+"""What speculation brings: one stream with and without drafts, in turns on one engine, as ratios.
+
+    python -m bench.speculation [--model FOLDER] [--draft FOLDER] [--proposer mtp --proposer draft --proposer ngram]
+    python -m bench.speculation --random            # a shape of random weights, whose drafts are never right
+
+The prompts are held-out pieces of the embedded model's own domain; for `ngram` each is given twice, so that there is
+something to copy.  `python -m bench.grow FOLDER` makes a model of a real size that the embedded draft is right about.
+"""
+
+from __future__ import annotations
+
+import statistics
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import torch
+import trio
+
+from actors.engine import Engine, EngineConfig, open_engine
+from actors.generation import Failed, Finished, GenerationRequest
+from bench.embedded.corpus import load_corpus
+from bench.shapes import random_model, shape
+from runtime.checkpoint import embedded_draft, resolve_model
+from runtime.drafters import DraftModel, plan_drafter
+from runtime.executor import open_thread_executor
+from runtime.kv_cache import KVCache
+from runtime.loading import LoadOptions, describe_model, load_model
+from runtime.sampling import SamplingParams
+from runtime.served import Proposer
+from runtime.weights import random_weights
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from runtime.model import Transformer
+    from runtime.served import ServedModel
+
+PROMPT_CHARACTERS = 600
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One completion: tokens per second after the first, and what was drafted for it."""
+
+    speed: float
+    drafted: int
+    accepted: int
+
+
+@dataclass(frozen=True)
+class Load:
+    """What to load, and how: see the command's options."""
+
+    model: Path
+    draft: Path
+    dtype: str
+    draft_tokens: int | None
+    random: bool
+
+
+async def complete(engine: Engine, prompt: Sequence[int], tokens: int, params: SamplingParams, speculate: bool) -> Turn:
+    """Run one completion to its end."""
+    asked = GenerationRequest(
+        "bench", (tuple(prompt),), params, max_tokens=tokens, ignore_eos=True, speculate=speculate
+    )
+    async with engine.open_request(asked) as request:
+        async for event in request:
+            if isinstance(event, Failed):
+                raise event.error
+            if isinstance(event, Finished):
+                timings = event.timings
+    return Turn((timings.predicted_n - 1) / timings.predicted_ms * 1e3, timings.draft_n, timings.draft_n_accepted)
+
+
+@asynccontextmanager
+async def open_model(load: Load, proposer: Proposer) -> AsyncIterator[tuple[Engine, ServedModel]]:
+    """An engine of one slot that drafts by `proposer`."""
+    options = LoadOptions(load.model, slots=1, dtype=load.dtype, context=2048, speculate=proposer, draft=load.draft)
+    if proposer is not Proposer.DRAFT:
+        options = replace(options, draft=None)
+    served, config = describe_model(options, "bench")
+    plan = plan_drafter(options, config, served.tokenizer)
+    engine_config = EngineConfig(slots=1, speculate=proposer, draft_tokens=load.draft_tokens)
+
+    def target() -> Transformer:
+        if not load.random:
+            return load_model(options, config, plan)
+        return random_model(shape("qwen3-0.6b"), slots=1, context=2048, device=CPU, dtype=torch.bfloat16)
+
+    def drafter(target: Transformer) -> Transformer | None:
+        return _random_drafter(target) if load.random and proposer is Proposer.DRAFT else plan.load(target)
+
+    async with (
+        open_thread_executor(target, drafter) as executor,
+        open_engine(executor, served, engine_config) as engine,
+    ):
+        yield engine, served
+
+
+CPU = torch.device("cpu")
+
+
+def _random_drafter(target: Transformer) -> Transformer:
+    """A quarter of the target's width and depth, the same vocabulary."""
+    config = replace(
+        target.config,
+        hidden_size=256,
+        intermediate_size=768,
+        num_layers=7,
+        num_heads=4,
+        num_kv_heads=2,
+        window=(None,) * 7,
+        rotary=(True,) * 7,
+    )
+    dtype = target.weights.embedding.dtype
+    kv = KVCache(config, slots=1, context=target.context, device=CPU, dtype=dtype)
+    weights = random_weights(config, device=CPU, dtype=dtype, seed=1)
+    return DraftModel(config, weights, kv, target.config.vocab_size)
+
+
+def prompts(served: ServedModel, count: int, *, twice: bool) -> list[list[int]]:
+    """Held-out sources of the embedded model's corpus, cut to one length."""
+    texts = [text[:PROMPT_CHARACTERS] for text in load_corpus(0)[1].files if len(text) >= PROMPT_CHARACTERS]
+    return [served.tokenizer.encode(f"{text}\n\n\n{text[:200]}" if twice else text) for text in texts[:count]]
+
+
+async def measure(load: Load, proposer: Proposer, count: int, tokens: int, params: SamplingParams) -> None:
+    """Each prompt with and without drafts, in turns, and one line of figures."""
+    async with open_model(load, proposer) as (engine, served):
+        chosen = prompts(served, count, twice=proposer is Proposer.NGRAM)
+        await complete(engine, chosen[0], 32, params, speculate=True)  # warm-up, and a first estimate of costs
+        ratios, plain, turns = [], [], []
+        for i, prompt in enumerate(chosen):
+            order = (False, True) if i % 2 else (True, False)
+            pair = {speculate: await complete(engine, prompt, tokens, params, speculate) for speculate in order}
+            ratios.append(pair[True].speed / pair[False].speed)
+            plain.append(pair[False].speed)
+            turns.append(pair[True])
+        drafted, accepted = sum(turn.drafted for turn in turns), sum(turn.accepted for turn in turns)
+        costs = engine._manager.costs
+        print(
+            f"{proposer:6} plain {statistics.median(plain):7.1f} tokens/s, with drafts "
+            f"{statistics.median(turn.speed for turn in turns):7.1f}, ratio {statistics.median(ratios):.2f} "
+            f"({min(ratios):.2f} to {max(ratios):.2f}); accepted {accepted} of {drafted}; "
+            f"steps: draft {_ms(costs.draft_seconds(1))}, one row {_ms(costs.target_seconds(1))}, "
+            f"four rows {_ms(costs.target_seconds(4))}",
+            flush=True,
+        )
+
+
+def _ms(seconds: float | None) -> str:
+    return "none" if seconds is None else f"{seconds * 1e3:.2f} ms"
+
+
+@click.command(help=__doc__)
+@click.option("--model", help="Folder; the embedded model by default.")
+@click.option("--draft", help="Folder of the draft model; the embedded one by default.")
+@click.option("--dtype", default="auto")
+@click.option("--proposer", "proposers", multiple=True, default=("mtp", "draft", "ngram"), type=click.Choice(Proposer))
+@click.option("--draft-tokens", type=int, help="Drafts in a round; adapted by default.")
+@click.option("--random", is_flag=True, help="Random weights of the shape of Qwen3-0.6B, which draft in vain.")
+@click.option("--prompts", "count", default=9, show_default=True)
+@click.option("--tokens", default=128, show_default=True)
+@click.option("--temperature", default=0.0, show_default=True)
+def main(
+    model: str | None, draft: str | None, dtype: str, proposers: Sequence[str], draft_tokens: int | None,
+    random: bool, count: int, tokens: int, temperature: float,
+) -> None:  # fmt: skip
+    """Measure each proposer."""
+    load = Load(resolve_model(model), embedded_draft() if draft is None else Path(draft), dtype, draft_tokens, random)
+    params = SamplingParams(temperature=temperature, reproducible=False)
+    for proposer in proposers:
+        if random and proposer == Proposer.MTP:
+            continue  # no weights are made up for it
+        trio.run(measure, load, Proposer(proposer), count, tokens, params)
+
+
+if __name__ == "__main__":
+    main()
