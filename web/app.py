@@ -135,7 +135,8 @@ def _add_inspection_routes(app: ScopedApp, engine: Engine) -> None:
 
     @app.get("/v1/statistics")
     async def statistics() -> Response:
-        return json_response(asdict(engine.statistics()))
+        tasks = trio.lowlevel.current_statistics().tasks_living
+        return json_response(asdict(engine.statistics()) | {"tasks": tasks})
 
     @app.delete("/v1/requests/<request_id>")
     async def cancel(request_id: str) -> Response:

@@ -98,6 +98,13 @@ def bench(arguments: tuple[str, ...]) -> None:
 @click.option("--queue-timeout", type=SECONDS, help="Seconds that one may wait for a slot.  [default: no limit]")
 @click.option("--request-timeout", type=SECONDS, help="Seconds that one may take in all.  [default: no limit]")
 @click.option("--stall-timeout", type=SECONDS, default=30.0, show_default=True, help="Cut who reads nothing.")
+@click.option(
+    "--hang-timeout",
+    type=click.FloatRange(min=0),
+    default=120.0,
+    show_default=True,
+    help="Give the device up when no layer ends for so long; 0 for never.",
+)
 @click.option("--grace", type=click.FloatRange(min=0), default=30.0, show_default=True, help="Seconds at shutdown.")
 @click.option("--kv-ram", type=SIZE, help="Memory for KV blocks, such as 2GiB.  [default: a fifth of the free]")
 @click.option("--kv-dir", type=click.Path(file_okay=False, path_type=Path), help="Keep KV blocks on disk, here.")
@@ -124,6 +131,7 @@ def serve(
     queue_timeout: float | None,
     request_timeout: float | None,
     stall_timeout: float,
+    hang_timeout: float,
     grace: float,
     kv_ram: int | None,
     kv_dir: Path | None,
@@ -185,6 +193,7 @@ def serve(
             port=port,
             grace=grace,
             stall_timeout=stall_timeout,
+            hang_timeout=hang_timeout or None,
         )
         _run(options)
     except (CedeError, ListenError) as error:

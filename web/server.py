@@ -13,7 +13,7 @@ import signal
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import trio
 from hypercorn.app_wrappers import ASGIWrapper
@@ -54,6 +54,7 @@ class ServerOptions:
         host, port: to listen on; port 0 picks a free one.
         grace: seconds that running requests have at shutdown.
         stall_timeout: seconds after which a client that reads nothing is cut.
+        hang_timeout: seconds without the end of a layer after which the device is lost; None for no limit.
     """
 
     load: LoadOptions
@@ -65,6 +66,7 @@ class ServerOptions:
     port: int = 8000
     grace: float = 30.0
     stall_timeout: float = 30.0
+    hang_timeout: float | None = 120.0
 
 
 async def run_server(
@@ -90,7 +92,11 @@ async def run_server(
     drafter = plan_drafter(load, model_config, described.tokenizer)
     async with (
         _open_listeners(options.host, options.port) as listeners,
-        open_thread_executor(partial(load_model, load, model_config, drafter, progress), drafter.load) as executor,
+        open_thread_executor(
+            partial(load_model, load, model_config, drafter, progress),
+            drafter.load,
+            hang_timeout=options.hang_timeout,
+        ) as executor,
         open_prefix_cache(options.tiers, options.cache, load.folder, executor.model.kv) as cache,
         open_engine(
             executor,
@@ -115,6 +121,9 @@ async def run_server(
             await serving.start(serve)
             announce(_url(listeners))
         signals.cancel_scope.cancel()
+    if executor.hangs:
+        logger.error("the device thread has not come back, and the process ends without it")
+        _exit(1)  # what runs at an ordinary exit might wait for it, or pull the device from under it
 
 
 @asynccontextmanager
@@ -150,8 +159,13 @@ async def _stop_on_signal(
 async def _exit_on_signal(signals: AsyncIterator[int]) -> None:
     """The second signal ends the process at once, whatever is open."""
     number = await anext(signals)
+    _exit(128 + number)
+
+
+def _exit(status: int) -> NoReturn:
+    """End the process now, whatever its threads are at."""
     logging.shutdown()
-    os._exit(128 + number)
+    os._exit(status)
 
 
 def _hypercorn_config() -> Config:
