@@ -1,4 +1,4 @@
-"""The faults of a plan that take Trio: a device thread that ends, a clock that jumps, crowds, shutdowns, cancels.
+"""The faults of a plan that take Trio: a clock that jumps, crowds, shutdowns, cancels.
 
     chaos = Chaos(plan)
     executor = UnreliableExecutor(executor, chaos)
@@ -18,12 +18,13 @@ import trio
 
 from actors.generation import GenerationRequest
 from runtime.errors import CedeError, DeviceThreadEnded
-from runtime.faults import CancelAt, ClockJump, MailboxFlood, Shutdown, ThreadDeath
+from runtime.faults import CancelAt, ClockJump, MailboxFlood, Shutdown
 from runtime.sampling import SamplingParams
+from runtime.unreliable import ThreadKilled
 
 if TYPE_CHECKING:
     import types
-    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     import outcome
     import torch
@@ -45,52 +46,30 @@ _ACTORS: dict[str, Actor] = {
 
 
 class UnreliableExecutor:
-    """An executor that dies when the plan says so, and tells `open_chaos` which step is running.
+    """An executor that tells `open_chaos` which step is running; and one without a thread is lost as if it had one."""
 
-    Args:
-        executor: runs the steps.
-        chaos: of the plan.
-        end_thread: ends the device thread, where there is one, and raises what that is told as.
-    """
-
-    def __init__(
-        self,
-        executor: Executor,
-        chaos: Chaos,
-        end_thread: Callable[[], Awaitable[object]] = trio.lowlevel.cancel_shielded_checkpoint,
-    ) -> None:
+    def __init__(self, executor: Executor, chaos: Chaos) -> None:
         self.chaos = chaos
         self.in_step: Callable[[int, bool], None] = lambda step, drafting: None
         self._executor = executor
-        self._end_thread = end_thread
         self._steps = {False: 0, True: 0}
-        self._lost = False
 
     def clock(self) -> float:
         return self._executor.clock()
 
     async def run_step(self, segments: Sequence[Segment], *, drafting: bool = False) -> StepResult:
         self._steps[drafting] += 1
-        step = self._steps[drafting]
-        for death in self.chaos.due_at_step(ThreadDeath, step, drafting=drafting):
-            self.chaos.fire(death)
-            self._lost = True
-            await self._end_thread()
-        self._raise_if_lost()
-        self.in_step(step, drafting)
-        return await self._executor.run_step(segments, drafting=drafting)
+        self.in_step(self._steps[drafting], drafting)
+        try:
+            return await self._executor.run_step(segments, drafting=drafting)
+        except ThreadKilled as end:
+            raise DeviceThreadEnded(f"the device thread has ended: {end}") from None
 
     async def transfer(self, transfers: Sequence[Transfer]) -> list[outcome.Outcome[torch.Tensor | None]]:
-        self._raise_if_lost()
         return await self._executor.transfer(transfers)
 
     async def recover(self) -> None:
         await self._executor.recover()
-        self._lost = False
-
-    def _raise_if_lost(self) -> None:
-        if self._lost:
-            raise DeviceThreadEnded("the device thread has ended, as planned")
 
 
 class JumpingClock(trio.abc.Clock):

@@ -299,10 +299,9 @@ class SlotManager:
 
     async def _work(self) -> bool:
         """Move KV and run a step; False if there was nothing of either.  Raises DeviceLost."""
-        if self.lost is not None:
-            return False
         moved = await self._mover.move(self._leases.values())
         self._drain()
+        self._admit()  # a slot that came free while KV was moved does not wait for this step
         step = self._steps.plan(self._leases.values())
         if step:
             await self._steps.run(step)

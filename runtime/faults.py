@@ -3,7 +3,7 @@
     plan = FaultPlan((DeviceError(step=5, layer=2), NotFinite(step=9), BitFlip(write=3)))
 
 A plan is plain frozen data, so a test can draw one at random and print it; `web.chaos` reads one from TOML for a
-running server.  `Chaos` is a plan under way: it knows what is due, and keeps a record of what has happened.  Who carries
+running server.  `Chaos` is a plan under way: it knows what is due, and records what has happened.  Who carries
 the faults out: `runtime.unreliable` in the device and on disk, `actors.chaos` where it takes Trio.
 
 Everything is counted from 1, except layers, which have indices.
@@ -82,7 +82,7 @@ class NotFinite(_StepFault):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowStep(_StepFault):
-    """This layer takes so many seconds longer."""
+    """This layer takes so many seconds longer; longer than the server's hang timeout, and the device hangs."""
 
     seconds: float
     what: Literal["slow-step"] = "slow-step"
@@ -101,9 +101,10 @@ class TransferError(_Fault):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadDeath(_StepFault):
-    """The device thread ends when it is given this step."""
+    """The device thread ends in this layer."""
 
     what: Literal["thread-death"] = "thread-death"
+    layer: int = 0
 
 
 # --- the disk ---------------------------------------------------------------------------------------------------------
@@ -233,6 +234,10 @@ class Chaos:
     def due_at_step(self, kind: type[StepFaultT], step: int, *, drafting: bool) -> list[StepFaultT]:
         """As `due`, for a step of the target or of the drafter."""
         return [fault for fault in self.due(kind, step) if fault.drafting == drafting]
+
+    def has_happened(self, kind: type[_Fault]) -> bool:
+        """Whether a fault of this kind has."""
+        return any(isinstance(fault, kind) for fault in self.fired)
 
     def fire(self, fault: Fault) -> None:
         """Note, loudly, that a fault happens now."""

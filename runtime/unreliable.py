@@ -13,7 +13,17 @@ import torch
 
 from runtime.block_files import block_name
 from runtime.disk_blocks import DiskBlocks
-from runtime.faults import BitFlip, DeviceError, DiskError, NotFinite, OutOfMemory, ShortWrite, SlowStep, TransferError
+from runtime.faults import (
+    BitFlip,
+    DeviceError,
+    DiskError,
+    NotFinite,
+    OutOfMemory,
+    ShortWrite,
+    SlowStep,
+    ThreadDeath,
+    TransferError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -28,6 +38,10 @@ BatchT = TypeVar("BatchT")
 
 class PlannedFault(RuntimeError):
     """What the device raises because a plan says so."""
+
+
+class ThreadKilled(SystemExit):
+    """Ends the device thread, being no Exception."""
 
 
 class UnreliableModel(Generic[BatchT]):
@@ -72,6 +86,10 @@ class UnreliableModel(Generic[BatchT]):
             if self._is_in(slow.layer, index):
                 self._chaos.fire(slow)
                 self._sleep(slow.seconds)
+        for death in self._due(ThreadDeath):
+            if self._is_in(death.layer, index):
+                self._chaos.fire(death)
+                raise ThreadKilled(f"a planned death of the device thread in layer {index}")
         for error in self._due(DeviceError):
             if self._is_in(error.layer, index):
                 self._chaos.fire(error)

@@ -24,6 +24,8 @@ import trio
 from actors.chaos import open_chaos
 from actors.engine import EngineConfig, open_engine
 from runtime.errors import CedeError
+from runtime.served import Proposer
+from runtime.simulated import SimulatedDrafter
 from runtime.tokenizer import Tokenizer
 from tests.sim.clients import GREEDY, Story, ask, prompt
 from tests.sim.device import CULPRIT, VOCABULARY, Faults, FaultyModel, FaultyServed
@@ -38,7 +40,8 @@ if TYPE_CHECKING:
     from actors.engine import Engine
     from actors.generation import Event, GenerationRequest
     from actors.slot_manager import SlotManager
-    from runtime.faults import Fault, FaultPlan
+    from runtime.faults import Chaos, Fault
+    from runtime.simulated import SimulatedModel
 
 __all__ = [
     "CULPRIT",
@@ -55,6 +58,7 @@ __all__ = [
     "Story",
     "Watch",
     "ask",
+    "open_drafter",
     "open_simulation",
     "prompt",
     "run",
@@ -173,6 +177,13 @@ class Simulation:
         return True
 
 
+def open_drafter(model: SimulatedModel, speculate: Proposer, accuracy: float) -> SimulatedDrafter | None:
+    """The drafter that a proposer takes, if any."""
+    if speculate not in (Proposer.DRAFT, Proposer.MTP):
+        return None
+    return SimulatedDrafter(model, accuracy=accuracy, from_states=speculate is Proposer.MTP)
+
+
 @asynccontextmanager
 async def open_simulation(
     *,
@@ -181,7 +192,10 @@ async def open_simulation(
     layers: int = 3,
     step_seconds: Callable[[int], float] = lambda rows: 0.004 + 0.001 * rows,
     end_ids: tuple[int, ...] = (),
-    plan: FaultPlan | None = None,
+    speculate: Proposer = Proposer.OFF,
+    accuracy: float = 0.8,
+    vocabulary: int = VOCABULARY,
+    chaos: Chaos | None = None,
     **config: Any,  # noqa: ANN401  EngineConfig's
 ) -> AsyncIterator[Simulation]:
     """An engine over the stand-in model; at the end, everything must have been given back.
@@ -189,14 +203,18 @@ async def open_simulation(
     Args:
         step_seconds: how long a step takes, from its rows.
         end_ids: the model's end-of-sequence tokens.
-        plan: faults by step and layer, shutdowns and the like.
+        speculate: who drafts.
+        accuracy: share of the drafter's guesses that are right.
+        vocabulary: of which the model draws tokens; a small one repeats itself, so that there is something to look up.
+        chaos: faults by step and layer, shutdowns and the like.
         config: for `EngineConfig`; prompts are read 8 rows at a time unless it says otherwise.
     """
     faults = Faults()
-    model = FaultyModel(faults, slots=slots, context=context, num_layers=layers)
-    watch = Watch(model, lambda rows: step_seconds(rows) / layers, plan)
+    model = FaultyModel(faults, slots=slots, context=context, num_layers=layers, vocabulary=vocabulary)
+    drafter = open_drafter(model, speculate, accuracy)
+    watch = Watch(model, lambda rows: step_seconds(rows) / layers, chaos, drafter=drafter)
     served = FaultyServed("stand-in", 0, context, VOCABULARY, end_ids, Tokenizer(byte_level()), faults=faults)
-    settings = EngineConfig(**{"slots": slots, "chunk_tokens": 8, **config})
+    settings = EngineConfig(**{"slots": slots, "chunk_tokens": 8, "speculate": speculate, **config})
     async with open_engine(watch, served, settings) as engine:
         watch.attach(engine._manager)
         simulation = Simulation(engine, model, watch, faults)

@@ -24,6 +24,10 @@ VOCABULARY = 389
 CULPRIT = 389  # a token that the model never generates: for faults that only a prompt can meet
 
 
+class PlantedFault(RuntimeError):
+    """What the stand-in raises because `Faults` says so."""
+
+
 @dataclass(slots=True)
 class Faults:
     """What is to go wrong.  May be changed at any time."""
@@ -38,8 +42,10 @@ class Faults:
 class FaultyModel(SimulatedModel):
     """The stand-in model, with faults; and it keeps a request's end tokens back as long as `min_tokens` asks."""
 
-    def __init__(self, faults: Faults, *, slots: int, context: int, num_layers: int) -> None:
-        super().__init__(slots=slots, context=context, num_layers=num_layers, vocab_size=VOCABULARY)
+    def __init__(
+        self, faults: Faults, *, slots: int, context: int, num_layers: int, vocabulary: int = VOCABULARY
+    ) -> None:
+        super().__init__(slots=slots, context=context, num_layers=num_layers, vocab_size=vocabulary)
         self.faults = faults
 
     def begin(self, segments: Sequence[Segment]) -> SimulatedBatch:
@@ -47,7 +53,7 @@ class FaultyModel(SimulatedModel):
         if self.faults.lost is not None:
             raise DeviceLost(self.faults.lost)
         if any(self.faults.raise_on.intersection(segment.token_ids) for segment in segments):
-            raise RuntimeError("the device ran into a planted fault")
+            raise PlantedFault("the device ran into a planted fault")
         return batch
 
     def finish(self, batch: SimulatedBatch) -> list[Output]:

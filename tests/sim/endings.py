@@ -69,5 +69,5 @@ def check_sums(receipt: Receipt, watch: Watch) -> None:
     assert receipt.computed_tokens == sum(run.rows for run in runs if run.touched), f"I7: {receipt}, {runs}"
     # What failed on cached KV is read again from the start, and what it had computed before is not kept.
     restart = max((i for i, run in enumerate(runs) if run.start == 0), default=0)
-    kept = sum(run.rows for run in runs[restart:] if run.computed)
+    kept = sum(run.kept for run in runs[restart:])
     assert receipt.kept_tokens in (0, kept), f"I7: {receipt}, {runs}"

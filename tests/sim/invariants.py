@@ -23,17 +23,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from actors.lease import Lease, Work
+from actors.slots import SlotState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from actors.slot_manager import SlotManager
     from actors.slots import Slot
+    from runtime.simulated import SimulatedDrafter
     from runtime.step import Segment, StepResult
     from tests.sim.device import FaultyModel
     from tests.sim.history import Truth
 
 ROUNDING = 2e-6  # of seconds since the epoch as floats
+MOST_DRAFTS = 40  # steps in a row: a round that has just begun for one, and those it then waits for
 
 
 @dataclass(slots=True)
@@ -77,21 +80,30 @@ class Invariants:
 
     Args:
         manager: whose slots, leases, queue and mail are looked at.
-        model: whose KV is.
+        model, drafter: whose KV is.
         truth: what that must be.
         activity: of the device.
     """
 
-    def __init__(self, manager: SlotManager, model: FaultyModel, truth: Truth, activity: Activity) -> None:
+    def __init__(
+        self,
+        manager: SlotManager,
+        model: FaultyModel,
+        drafter: SimulatedDrafter | None,
+        truth: Truth,
+        activity: Activity,
+    ) -> None:
         self.violations: list[str] = []
         self.kv_is_exact = True  # False while blocks that lie are meant to be in use
         self._manager = manager
         self._model = model
+        self._drafter = drafter
         self._truth = truth
         self._activity = activity
         self._arrivals: dict[Lease, Arrival] = {}
         self._met_cancelled: set[Lease] = set()
         self._last_end = -math.inf  # of a step or a move
+        self._waits_for_drafts = 0  # steps of the drafter, while someone has work for the target
 
     def violated(self, what: str) -> None:
         """Keep a violation; the first few say all there is to say."""
@@ -112,7 +124,7 @@ class Invariants:
         if not segments:
             self.violated("I2: a step of nothing")
         self._check_i5_all()
-        self._check_i8_nobody_is_left_out(segments)
+        self._check_i8_nobody_is_left_out(segments, drafting=drafting)
         self.between()
 
     def step_ended(self, segments: Sequence[Segment], result: StepResult | None, *, drafting: bool) -> None:
@@ -156,6 +168,17 @@ class Invariants:
             rows = self._truth.rows(slot.tokens, slot.id)
             if self.kv_is_exact and self._model.kv[slot.id][: len(rows)] != rows:
                 self.violated(f"I3: slot {slot.id}: its KV is not that of its {len(rows)} tokens")
+            if self._drafter is not None:
+                self._check_i3_drafts(slot, self._drafter)
+
+    def _check_i3_drafts(self, slot: Slot, drafter: SimulatedDrafter) -> None:
+        """What the drafter has read of the committed tokens is of them; beyond lie the drafts of this round."""
+        first, end = slot.draft_first, min(slot.draft_length, len(slot.tokens))
+        rows = self._truth.rows(slot.tokens[first:end], ("draft", slot.id))
+        if drafter.kv[slot.id][first : first + len(rows)] != rows:
+            self.violated(f"I3: slot {slot.id}: the drafter's KV from {first} to {end} is not that of its tokens")
+        if slot.owner is None and slot.draft_length > len(slot.tokens):
+            self.violated(f"I3: slot {slot.id}: idle, and the drafter is ahead of its tokens")
 
     def _check_i3_start(self, segment: Segment, slot: Slot) -> None:
         if not segment.token_ids:
@@ -236,23 +259,23 @@ class Invariants:
         if waited > worked + ROUNDING:
             self.violated(f"I8: {lease.owner} waited {waited:.6f} s, of which the device worked only {worked:.6f}")
 
-    def _check_i8_nobody_is_left_out(self, segments: Sequence[Segment]) -> None:
+    def _check_i8_nobody_is_left_out(self, segments: Sequence[Segment], *, drafting: bool) -> None:
         manager = self._manager
         if manager.table.free and any(lease.mark.at is None for lease in manager._queue):
             self.violated("I8: a step begins while a slot is free and somebody waits for one")
-        ready = [lease for lease in manager._leases.values() if self._is_ready(lease)]
-        if any(isinstance(lease.pending, Work) and lease.pending.suspect for lease in ready):
+        ready = [work for lease in manager._leases.values() if (work := self._ready_work(lease)) is not None]
+        if any(work.suspect for work in ready):
             return  # each of those who were in a step that raised runs alone
         served = {id(segment.mark) for segment in segments}
-        for lease in ready:
-            if id(lease.mark) not in served:
-                self.violated(f"I8: {lease.owner} has work, and a step begins without it")
+        for work in ready:
+            if id(work.lease.mark) not in served and (work.phase is SlotState.DRAFT) == drafting:
+                self.violated(f"I8: {work.lease.owner} has work, and a step begins without it")
+        waiting = drafting and any(work.phase is not SlotState.DRAFT for work in ready)
+        self._waits_for_drafts = self._waits_for_drafts + 1 if waiting else 0
+        if self._waits_for_drafts > MOST_DRAFTS:
+            self.violated(f"I8: the target has work, and {self._waits_for_drafts} steps of the drafter go before it")
 
-    def _is_ready(self, lease: Lease) -> bool:
+    def _ready_work(self, lease: Lease) -> Work | None:
         assert lease.slot is not None
-        return (
-            isinstance(lease.pending, Work)
-            and lease.mark.at is None
-            and not lease.is_led
-            and not self._manager.cache.unsaved(lease.slot.id)
-        )
+        blocked = lease.mark.at is not None or lease.is_led or self._manager.cache.unsaved(lease.slot.id)
+        return lease.pending if isinstance(lease.pending, Work) and not blocked else None

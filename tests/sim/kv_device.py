@@ -9,8 +9,8 @@ import torch
 
 from runtime.step import Output
 from runtime.transfer import Copy, Load, Save
+from tests.sim.device import VOCABULARY, FaultyModel, PlantedFault
 from tests.sim.device import Faults as StepFaults
-from tests.sim.device import FaultyModel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -47,8 +47,10 @@ class Faults(StepFaults):
 class KVModel(FaultyModel):
     """Knows of each row whether it does not bear a step."""
 
-    def __init__(self, faults: Faults, *, slots: int, context: int, num_layers: int) -> None:
-        super().__init__(faults, slots=slots, context=context, num_layers=num_layers)
+    def __init__(
+        self, faults: Faults, *, slots: int, context: int, num_layers: int, vocabulary: int = VOCABULARY
+    ) -> None:
+        super().__init__(faults, slots=slots, context=context, num_layers=num_layers, vocabulary=vocabulary)
         self._kv_faults = faults
         self._curses = [[""] * context for _ in range(slots)]
 
@@ -60,7 +62,7 @@ class KVModel(FaultyModel):
         for segment in segments:
             self._curses[segment.slot][segment.start : segment.end] = [""] * len(segment.token_ids)
         if any("raises" in self._curses[segment.slot][: segment.start] for segment in segments):
-            raise RuntimeError("the device does not bear this KV")
+            raise PlantedFault("the device does not bear this KV")
         return batch
 
     def finish(self, batch: SimulatedBatch) -> list[Output]:
@@ -83,7 +85,7 @@ class KVModel(FaultyModel):
                 self.kv[slot][start:end] = [_GARBAGE] * (end - start) if fails else self.kv[source][start:end]
                 self._curses[slot][start:end] = self._curses[source][start:end]
         if fails:
-            raise RuntimeError("the device ran into a planted fault while KV was moved")
+            raise PlantedFault("the device ran into a planted fault while KV was moved")
         return None
 
     def _write(self, segment: Segment) -> None:

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     import torch
 
-    from runtime.faults import FaultPlan
+    from runtime.faults import Chaos
+    from runtime.simulated import SimulatedDrafter
     from runtime.step import Segment, StepResult
     from runtime.transfer import Transfer
     from tests.sim.history import Truth
@@ -48,11 +49,12 @@ class KVWatch(Watch):
         self,
         model: KVModel,
         layer_seconds: Callable[[int], float],
-        plan: FaultPlan | None,
+        chaos: Chaos | None,
         truth: Truth,
         block_seconds: float,
+        drafter: SimulatedDrafter | None = None,
     ) -> None:
-        super().__init__(model, layer_seconds, plan, truth)
+        super().__init__(model, layer_seconds, chaos, truth, drafter)
         self.moved: list[Moved] = []
         self.is_moving = False
         self._block_seconds = block_seconds

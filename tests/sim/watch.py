@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import torch
 import trio
 from trio.testing import MockClock
 
 from actors.chaos import UnreliableExecutor
+from runtime.errors import DeviceHangs, DeviceLost
 from runtime.executor import SimulatedExecutor
 from runtime.faults import Chaos, FaultPlan
-from runtime.unreliable import UnreliableModel
+from runtime.unreliable import PlannedFault, UnreliableModel
+from tests.sim.device import PlantedFault
 from tests.sim.history import Truth
 from tests.sim.invariants import Activity, Invariants
 
@@ -20,8 +23,14 @@ if TYPE_CHECKING:
 
     from actors.lease import Lease
     from actors.slot_manager import SlotManager
-    from runtime.step import Segment, StepResult
+    from runtime.simulated import SimulatedDrafter
+    from runtime.step import Segment, SegmentResult, StepResult
     from tests.sim.device import FaultyModel
+
+
+HANG_SECONDS = 1.0  # after which a step is given up
+POISON = -1
+PLANNED = (PlannedFault, PlantedFault, torch.OutOfMemoryError, DeviceLost)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +44,7 @@ class Run:
     computed: bool = False
     touched: bool = False
     finite: bool = True
+    kept: int = 0  # rows that may be committed: not those of rejected drafts
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,30 +68,36 @@ class Watch:
     Args:
         model: the target.
         layer_seconds: how long a layer takes, from the rows in the step.
-        plan: what goes wrong with the device.
+        chaos: what goes wrong with the device.
         truth: what the KV must be.
+        drafter: of the target.
     """
 
     def __init__(
         self,
         model: FaultyModel,
         layer_seconds: Callable[[int], float],
-        plan: FaultPlan | None = None,
+        chaos: Chaos | None = None,
         truth: Truth | None = None,
+        drafter: SimulatedDrafter | None = None,
     ) -> None:
         self.steps: list[Step] = []
         self.manager: SlotManager
         self.invariants: Invariants
-        self.chaos = Chaos(plan or FaultPlan())
+        self.chaos = chaos or Chaos(FaultPlan())
         self.truth = truth or Truth()
         self.activity = Activity(self.clock)
         self.longest_layer = 0.0  # seconds
+        self.losses = 0  # of the device
+        self.recovery_seconds = 0.0  # until it is back
         self.after_step: Callable[[], object] = lambda: None  # called before the manager hears of the step's end
         self._model = model
         self._layer_seconds = layer_seconds
         self._late = 0.0  # seconds by which the layer that runs is slow
-        unreliable = UnreliableModel(model, self.chaos, sleep=self._be_late)
-        self.device = SimulatedExecutor(unreliable, self._seconds)
+        self._drafter = drafter
+        target = UnreliableModel(model, self.chaos, sleep=self._be_late)
+        drafts = drafter and UnreliableModel(drafter, self.chaos, drafting=True, sleep=self._be_late)
+        self.device = SimulatedExecutor(target, self._seconds, drafts)
         self.executor = UnreliableExecutor(self.device, self.chaos)
         self._running = False
 
@@ -102,7 +118,7 @@ class Watch:
     def attach(self, manager: SlotManager) -> None:
         """Look at the queue and the grants of `manager` as well."""
         self.manager = manager
-        self.invariants = Invariants(manager, self._model, self.truth, self.activity)
+        self.invariants = Invariants(manager, self._model, self._drafter, self.truth, self.activity)
         grant, enqueue = manager.table.grant, manager.enqueue
 
         def watched_grant(owner: tuple[str, int], *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401  as `grant` does
@@ -145,25 +161,38 @@ class Watch:
         result = None
         try:
             with self.activity.going_on():
-                result = await self.executor.run_step(segments, drafting=drafting)
+                result = await self._run_or_hang(segments, drafting=drafting)
             self.after_step()
-        except Exception:
+        except Exception as error:
+            if not isinstance(error, PLANNED):
+                self.invariants.violated(f"I9: a step raised, and nobody had planned it: {error!r}")
             self.steps.append(Step(started_at, self.clock(), runs, failed=True, drafting=drafting))
+            self.longest_layer = max(self.longest_layer, self.clock() - started_at)
             raise
         finally:
             self._running = False
             self.invariants.step_ended(segments, result, drafting=drafting)
-        ended = [
-            Run(
-                *(run.owner, run.slot, run.start, run.rows),
-                computed=entry.computed,
-                touched=entry.last_kernel_at is not None,
-                finite=entry.finite,
-            )
-            for run, entry in zip(runs, result.segments, strict=True)
-        ]
-        self.steps.append(Step(started_at, self.clock(), tuple(ended), drafting=drafting))
+        ended = tuple(map(_ended, runs, segments, result.segments))
+        self.steps.append(Step(started_at, self.clock(), ended, drafting=drafting))
         return result
+
+    async def recover(self) -> None:
+        """Nothing of the KV outlives a loss, and here it cannot."""
+        self.losses += 1
+        with self.activity.going_on():
+            await trio.sleep(self.recovery_seconds)
+            await self.executor.recover()
+        for model in filter(None, (self._model, self._drafter)):
+            for rows in model.kv:
+                rows[:] = [POISON] * len(rows)
+
+    async def _run_or_hang(self, segments: Sequence[Segment], *, drafting: bool) -> StepResult:
+        try:
+            return await self.executor.run_step(segments, drafting=drafting)
+        except DeviceHangs:
+            with trio.CancelScope(shield=True):
+                await trio.sleep(HANG_SECONDS)
+            raise
 
     def check_kv(self) -> None:
         """I3, now."""
@@ -185,6 +214,20 @@ class Watch:
 
     def _seconds(self, rows: int) -> float:
         """How long the layer takes that has just run, which the executor now lets pass."""
-        seconds, self._late = self._layer_seconds(rows) + self._late, 0.0
+        late, self._late = self._late, 0.0
+        if late >= HANG_SECONDS:
+            raise DeviceHangs("no layer of a step has ended for long")
+        seconds = self._layer_seconds(rows) + late
         self.longest_layer = max(self.longest_layer, seconds)
         return seconds
+
+
+def _ended(run: Run, segment: Segment, result: SegmentResult) -> Run:
+    rejected = len(segment.proposals) - max(0, len(result.tokens) - 1)
+    return replace(
+        run,
+        computed=result.computed,
+        touched=result.last_kernel_at is not None,
+        finite=result.finite,
+        kept=run.rows - rejected if result.computed else 0,
+    )

@@ -1,0 +1,202 @@
+"""A scenario: an engine, clients and faults, all drawn from one integer."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from actors.generation import GenerationRequest
+from runtime.faults import (
+    BitFlip,
+    CancelAt,
+    ClockJump,
+    DeviceError,
+    DiskError,
+    Fault,
+    FaultPlan,
+    MailboxFlood,
+    NotFinite,
+    OutOfMemory,
+    ShortWrite,
+    Shutdown,
+    SlowStep,
+    ThreadDeath,
+    TransferError,
+)
+from runtime.served import Proposer
+from tests.sim.clients import GREEDY
+from tests.sim.device import CULPRIT, VOCABULARY
+
+CONTEXT = 512
+LOOKED_UP = 5  # tokens of a vocabulary so small that pairs of them come again, for drafts that are looked up
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """The client comes back `after` some seconds: it drops the last tokens of what it has, and adds some of its own."""
+
+    after: float
+    forgets: int
+    adds: int
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """What one client asks, and how it behaves.  Times are virtual seconds, after its arrival but for that itself."""
+
+    arrives: float
+    conversation: int  # which of the shared texts its prompt begins with,
+    shared: int  # and with how many tokens of it
+    own: int  # tokens that follow
+    cursed: bool  # the device raises over its last prompt token
+    generations: int
+    max_tokens: int
+    cache_prompt: bool
+    speculate: bool
+    timeout: float | None
+    hang_up_after: int | None  # events
+    hang_up_at: float | None
+    deleted_at: float | None
+    pause: float  # between two reads
+    reads: bool  # else it stalls
+    retries: tuple[Retry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """All that happens, but for the scheduler's choices; those follow from `seed` too."""
+
+    seed: int
+    slots: int
+    queue: int
+    queue_timeout: float | None
+    chunk_tokens: int | None
+    layers: int
+    step_seconds: tuple[float, float]  # of a step, and of each row
+    ram: int  # blocks; 0 keeps nothing
+    disk: int  # blocks; 0 for no such tier
+    piece: int  # blocks
+    hold_seconds: float
+    audit_share: float
+    speculate: Proposer
+    draft_tokens: int | None
+    accuracy: float
+    end_ids: tuple[int, ...]
+    visits: tuple[Visit, ...]
+    recovery_seconds: float  # of a device that was lost
+    plan: FaultPlan
+
+
+def draw(seed: int) -> Scenario:
+    """The scenario of a seed."""
+    dice = random.Random(seed)
+    keeps = dice.random() < 0.5
+    disk = dice.choice([2, 8, 100]) if dice.random() < 0.06 else 0
+    speculate = dice.choice([Proposer.OFF, Proposer.OFF, Proposer.NGRAM, Proposer.DRAFT, Proposer.MTP])
+    return Scenario(
+        seed=seed,
+        slots=dice.randint(1, 4),
+        queue=dice.choice([0, 1, 3, 20, 20]),
+        queue_timeout=dice.choice([None, None, None, 0.03]),
+        chunk_tokens=dice.choice([None, 1, 5, 16, 64]),
+        layers=dice.randint(1, 4),
+        step_seconds=(dice.choice([0.0, 0.002, 0.01]), dice.choice([0.0001, 0.001])),
+        ram=dice.choice([1, 2, 4, 100]) if keeps else 0,
+        disk=disk,
+        piece=dice.randint(1, 3),
+        hold_seconds=dice.choice([0.0, 0.05, 60.0]),
+        audit_share=dice.choice([0.0, 0.0, 0.0, 1.0]),
+        speculate=speculate,
+        draft_tokens=dice.choice([None, 1, 2, 4, 7]),
+        accuracy=dice.choice([0.0, 0.6, 0.9, 1.0]),
+        end_ids=tuple(dice.sample(range(VOCABULARY), 20)) if dice.random() < 0.2 else (),
+        recovery_seconds=dice.choice([0.0, 0.05]),
+        visits=tuple(_visit(dice, long=keeps or disk > 0) for _ in range(dice.randint(1, 6))),
+        plan=FaultPlan(tuple(_fault(dice, disk > 0) for _ in range(dice.choice([0, 0, 1, 1, 2, 3])))),
+    )
+
+
+def _visit(dice: random.Random, *, long: bool) -> Visit:
+    return Visit(
+        arrives=_milliseconds(dice) if dice.random() < 0.8 else 0.0,
+        conversation=dice.randint(0, 2),
+        shared=dice.choice([0, 63, 64, 65, 130]) if long else dice.randint(0, 40),
+        own=dice.choice([1, 1, 2, 5, 30]),
+        cursed=dice.random() < 0.08,
+        generations=dice.choice([1, 1, 1, 2, 3]),
+        max_tokens=dice.randint(1, 12),
+        cache_prompt=dice.random() < 0.85,
+        speculate=dice.random() < 0.85,
+        timeout=_sometimes(dice, 0.15),
+        hang_up_after=dice.randint(0, 8) if dice.random() < 0.2 else None,
+        hang_up_at=_sometimes(dice, 0.3),
+        deleted_at=_sometimes(dice, 0.15),
+        pause=dice.choice([0.0, 0.0, 0.02]),
+        reads=dice.random() < 0.95,
+        retries=tuple(_retry(dice) for _ in range(dice.choice([0, 0, 0, 1, 1, 2]))),
+    )
+
+
+def _retry(dice: random.Random) -> Retry:
+    return Retry(after=dice.choice([0.0, 0.001, 0.05]), forgets=dice.choice([0, 0, 1, 5, 60]), adds=dice.randint(0, 9))
+
+
+def _milliseconds(dice: random.Random) -> float:
+    return dice.randint(1, 150) / 1000
+
+
+def _sometimes(dice: random.Random, share: float) -> float | None:
+    return _milliseconds(dice) if dice.random() < share else None
+
+
+def _fault(dice: random.Random, has_disk: bool) -> Fault:
+    step, layer, drafting = dice.randint(1, 30), dice.randint(0, 3), dice.random() < 0.2
+    if has_disk and dice.random() < 0.5:
+        write = dice.randint(1, 4)
+        bit = dice.randrange(1 << 20)
+        spoilt: list[Fault] = [ShortWrite(write=write, lost=1 + bit), BitFlip(write=write, bit=bit)]
+        return dice.choice([DiskError(write=write), *spoilt])
+    usual: list[Fault] = [
+        DeviceError(step=step, layer=layer, drafting=drafting, every=dice.choice([None, None, 3])),
+        OutOfMemory(step=step, layer=layer, drafting=drafting),
+        NotFinite(step=step, segment=layer, drafting=drafting),
+        SlowStep(step=step, layer=layer, seconds=dice.choice([0.1, 0.1, 5.0]), drafting=drafting),
+        ThreadDeath(step=step, layer=layer, drafting=drafting, every=dice.choice([None, None, 2])),
+        CancelAt(actor=dice.choice(["queue", "restore", "prefill", "decode"]), checkpoint=dice.randint(1, 20)),
+        TransferError(transfer=dice.randint(1, 4)),
+        ClockJump(step=step, seconds=dice.choice([0.05, 10.0])),
+        MailboxFlood(step=step, requests=dice.randint(1, 30)),
+    ]
+    if dice.random() < 0.1:  # rarely, since not much happens afterwards
+        return Shutdown(step=step, grace=dice.choice([0.0, 0.02]))
+    return dice.choice(usual)
+
+
+def text(length: int, seed: int) -> list[int]:
+    """Tokens that no other seed has."""
+    return random.Random(seed).choices(range(VOCABULARY), k=length)
+
+
+def first_request(visit: Visit, request_id: str) -> GenerationRequest:
+    """What a client asks when it comes."""
+    own = text(visit.own, 100 + 10 * visit.own + visit.conversation)
+    tokens = [*text(130, visit.conversation)[: visit.shared], *own, *([CULPRIT] if visit.cursed else [])]
+    return _request(visit, request_id, [tokens] * visit.generations)
+
+
+def next_request(visit: Visit, retry: Retry, request_id: str, whole: list[int]) -> GenerationRequest:
+    """What it asks when it comes back with `whole`, the prompt and what it got."""
+    kept = whole[: max(1, len(whole) - retry.forgets)]
+    return _request(visit, request_id, [[*kept, *text(retry.adds, len(whole))]])
+
+
+def _request(visit: Visit, request_id: str, prompts: list[list[int]]) -> GenerationRequest:
+    return GenerationRequest(
+        request_id,
+        tuple(map(tuple, prompts)),
+        GREEDY,
+        max_tokens=visit.max_tokens,
+        timeout=visit.timeout,
+        cache_prompt=visit.cache_prompt,
+        speculate=visit.speculate,
+    )
