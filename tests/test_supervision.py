@@ -143,6 +143,30 @@ async def test_who_was_elsewhere_meanwhile_does_not_go_on_as_if_nothing_had_been
         assert (await sim.client(ask("slow.1", shared, max_tokens=3))).finished().cached_tokens == 3 * 64
 
 
+@simulated(seeds=4)
+@pytest.mark.parametrize("comes", [True, False])
+async def test_who_is_queued_waits_for_the_new_thread_whether_it_comes_or_not(comes: bool) -> None:
+    async with open_simulation(slots=2, step_seconds=same_time, chaos=deaths(10)) as sim:
+        recover = sim.watch.executor.recover
+
+        async def take_a_while() -> None:
+            await trio.sleep(1.0)
+            if not comes:
+                raise DeviceLost("there can be no new device thread")
+            await recover()
+
+        sim.watch.executor.recover = take_a_while  # type: ignore[method-assign]
+        stories = expect(sim, 5)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(together, sim, stories)
+            await trio.sleep(0.5)
+            assert [story.ended for story in stories].count(True) == 2, "they hold nothing any more, and are gone"
+            assert [status.states for status in sim.engine.requests()] == [("queued",)] * 3
+            assert sim.engine.health() is not None
+        assert [len(story.tokens()) for story in stories].count(30) == (3 if comes else 0)
+        assert (sim.engine.health() is None) == comes
+
+
 @simulated(seeds=2)
 async def test_what_dies_again_and_again_is_left_alone() -> None:
     last = MOST_RECOVERIES + 1
@@ -196,6 +220,8 @@ class Hanging:
 
     async def recover(self) -> None:
         await self.came_back.wait()
+        if not self._late:
+            return
         for segment in self._late:
             segment.mark.at = None  # the worst case: it passes no boundary at which it would see the cancels
         await self._run_step(self._late)
