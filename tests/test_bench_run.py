@@ -18,6 +18,7 @@ from bench.client import cli, runner
 from bench.client.figures import Record
 from bench.client.load import Dialect
 from bench.client.runner import Plan, calibrate, prepare_turn, rotated, run
+from bench.client.scenarios import SCENARIOS
 from bench.client.scenarios.throughput import Throughput
 from bench.client.targets import Target, TargetError, check_loopback, open_target, parse_target, read_targets
 from tests.bench_fakes import Behaviour, Silence, client_of, open_server, running
@@ -207,7 +208,7 @@ async def test_text_is_calibrated_by_the_server_s_own_count(autojump_clock: Mock
 
 def test_every_size_is_an_option() -> None:
     group = cli.run_group
-    for name, scenario in cli.SCENARIOS.items():
+    for name, scenario in SCENARIOS.items():
         options = {option.name for option in group.commands[name].params}
         assert options > {field.name for field in dataclasses.fields(scenario)}, name  # type: ignore[arg-type]
     shown = CliRunner().invoke(main, ["bench", "run", "throughput", "--help"]).output

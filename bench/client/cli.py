@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
+import signal
 import typing
 from functools import partial
 from pathlib import Path
@@ -173,12 +174,12 @@ def _run_scenario(
 
 
 def _run(measure: Callable[[], Awaitable[Record]], terminal: Terminal) -> Record:
-    """The record.  Raises ClickException where a target does not come up, and Abort on Ctrl-C."""
+    """The record.  Raises ClickException where a target does not come up, and Abort on Ctrl-C or SIGTERM."""
     unavailable: list[BaseException] = []
     interrupted = False
     try:
         with terminal.progress:
-            return trio.run(measure)
+            return trio.run(_until_terminated, measure)
     except* TargetError as group:
         unavailable = leaves(group)
     except* KeyboardInterrupt:
@@ -186,6 +187,22 @@ def _run(measure: Callable[[], Awaitable[Record]], terminal: Terminal) -> Record
     if interrupted:
         raise click.Abort
     raise click.ClickException("; ".join(map(str, unavailable)))
+
+
+async def _until_terminated(measure: Callable[[], Awaitable[Record]]) -> Record:
+    """What `measure` returns.  SIGTERM is taken as Ctrl-C is: what we have started, we stop before we end."""
+    async with trio.open_nursery() as nursery:
+        await nursery.start(_interrupt_on_sigterm)
+        record = await measure()
+        nursery.cancel_scope.cancel()
+    return record
+
+
+async def _interrupt_on_sigterm(task_status: trio.TaskStatus[None]) -> None:
+    with trio.open_signal_receiver(signal.SIGTERM) as signals:
+        task_status.started()
+        await anext(signals)
+        raise KeyboardInterrupt
 
 
 def _chosen(given: Sequence[str], file: Path | None, allow_remote: bool) -> list[Target]:

@@ -1,0 +1,202 @@
+"""What the engine costs: its decoding against a bare loop of the same steps over the same model.
+
+    python -m bench.overhead [--model qwen3-0.6b|smollm2-135m|embedded] [--streams 1,4,8]
+
+Engine and loop take turns in one process, on one device thread.  Reported are, for each number of streams,
+
+- tokens per second of both, and their ratio round by round;
+- the device's idle gap between two steps of the engine, and of the loop;
+- the time that Trio's tasks take for a token, seen by an instrument in a run of its own.
+
+The last line holds the ratios.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from dataclasses import dataclass
+from itertools import count, pairwise
+from typing import TYPE_CHECKING
+
+import torch
+import trio
+
+from actors.engine import EngineConfig, open_engine
+from actors.generation import Failed, GenerationRequest
+from bench.steps import GREEDY, MODELS, Room, decode, open_model, prefill, random_prompt, seconds_per_step
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import outcome
+
+    from actors.engine import Engine
+    from runtime.executor import Executor, ThreadExecutor
+    from runtime.model import Transformer
+    from runtime.served import ServedModel
+    from runtime.step import Segment, StepResult
+    from runtime.transfer import Transfer
+
+SEEDS = count()
+
+
+class RecordingExecutor:
+    """Passes everything on, and remembers the steps."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+        self.results: list[StepResult] = []
+
+    def clock(self) -> float:
+        return self._executor.clock()
+
+    async def run_step(self, segments: Sequence[Segment], *, drafting: bool = False) -> StepResult:
+        result = await self._executor.run_step(segments, drafting=drafting)
+        self.results.append(result)
+        return result
+
+    async def transfer(self, transfers: Sequence[Transfer]) -> list[outcome.Outcome[torch.Tensor | None]]:
+        return await self._executor.transfer(transfers)
+
+    async def recover(self) -> None:
+        await self._executor.recover()
+
+
+class TaskClock(trio.abc.Instrument):
+    """Adds up the seconds in which Trio runs tasks."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._began = time.perf_counter()  # it is a task that makes us
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        self._began = time.perf_counter()
+
+    def after_task_step(self, task: trio.lowlevel.Task) -> None:
+        self.seconds += time.perf_counter() - self._began
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How one run of steps went; seconds."""
+
+    step: float
+    gap: float  # between the end of one step and the start of the next, median
+
+    @classmethod
+    def of(cls, results: Sequence[StepResult]) -> Pace:
+        gaps = [after.started_at - before.finished_at for before, after in pairwise(results)]
+        return cls(seconds_per_step(results), statistics.median(gaps))
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """What is compared, and how much of it: `tokens` of each stream behind prompts of `depth`."""
+
+    executor: ThreadExecutor[Transformer]
+    served: ServedModel
+    depth: int
+    tokens: int
+
+    async def bare(self, streams: int) -> Pace:
+        """The loop, on the device thread."""
+        model = self.executor.model
+
+        def run() -> list[StepResult]:
+            for slot in range(streams):
+                prefill(model, slot, random_prompt(model, self.depth, next(SEEDS)))
+            return decode(model, streams, self.depth, self.tokens)
+
+        return Pace.of(await self.executor.call(run))
+
+    async def engine(self, streams: int) -> Pace:
+        """An engine: of its steps, those in which every stream decodes."""
+        recording = RecordingExecutor(self.executor)
+        async with open_engine(recording, self.served, EngineConfig(slots=streams)) as engine:
+            await self._stream_all(engine, streams)
+        return Pace.of([result for result in recording.results if _all_decode(result, streams)])
+
+    async def task_seconds(self, streams: int) -> float:
+        """Of Trio's tasks, for each token.  Prefill is in it, and little beside so many tokens."""
+        clock = TaskClock()
+        async with open_engine(self.executor, self.served, EngineConfig(slots=streams)) as engine:
+            trio.lowlevel.add_instrument(clock)
+            try:
+                await self._stream_all(engine, streams)
+            finally:
+                trio.lowlevel.remove_instrument(clock)
+        return clock.seconds / (streams * self.tokens)
+
+    async def _stream_all(self, engine: Engine, streams: int) -> None:
+        async with trio.open_nursery() as nursery:
+            for _ in range(streams):
+                nursery.start_soon(self._stream, engine)
+
+    async def _stream(self, engine: Engine) -> None:
+        seed = next(SEEDS)
+        prompt = random_prompt(self.executor.model, self.depth, seed)
+        asked = GenerationRequest(f"bench-{seed}", (prompt,), GREEDY, max_tokens=self.tokens, ignore_eos=True)
+        async with engine.open_request(asked) as request:
+            async for event in request:
+                if isinstance(event, Failed):
+                    raise event.error
+
+
+def _all_decode(result: StepResult, streams: int) -> bool:
+    """A step of prefill chunks draws fewer tokens than it has segments, but for those that end their prompts."""
+    return len(result.segments) == streams and all(segment.tokens for segment in result.segments)
+
+
+async def measure(bench: Bench, streams: int, rounds: int) -> float:
+    """Print the figures for so many streams; the median ratio."""
+    await bench.bare(streams)  # warm-up
+    paces = []
+    for number in range(rounds):
+        if number % 2:
+            engine, bare = await bench.engine(streams), await bench.bare(streams)
+        else:
+            bare, engine = await bench.bare(streams), await bench.engine(streams)
+        paces.append((bare, engine))
+    ratios = [bare.step / engine.step for bare, engine in paces]
+    tasks = await bench.task_seconds(streams)
+    print(
+        f"streams {streams}: {_described('loop', streams, [bare for bare, _ in paces])}; "
+        f"{_described('engine', streams, [engine for _, engine in paces])}; "
+        f"ratio {statistics.median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f}); "
+        f"Trio's tasks {tasks * 1e6:.0f} us a token"
+    )
+    return statistics.median(ratios)
+
+
+def _described(name: str, streams: int, paces: Sequence[Pace]) -> str:
+    rate = statistics.median(streams / pace.step for pace in paces)
+    gap = statistics.median(pace.gap for pace in paces)
+    return f"{name} {rate:.1f} tokens/s, {gap * 1e6:.0f} us between steps"
+
+
+async def main() -> None:
+    """Parse the arguments, load the model, measure."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", choices=MODELS, default="qwen3-0.6b")
+    parser.add_argument("--streams", default="1,4,8")
+    parser.add_argument("--tokens", type=int, default=64, help="per stream")
+    parser.add_argument("--depth", type=int, default=64, help="tokens of each prompt")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--dtype", default="auto")
+    given = parser.parse_args()
+    streams = [int(number) for number in given.streams.split(",")]
+    room = Room(given.model, max(streams), given.depth + given.tokens + 1, given.dtype, given.device)
+    async with open_model(room) as (executor, served):
+        kv = executor.model.kv
+        threads = await executor.call(torch.get_num_threads)
+        print(f"{given.model} in {kv.dtype}, {threads} threads, {given.depth} tokens deep, {given.rounds} rounds")
+        bench = Bench(executor, served, given.depth, given.tokens)
+        ratios = [await measure(bench, number, given.rounds) for number in streams]
+    print(f"engine over bare loop, streams {given.streams}: {' '.join(f'{ratio:.3f}' for ratio in ratios)}")
+
+
+if __name__ == "__main__":
+    trio.run(main)

@@ -1,0 +1,152 @@
+"""How close decoding and prefill come to what this machine can do at most.
+
+    python -m bench.roofline [--model qwen3-0.6b|smollm2-135m|embedded]
+
+The machine's read bandwidth and its rate of matrix products are measured in the same run.  Decoding is compared with
+the bandwidth: bytes of weights and KV that a step must read, over its time.  Prefill is compared with the matrix rate:
+multiplications and additions of the prompt's rows, over its time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from typing import TYPE_CHECKING
+
+import torch
+import torch.nn.functional as F
+import trio
+
+from bench.steps import MODELS, Room, decode, open_model, prefill, random_prompt, seconds_per_step
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from runtime.config import ModelConfig
+    from runtime.model import Transformer
+
+READ_BYTES = 2**30  # far more than any cache holds
+PRODUCTS = ((512, 1024, 6144), (1024, 2048, 2048), (2048, 1024, 3072))  # rows, in, out: a layer's sizes
+REPEATS = 5
+
+
+def best_seconds(run: Callable[[], object], device: torch.device) -> float:
+    """The shortest of several runs."""
+    run()
+    times = []
+    for _ in range(REPEATS):
+        _synchronise(device)
+        started = time.perf_counter()
+        run()
+        _synchronise(device)
+        times.append(time.perf_counter() - started)
+    return min(times)
+
+
+def read_bandwidth(device: torch.device) -> float:
+    """Bytes per second of a sum, or of a matrix times a vector if that is faster; no cache holds them."""
+    data = torch.ones(READ_BYTES // 4, device=device)
+    matrix, vector = data.view(-1, 4096), torch.ones(4096, device=device)
+    return READ_BYTES / min(best_seconds(data.sum, device), best_seconds(lambda: matrix @ vector, device))
+
+
+def matrix_rate(device: torch.device, dtype: torch.dtype) -> float:
+    """Floating-point operations per second, the best of several sizes of product."""
+    rates = []
+    for rows, inputs, outputs in PRODUCTS:
+        x = torch.randn(rows, inputs, device=device).to(dtype)
+        weight = torch.randn(outputs, inputs, device=device).to(dtype)
+        seconds = best_seconds(lambda x=x, weight=weight: F.linear(x, weight), device)  # type: ignore[misc]
+        rates.append(2 * rows * inputs * outputs / seconds)
+    return max(rates)
+
+
+def layer_parameters(config: ModelConfig) -> int:
+    """Of all layers' matrices: what each row is multiplied with."""
+    attended = config.num_heads * config.head_dim
+    qkv = attended + 2 * config.num_kv_heads * config.head_dim
+    return config.num_layers * config.hidden_size * (qkv + attended + 3 * config.intermediate_size)
+
+
+def decode_bytes(model: Transformer, streams: int, depth: int) -> int:
+    """What a step reads: the layers, the head, and every stream's KV."""
+    config = model.config
+    head = config.vocab_size * config.hidden_size
+    return (layer_parameters(config) + head) * model.kv.dtype.itemsize + streams * depth * model.kv.bytes_per_token
+
+
+def prefill_operations(config: ModelConfig, tokens: int) -> int:
+    """Multiplications and additions of a prompt's rows; of attention only what a causal mask leaves, no windows."""
+    attention = 4 * config.num_layers * config.num_heads * config.head_dim * tokens * (tokens + 1) // 2
+    return 2 * layer_parameters(config) * tokens + attention
+
+
+def measure_decode(model: Transformer, streams: int, depth: int, tokens: int, bandwidth: float) -> None:
+    """Print one line.  To be called on the device thread."""
+    for slot in range(streams):
+        prefill(model, slot, random_prompt(model, depth, slot))
+    seconds = seconds_per_step(decode(model, streams, depth, tokens))
+    reached = decode_bytes(model, streams, depth + tokens // 2) / seconds
+    print(
+        f"decode, streams {streams}, {depth} deep: {streams / seconds:.1f} tokens/s, {reached / 1e9:.1f} GB/s, "
+        f"{reached / bandwidth:.2f} of the bandwidth"
+    )
+
+
+def measure_prefill(model: Transformer, tokens: int, chunk: int, rounds: int, rate: float) -> None:
+    """Print one line.  To be called on the device thread."""
+    times = []
+    for seed in range(rounds):
+        results = prefill(model, 0, random_prompt(model, tokens, seed), chunk)
+        times.append(results[-1].finished_at - results[0].started_at)
+    seconds = statistics.median(times)
+    reached = prefill_operations(model.config, tokens) / seconds
+    print(
+        f"prefill, {tokens} tokens: {tokens / seconds:.0f} tokens/s, {reached / 1e9:.0f} GFLOP/s, "
+        f"{reached / rate:.2f} of the matrix rate"
+    )
+
+
+def measure(model: Transformer, given: argparse.Namespace) -> None:
+    """All of it, on the device thread."""
+    device, dtype = model.weights.embedding.device, model.kv.dtype
+    print(f"{given.model} in {dtype} on {device}, {torch.get_num_threads()} threads")
+    bandwidth, rate = read_bandwidth(device), matrix_rate(device, dtype)
+    print(f"read bandwidth {bandwidth / 1e9:.1f} GB/s, matrix products {rate / 1e9:.0f} GFLOP/s in {dtype}")
+    for streams in given.streams:
+        for depth in given.depths:
+            measure_decode(model, streams, depth, given.tokens, bandwidth)
+    for length in given.lengths:
+        measure_prefill(model, length, given.chunk, given.rounds, rate)
+
+
+def _synchronise(device: torch.device) -> None:
+    if device.type != "cpu":
+        torch.get_device_module(device).synchronize()
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(part) for part in text.split(",")]
+
+
+async def main() -> None:
+    """Parse the arguments, load the model, measure."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", choices=MODELS, default="qwen3-0.6b")
+    parser.add_argument("--streams", type=_numbers, default=[1, 8])
+    parser.add_argument("--depths", type=_numbers, default=[16, 1024])
+    parser.add_argument("--tokens", type=int, default=32, help="decoded by each stream")
+    parser.add_argument("--lengths", type=_numbers, default=[512, 2048], help="of prompts")
+    parser.add_argument("--chunk", type=int, default=512, help="prompt rows in a step")
+    parser.add_argument("--rounds", type=int, default=3, help="of each prompt")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--dtype", default="auto")
+    given = parser.parse_args()
+    context = max(max(given.depths) + given.tokens + 1, *given.lengths)
+    async with open_model(Room(given.model, max(given.streams), context, given.dtype, given.device)) as (executor, _):
+        await executor.call(lambda: measure(executor.model, given))
+
+
+if __name__ == "__main__":
+    trio.run(main)

@@ -1,0 +1,68 @@
+"""The benchmarks that run a model in this process: what they count is what there is."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.overhead import Bench, Pace, measure
+from bench.roofline import decode_bytes, layer_parameters, measure_decode, measure_prefill, prefill_operations
+from bench.shapes import shape
+from bench.steps import EMBEDDED, Room, decode, open_model, prefill, random_prompt, seconds_per_step
+from runtime.step import SegmentResult, StepResult
+
+DEPTH, TOKENS = 8, 6
+ROOM = Room(EMBEDDED, slots=2, context=DEPTH + TOKENS + 1, device="cpu", dtype="float32")
+
+
+def test_parameters_are_those_of_the_published_shape() -> None:
+    # Qwen3-0.6B: 0.6 billion parameters, 0.44 of them outside the embedding (its model card).
+    assert layer_parameters(shape("qwen3-0.6b")) == pytest.approx(0.44e9, rel=0.01)
+
+
+def test_attention_is_a_triangle() -> None:
+    config = shape("smollm2-135m")
+    one, three = prefill_operations(config, 1), prefill_operations(config, 3)
+    per_pair = 4 * config.num_layers * config.num_heads * config.head_dim
+    assert one == 2 * layer_parameters(config) + per_pair
+    assert three == 3 * (one - per_pair) + 6 * per_pair
+
+
+def test_time_lies_between_the_ends_of_steps() -> None:
+    nothing: tuple[SegmentResult, ...] = ()
+    results = [StepResult(nothing, at, at + 2, 1) for at in (0.0, 3.0, 8.0)]
+    assert seconds_per_step(results) == 4
+    assert Pace.of(results) == Pace(step=4, gap=2)
+
+
+async def test_the_engine_is_measured_against_the_loop(capsys: pytest.CaptureFixture[str]) -> None:
+    async with open_model(ROOM) as (executor, served):
+        ratio = await measure(Bench(executor, served, DEPTH, TOKENS), 2, rounds=1)
+    assert ratio > 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("streams 2: loop ")
+    assert float(printed.partition("Trio's tasks ")[2].split()[0]) < 1e6  # microseconds of Trio's for a token
+
+
+async def test_a_step_reads_the_weights_and_the_kv(capsys: pytest.CaptureFixture[str]) -> None:
+    async with open_model(ROOM) as (executor, _):
+        model = executor.model
+        norms = sum(
+            tensor.nbytes
+            for layer in model.weights.layers
+            for tensor in (layer.input_norm, layer.post_norm, layer.q_norm, layer.k_norm)
+            if tensor is not None
+        )
+        assert decode_bytes(model, 3, 0) == model.weights.nbytes - norms - model.weights.final_norm.nbytes
+        assert decode_bytes(model, 3, 10) - decode_bytes(model, 3, 0) == 30 * model.kv.bytes_per_token
+        await executor.call(lambda: measure_decode(model, 2, DEPTH, TOKENS, bandwidth=1e9))
+        await executor.call(lambda: measure_prefill(model, DEPTH, chunk=4, rounds=1, rate=1e9))
+    assert "of the bandwidth" in capsys.readouterr().out
+
+
+async def test_the_loop_reads_in_chunks_and_decodes() -> None:
+    async with open_model(ROOM) as (executor, _):
+        model = executor.model
+        read = await executor.call(lambda: prefill(model, 0, random_prompt(model, DEPTH, 1), chunk=3))
+        steps = await executor.call(lambda: decode(model, 1, DEPTH, 4))
+    assert len(read) == 3
+    assert [len(step.segments[0].tokens) for step in steps] == [1] * 4
