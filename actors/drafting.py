@@ -36,11 +36,9 @@ class LookupSource:
 
     def __init__(self) -> None:
         self._lookup = PromptLookup()
-        self._read = 0
 
     async def propose(self, lease: Lease, output: Output, most: int) -> list[Proposal]:
-        self._lookup.extend(output.sequence[self._read :])
-        self._read = len(output.sequence)
+        self._lookup.extend(output.sequence[len(self._lookup) :])
         return [Proposal(token_id) for token_id in self._lookup.propose(most)]
 
     def behind(self, lease: Lease, output: Output) -> int:

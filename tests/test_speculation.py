@@ -55,7 +55,7 @@ def test_a_text_alone_is_that_of_plain_decoding(pair: Pair, prompts: list[list[i
     for i, (prompt, expected) in enumerate(zip(prompts, plain, strict=True)):
         one = Speculating(i % 4, prompt, pair.proposer, most=LENGTHS[i % len(LENGTHS)])
         assert speculate(pair.target, pair.drafter, [one], TOKENS) == [expected], (prompt, one.most)
-        assert pair.proposer is Proposer.NGRAM or one.drafted > 0
+        assert one.drafted > 0 or pair.proposer is Proposer.NGRAM  # a text that repeats nothing has nothing to copy
 
 
 @pytest.mark.parametrize("most", LENGTHS)
