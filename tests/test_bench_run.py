@@ -12,12 +12,14 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import pytest
+import trio
 from click.testing import CliRunner
 
 from bench.client import cli, runner
 from bench.client.figures import Record
 from bench.client.load import Dialect
-from bench.client.runner import Plan, calibrate, prepare_turn, rotated, run
+from bench.client.report import markdown
+from bench.client.runner import Plan, begin_record, calibrate, prepare_turn, rotated, run
 from bench.client.scenarios import SCENARIOS
 from bench.client.scenarios.throughput import Throughput
 from bench.client.targets import Target, TargetError, check_loopback, open_target, parse_target, read_targets
@@ -160,7 +162,8 @@ async def test_targets_take_turns(
     async with open_server() as fast, open_server(Behaviour(decode_seconds=0.02)) as slow:
         monkeypatch.setattr(runner, "open_target", opener({"fast": fast, "slow": slow}, opened))
         plan = Plan(rounds=2, seed=3, exclusive=exclusive)
-        record = await run(TINY, targets, plan, logs=tmp_path, progress=Silence())
+        record = begin_record(TINY, targets, plan)
+        await run(TINY, targets, plan, record, logs=tmp_path, progress=Silence())
     assert opened == (["fast", "slow", "slow", "fast"] if exclusive else ["fast", "slow"])
     assert not record.failures
     assert [(s.target, s.round) for s in record.samples if s.figure.x == 1] == [
@@ -172,6 +175,19 @@ async def test_targets_take_turns(
     assert record.parameters["streams"] == (1, 2)
     assert record.parameters["seed"] == 3
     assert record.about.startswith("Tokens per second")
+
+
+async def test_what_was_found_before_the_end_is_kept(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    plan, targets = Plan(rounds=100, seed=3), [Target("fast", "http://fake")]
+    record = begin_record(TINY, targets, plan)
+    async with open_server() as fast:
+        monkeypatch.setattr(runner, "open_target", opener({"fast": fast}, []))
+        with trio.move_on_after(2):
+            await run(TINY, targets, plan, record, logs=tmp_path, progress=Silence())
+    assert 0 < len(record.samples) < 200
+    assert "(of 100) rounds" in markdown([record])
 
 
 def test_everybody_comes_first_once() -> None:

@@ -18,7 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from bench.client import targets
 from bench.client.figures import Record
 from bench.client.report import markdown, write_report
-from bench.client.runner import Plan, leaves, run
+from bench.client.runner import Plan, begin_record, leaves, run
 from bench.client.scenarios import SCENARIOS
 from bench.client.targets import TargetError, check_loopback, parse_target, read_targets
 
@@ -166,36 +166,41 @@ def _run_scenario(
     plan = Plan(rounds, random.getrandbits(SEED_BITS) if seed is None else seed, limit, exclusive)
     folder.mkdir(parents=True, exist_ok=True)
     terminal = Terminal(scenario.name, rounds * len(chosen))
-    record = _run(partial(run, scenario(**sizes), chosen, plan, logs=folder, progress=terminal), terminal)
-    record.save(folder / f"{scenario.name}.json")
-    click.echo(markdown([record]))
-    for page in _report(folder):
-        click.echo(page, err=True)
+    sized = scenario(**sizes)
+    record = begin_record(sized, chosen, plan)
+    try:
+        _run(partial(run, sized, chosen, plan, record, logs=folder, progress=terminal), terminal)
+    finally:
+        if record.samples or record.failures:  # also of a run that was cut short
+            record.save(folder / f"{scenario.name}.json")
+            click.echo(markdown([record]))
+            for page in _report(folder):
+                click.echo(page, err=True)
 
 
-def _run(measure: Callable[[], Awaitable[Record]], terminal: Terminal) -> Record:
-    """The record.  Raises ClickException where a target does not come up, and Abort on Ctrl-C or SIGTERM."""
+def _run(measure: Callable[[], Awaitable[None]], terminal: Terminal) -> None:
+    """Raises ClickException where a target does not come up, and Abort on Ctrl-C or SIGTERM."""
     unavailable: list[BaseException] = []
     interrupted = False
     try:
         with terminal.progress:
-            return trio.run(_until_terminated, measure)
+            trio.run(_until_terminated, measure)
     except* TargetError as group:
         unavailable = leaves(group)
     except* KeyboardInterrupt:
         interrupted = True
     if interrupted:
         raise click.Abort
-    raise click.ClickException("; ".join(map(str, unavailable)))
+    if unavailable:
+        raise click.ClickException("; ".join(map(str, unavailable)))
 
 
-async def _until_terminated(measure: Callable[[], Awaitable[Record]]) -> Record:
-    """What `measure` returns.  SIGTERM is taken as Ctrl-C is: what we have started, we stop before we end."""
+async def _until_terminated(measure: Callable[[], Awaitable[None]]) -> None:
+    """Measure.  SIGTERM is taken as Ctrl-C is: what we have started, we stop before we end."""
     async with trio.open_nursery() as nursery:
         await nursery.start(_interrupt_on_sigterm)
-        record = await measure()
+        await measure()
         nursery.cancel_scope.cancel()
-    return record
 
 
 async def _interrupt_on_sigterm(task_status: trio.TaskStatus[None]) -> None:
@@ -225,7 +230,8 @@ def _report(folder: Path) -> list[Path]:
         records = [Record.load(path) for path in sorted(folder.glob("*.json"))]
     except ValueError as error:
         raise click.ClickException(str(error)) from None
-    return write_report(records, folder)
+    order = list(SCENARIOS)
+    return write_report(sorted(records, key=lambda record: order.index(record.scenario)), folder)
 
 
 def _command(scenario: type[Scenario]) -> click.Command:

@@ -96,11 +96,17 @@ def _listed(items: Sequence[str]) -> str:
 def conditions(record: Record) -> list[str]:
     """What a reader must know to believe the figures."""
     return [
-        f"{record.date}; median (lowest to highest) of {record.parameters['rounds']} rounds, ratios round by round",
+        f"{record.date}; median (lowest to highest) of {_rounds(record)} rounds, ratios round by round",
         *(f"{name}: {about}" for name, about in record.targets.items()),
         "; ".join(f"{name} {value}" for name, value in record.machine.items()),
         "; ".join(f"{name} {value}" for name, value in record.parameters.items()),
     ]
+
+
+def _rounds(record: Record) -> str:
+    """How many rounds there are figures of, and how many were meant to be."""
+    done, planned = len({sample.round for sample in record.samples}), record.parameters["rounds"]
+    return str(done) if done == planned else f"{done} (of {planned})"
 
 
 def failures_of(record: Record) -> list[str]:

@@ -56,16 +56,9 @@ class Plan:
     exclusive: bool = False
 
 
-async def run(scenario: Scenario, targets: Sequence[Target], plan: Plan, *, logs: Path, progress: Progress) -> Record:
-    """All rounds of one scenario.
-
-    Args:
-        logs: folder for what the targets that we start have to say.
-
-    Raises:
-        TargetError: a target does not come up.  May come in a group.
-    """
-    record = Record(
+def begin_record(scenario: Scenario, targets: Sequence[Target], plan: Plan) -> Record:
+    """A record of all that is known before the first round."""
+    return Record(
         scenario=scenario.name,
         about=inspect.getdoc(scenario) or "",
         date=today(),
@@ -73,6 +66,20 @@ async def run(scenario: Scenario, targets: Sequence[Target], plan: Plan, *, logs
         machine=describe_machine(),
         targets={target.name: target.about or target.url for target in targets},
     )
+
+
+async def run(
+    scenario: Scenario, targets: Sequence[Target], plan: Plan, record: Record, *, logs: Path, progress: Progress
+) -> None:
+    """All rounds of one scenario.
+
+    Args:
+        record: takes what is found, so that it is there even if this is cut short.
+        logs: folder for what the targets that we start have to say.
+
+    Raises:
+        TargetError: a target does not come up.  May come in a group.
+    """
     async with AsyncExitStack() as up:
         running: dict[str, Running] = {}
         if not plan.exclusive:
@@ -87,7 +94,6 @@ async def run(scenario: Scenario, targets: Sequence[Target], plan: Plan, *, logs
                 async with opening as server:
                     await take_turn(scenario, server, plan, number, record, progress)
                 progress.end_turn()
-    return record
 
 
 def rotated(targets: Sequence[Target], round: int) -> list[Target]:
