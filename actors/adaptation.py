@@ -19,8 +19,7 @@ FIRST = 3  # before steps are measured
 FORGET = 0.99
 OUTLIER = 2.0  # a step that takes longer than so many times what was foreseen counts as that
 SETTLED = 2.5  # steps before there is anything to foresee by
-TILT = 0.2  # how fast the slope follows
-LITTLE_SPREAD = 0.25  # of the rows, their variance: below it the steps say little about what a row costs
+LITTLE_SPREAD = 4.0  # of the rows, their variance: below it the steps say little about what a row costs
 
 MARGIN = 0.02  # what another k must save before it is taken, as a share
 HORIZON = 128  # tokens over which a drafter's reading of what it has missed is to pay
@@ -79,10 +78,12 @@ class _Line:
         self._rows = self._seconds = 0.0  # means
         self._spread = self._common = 0.0  # variance of the rows, covariance with the seconds
         self._slope = 0.0
+        self._widest = 0  # rows
 
     def observe(self, rows: int, seconds: float) -> None:
-        if self._weight >= SETTLED:
+        if self._weight >= SETTLED and rows <= self._widest:  # what more rows take was not foreseen, only guessed
             seconds = min(seconds, OUTLIER * self._at(rows))
+        self._widest = max(self._widest, rows)
         self._weight = FORGET * self._weight + 1
         share = 1 / self._weight
         away, longer = rows - self._rows, seconds - self._seconds
@@ -91,7 +92,7 @@ class _Line:
         self._spread = (1 - share) * (self._spread + share * away * away)
         self._common = (1 - share) * (self._common + share * away * longer)
         steeper = (self._common - self._slope * self._spread) / (self._spread + LITTLE_SPREAD)
-        self._slope = max(self._slope + TILT * steeper, 0.0)
+        self._slope = max(self._slope + steeper, 0.0)
 
     def seconds(self, rows: int) -> float | None:
         """None before the first step."""
