@@ -105,7 +105,6 @@ class Trace:
         self.closed = (0.0, 0.0)
         self._changed = trio.Event()
         self._over = False
-        self._latest = float("-inf")  # when tokens came
         self._opened: float | None = None  # when the first event about a choice came
 
     @property
@@ -157,12 +156,11 @@ class Trace:
         self.text += text
         if not tokens:
             return
-        if self.arrivals and now - self._latest < TOGETHER_SECONDS:
+        if self.arrivals and now - self.arrivals[-1][0] < TOGETHER_SECONDS:
             at, count = self.arrivals[-1]
             self.arrivals[-1] = at, count + tokens
         else:
             self.arrivals.append((now, tokens))
-        self._latest = now
         self._notify()
         self._watch(self)
 
