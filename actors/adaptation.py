@@ -71,9 +71,13 @@ class _Line:
 
     The slope follows them the slower, the less the steps differ in their rows; while they do not, it stays what it was,
     at first 0: reading the weights is most of a small step.  Neither it nor the fixed part is ever negative.
+
+    The first step of about so many rows is left out: it pays for what is made once, memory here and compiled kernels
+    elsewhere, and may take ten times as long.
     """
 
     def __init__(self) -> None:
+        self._sizes: set[int] = set()  # of steps so far, in powers of two
         self._weight = 0.0
         self._rows = self._seconds = 0.0  # means
         self._spread = self._common = 0.0  # variance of the rows, covariance with the seconds
@@ -81,6 +85,9 @@ class _Line:
         self._widest = 0  # rows
 
     def observe(self, rows: int, seconds: float) -> None:
+        if rows.bit_length() not in self._sizes:
+            self._sizes.add(rows.bit_length())
+            return
         if self._weight >= SETTLED and rows <= self._widest:  # what more rows take was not foreseen, only guessed
             seconds = min(seconds, OUTLIER * self._at(rows))
         self._widest = max(self._widest, rows)

@@ -159,7 +159,13 @@ def _ms(seconds: float | None) -> str:
 @click.option("--model", help="Folder; the embedded model by default.")
 @click.option("--draft", help="Folder of the draft model; the embedded one by default.")
 @click.option("--dtype", default="auto")
-@click.option("--proposer", "proposers", multiple=True, default=("mtp", "draft", "ngram"), type=click.Choice(Proposer))
+@click.option(
+    "--proposer",
+    "proposers",
+    multiple=True,
+    default=("mtp", "draft", "ngram"),
+    type=click.Choice([p.value for p in Proposer]),
+)
 @click.option("--draft-tokens", type=int, help="Drafts in a round; adapted by default.")
 @click.option("--random", is_flag=True, help="Random weights of the shape of Qwen3-0.6B, which draft in vain.")
 @click.option("--prompts", "count", default=9, show_default=True)

@@ -181,7 +181,8 @@ def test_a_long_prompt_is_worth_reading_where_drafts_are_good() -> None:
     """It is read once, so its cost counts by the tokens that it serves."""
     machine = Machine(draft=0.1, draft_row=0.005)
     prior = Acceptance()
-    generate(DraftLength(prior=prior), machine, always(0.9), 300, prompt=100)
+    for _ in range(2):
+        generate(DraftLength(prior=prior), machine, always(0.9), 150, prompt=100)
     costs = machine.costs
     assert DraftLength(prior=prior).next(costs, 0, behind=1000) > 2
     assert DraftLength(prior=prior).next(costs, 0, behind=1_000_000) == 0
@@ -226,9 +227,21 @@ def test_begins_with_a_few() -> None:
     assert DraftLength().next(StepCosts(), 0) == FIRST
     assert DraftLength(most=2).next(StepCosts(), 0) == 2
     costs = StepCosts()
-    costs.observe_target(1, 0.1)
+    for _ in range(2):
+        costs.observe_target(1, 0.1)
     assert DraftLength().next(costs, 0) == FIRST, "nothing is known of the drafter yet"
     assert DraftLength(free=True).next(costs, 0) == MOST, "nor of what a row costs"
+
+
+def test_the_first_step_of_a_size_says_nothing() -> None:
+    """It may take ten times as long, and there might be none after it that could correct the picture."""
+    costs = StepCosts()
+    for rows in (1, 4):
+        costs.observe_target(rows, 1.0)
+        assert costs.target_seconds(rows) in (None, 0.1)
+        costs.observe_target(rows, 0.1)
+    costs.observe_draft(1, 1.0)
+    assert costs.draft_seconds(1) is None
 
 
 @pytest.mark.parametrize("fixed", [0, 1, 5, 16])
