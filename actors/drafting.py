@@ -50,7 +50,8 @@ class ModelSource:
 
     async def propose(self, lease: Lease, output: Output, most: int) -> list[Proposal]:
         spec = output.next_sample()
-        spec = replace(spec, for_rejection=spec.params.temperature > 0 and not spec.params.reproducible)
+        for_rejection = spec.params.temperature > 0 and not spec.params.reproducible
+        spec = replace(spec, params=replace(spec.params, logprobs=None), for_rejection=for_rejection)
         proposals: list[Proposal] = []
         while len(proposals) < most:
             drafted = [proposal.token_id for proposal in proposals]
