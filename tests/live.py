@@ -92,6 +92,11 @@ class Server:
         self.end()
 
     @property
+    def pid(self) -> int:
+        """The process's id."""
+        return self.process.pid
+
+    @property
     def url(self) -> str:
         """As announced."""
         if not self._url:
