@@ -10,6 +10,7 @@ A fault that is tied to a step happens while that step runs, so that what it cha
 
 from __future__ import annotations
 
+import time
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING
@@ -27,14 +28,13 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
     import outcome
-    import torch
 
     from actors.engine import Engine
     from actors.lease import Lease
     from runtime.executor import Executor
     from runtime.faults import Actor, Chaos
     from runtime.step import Segment, StepResult
-    from runtime.transfer import Transfer
+    from runtime.transfer import KVData, Transfer
 
 # Which function an actor is in: that of the innermost of these that its task awaits.
 _ACTORS: dict[str, Actor] = {
@@ -65,7 +65,7 @@ class UnreliableExecutor:
         except ThreadKilled as end:
             raise DeviceThreadEnded(f"the device thread has ended: {end}") from None
 
-    async def transfer(self, transfers: Sequence[Transfer]) -> list[outcome.Outcome[torch.Tensor | None]]:
+    async def transfer(self, transfers: Sequence[Transfer]) -> list[outcome.Outcome[KVData | None]]:
         return await self._executor.transfer(transfers)
 
     async def recover(self) -> None:
@@ -73,14 +73,9 @@ class UnreliableExecutor:
 
 
 class JumpingClock(trio.abc.Clock):
-    """Trio's clock, whatever it is, with jumps; for `trio.run(..., clock=JumpingClock(...))`.
+    """Real time with jumps, for `trio.run(..., clock=JumpingClock())`."""
 
-    Args:
-        now: seconds; never goes back.
-    """
-
-    def __init__(self, now: Callable[[], float]) -> None:
-        self._now = now
+    def __init__(self) -> None:
         self._ahead = 0.0
 
     def jump(self, seconds: float) -> None:
@@ -91,7 +86,7 @@ class JumpingClock(trio.abc.Clock):
         pass
 
     def current_time(self) -> float:
-        return self._now() + self._ahead
+        return time.perf_counter() + self._ahead
 
     def deadline_to_sleep_time(self, deadline: float) -> float:
         return deadline - self.current_time()

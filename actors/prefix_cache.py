@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Protocol
 import trio
 
 from runtime.blocks import BLOCK_TOKENS, Block, BlockKey, block_keys, root_key
+from runtime.disk_blocks import DiskBlocks
 from runtime.disk_tier import DiskTier, open_disk_tier
 from runtime.host_memory import available_memory
 from runtime.ram_tier import RamTier, RamTierStatistics
 from runtime.shards import fingerprint
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
     from pathlib import Path
 
     from runtime.disk_tier import DiskTierStatistics
@@ -300,9 +301,19 @@ def empty_cache() -> PrefixCache:
 
 @asynccontextmanager
 async def open_prefix_cache(
-    options: TierOptions, config: CacheConfig, model_folder: Path, kv: KVCache
+    options: TierOptions,
+    config: CacheConfig,
+    model_folder: Path,
+    kv: KVCache,
+    *,
+    open_blocks: Callable[..., DiskBlocks] = DiskBlocks,
 ) -> AsyncIterator[PrefixCache]:
     """A cache for the KV of the model in `model_folder`; its end writes to disk what it can within the flush time.
+
+    Args:
+        options, config: see there.
+        model_folder, kv: of the model.
+        open_blocks: as for `open_disk_tier`.
 
     Raises:
         KVFolderError: the disk tier's folder cannot be used, or another server uses it.
@@ -315,7 +326,9 @@ async def open_prefix_cache(
     with ExitStack() as stack:
         disk = None
         if options.folder is not None:
-            tier = open_disk_tier(options.folder, root, shape=shape, dtype=kv.dtype, budget=options.disk)
+            tier = open_disk_tier(
+                options.folder, root, shape=shape, dtype=kv.dtype, budget=options.disk, open_blocks=open_blocks
+            )
             disk = stack.enter_context(tier)
         cache = PrefixCache(root, block_bytes, ram=ram, disk=disk, config=config)
         try:

@@ -63,7 +63,7 @@ class UnreliableModel(Generic[BatchT]):
         sleep: Callable[[float], object] = time.sleep,
     ) -> None:
         self.num_layers = model.num_layers
-        self._model = model
+        self.model = model
         self._chaos = chaos
         self._drafting = drafting
         self._sleep = sleep
@@ -72,14 +72,14 @@ class UnreliableModel(Generic[BatchT]):
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401
         """Whatever else the model has."""
-        return getattr(self._model, name)
+        return getattr(self.model, name)
 
     def begin(self, segments: Sequence[Segment]) -> BatchT:
         self._steps += 1
-        return self._model.begin(segments)
+        return self.model.begin(segments)
 
     def keep(self, batch: BatchT, kept: Sequence[int]) -> None:
-        self._model.keep(batch, kept)
+        self.model.keep(batch, kept)
 
     def layer(self, batch: BatchT, index: int) -> int:
         for slow in self._due(SlowStep):
@@ -98,13 +98,13 @@ class UnreliableModel(Generic[BatchT]):
             if self._is_in(memory.layer, index):
                 self._chaos.fire(memory)
                 raise torch.OutOfMemoryError(f"a planned lack of memory in layer {index}")
-        return self._model.layer(batch, index)
+        return self.model.layer(batch, index)
 
     def abandon(self, batch: BatchT) -> None:
-        self._model.abandon(batch)
+        self.model.abandon(batch)
 
     def finish(self, batch: BatchT) -> list[Output]:
-        outputs = self._model.finish(batch)
+        outputs = self.model.finish(batch)
         for fault in self._due(NotFinite):
             self._chaos.fire(fault)
             place = fault.segment % len(outputs)
@@ -116,7 +116,7 @@ class UnreliableModel(Generic[BatchT]):
         for fault in self._chaos.due(TransferError, self._transfers):
             self._chaos.fire(fault)
             raise PlannedFault("a planned error while KV was moved")
-        return self._model.transfer(transfer)
+        return self.model.transfer(transfer)
 
     def _due(self, kind: type[Any]) -> list[Any]:
         return self._chaos.due_at_step(kind, self._steps, drafting=self._drafting)
@@ -165,5 +165,8 @@ class UnreliableBlocks(DiskBlocks):
 
 
 def _flip(file: int, bit: int) -> None:
-    place, shift = divmod(bit % (8 * os.fstat(file).st_size), 8)
+    size = os.fstat(file).st_size
+    if not size:
+        return  # nothing is left of it
+    place, shift = divmod(bit % (8 * size), 8)
     os.pwrite(file, bytes([os.pread(file, 1, place)[0] ^ 1 << shift]), place)

@@ -112,6 +112,11 @@ def bench(arguments: tuple[str, ...]) -> None:
 @click.option("--kv-hold", type=click.FloatRange(min=0), default=60.0, show_default=True, help="Seconds for a retry.")
 @click.option("--kv-audit", type=click.FloatRange(0, 1), default=0.0, show_default=True, help="Share of hits to check.")
 @click.option(
+    "--chaos",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Fail as planned in this TOML file; on loopback only.",
+)
+@click.option(
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
 )
 def serve(
@@ -138,6 +143,7 @@ def serve(
     kv_disk: int,
     kv_hold: float,
     kv_audit: float,
+    chaos: Path | None,
     log_level: str,
 ) -> None:
     """Serve a model over OpenAI's HTTP API.
@@ -151,7 +157,9 @@ def serve(
 
     from runtime.checkpoint import resolve_model
     from runtime.errors import CedeError
+    from web.chaos import plan_for
 
+    plan = None if chaos is None else plan_for(host, chaos)
     try:  # before torch, which takes seconds to import
         folder = resolve_model(model)
         draft = _draft_folder(draft_model, model, speculate)
@@ -194,6 +202,7 @@ def serve(
             grace=grace,
             stall_timeout=stall_timeout,
             hang_timeout=hang_timeout or None,
+            chaos=plan,
         )
         _run(options)
     except (CedeError, ListenError) as error:
@@ -203,6 +212,7 @@ def serve(
 def _run(options: ServerOptions) -> None:
     import trio
 
+    from actors.chaos import JumpingClock
     from web.server import run_server
 
     run = partial(
@@ -211,7 +221,7 @@ def _run(options: ServerOptions) -> None:
         progress=LoadingBar() if sys.stderr.isatty() else None,
         announce=lambda url: click.echo(f"cede serves {options.model_name} at {url}"),
     )
-    trio.run(run)
+    trio.run(run, clock=None if options.chaos is None else JumpingClock())
 
 
 class LoadingBar:

@@ -26,10 +26,12 @@ from runtime.executor import open_thread_executor
 from runtime.loading import describe_model, load_model
 from web import guard
 from web.app import create_app
+from web.planned_faults import PlannedFaults
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
+    from runtime.faults import FaultPlan
     from runtime.loading import LoadOptions
 
 logger = logging.getLogger("cede.web")
@@ -55,6 +57,7 @@ class ServerOptions:
         grace: seconds that running requests have at shutdown.
         stall_timeout: seconds after which a client that reads nothing is cut.
         hang_timeout: seconds without the end of a layer after which the device is lost; None for no limit.
+        chaos: what is to go wrong; None for a server that is meant to work.
     """
 
     load: LoadOptions
@@ -67,6 +70,7 @@ class ServerOptions:
     grace: float = 30.0
     stall_timeout: float = 30.0
     hang_timeout: float | None = 120.0
+    chaos: FaultPlan | None = None
 
 
 async def run_server(
@@ -90,20 +94,24 @@ async def run_server(
     load = options.load
     described, model_config = describe_model(load, options.model_name)
     drafter = plan_drafter(load, model_config, described.tokenizer)
+    faults = PlannedFaults(options.chaos)
     async with (
         _open_listeners(options.host, options.port) as listeners,
         open_thread_executor(
-            partial(load_model, load, model_config, drafter, progress),
-            drafter.load,
+            faults.model(partial(load_model, load, model_config, drafter, progress)),
+            faults.drafter(drafter.load),
             hang_timeout=options.hang_timeout,
         ) as executor,
-        open_prefix_cache(options.tiers, options.cache, load.folder, executor.model.kv) as cache,
+        open_prefix_cache(
+            options.tiers, options.cache, load.folder, executor.model.kv, open_blocks=faults.open_blocks
+        ) as cache,
         open_engine(
-            executor,
+            faults.executor(executor),
             replace(described, context_length=executor.model.context),
             replace(options.engine, speculate=drafter.proposer),
             cache,
         ) as engine,
+        faults.happen_to(engine),
         trio.open_nursery() as signals,
     ):
         stop = trio.Event()

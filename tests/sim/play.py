@@ -161,12 +161,12 @@ async def _delete(sim: KVSimulation, request_id: str, at: float) -> None:
 
 def check_endings(sim: KVSimulation, scenario: Scenario) -> None:
     """I9: a request ended early because of something that happened to itself, and else it got all of its solo run."""
-    chaos = sim.watch.chaos
+    chaos, losses = sim.watch.chaos, sim.engine.statistics().manager.device_losses
     explain = Explanation(
         blamed=_blamed(sim),
         shut_down=chaos.has_happened(Shutdown),
-        losses=sim.watch.losses,
-        queue_lost=chaos.has_happened(SlowStep) or sim.watch.losses > MOST_RECOVERIES,
+        losses=losses,
+        queue_lost=chaos.has_happened(SlowStep) or losses > MOST_RECOVERIES,
         queue_timeout=scenario.queue_timeout is not None,
         places=scenario.slots + scenario.queue,
     )

@@ -88,7 +88,6 @@ class Watch:
         self.truth = truth or Truth()
         self.activity = Activity(self.clock)
         self.longest_layer = 0.0  # seconds
-        self.losses = 0  # of the device
         self.recovery_seconds = 0.0  # until it is back
         self.after_step: Callable[[], object] = lambda: None  # called before the manager hears of the step's end
         self._model = model
@@ -178,7 +177,6 @@ class Watch:
 
     async def recover(self) -> None:
         """Nothing of the KV outlives a loss, and here it cannot."""
-        self.losses += 1
         with self.activity.going_on():
             await trio.sleep(self.recovery_seconds)
             await self.executor.recover()
@@ -187,6 +185,8 @@ class Watch:
                 rows[:] = [POISON] * len(rows)
 
     async def _run_or_hang(self, segments: Sequence[Segment], *, drafting: bool) -> StepResult:
+        for _ in range(2):  # as a device thread's answer needs at the least: one to be told of, one to be heard
+            await trio.lowlevel.cancel_shielded_checkpoint()
         try:
             return await self.executor.run_step(segments, drafting=drafting)
         except DeviceHangs:

@@ -1,0 +1,84 @@
+"""A plan of faults from a TOML file, for a server that is to be seen failing: `cede serve --chaos plan.toml`.
+
+    [[fault]]
+    what = "device-error"
+    step = 20
+    layer = 3
+    every = 50
+
+Every key is a field of the fault's class in `runtime.faults`, which says what it means.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import tomllib
+from typing import TYPE_CHECKING, Annotated
+
+import click
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+
+from runtime.faults import Fault, FaultPlan
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_FAULTS: TypeAdapter[list[Fault]] = TypeAdapter(
+    list[Annotated[Fault, Field(discriminator="what")]], config=ConfigDict(extra="forbid")
+)
+
+
+class ChaosError(click.ClickException):
+    """The plan cannot be used; the message says why."""
+
+
+def plan_for(host: str, path: Path) -> FaultPlan:
+    """The plan in a file, for a server on `host`.
+
+    Raises:
+        ChaosError: it is not to be used there, cannot be read, or is none.
+    """
+    refuse_unless_loopback(host)
+    return load_plan(path)
+
+
+def load_plan(path: Path) -> FaultPlan:
+    """Read a plan.
+
+    Raises:
+        ChaosError: it cannot be read, or is not one.
+    """
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ChaosError(f"{path}: {error}") from None
+    unknown = content.keys() - {"fault"}
+    if unknown:
+        raise ChaosError(f"{path}: there is nothing like {', '.join(sorted(unknown))} in a plan, only [[fault]]")
+    try:
+        return FaultPlan(tuple(_FAULTS.validate_python(content.get("fault", []))))
+    except ValidationError as error:
+        wrong = [f"{_place(detail['loc'])}: {detail['msg']}" for detail in error.errors()]
+        raise ChaosError(f"{path}: {'; '.join(wrong)}") from None
+
+
+def _place(location: tuple[int | str, ...]) -> str:
+    """Where in the file; the fault's tag, which pydantic puts behind its number, is not a key there."""
+    if not location:
+        return "fault"
+    keys = [str(key) for key in location[2:]]
+    return f"fault {int(location[0]) + 1}" + (f", {'.'.join(keys)}" if keys else "")
+
+
+def refuse_unless_loopback(host: str) -> None:
+    """Faults to order are for those who own the machine.
+
+    Raises:
+        ChaosError: others could reach the server.
+    """
+    try:
+        is_loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        is_loopback = False
+    if not is_loopback:
+        raise ChaosError(f"a server with planned faults listens on loopback only, not on {host}")
