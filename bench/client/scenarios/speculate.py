@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-import trio
-
 from bench.client.figures import Better, Figure
 from bench.client.load import Ask
 from bench.client.prompts import code_prompt
@@ -24,8 +22,9 @@ if TYPE_CHECKING:
 class Speculate:
     """Tokens per second of code, with speculation and without, and how many of the drafted tokens were accepted.
 
-    Each response is asked for twice: as it is, and with the target's `without_speculation` fields.  Whether a server
-    speculates is its own affair; one that says nothing of drafts in its `timings` gets no such figure.
+    Each response is asked for twice: as it is, and with the target's `without_speculation` fields.  The prompts are
+    read before, and their time does not count.  Whether a server speculates is its own affair; one that says nothing of
+    drafts in its `timings` gets no such figure.
     """
 
     name: ClassVar[str] = "speculate"
@@ -38,7 +37,8 @@ class Speculate:
         figures = []
         for streams in self.streams:
             case = counted(streams, "stream")
-            # In turn which one goes first: the second finds the prompts cached.
+            turn.note(f"{case}, reading")
+            await send_all(turn.client, [Ask(prompt, 1) for prompt in _prompts(turn, streams)])
             order = [True, False] if turn.round % 2 else [False, True]
             rates, traces = {}, {}
             for speculating in order:
@@ -54,11 +54,14 @@ class Speculate:
         return figures
 
     async def _together(self, turn: Turn, streams: int, fields: Mapping[str, Any]) -> tuple[float, list[Trace]]:
-        """Tokens per second from the first request to the last token."""
-        asks = [Ask(code_prompt(100 * turn.round + number), self.tokens, fields=fields) for number in range(streams)]
-        started = trio.current_time()
+        """Tokens per second of all streams, each from its first token to its last."""
+        asks = [Ask(prompt, self.tokens, fields=fields) for prompt in _prompts(turn, streams)]
         traces = await send_all(turn.client, asks)
-        return sum(trace.tokens for trace in traces) / (trio.current_time() - started), traces
+        return sum(trace.decode_rate for trace in traces), traces
+
+
+def _prompts(turn: Turn, streams: int) -> list[str]:
+    return [code_prompt(100 * turn.round + number) for number in range(streams)]
 
 
 def _acceptance(traces: list[Trace], case: str) -> list[Figure]:
