@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import click
 import trio
 
-from tests.live import Gone, Server, wait_for
+from tests.live import Gone, Server
 from tests.soaking.clients import Http2, fetch, open_http1, open_http2
 from tests.soaking.record import Figures, Record
 from tests.soaking.visits import STALL_TIMEOUT, Scene, Visit, choose, run_alone
@@ -37,8 +37,9 @@ FLAGS = [  # prompts in small chunks and drafts in every round, so that many han
     *("--stall-timeout", f"{STALL_TIMEOUT:g}", "--log-level", "warning"),
 ]
 LISTENERS = 12  # one client of so many
-LISTENER_PATIENCE = 240.0  # seconds; only what hangs takes so long
-MEAN_PATIENCE = 4.0  # seconds, of all others
+PATIENCE = 300.0  # seconds; only what hangs takes so long
+IMPATIENCE = 4.0  # seconds, on average, of those who do not wait for what they meant to do
+IMPATIENT = 0.5  # their share
 SLAMS = 0.2  # share of the HTTP/2 connections that are reset whole
 MEMORY_BOUND = 64 * 2**20  # bytes of resident memory by which a server may have grown since its warm-up
 
@@ -125,12 +126,12 @@ class Soak:
     ) -> list[int]:
         """One request from its first byte to its last; a prompt for the next one."""
         visit = Visit(self._scene, exchange, dice, tail)
-        listens = behaviour is Visit.listen
+        impatient = behaviour is not Visit.listen and dice.random() < IMPATIENT
         try:
-            with trio.move_on_after(LISTENER_PATIENCE if listens else dice.expovariate(1 / MEAN_PATIENCE)) as patience:
+            with trio.move_on_after(dice.expovariate(1 / IMPATIENCE) if impatient else PATIENCE) as patience:
                 outcome = await behaviour(visit)
             if patience.cancelled_caught:
-                assert not listens, f"nothing more came for {LISTENER_PATIENCE:g} s"
+                assert impatient, f"{behaviour.__name__} has taken {PATIENCE:g} s"
                 outcome = visit.leave()
         except Gone:
             assert may_be_cut or behaviour is Visit.stall, f"the server has cut {behaviour.__name__}"
@@ -161,31 +162,35 @@ class Report:
     statistics: Json
     before: Figures
     after: Figures
+    log: str  # the server's
 
     def __str__(self) -> str:
         return f"{self.record.summary(self.statistics)}\nbefore: {self.before}\nafter:  {self.after}"
+
+    def check(self) -> None:
+        """Raise AssertionError if something does not add up, or the server has grown."""
+        self.record.check(self.statistics)
+        assert self.after.memory <= self.before.memory + MEMORY_BOUND, self
+        assert "ERROR" not in self.log, self.log[-4000:]
+        assert "Traceback" not in self.log, self.log[-4000:]
 
 
 def soak(server: Server, *, protocols: Sequence[str], clients: int, seconds: float, seed: int) -> Report:
     """Soak a fresh server for `seconds`, after a fifth as long of warming up.
 
     Raises:
-        AssertionError: something is left, was lost, or does not add up; or an output was not exact.
+        AssertionError: an output was not exact, a request was lost, or something is not given back.
     """
     scene = Scene(server.address, run_alone(server))
-    clients_of = Soak(scene, protocols, seed)
-    trio.run(clients_of.run, clients, seconds / 5)
+    visitors = Soak(scene, protocols, seed)
+    trio.run(visitors.run, clients, seconds / 5)
     server.wait_idle()
     before = Figures.of(server)
-    trio.run(clients_of.run, clients, seconds)
+    trio.run(visitors.run, clients, seconds)
     server.wait_idle()
-    wait_for(lambda: Figures.of(server).is_back_at(before), f"everything to be given back: {before}")
-    after, statistics = Figures.of(server), server.get("/v1/statistics")
-    scene.record.check(statistics)
-    assert after.memory <= before.memory + MEMORY_BOUND, (before, after)
-    assert "ERROR" not in server.log(), server.log()[-4000:]
-    assert "Traceback" not in server.log(), server.log()[-4000:]
-    return Report(scene.record, statistics, before, after)
+    scene.record.note_receipts(server.get("/v1/receipts?limit=1024")["data"])  # those of the last to leave
+    after = Figures.once_back_at(before, server)
+    return Report(scene.record, server.get("/v1/statistics"), before, after, server.log())
 
 
 @click.command()
@@ -198,7 +203,9 @@ def main(seconds: float, clients: int, http1: bool, http2: bool, seed: int) -> N
     """Soak a server of its own, and say what it took."""
     protocols = [name for name, wanted in (("http1", http1), ("http2", http2)) if wanted] or ["http1", "http2"]
     with tempfile.TemporaryDirectory() as folder, Server(*FLAGS, "--kv-dir", folder) as server:
-        click.echo(soak(server, protocols=protocols, clients=clients, seconds=seconds, seed=seed))
+        report = soak(server, protocols=protocols, clients=clients, seconds=seconds, seed=seed)
+        click.echo(report)
+        report.check()
 
 
 if __name__ == "__main__":

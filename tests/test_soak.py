@@ -18,6 +18,7 @@ def test_nothing_is_left_and_nobody_notices(tmp_path: Path, protocol: str) -> No
     server = ForkedServer(tmp_path, *FLAGS, "--kv-dir", str(tmp_path / "kv"))
     try:
         report = soak(server, protocols=[protocol], clients=18, seconds=4, seed=1)
+        report.check()
         assert report.record.visits.total() >= 18
     finally:
         server.end()

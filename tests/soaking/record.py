@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import psutil
 
+from tests.live import wait_for
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -34,6 +36,18 @@ class Figures:
             threads=process.num_threads(),
             memory=process.memory_info().rss,
         )
+
+    @classmethod
+    def once_back_at(cls, before: Figures, server: Server) -> Figures:
+        """Those of a server that has given everything back: a thread that is idle lingers for some seconds."""
+
+        def back() -> Figures | None:
+            now = cls.of(server)
+            return now if now.is_back_at(before) else None
+
+        figures = wait_for(back, f"everything to be given back: {before}")
+        assert figures is not None
+        return figures
 
     def is_back_at(self, before: Figures) -> bool:
         """Whether nothing countable is left; memory is looked at apart."""

@@ -132,8 +132,9 @@ class Visit:
         return self._end_of_stream() if whole else self.leave()
 
     async def stall(self) -> str:
-        """Read nothing at all of a response that no buffer holds, until the server has had enough of it."""
+        """Stop reading, in a response that no buffer holds, until the server has had enough of it."""
         await self._ask(120, model="x" * 50_000)
+        await self.events.read(1)
         self._allow("stalled_reader")
         await trio.sleep(self._dice.uniform(1, 3) * STALL_TIMEOUT)
         return self.leave()
@@ -152,6 +153,14 @@ class Visit:
         await self._send(completion(prompts, 30))
         await self._head()
         await self.events.read(self._dice.randint(1, 60))
+        return self.leave()
+
+    async def leave_while_reading(self) -> str:
+        """At the first token of a short prompt, when the long ones beside it are still being read."""
+        long = [self._dice.choices(VOCABULARY, k=3000) for _ in range(3)]
+        await self._send(completion([long[0][:9], *long], 30))
+        await self._head()
+        await self.events.read(1)
         return self.leave()
 
     async def wait_for_an_answer(self) -> str:
@@ -203,6 +212,7 @@ BEHAVIOURS: dict[Behaviour, int] = {  # and how often each is met
     Visit.stall: 1,
     Visit.delete: 2,
     Visit.ask_for_several: 2,
+    Visit.leave_while_reading: 1,
     Visit.wait_for_an_answer: 2,
 }
 
