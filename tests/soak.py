@@ -21,7 +21,7 @@ import trio
 from tests.live import Gone, Server
 from tests.soaking.clients import Http2, fetch, open_http1, open_http2
 from tests.soaking.record import Figures, Record
-from tests.soaking.visits import STALL_TIMEOUT, Scene, Visit, choose, run_alone
+from tests.soaking.visits import STALL_TIMEOUT, Scene, Visit, choose, fill, run_alone
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from tests.soaking.clients import Exchange
     from tests.soaking.visits import Behaviour
 
+SLOTS = 4
 FLAGS = [  # prompts in small chunks and drafts in every round, so that many hang-ups come in the middle of either
-    *("--dtype", "float32", "--slots", "4", "--queue", "4000", "--chunk-tokens", "64", "--draft-tokens", "3"),
+    *("--dtype", "float32", "--slots", str(SLOTS), "--queue", "4000", "--chunk-tokens", "64", "--draft-tokens", "3"),
     *("--kv-ram", "32MiB", "--kv-disk", "64MiB", "--kv-audit", "0.05"),
     *("--stall-timeout", f"{STALL_TIMEOUT:g}", "--log-level", "warning"),
 ]
@@ -181,6 +182,7 @@ def soak(server: Server, *, protocols: Sequence[str], clients: int, seconds: flo
     Raises:
         AssertionError: an output was not exact, a request was lost, or something is not given back.
     """
+    fill(server, SLOTS)
     scene = Scene(server.address, run_alone(server))
     visitors = Soak(scene, protocols, seed)
     trio.run(visitors.run, clients, seconds / 5)
