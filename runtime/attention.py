@@ -1,8 +1,8 @@
 """Attention of one segment over its slot's keys and values.
 
-`scaled_dot_product_attention(enable_gqa=True)` copies K and V to the number of query heads on the CPU.  Neither path
-here does: at decode the query group is viewed as rows of its KV head, which reads K and V once; over a prefill chunk
-the group becomes a batch dimension over which K and V are expanded with stride 0 (bench/LOG.md has the figures).
+`scaled_dot_product_attention(enable_gqa=True)` copies K and V to the number of query heads on the CPU.  Here the query
+heads of a group are viewed as so many more rows of their KV head, so that K and V are read in place, and once
+(bench/LOG.md has the figures).
 """
 
 from __future__ import annotations
@@ -21,10 +21,13 @@ def first_visible(segment: Segment, window: int | None) -> int:
     return segment.first if window is None else max(segment.first, segment.start + 1 - window)
 
 
-def chunk_mask(segment: Segment, window: int | None, device: torch.device, dtype: torch.dtype) -> torch.Tensor | None:
-    """Additive mask `[rows, keys]` of a segment's rows, over the keys from `first_visible(segment, window)` on.
+def chunk_mask(
+    segment: Segment, window: int | None, group: int, device: torch.device, dtype: torch.dtype
+) -> torch.Tensor | None:
+    """Additive mask of a segment's rows over the keys from `first_visible(segment, window)` on.
 
-    None where no mask is needed: a single row sees all of them.  Shared by all layers of a step with this window.
+    `[rows * group, keys]`: each row as often as a KV head has query heads.  None where no mask is needed: a single row
+    sees all keys.  Shared by all layers of a step with this window.
     """
     if len(segment.token_ids) == 1:
         return None
@@ -33,7 +36,8 @@ def chunk_mask(segment: Segment, window: int | None, device: torch.device, dtype
     hidden = key > query
     if window is not None:
         hidden |= key <= query - window
-    return torch.zeros(hidden.shape, device=device, dtype=dtype).masked_fill_(hidden, float("-inf"))
+    mask = torch.zeros(hidden.shape, device=device, dtype=dtype).masked_fill_(hidden, float("-inf"))
+    return mask[:, None].expand(-1, group, -1).reshape(-1, mask.shape[1])
 
 
 def attend(query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
@@ -42,20 +46,14 @@ def attend(query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, mask: 
     Args:
         query: `[rows, heads, head_dim]`.
         keys, values: `[kv_heads, length, head_dim]`.
-        mask: `[rows, length]`, or None for a single row.
+        mask: `[rows * group, length]`, or None for a single row.
 
     Returns:
         `[rows, heads * head_dim]`.
     """
     rows, heads, head_dim = query.shape
     kv_heads = keys.shape[0]
-    group = heads // kv_heads
-    if rows == 1:
-        grouped = query.reshape(1, kv_heads, group, head_dim)
-        return F.scaled_dot_product_attention(grouped, keys[None], values[None]).view(1, heads * head_dim)
-    # [group, kv_heads, rows, head_dim]
-    grouped = query.reshape(rows, kv_heads, group, head_dim).permute(2, 1, 0, 3)
-    attended = F.scaled_dot_product_attention(
-        grouped, keys.expand(group, -1, -1, -1), values.expand(group, -1, -1, -1), attn_mask=mask
-    )
-    return attended.permute(2, 1, 0, 3).reshape(rows, heads * head_dim)
+    # [rows, heads, head_dim] to [1, kv_heads, rows * group, head_dim]
+    grouped = query.view(rows, kv_heads, -1, head_dim).transpose(0, 1).reshape(1, kv_heads, -1, head_dim)
+    attended = F.scaled_dot_product_attention(grouped, keys[None], values[None], attn_mask=mask)
+    return attended.view(kv_heads, rows, -1, head_dim).transpose(0, 1).reshape(rows, heads * head_dim)

@@ -42,7 +42,7 @@ class Batch:
     positions: torch.Tensor  # [rows]
     cos: torch.Tensor  # [rows, 1, head_dim]
     sin: torch.Tensor  # [rows, 1, head_dim]
-    masks: dict[int | None, list[torch.Tensor | None]]  # window -> one [segment rows, keys] per segment
+    masks: dict[int | None, list[torch.Tensor | None]]  # window -> one per segment, as `chunk_mask` makes it
 
 
 class HiddenStates:
@@ -201,7 +201,8 @@ class Transformer:
         )
 
     def _masks(self, segments: Sequence[Segment], window: int | None) -> list[torch.Tensor | None]:
-        return [chunk_mask(segment, window, self._device, self._dtype) for segment in segments]
+        group = self.config.num_heads // self.config.num_kv_heads
+        return [chunk_mask(segment, window, group, self._device, self._dtype) for segment in segments]
 
     def _sampled_rows(self, batch: Batch) -> torch.Tensor:
         """The last rows of each segment, as many as it has samples."""

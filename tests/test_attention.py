@@ -48,7 +48,7 @@ def test_attention_is_the_textbook_s(heads: int, kv_heads: int, window: int | No
     query = torch.randn(rows, heads, DIM, generator=generator)
     keys, values = torch.randn(2, kv_heads, PAST, DIM, generator=generator)
     seen = slice(first_visible(_chunk(start, rows), window), start + rows)
-    mask = chunk_mask(_chunk(start, rows), window, CPU, torch.float32)
+    mask = chunk_mask(_chunk(start, rows), window, heads // kv_heads, CPU, torch.float32)
     attended = attend(query, keys[:, seen], values[:, seen], mask)
     torch.testing.assert_close(attended, _textbook(query, keys, values, start, window), atol=1e-5, rtol=1e-5)
 
@@ -58,7 +58,7 @@ def test_attention_is_the_textbook_s(heads: int, kv_heads: int, window: int | No
 def test_a_mask_hides_all_but_the_visible(start: int, rows: int, window: int | None) -> None:
     first = first_visible(_chunk(start, rows), window)
     assert first == _visible(start, window)[0]
-    mask = chunk_mask(_chunk(start, rows), window, CPU, torch.float32)
+    mask = chunk_mask(_chunk(start, rows), window, 1, CPU, torch.float32)
     assert mask is not None
     assert mask.shape == (rows, start + rows - first)
     assert set(mask.flatten().tolist()) <= {0.0, float("-inf")}
@@ -66,10 +66,17 @@ def test_a_mask_hides_all_but_the_visible(start: int, rows: int, window: int | N
         assert [first + key for key in (mask[row] == 0).nonzero()[:, 0].tolist()] == _visible(start + row, window)
 
 
+def test_a_mask_has_each_row_once_per_query_head_of_a_group() -> None:
+    once, thrice = (chunk_mask(_chunk(3, 5), 4, group, CPU, torch.float32) for group in (1, 3))
+    assert once is not None
+    assert thrice is not None
+    assert torch.equal(thrice, once.repeat_interleave(3, dim=0))
+
+
 @pytest.mark.parametrize("window", [None, 1, 3])
 def test_a_single_row_needs_no_mask(window: int | None) -> None:
     """What it may not see is not among its keys."""
-    assert chunk_mask(_chunk(12, 1), window, CPU, torch.float32) is None
+    assert chunk_mask(_chunk(12, 1), window, 1, CPU, torch.float32) is None
     assert list(range(first_visible(_chunk(12, 1), window), 13)) == _visible(12, window)
 
 
@@ -77,7 +84,7 @@ def test_a_single_row_needs_no_mask(window: int | None) -> None:
 def test_what_lies_before_the_first_position_is_not_seen(window: int | None, expected: int) -> None:
     chunk = _chunk(12, 4, first=5)
     assert first_visible(chunk, window) == expected
-    mask = chunk_mask(chunk, window, CPU, torch.float32)
+    mask = chunk_mask(chunk, window, 1, CPU, torch.float32)
     assert mask is not None
     assert mask.shape == (4, 16 - expected)
     assert mask[0, 12 - expected] == 0
@@ -86,7 +93,7 @@ def test_what_lies_before_the_first_position_is_not_seen(window: int | None, exp
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_a_mask_has_the_dtype_of_the_query(dtype: torch.dtype) -> None:
     query, keys = torch.ones(3, 2, DIM, dtype=dtype), torch.ones(1, 3, DIM, dtype=dtype)
-    mask = chunk_mask(_chunk(0, 3), None, CPU, dtype)
+    mask = chunk_mask(_chunk(0, 3), None, 2, CPU, dtype)
     assert attend(query, keys, keys, mask).dtype == dtype
 
 
@@ -94,6 +101,6 @@ def test_the_inputs_may_be_views_of_a_slot() -> None:
     kv = torch.randn(2, 3, 2, PAST, DIM, generator=torch.Generator().manual_seed(2))  # as the cache lays them out
     query = torch.randn(4, 6, DIM, generator=torch.Generator().manual_seed(3))[:, :4]  # as query and key heads share
     keys, values = kv[:, 1, :, 3:10]
-    mask = chunk_mask(_chunk(6, 4), 4, CPU, torch.float32)
+    mask = chunk_mask(_chunk(6, 4), 4, 2, CPU, torch.float32)
     attended = attend(query, keys, values, mask)
     assert torch.equal(attended, attend(query.contiguous(), keys.contiguous(), values.contiguous(), mask))

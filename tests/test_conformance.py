@@ -45,7 +45,18 @@ ON_MPS_INSTEAD = {
 }
 
 # Composite operations move no data, or are made of these, which the recorder does not see (PyTorch's sources).
-VIEWS = {"alias", "expand", "lift_fresh", "permute", "select.int", "slice.Tensor", "split.Tensor", "t", "unsqueeze"}
+VIEWS = {
+    "alias",
+    "expand",
+    "lift_fresh",
+    "permute",
+    "select.int",
+    "slice.Tensor",
+    "split.Tensor",
+    "t",
+    "transpose.int",
+    "unsqueeze",
+}
 PARTS = {
     "_to_copy": ["_copy_from"],
     "abs": ["abs.out"],
