@@ -38,9 +38,9 @@ FLAGS = [  # prompts in small chunks and drafts in every round, so that many han
     *("--stall-timeout", f"{STALL_TIMEOUT:g}", "--log-level", "warning"),
 ]
 LISTENERS = 12  # one client of so many
-PATIENCE = 300.0  # seconds; only what hangs takes so long
+PATIENCE = 600.0  # seconds; only what hangs takes so long, however long the queue
 IMPATIENCE = 4.0  # seconds, on average, of those who do not wait for what they meant to do
-IMPATIENT = 0.5  # their share
+IMPATIENT = 0.8  # their share
 SLAMS = 0.2  # share of the HTTP/2 connections that are reset whole
 MEMORY_BOUND = 64 * 2**20  # bytes of resident memory by which a server may have grown since its warm-up
 
@@ -110,7 +110,7 @@ class Soak:
                     if connection.ended or self._is_over:
                         return
 
-            for _ in range(dice.randint(1, 4)):
+            for _ in range(dice.randint(1, 3)):
                 nursery.start_soon(visits)
             if slams:
                 await trio.sleep(dice.uniform(0, 2))
