@@ -120,6 +120,10 @@ class SimulatedModel:
         return splitmix64(state) % self.vocab_size
 
 
+class _StandIn(int):
+    """What takes the place of the target's state at a position until the target has been there."""
+
+
 class SimulatedDrafter(SimulatedModel):
     """A drafter for a `SimulatedModel`, of one layer, that is right about a known share of tokens.
 
@@ -151,5 +155,11 @@ class SimulatedDrafter(SimulatedModel):
         if not self._from_states:
             return [self.guess(self.kv[segment.slot][last])]
         states = self._target.states[segment.slot]
-        states[last] = chain(states[last - 1], segment.token_ids[-1])  # stands in until the target has been there
+        states[last] = _StandIn(chain(states[last - 1], segment.token_ids[-1]))
         return [self.guess(states[last])]
+
+    def _write(self, segment: Segment) -> None:
+        """Rows that go on from what only stands in for the target's state are not those that will be right."""
+        super()._write(segment)
+        if self._from_states and isinstance(self._target.states[segment.slot][segment.start - 1], _StandIn):
+            self.kv[segment.slot][segment.end - 1] ^= 1

@@ -224,6 +224,7 @@ async def open_kv_simulation(
     with reads_in_virtual_time(read_seconds, watch.activity):
         async with open_engine(watch, served, settings, cache) as engine:
             watch.attach(engine._manager)
+            watch.read_seconds = 0.0 if disk is None else read_seconds
             simulation = KVSimulation(engine, model, watch, faults, truth)
             async with open_chaos(engine, watch.executor, jump=watch.jump):
                 yield simulation

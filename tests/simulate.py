@@ -94,11 +94,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, help="play this one, and say what it consists of")
     parser.add_argument("--seeds", type=int, default=1000, help="how many to play")
     parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--fail-fast", action="store_true", help="stop at the first failure")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     options = parser.parse_args(arguments)
     if options.seed is not None:
         return _one(options.seed)
-    return _many(range(options.first_seed, options.first_seed + options.seeds), options.jobs)
+    seeds = range(options.first_seed, options.first_seed + options.seeds)
+    return _many(seeds, options.jobs, fail_fast=options.fail_fast)
 
 
 def _one(seed: int) -> int:
@@ -111,18 +113,20 @@ def _one(seed: int) -> int:
     return 0
 
 
-def _many(seeds: range, jobs: int) -> int:
+def _many(seeds: range, jobs: int, *, fail_fast: bool) -> int:
     quieten()
     started = time.perf_counter()
     tally, failures = Tally(), list[Failure]()
     for some, failed in play_in_processes(seeds, jobs):
         tally.add(some)
         failures += failed
+        if failures and fail_fast:
+            break
         if sys.stderr.isatty():
             print(f"\r{tally.scenarios} of {len(seeds)}", end="", file=sys.stderr)
     seconds = time.perf_counter() - started
     _report(tally)
-    print(f"time        {seconds:.1f} s, {60 * len(seeds) / seconds:.0f} scenarios a minute")
+    print(f"time        {seconds:.1f} s, {60 * tally.scenarios / seconds:.0f} scenarios a minute")
     for failure in failures[:SHOWN]:
         print(f"\n{failure}")
     if failures:

@@ -115,6 +115,7 @@ class Simulation:
         """
         story = self.expect(asked)
         await trio.sleep(max(0.0, arrives - trio.current_time()))
+        arrived = trio.current_time()
         story.connection.deadline = min(story.connection.deadline, hang_up_at)
         request = None
         try:
@@ -125,6 +126,8 @@ class Simulation:
         except CedeError as error:
             story.error = error
         finally:
+            if story.hung_up and story.left_at is None and story.connection.deadline < math.inf:
+                story.left_at = max(arrived, story.connection.deadline)
             story.unread = [] if request is None else request.events_nowait()
             story.ended = True
             story.receipts = [r for r in self.engine.receipts(10_000) if r.request_id == asked.id]
@@ -137,6 +140,7 @@ class Simulation:
             await trio.sleep_forever()
         while True:
             if hang_up_after is not None and len(story.events) >= hang_up_after:
+                story.left_at = trio.current_time()
                 story.connection.cancel()
             try:
                 event = await anext(events)
@@ -145,6 +149,12 @@ class Simulation:
             story.events.append(event)
             story.times.append(trio.current_time())
             await trio.sleep(pause)
+
+    def delete(self, request_id: str) -> None:
+        """Cancel a request as an operator does; no harm is done if there is none."""
+        if self.engine.cancel(request_id) and request_id in self.stories:
+            story = self.stories[request_id]
+            story.deleted_at = trio.current_time() if story.deleted_at is None else story.deleted_at
 
     # --- what must hold -----------------------------------------------------------------------------------------------
 

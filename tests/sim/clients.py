@@ -47,6 +47,8 @@ class Story:
     opened: bool = False
     ended: bool = False
     receipts: list[Receipt] = field(default_factory=list)
+    left_at: float | None = None  # when the client hung up, in virtual time, and
+    deleted_at: float | None = None  # when an operator cancelled it, where that is known
 
     @property
     def hung_up(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from actors.generation import Failed, Finished, FinishReason
+from actors.receipts import CancelReason
 from runtime.errors import CedeError
 from tests.sim.invariants import ROUNDING
 
@@ -42,6 +43,7 @@ def check_account(story: Story, index: int, watch: Watch, *, sums: bool = True) 
         return  # a bug met after the slot was free
     assert len(receipts) == 1, f"{name} was cancelled once, and has {len(receipts)} receipts"
     check_times(receipts[0], watch)
+    check_detection(receipts[0], story, watch)
     assert receipts[0].wasted_tokens == receipts[0].computed_tokens - receipts[0].kept_tokens, f"{name}: {receipts[0]}"
     if sums:
         check_sums(receipts[0], watch)
@@ -60,6 +62,16 @@ def check_times(receipt: Receipt, watch: Watch) -> None:
     if receipt.last_kernel_at is not None:
         assert receipt.last_kernel_at <= receipt.detected_at + watch.longest_layer + ROUNDING, f"I5: {receipt}"
         assert receipt.last_kernel_at <= receipt.slot_freed_at + ROUNDING, f"I5: {receipt}"
+
+
+def check_detection(receipt: Receipt, story: Story, watch: Watch) -> None:
+    """I5: the cancel was noticed in the moment in which it came, wherever the request was (C2)."""
+    causes = {CancelReason.DISCONNECT: story.left_at, CancelReason.OPERATOR: story.deleted_at}
+    came_at = causes.get(receipt.reason)
+    if came_at is None:
+        return
+    late = receipt.detected_at - watch.manager._epoch - came_at
+    assert late <= watch.jumped + watch.read_seconds + ROUNDING, f"I5: noticed {late:.6f} s late: {receipt}"
 
 
 def check_sums(receipt: Receipt, watch: Watch) -> None:

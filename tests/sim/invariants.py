@@ -103,6 +103,7 @@ class Invariants:
         self._arrivals: dict[Lease, Arrival] = {}
         self._met_cancelled: set[Lease] = set()
         self._last_end = -math.inf  # of a step or a move
+        self._failed: list[Slot] = []  # over whose KV a step has failed just now
         self._waits_for_drafts = 0  # steps of the drafter, while someone has work for the target
 
     def violated(self, what: str) -> None:
@@ -134,6 +135,8 @@ class Invariants:
             self._check_i2_segment(segment, by_mark.get(id(segment.mark)))
         if result is not None and not drafting and self.kv_is_exact:
             self._check_i4_tokens(segments, result)
+        if not drafting:
+            self._note_failures(segments, result)
         self._last_end = self._activity.clock()
 
     def moved(self) -> None:
@@ -142,6 +145,10 @@ class Invariants:
 
     def between(self) -> None:
         """What holds whenever no step is running."""
+        while self._failed:
+            slot = self._failed.pop()
+            if slot.tokens:
+                self.violated(f"I3: slot {slot.id}: a step failed over it, and {len(slot.tokens)} tokens are kept")
         self._check_i1()
         self.check_i3()
         self._check_i6()
@@ -198,6 +205,13 @@ class Invariants:
             expected = [self._model._next(state) for state in states]
             if drawn != expected:
                 self.violated(f"I4: slot {segment.slot}: drew {drawn} after {len(history)} tokens, not {expected}")
+
+    def _note_failures(self, segments: Sequence[Segment], result: StepResult | None) -> None:
+        """Whose KV met a failure; of several that were in a step that raised, nobody knows."""
+        failed = [segment for i, segment in enumerate(segments) if result is not None and not result.segments[i].finite]
+        if result is None and len(segments) == 1:
+            failed = list(segments)
+        self._failed = [self._manager.table.slot(segment.slot) for segment in failed]
 
     # --- I5 -----------------------------------------------------------------------------------------------------------
 

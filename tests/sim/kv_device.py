@@ -35,6 +35,10 @@ def unpack(data: torch.Tensor) -> list[int]:
     return [sum(word << shift for word, shift in zip(row, (0, 16, 32, 48), strict=True)) for row in data.int().tolist()]
 
 
+class CursedKV(PlantedFault):
+    """What a step raises over KV that looks well."""
+
+
 @dataclass(slots=True)
 class Faults(StepFaults):
     """What is to go wrong, with KV too."""
@@ -62,7 +66,7 @@ class KVModel(FaultyModel):
         for segment in segments:
             self._curses[segment.slot][segment.start : segment.end] = [""] * len(segment.token_ids)
         if any("raises" in self._curses[segment.slot][: segment.start] for segment in segments):
-            raise PlantedFault("the device does not bear this KV")
+            raise CursedKV("the device does not bear this KV")
         return batch
 
     def finish(self, batch: SimulatedBatch) -> list[Output]:

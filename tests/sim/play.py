@@ -114,6 +114,7 @@ def play(scenario: Scenario) -> Played:
                 chaos=chaos,
             ) as sim:
                 sim.faults.raise_on.add(CULPRIT)
+                sim.faults.cursed = scenario.cursed_blocks
                 sim.watch.recovery_seconds = scenario.recovery_seconds
                 async with trio.open_nursery() as clients:
                     for number, visit in enumerate(scenario.visits):
@@ -153,7 +154,7 @@ async def _request(sim: KVSimulation, clients: trio.Nursery, visit: Visit, asked
 
 async def _delete(sim: KVSimulation, request_id: str, at: float) -> None:
     await trio.sleep_until(at)
-    sim.engine.cancel(request_id)
+    sim.delete(request_id)
 
 
 # --- endings ----------------------------------------------------------------------------------------------------------
@@ -183,9 +184,12 @@ def check_endings(sim: KVSimulation, scenario: Scenario) -> None:
 
 
 def _blamed(sim: KVSimulation) -> set[tuple[str, int]]:
-    """Generations that were alone in a step of the target that raised, or whose numbers were not finite."""
+    """Generations that were alone in a step of the target that raised, or whose numbers were not finite.
+
+    Not those that met KV which does not bear a step: they are computed from a clean state, unseen by the client.
+    """
     targets = [step for step in sim.steps if not step.drafting]
-    alone = {step.runs[0].owner for step in targets if step.failed and len(step.runs) == 1}
+    alone = {step.runs[0].owner for step in targets if step.failed and len(step.runs) == 1 and not step.cursed}
     return alone | {run.owner for step in targets for run in step.runs if not run.finite}
 
 

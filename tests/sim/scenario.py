@@ -83,6 +83,7 @@ class Scenario:
     accuracy: float
     end_ids: tuple[int, ...]
     visits: tuple[Visit, ...]
+    cursed_blocks: bool  # KV that comes from a tier does not bear a step
     recovery_seconds: float  # of a device that was lost
     plan: FaultPlan
 
@@ -110,6 +111,7 @@ def draw(seed: int) -> Scenario:
         draft_tokens=dice.choice([None, 1, 2, 4, 7]),
         accuracy=dice.choice([0.0, 0.6, 0.9, 1.0]),
         end_ids=tuple(dice.sample(range(VOCABULARY), 20)) if dice.random() < 0.2 else (),
+        cursed_blocks=dice.random() < 0.1,
         recovery_seconds=dice.choice([0.0, 0.05]),
         visits=tuple(_visit(dice, long=keeps or disk > 0) for _ in range(dice.randint(1, 6))),
         plan=FaultPlan(tuple(_fault(dice, disk > 0) for _ in range(dice.choice([0, 0, 1, 1, 2, 3])))),

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import functools
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-import outcome
 import trio
 from trio._core import _run as trio_scheduler
 from trio.testing import MockClock
@@ -59,8 +58,12 @@ async def _end_those_who_wait_for_ever(main: trio.lowlevel.Task) -> None:
     while True:
         await trio.sleep(FOREVER)
         for task in _family(main):
-            if task._abort_func is not None:
-                trio.lowlevel.reschedule(task, outcome.Error(Hung(f"{task.name} would wait for ever")))
+            if task._abort_func is not None:  # as Trio delivers a KeyboardInterrupt
+                task._attempt_abort(functools.partial(_raise_hung, task.name))
+
+
+def _raise_hung(name: str) -> NoReturn:
+    raise Hung(f"{name} would wait for ever")
 
 
 def _family(task: trio.lowlevel.Task) -> list[trio.lowlevel.Task]:

@@ -17,6 +17,7 @@ from runtime.unreliable import PlannedFault, UnreliableModel
 from tests.sim.device import PlantedFault
 from tests.sim.history import Truth
 from tests.sim.invariants import Activity, Invariants
+from tests.sim.kv_device import CursedKV
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -56,6 +57,7 @@ class Step:
     runs: tuple[Run, ...]
     failed: bool = False
     drafting: bool = False
+    cursed: bool = False  # it raised because of KV from a tier
 
     @property
     def rows(self) -> int:
@@ -88,6 +90,8 @@ class Watch:
         self.truth = truth or Truth()
         self.activity = Activity(self.clock)
         self.longest_layer = 0.0  # seconds
+        self.jumped = 0.0  # seconds, in all
+        self.read_seconds = 0.0  # for which a worker thread cannot be cancelled
         self.recovery_seconds = 0.0  # until it is back
         self.after_step: Callable[[], object] = lambda: None  # called before the manager hears of the step's end
         self._model = model
@@ -165,7 +169,7 @@ class Watch:
         except Exception as error:
             if not isinstance(error, PLANNED):
                 self.invariants.violated(f"I9: a step raised, and nobody had planned it: {error!r}")
-            self.steps.append(Step(started_at, self.clock(), runs, failed=True, drafting=drafting))
+            self.steps.append(self._failed(started_at, runs, error, drafting=drafting))
             self.longest_layer = max(self.longest_layer, self.clock() - started_at)
             raise
         finally:
@@ -194,6 +198,10 @@ class Watch:
                 await trio.sleep(HANG_SECONDS)
             raise
 
+    def _failed(self, started_at: float, runs: tuple[Run, ...], error: Exception, *, drafting: bool) -> Step:
+        cursed = isinstance(error, CursedKV)
+        return Step(started_at, self.clock(), runs, failed=True, drafting=drafting, cursed=cursed)
+
     def check_kv(self) -> None:
         """I3, now."""
         self.invariants.check_i3()
@@ -203,6 +211,7 @@ class Watch:
         clock = trio.lowlevel.current_clock()
         assert isinstance(clock, MockClock)
         clock.jump(seconds)
+        self.jumped += seconds
         self.longest_layer += seconds
 
     def _run(self, segment: Segment) -> Run:
