@@ -231,7 +231,7 @@ def test_whatever_is_granted_is_a_proper_prefix_of_the_prompt(uses: list[tuple[i
         table.check_integrity()
 
 
-# --- the drafter's KV --------------------------------------------------------------------------------------------------
+# --- the drafter's KV ------------------------------------------------------------------------------------------------
 
 
 def _draft(table: SlotTable, slot: Slot, rows: int) -> int:
