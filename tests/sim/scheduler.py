@@ -63,7 +63,7 @@ async def _end_those_who_wait_for_ever(main: trio.lowlevel.Task) -> None:
 
 
 def _raise_hung(name: str) -> NoReturn:
-    raise Hung(f"{name} would wait for ever")
+    raise Hung(f"I7: {name} would wait for ever")
 
 
 def _family(task: trio.lowlevel.Task) -> list[trio.lowlevel.Task]:

@@ -1,0 +1,39 @@
+"""A device that fails once, an operator who cancels somebody, and two clients: who was not hit notices nothing."""
+
+import trio
+from trio.testing import MockClock
+
+from actors.chaos import UnreliableExecutor, open_chaos
+from actors.engine import Engine, EngineConfig, open_engine
+from actors.generation import GenerationRequest, Token
+from runtime.checkpoint import resolve_model
+from runtime.executor import SimulatedExecutor
+from runtime.faults import CancelAt, Chaos, DeviceError, FaultPlan
+from runtime.sampling import SamplingParams
+from runtime.served import ServedModel
+from runtime.simulated import SimulatedModel
+from runtime.tokenizer import Tokenizer
+from runtime.unreliable import UnreliableModel
+
+
+async def client(engine: Engine, name: str, prompt: tuple[int, ...], got: dict[str, list[int]]) -> None:
+    asked = GenerationRequest(name, (prompt,), SamplingParams(temperature=0), max_tokens=30)
+    async with engine.open_request(asked) as request:
+        got[name] = [event.token_id async for event in request if isinstance(event, Token)]
+
+
+async def test_a_fault_costs_nobody_else_anything(autojump_clock: MockClock) -> None:
+    model = SimulatedModel(slots=2, context=256)
+    chaos = Chaos(FaultPlan((DeviceError(step=5, layer=2), CancelAt(actor="decode", checkpoint=20))))
+    executor = UnreliableExecutor(SimulatedExecutor(UnreliableModel(model, chaos), lambda rows: 0.001), chaos)
+    served = ServedModel("stand-in", 0, 256, 1000, (), Tokenizer.load(resolve_model(None)))
+    prompts, got = {"a": (1, 2, 3), "b": (4, 5)}, dict[str, list[int]]()
+    async with open_engine(executor, served, EngineConfig(slots=2)) as engine, open_chaos(engine, executor):
+        async with trio.open_nursery() as clients:
+            for name, prompt in prompts.items():
+                clients.start_soon(client, engine, name, prompt, got)
+        (receipt,) = engine.receipts(10)
+    assert len(chaos.fired) == 2
+    for name, tokens in got.items():
+        assert tokens == model.continuation(prompts[name], len(tokens))
+        assert (len(tokens) < 30) == (name == receipt.request_id)
