@@ -7,23 +7,38 @@ request's own tasks and every layer boundary of every step.  `Simulation` checks
 from __future__ import annotations
 
 import functools
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import trio
 
 from actors.generation import Finished, FinishReason
 from actors.receipts import CancelReason
+from runtime.served import Proposer
 from runtime.simulated import SimulatedBatch, SimulatedModel
 from runtime.step import CancelMark, Output, SampleSpec, Segment, StepResult, run_step
-from tests.simulation import CULPRIT, GREEDY, AtStep, Simulation, Story, ask, open_simulation, prompt, run
+from tests.kv_simulation import open_kv_simulation
+from tests.simulation import (
+    CULPRIT,
+    GREEDY,
+    VOCABULARY,
+    AtStep,
+    Simulation,
+    Story,
+    ask,
+    open_simulation,
+    prompt,
+    run,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import AsyncIterator, Callable, Generator
 
 SHARED = prompt(9)
 LONG = prompt(70)  # more than a block, so that one request may wait for another to read it, and copy
+BLOCKS = prompt(130)
 VICTIM = "victim"
 
 
@@ -37,6 +52,34 @@ class Scenario:
     raise_on: set[int] = field(default_factory=set)
     seeds: int = 3
     chunk_tokens: int = 6
+    speculate: Proposer = Proposer.OFF
+    ram: int | None = None  # blocks; what is warmed up is then there, and in no slot
+    max_tokens: int = 3
+
+    @property
+    def vocabulary(self) -> int:
+        """So few that pairs of them come again, where drafts are looked up."""
+        return 5 if self.speculate is Proposer.NGRAM else VOCABULARY
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[Simulation]:
+        """The engine, warmed up."""
+        how: dict[str, Any] = {"slots": self.slots, "layers": 2, "chunk_tokens": self.chunk_tokens}
+        drafts: dict[str, Any] = {"speculate": self.speculate, "draft_tokens": 3, "vocabulary": self.vocabulary}
+        if self.ram is None:
+            async with open_simulation(context=96, **how, **drafts) as sim:
+                await self._warm_up(sim)
+                yield sim
+            return
+        async with open_kv_simulation(context=256, ram=self.ram, **how, **drafts) as kv_sim:
+            await self._warm_up(kv_sim)
+            await kv_sim.settle()
+            kv_sim.evict()
+            yield kv_sim
+
+    async def _warm_up(self, sim: Simulation) -> None:
+        if self.warm_up is not None:
+            await sim.client(ask("warm-up", self.warm_up, max_tokens=2))
 
 
 SCENARIOS = {
@@ -67,6 +110,34 @@ SCENARIOS = {
     "a resident prefix in another slot": Scenario(
         2, {VICTIM: ([*LONG, 3],), "other": ([*LONG, 4],)}, warm_up=LONG, chunk_tokens=30
     ),
+    "drafts by a model": Scenario(
+        2, {VICTIM: (prompt(9),), "other": (prompt(6, start=7),)}, speculate=Proposer.DRAFT, max_tokens=9
+    ),
+    "drafts by a module": Scenario(
+        2, {VICTIM: (prompt(9),), "other": (prompt(6, start=7),)}, speculate=Proposer.MTP, max_tokens=9
+    ),
+    "drafts that are looked up": Scenario(
+        2, {VICTIM: (prompt(9),), "other": (prompt(6, start=7),)}, speculate=Proposer.NGRAM, max_tokens=12
+    ),
+    "drafts, and one slot for two": Scenario(
+        1, {VICTIM: (prompt(9),), "other": ([*prompt(9), 3],)}, speculate=Proposer.DRAFT, max_tokens=6, seeds=2
+    ),
+    "blocks in memory": Scenario(
+        2, {VICTIM: ([*BLOCKS, 3],), "other": ([*BLOCKS, 4],)}, warm_up=BLOCKS, chunk_tokens=30, ram=100, seeds=2
+    ),
+    "blocks in memory that give way to others": Scenario(
+        1, {VICTIM: ([*BLOCKS, 3],), "other": (prompt(66, start=7),)}, warm_up=BLOCKS, chunk_tokens=30, ram=2, seeds=2
+    ),
+    "blocks in memory, and drafts by a module": Scenario(
+        2,
+        {VICTIM: ([*BLOCKS, 3],), "other": (prompt(6, start=7),)},
+        warm_up=BLOCKS,
+        chunk_tokens=30,
+        ram=100,
+        speculate=Proposer.MTP,
+        max_tokens=6,
+        seeds=1,
+    ),
 }
 
 
@@ -91,13 +162,10 @@ def play(scenario: Scenario, seed: int, n: int | None, cancel: Callable[[Simulat
     instrument = AtStep(n, lambda: cancel(*playing[0]), is_live)
 
     async def main() -> None:
-        async with open_simulation(
-            slots=scenario.slots, layers=2, context=96, chunk_tokens=scenario.chunk_tokens
-        ) as sim:
-            if scenario.warm_up is not None:
-                await sim.client(ask("warm-up", scenario.warm_up, max_tokens=2))
+        async with scenario.open() as sim:
             sim.faults.raise_on |= scenario.raise_on
-            asked = [ask(request_id, *prompts, max_tokens=3) for request_id, prompts in scenario.requests.items()]
+            most = scenario.max_tokens
+            asked = [ask(request_id, *prompts, max_tokens=most) for request_id, prompts in scenario.requests.items()]
             playing.append((sim, sim.expect(next(a for a in asked if a.id == VICTIM))))
             async with trio.open_nursery() as nursery:
                 for position, one in enumerate(asked):
@@ -119,7 +187,7 @@ def check(sim: Simulation, scenario: Scenario, *, cancelled: bool) -> None:
         for index, tokens in enumerate(prompts):
             if not scenario.raise_on.intersection(tokens):
                 assert story.finished(index).reason is FinishReason.LENGTH
-                assert story.tokens(index) == sim.model.continuation(tokens, 3)
+                assert story.tokens(index) == sim.model.continuation(tokens, scenario.max_tokens)
 
 
 @pytest.mark.parametrize("cancel", list(CANCELS))

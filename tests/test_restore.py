@@ -582,3 +582,20 @@ def test_what_is_asked_for_leaves_the_last_token() -> None:
             assert story.finished().reason is FinishReason.LENGTH
 
     run(scenario)
+
+
+@pytest.mark.parametrize("half_milliseconds", range(0, 60, 3))
+@simulated(seeds=1)
+async def test_a_slot_that_comes_free_while_kv_is_moved_is_granted_before_the_next_step(half_milliseconds: int) -> None:
+    """Seed 436 of `tests.simulate`: who waited for it sat out a step.  The watch sees whoever does (I8)."""
+    async with open_kv_simulation(slots=2) as sim:
+        cached = text(200, 1)
+        await sim.client(ask("first", cached))
+        await sim.settle()
+        sim.evict()
+        start = trio.current_time()
+        async with trio.open_nursery() as clients:
+            clients.start_soon(sim.client, ask("decodes", text(4, 2), max_tokens=20))
+            leaves = partial(sim.client, ask("leaves", cached), hang_up_at=start + half_milliseconds / 2000 + 1e-6)
+            clients.start_soon(leaves)
+            clients.start_soon(partial(sim.client, ask("waits", text(5, 3)), arrives=start + 1e-7))
