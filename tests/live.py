@@ -57,6 +57,11 @@ def wait_for(condition: Callable[[], T], what: str) -> T:
         time.sleep(0.002)
 
 
+def stage(phase: str) -> str:
+    """A phase, where it does not matter whether tokens are drafted: drafting and verifying are parts of decoding."""
+    return "decode" if phase in ("draft", "verify") else phase
+
+
 # --- servers --------------------------------------------------------------------------------------------------------
 
 
@@ -176,9 +181,8 @@ class Server:
         return {request["id"]: request for request in self.get("/v1/requests")["data"]}
 
     def states(self, request_id: str) -> list[str]:
-        """What a live request's generations are doing; empty for one that has ended."""
-        states: list[str] = self.requests().get(request_id, {"states": []})["states"]
-        return states
+        """The stages that a live request's generations are in; empty for one that has ended."""
+        return [stage(state) for state in self.requests().get(request_id, {"states": []})["states"]]
 
     def receipts(self, request_id: str) -> list[Json]:
         """The receipts of one request, newest first."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.live import Http1, Server, completion, prompt, wait_for
+from tests.live import Http1, Server, completion, prompt, stage, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,7 +85,7 @@ def test_one_that_is_cut_while_it_still_generates_gets_a_receipt(impatient: Serv
         (stalled,) = wait_for(lambda: impatient.requests().keys() - {neighbour.id}, "the request")
         neighbour.read_tokens(1)
         (receipt,) = wait_for(lambda: impatient.receipts(stalled), "the cut")
-        assert (receipt["reason"], receipt["phase"]) == ("stalled_reader", "decode")
+        assert (receipt["reason"], stage(receipt["phase"])) == ("stalled_reader", "decode")
         assert receipt["computed_tokens"] == receipt["kept_tokens"] + receipt["wasted_tokens"]
         assert receipt["layers_after_cancel"] <= 1
         produced = impatient.requests()[neighbour.id]["completion_tokens"]
