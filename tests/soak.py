@@ -42,7 +42,7 @@ PATIENCE = 600.0  # seconds; only what hangs takes so long, however long the que
 IMPATIENCE = 4.0  # seconds, on average, of those who do not wait for what they meant to do
 IMPATIENT = 0.8  # their share
 SLAMS = 0.2  # share of the HTTP/2 connections that are reset whole
-MEMORY_BOUND = 64 * 2**20  # bytes of resident memory by which a server may have grown since its warm-up
+MEMORY_BOUND = 64 * 2**20  # bytes of resident memory that a server may have gained since a minute's warm-up
 
 
 class Soak:
@@ -168,10 +168,10 @@ class Report:
     def __str__(self) -> str:
         return f"{self.record.summary(self.statistics)}\nbefore: {self.before}\nafter:  {self.after}"
 
-    def check(self) -> None:
-        """Raise AssertionError if something does not add up, or the server has grown."""
+    def check(self, memory_bound: int = MEMORY_BOUND) -> None:
+        """Raise AssertionError if something does not add up, or the server has grown by so many bytes."""
         self.record.check(self.statistics)
-        assert self.after.memory <= self.before.memory + MEMORY_BOUND, self
+        assert self.after.memory <= self.before.memory + memory_bound, self
         assert "ERROR" not in self.log, self.log[-4000:]
         assert "Traceback" not in self.log, self.log[-4000:]
 
