@@ -1,6 +1,7 @@
 """Known-bad edits, one at a time, to a private copy of the source: does anything notice?
 
-    python -m tests.mutants                 all of them, as the table of tests/MUTANTS.md
+    python -m tests.mutants                 all of them
+    python -m tests.mutants --write         and their table goes to tests/MUTANTS.md
     python -m tests.mutants -k draft        those with that in their name
 
 Each mutant meets the simulation first, a few hundred seeds of it, and then the tests that are named for it.  A mutant
@@ -27,6 +28,17 @@ if TYPE_CHECKING:
 SEEDS = 500
 PATIENCE = 300.0  # seconds for one command; a mutant may spin
 PACKAGES = ("runtime", "actors", "web", "tests")
+
+
+PAGE = """# Mutants, and who notices them
+
+Each is a known-bad edit, made alone in a private copy of the source by `python -m tests.mutants --write`, which wrote
+this table.  It meets the first few hundred seeds of `python -m tests.simulate`; the invariant that noticed it first is
+named, with the seed (`tests/sim/invariants.py` lists I1 to I9).  Where none did, the test that does is named.
+
+| mutant | in | caught by |
+|---|---|---|
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,14 +267,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; its exit status: 1 if a mutant survived."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__.partition("\n")[0])
     parser.add_argument("-k", dest="word", default="", help="only mutants with this in their name")
+    parser.add_argument("--write", action="store_true", help="keep the table")
     options = parser.parse_args(arguments)
+    rows: list[str] = []
     survivors = 0
-    print("| mutant | in | caught by |\n|---|---|---|", flush=True)
     for mutant in MUTANTS:
         if options.word in mutant.name:
             caught = try_out(mutant)
             survivors += caught is None
-            print(f"| {mutant.name} | `{mutant.path}` | {caught or '**nothing**'} |", flush=True)
+            rows.append(f"| {mutant.name} | `{mutant.path}` | {caught or '**nothing**'} |")
+            print(rows[-1], flush=True)
+    if options.write:
+        (ROOT / "tests" / "MUTANTS.md").write_text(PAGE + "\n".join(rows) + "\n")
     return 1 if survivors else 0
 
 

@@ -6,7 +6,7 @@ import hashlib
 import math
 import tempfile
 from collections import Counter
-from contextlib import ExitStack
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,12 +33,15 @@ from tests.sim.scenario import CONTEXT, LOOKED_UP, first_request, next_request
 from tests.sim.scheduler import run
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
     from actors.generation import GenerationRequest
     from actors.receipts import Receipt
     from runtime.errors import CedeError
     from tests.kv_simulation import KVSimulation
     from tests.sim.clients import Story
     from tests.sim.scenario import Scenario, Visit
+    from tests.sim.tiers import SettledDisk
 
 
 @dataclass(slots=True)
@@ -86,43 +89,58 @@ def play(scenario: Scenario) -> Played:
     """
 
     async def main() -> Played:
-        with ExitStack() as stack:
-            chaos = Chaos(scenario.plan)
-            disk = None
-            if scenario.disk:
-                folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-                disk = stack.enter_context(open_settled_disk(folder, blocks=scenario.disk, chaos=chaos))
-            base, row = scenario.step_seconds
-            async with open_kv_simulation(
-                slots=scenario.slots,
-                queue=scenario.queue,
-                queue_timeout=scenario.queue_timeout,
-                chunk_tokens=scenario.chunk_tokens,
-                layers=scenario.layers,
-                step_seconds=lambda rows: base + row * rows,
-                context=CONTEXT,
-                ram=scenario.ram,
-                disk=disk,
-                piece=scenario.piece,
-                hold_seconds=scenario.hold_seconds,
-                audit_share=scenario.audit_share,
-                speculate=scenario.speculate,
-                draft_tokens=scenario.draft_tokens,
-                accuracy=scenario.accuracy,
-                end_ids=scenario.end_ids,
-                vocabulary=LOOKED_UP if scenario.speculate is Proposer.NGRAM else VOCABULARY,
-                chaos=chaos,
-            ) as sim:
-                sim.faults.raise_on.add(CULPRIT)
-                sim.faults.cursed = scenario.cursed_blocks
-                sim.watch.recovery_seconds = scenario.recovery_seconds
-                async with trio.open_nursery() as clients:
-                    for number, visit in enumerate(scenario.visits):
-                        clients.start_soon(_visit, sim, clients, visit, f"r{number}")
-            check_endings(sim, scenario)
-            return Played(_tally(sim), _digest(sim))
+        async with _opened(scenario) as sim:
+            async with trio.open_nursery() as clients:
+                for number, visit in enumerate(scenario.visits):
+                    clients.start_soon(_visit, sim, clients, visit, f"r{number}")
+        check_endings(sim, scenario)
+        return Played(_tally(sim), _digest(sim))
 
     return run(main, seed=scenario.seed)
+
+
+@asynccontextmanager
+async def _opened(scenario: Scenario) -> AsyncIterator[KVSimulation]:
+    """The engine of a scenario, with its faults; at its end, everything must have been given back."""
+    base, row = scenario.step_seconds
+    chaos = Chaos(scenario.plan)
+    with _disk_of(scenario, chaos) as disk:
+        async with open_kv_simulation(
+            slots=scenario.slots,
+            queue=scenario.queue,
+            queue_timeout=scenario.queue_timeout,
+            chunk_tokens=scenario.chunk_tokens,
+            layers=scenario.layers,
+            step_seconds=lambda rows: base + row * rows,
+            context=CONTEXT,
+            ram=scenario.ram,
+            disk=disk,
+            piece=scenario.piece,
+            hold_seconds=scenario.hold_seconds,
+            audit_share=scenario.audit_share,
+            speculate=scenario.speculate,
+            draft_tokens=scenario.draft_tokens,
+            accuracy=scenario.accuracy,
+            end_ids=scenario.end_ids,
+            vocabulary=LOOKED_UP if scenario.speculate is Proposer.NGRAM else VOCABULARY,
+            chaos=chaos,
+        ) as sim:
+            sim.faults.raise_on.add(CULPRIT)
+            sim.faults.cursed = scenario.cursed_blocks
+            sim.watch.recovery_seconds = scenario.recovery_seconds
+            yield sim
+
+
+@contextmanager
+def _disk_of(scenario: Scenario, chaos: Chaos) -> Iterator[SettledDisk | None]:
+    if not scenario.disk:
+        yield None
+        return
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        open_settled_disk(Path(folder), blocks=scenario.disk, chaos=chaos) as disk,
+    ):
+        yield disk
 
 
 # --- clients ----------------------------------------------------------------------------------------------------------
