@@ -14,6 +14,7 @@ import pprint
 import sys
 import time
 import traceback
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -88,6 +89,17 @@ def quieten() -> None:
     logging.getLogger("cede").setLevel(logging.CRITICAL + 1)
 
 
+@contextmanager
+def quiet() -> Iterator[None]:
+    """As `quieten`, for a while: what this process does next may have something to say."""
+    level = logging.getLogger("cede").level
+    quieten()
+    try:
+        yield
+    finally:
+        logging.getLogger("cede").setLevel(level)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; its exit status."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulate", description=__doc__.partition("\n")[0])
@@ -114,16 +126,16 @@ def _one(seed: int) -> int:
 
 
 def _many(seeds: range, jobs: int, *, fail_fast: bool) -> int:
-    quieten()
     started = time.perf_counter()
     tally, failures = Tally(), list[Failure]()
-    for some, failed in play_in_processes(seeds, jobs):
-        tally.add(some)
-        failures += failed
-        if failures and fail_fast:
-            break
-        if sys.stderr.isatty():
-            print(f"\r{tally.scenarios} of {len(seeds)}", end="", file=sys.stderr)
+    with quiet():
+        for some, failed in play_in_processes(seeds, jobs):
+            tally.add(some)
+            failures += failed
+            if failures and fail_fast:
+                break
+            if sys.stderr.isatty():
+                print(f"\r{tally.scenarios} of {len(seeds)}", end="", file=sys.stderr)
     seconds = time.perf_counter() - started
     _report(tally)
     print(f"time        {seconds:.1f} s, {60 * tally.scenarios / seconds:.0f} scenarios a minute")
