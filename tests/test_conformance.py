@@ -46,6 +46,7 @@ ON_MPS_INSTEAD = {
 
 # Composite operations move no data, or are made of these, which the recorder does not see (PyTorch's sources).
 VIEWS = {
+    "_unsafe_view",
     "alias",
     "expand",
     "lift_fresh",
