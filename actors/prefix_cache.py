@@ -306,13 +306,14 @@ async def open_prefix_cache(
     model_folder: Path,
     kv: KVCache,
     *,
+    quantization: str | None = None,
     open_blocks: Callable[..., DiskBlocks] = DiskBlocks,
 ) -> AsyncIterator[PrefixCache]:
     """A cache for the KV of the model in `model_folder`; its end writes to disk what it can within the flush time.
 
     Args:
         options, config: see there.
-        model_folder, kv: of the model.
+        model_folder, kv, quantization: of the model.
         open_blocks: as for `open_disk_tier`.
 
     Raises:
@@ -320,7 +321,7 @@ async def open_prefix_cache(
     """
     identity = await trio.to_thread.run_sync(fingerprint, model_folder)
     shape = (*kv.row_shape[:3], BLOCK_TOKENS, kv.row_shape[3])
-    root = root_key(fingerprint=identity, dtype=str(kv.dtype), kv_shape=shape)
+    root = root_key(fingerprint=identity, dtype=str(kv.dtype), kv_shape=shape, quantization=quantization)
     ram = RamTier(available_memory() // 5 if options.ram is None else options.ram)
     block_bytes = BLOCK_TOKENS * kv.bytes_per_token
     with ExitStack() as stack:

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Any
 from runtime.config import ModelConfig, parse_config
 from runtime.kv_cache import KVCache
 from runtime.model import Transformer
+from runtime.quantize import choose_forms
 from runtime.weights import random_weights
 
 if TYPE_CHECKING:
     import torch
+
+    from runtime.quantize import Quantization
 
 # From the models' published config.json files.
 SHAPES: dict[str, dict[str, Any]] = {
@@ -57,8 +60,16 @@ def shape(name: str) -> ModelConfig:
 
 
 def random_model(
-    config: ModelConfig, *, slots: int, context: int, device: torch.device, dtype: torch.dtype
+    config: ModelConfig,
+    *,
+    slots: int,
+    context: int,
+    device: torch.device,
+    dtype: torch.dtype,
+    quantize: Quantization | None = None,
 ) -> Transformer:
-    """A model of that shape with random weights."""
+    """A model of that shape with random weights, in the forms that it would be served in."""
     kv = KVCache(config, slots=slots, context=context, device=device, dtype=dtype)
-    return Transformer(config, random_weights(config, device=device, dtype=dtype, seed=0), kv)
+    weights = random_weights(config, device=device, dtype=dtype, seed=0)
+    weights.pack(choose_forms(quantize, device, dtype))
+    return Transformer(config, weights, kv)

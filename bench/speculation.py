@@ -28,6 +28,7 @@ from runtime.drafters import DraftModel, plan_drafter
 from runtime.executor import open_thread_executor
 from runtime.kv_cache import KVCache
 from runtime.loading import LoadOptions, describe_model, load_model
+from runtime.quantize import choose_forms
 from runtime.sampling import SamplingParams
 from runtime.served import Proposer
 from runtime.weights import random_weights
@@ -118,6 +119,7 @@ def _random_drafter(target: Transformer) -> Transformer:
     dtype = target.weights.embedding.dtype
     kv = KVCache(config, slots=1, context=target.context, device=CPU, dtype=dtype)
     weights = random_weights(config, device=CPU, dtype=dtype, seed=1)
+    weights.pack(choose_forms(None, CPU, dtype))
     return DraftModel(config, weights, kv, target.config.vocab_size)
 
 

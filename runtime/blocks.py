@@ -41,13 +41,17 @@ class Block:
         return self.data.nbytes
 
 
-def root_key(*, fingerprint: str, dtype: str, kv_shape: tuple[int, ...]) -> BlockKey:
+def root_key(*, fingerprint: str, dtype: str, kv_shape: tuple[int, ...], quantization: str | None = None) -> BlockKey:
     """The parent of every sequence's first block: what the rows depend on besides the tokens.
 
-    `fingerprint` is `runtime.shards.fingerprint`'s, which covers weights and config.json, rope settings included.
+    `fingerprint` is `runtime.shards.fingerprint`'s, which covers weights and config.json, rope settings included;
+    `quantization` is what was made of those weights.
     """
+    parts = ["cede kv", str(LAYOUT_VERSION), str(BLOCK_TOKENS), fingerprint, dtype, repr(tuple(kv_shape))]
+    if quantization is not None:
+        parts.append(quantization)
     digest = hashlib.sha256()
-    for part in ("cede kv", str(LAYOUT_VERSION), str(BLOCK_TOKENS), fingerprint, dtype, repr(tuple(kv_shape))):
+    for part in parts:
         encoded = part.encode()
         digest.update(len(encoded).to_bytes(8, "little") + encoded)  # no two lists of parts run together alike
     return digest.digest()

@@ -19,6 +19,7 @@ from runtime.kv_cache import KVCache, kv_bytes_per_token
 from runtime.model import HiddenStates, Transformer
 from runtime.mtp import MtpModule, one_layer
 from runtime.mtp_weights import find_mtp, load_mtp_weights, mtp_bytes, no_mtp
+from runtime.quantize import choose_forms
 from runtime.served import Proposer
 from runtime.tokenizer import Tokenizer
 from runtime.weights import load_weights, weight_bytes
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from runtime.config import ModelConfig
     from runtime.loading import LoadOptions
     from runtime.mtp_weights import MtpSource
+    from runtime.quantize import Quantization
     from runtime.weights import Weights
 
 logger = logging.getLogger("cede.model")
@@ -80,10 +82,11 @@ class NoDrafter:
 
 @dataclass(frozen=True, slots=True)
 class MtpPlan:
-    """The module of the target's own checkpoint.  `config` is the target's."""
+    """The module of the target's own checkpoint.  `config` and `quantize` are the target's."""
 
     source: MtpSource
     config: ModelConfig
+    quantize: Quantization | None = None
     proposer: Proposer = Proposer.MTP
 
     def memory(self, device: torch.device, dtype: torch.dtype) -> Memory:
@@ -97,6 +100,7 @@ class MtpPlan:
     def load(self, target: Transformer) -> Transformer | None:
         embedding = target.weights.embedding
         weights = load_mtp_weights(self.source, self.config, device=embedding.device, dtype=embedding.dtype)
+        weights.pack(choose_forms(self.quantize, embedding.device, embedding.dtype).layers)
         assert target.states is not None, "the target was made with this plan's states"
         return MtpModule(self.config, weights, target, target.states)
 
@@ -105,13 +109,14 @@ class MtpPlan:
 class ModelPlan:
     """A smaller model of the same vocabulary.
 
-    `config` is its own, `vocab_size` the target's, `dtype` a name or `auto`.
+    `config` is its own, `vocab_size` and `quantize` the target's, `dtype` a name or `auto`.
     """
 
     folder: Path
     config: ModelConfig
     vocab_size: int
     dtype: str = "auto"
+    quantize: Quantization | None = None
     proposer: Proposer = Proposer.DRAFT
 
     def memory(self, device: torch.device, dtype: torch.dtype) -> Memory:
@@ -125,6 +130,7 @@ class ModelPlan:
         device = target.weights.embedding.device
         dtype = select_dtype(self.dtype, device, self.config.dtype)
         weights = load_weights(self.folder, self.config, device=device, dtype=dtype)
+        weights.pack(choose_forms(self.quantize, device, dtype))
         kv = KVCache(self.config, slots=target.kv.slots, context=target.context, device=device, dtype=dtype)
         return DraftModel(self.config, weights, kv, self.vocab_size)
 
@@ -142,7 +148,7 @@ class DraftModel(Transformer):
         super().__init__(config, weights, kv)
         self._vocab_size = vocab_size
         missing = max(0, vocab_size - config.vocab_size)
-        self._unknown = torch.full((1, missing), UNKNOWN, device=weights.lm_head.device)
+        self._unknown = torch.full((1, missing), UNKNOWN, device=weights.embedding.device)
 
     def _embed(self, token_ids: torch.Tensor, slots: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
         return super()._embed(token_ids.clamp(max=self.config.vocab_size - 1), slots, positions)
@@ -181,11 +187,11 @@ def plan_drafter(options: LoadOptions, config: ModelConfig, tokenizer: Tokenizer
     if proposer is Proposer.MTP:
         if source is None:
             raise no_mtp(options.folder)
-        return MtpPlan(source, config)
+        return MtpPlan(source, config, options.quantize)
     if proposer is Proposer.DRAFT:
         if options.draft is None:
             raise CheckpointError("--speculate draft needs a --draft-model for this target")
-        return _plan_model(options.draft, options.dtype, config, tokenizer, options.context or config.context_length)
+        return _plan_model(options, options.draft, config, tokenizer)
     return NoDrafter(proposer)
 
 
@@ -202,7 +208,8 @@ def log_drafter(proposer: Proposer, draft: Path | None) -> None:
         logger.warning("the draft model in %s is not used; it would be with --speculate draft", draft)
 
 
-def _plan_model(folder: Path, dtype: str, target: ModelConfig, tokenizer: Tokenizer, context: int) -> ModelPlan:
+def _plan_model(options: LoadOptions, folder: Path, target: ModelConfig, tokenizer: Tokenizer) -> ModelPlan:
+    context = options.context or target.context_length
     config = load_config(folder)
     _check_vocabulary(folder, Tokenizer.load(folder), tokenizer)
     if config.context_length < context:
@@ -210,7 +217,7 @@ def _plan_model(folder: Path, dtype: str, target: ModelConfig, tokenizer: Tokeni
             f"{folder}: the draft model's context, {config.context_length} tokens, is shorter than the target's, "
             f"{context}; --context {config.context_length} would serve both"
         )
-    return ModelPlan(folder, config, target.vocab_size, dtype)
+    return ModelPlan(folder, config, target.vocab_size, options.dtype, options.quantize)
 
 
 def _check_vocabulary(folder: Path, draft: Tokenizer, target: Tokenizer) -> None:

@@ -16,6 +16,7 @@ from runtime.drafters import NoDrafter, log_drafter
 from runtime.errors import CheckpointError
 from runtime.kv_cache import KVCache, kv_bytes_per_token
 from runtime.model import Transformer
+from runtime.quantize import choose_forms
 from runtime.served import ServedModel
 from runtime.tokenizer import Tokenizer
 from runtime.weights import load_weights
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from runtime.config import ModelConfig
     from runtime.drafters import DraftPlan, Memory
+    from runtime.quantize import Quantization
     from runtime.served import Proposer
     from runtime.weights import Weights
 
@@ -49,6 +51,7 @@ class LoadOptions:
         threads: of one operation on the CPU; None for one per core, but a single one for a small model.
         speculate: who is to draft; None for the best that there is.
         draft: the folder of a draft model, in the same layout.
+        quantize: how many bits the weights of both have; None for those of `dtype`.
     """
 
     folder: Path
@@ -59,6 +62,7 @@ class LoadOptions:
     threads: int | None = None
     speculate: Proposer | None = None
     draft: Path | None = None
+    quantize: Quantization | None = None
 
 
 def describe_model(options: LoadOptions, name: str) -> tuple[ServedModel, ModelConfig]:
@@ -105,13 +109,14 @@ def load_model(
     dtype = select_dtype(options.dtype, device, config.dtype)
     weights = load_weights(options.folder, config, device=device, dtype=dtype, progress=progress)
     _set_threads(options.threads, weights)
+    weights.pack(choose_forms(options.quantize, device, dtype))
     context = options.context or _affordable_context(
         config, options.slots, device, dtype, drafter.memory(device, dtype)
     )
     kv = KVCache(config, slots=options.slots, context=context, device=device, dtype=dtype)
     logger.info(
-        "%s on %s in %s: %d slots of %d tokens, %.2f GiB of KV",
-        *(config.architecture, device, str(dtype).removeprefix("torch.")),
+        "%s on %s in %s, %s weights: %d slots of %d tokens, %.2f GiB of KV",
+        *(config.architecture, device, str(dtype).removeprefix("torch."), options.quantize or "full"),
         *(options.slots, context, kv.nbytes / 2**30),
     )
     log_drafter(drafter.proposer, options.draft)

@@ -121,10 +121,10 @@ class Transformer:
         weights, eps = self.weights.layers[index], self.config.norm_eps
         normed = F.rms_norm(batch.hidden, (self.config.hidden_size,), weights.input_norm, eps)
         attended = self._attention(batch, index, weights, normed)
-        batch.hidden = batch.hidden + F.linear(attended, weights.output, weights.output_bias)
+        batch.hidden = batch.hidden + weights.output(attended)
         normed = F.rms_norm(batch.hidden, (self.config.hidden_size,), weights.post_norm, eps)
-        gate, up = F.linear(normed, weights.gate_up, weights.gate_up_bias).chunk(2, dim=-1)
-        batch.hidden = batch.hidden + F.linear(F.silu(gate) * up, weights.down, weights.down_bias)
+        gate, up = weights.gate_up(normed).chunk(2, dim=-1)
+        batch.hidden = batch.hidden + weights.down(F.silu(gate) * up)
         return self._run_ahead.layer_encoded()
 
     def abandon(self, batch: Batch) -> None:
@@ -171,7 +171,7 @@ class Transformer:
 
     def _logits(self, states: torch.Tensor) -> torch.Tensor:
         """Scores of the tokens after rows of `states`, float32 `[rows, vocab]`."""
-        return F.linear(states, self.weights.lm_head).float()
+        return self.weights.lm_head(states).float()
 
     # --- the parts of a layer ---------------------------------------------------------------------------------------
 
@@ -179,7 +179,7 @@ class Transformer:
         """Attention of all rows, `[rows, hidden]` to `[rows, heads * head_dim]`; stores their keys and values."""
         config = self.config
         heads, kv_heads, dim = config.num_heads, config.num_kv_heads, config.head_dim
-        qkv = F.linear(normed, weights.qkv, weights.qkv_bias).view(-1, heads + 2 * kv_heads, dim)
+        qkv = weights.qkv(normed).view(-1, heads + 2 * kv_heads, dim)
         rotated, value = qkv[:, : heads + kv_heads], qkv[:, heads + kv_heads :]  # query and key heads go together
         qk_norm = self._qk_norms[index]
         if qk_norm is not None:

@@ -22,6 +22,7 @@ from runtime.weights import Weights
 
 if TYPE_CHECKING:
     from runtime.config import ModelConfig
+    from runtime.linear import Form, Linear
     from runtime.weights import LayerWeights
 
 
@@ -31,16 +32,21 @@ class MtpWeights:
 
     Attributes:
         token_norm, state_norm: `[hidden]`, of the embedding and of the target's state.
-        projection: `[hidden, 2 * hidden]`; its left half takes the embedding.
+        projection: `2 * hidden` to `hidden`; its left half takes the embedding.
         layer: a decoder layer of the target's shape.
         final_norm: `[hidden]`.
     """
 
     token_norm: torch.Tensor
     state_norm: torch.Tensor
-    projection: torch.Tensor
+    projection: Linear
     layer: LayerWeights
     final_norm: torch.Tensor
+
+    def pack(self, form: Form) -> None:
+        """As `Weights.pack`; the head is the target's."""
+        self.projection.pack(form)
+        self.layer.pack(form)
 
 
 class MtpModule(Transformer):
@@ -68,7 +74,7 @@ class MtpModule(Transformer):
         shape, eps = (self.config.hidden_size,), self.config.norm_eps
         embedded = F.rms_norm(super()._embed(token_ids, slots, positions), shape, self._mtp.token_norm, eps)
         state = F.rms_norm(self.states.read(slots, positions - 1), shape, self._mtp.state_norm, eps)
-        return F.linear(torch.cat((embedded, state), dim=-1), self._mtp.projection)
+        return self._mtp.projection(torch.cat((embedded, state), dim=-1))
 
     def _keep_states(self, batch: Batch, states: torch.Tensor) -> None:
         """Only of the rows that a draft is drawn from: they are where the target has not been yet.

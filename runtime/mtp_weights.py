@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
 
 from runtime.errors import CheckpointError
 from runtime.families import FAMILIES
+from runtime.linear import Linear
 from runtime.mtp import MtpWeights
 from runtime.mtp_layout import BESIDE, DEEPSEEK
 from runtime.shards import check_shapes, read_shard, read_shards
@@ -80,7 +81,7 @@ def load_mtp_weights(
     weights = _allocate(config, device, dtype)
     fill(dict(_by_name(weights, config, source.layout)), source.shards)
     if source.layout.state_first:
-        weights = replace(weights, projection=weights.projection.roll(config.hidden_size, dims=1))
+        weights.projection.weight.copy_(weights.projection.weight.roll(config.hidden_size, dims=1))
     return weights
 
 
@@ -97,7 +98,7 @@ def _allocate(config: ModelConfig, device: torch.device | str, dtype: torch.dtyp
     return MtpWeights(
         token_norm=empty(hidden),
         state_norm=empty(hidden),
-        projection=empty(hidden, 2 * hidden),
+        projection=Linear(empty(hidden, 2 * hidden)),
         layer=allocate_layer(config, device, dtype),
         final_norm=empty(hidden),
     )
@@ -107,7 +108,7 @@ def _by_name(weights: MtpWeights, config: ModelConfig, layout: MtpLayout) -> Ite
     """Each tensor's name in the checkpoint, with the part of `weights` that holds it."""
     yield f"{layout.first}{layout.token_norm}.weight", weights.token_norm
     yield f"{layout.first}{layout.state_norm}.weight", weights.state_norm
-    yield f"{layout.first}{layout.projection}.weight", weights.projection
+    yield f"{layout.first}{layout.projection}.weight", weights.projection.weight
     for name, place in layer_by_name(weights.layer, config):
         yield f"{layout.first}{name}", place
     yield f"{layout.first}{layout.final_norm}.weight", weights.final_norm

@@ -2,7 +2,7 @@
 
 Query, key and value projections are rows of one matrix, and so are gate and up: one product instead of three,
 or two.  `_by_name` maps each tensor's name in the checkpoint to the rows where it belongs, so that loading,
-checking and random filling are loops over one table, and no second copy of the model ever exists.
+checking and random filling are loops over one table.  Once filled, the matrices may be packed (`runtime.linear`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from torch import Tensor
 
 from runtime.errors import CheckpointError
 from runtime.families import FAMILIES
+from runtime.linear import Linear
 from runtime.shards import check_shapes, open_shard, read_shards
 from runtime.shards import fingerprint as fingerprint
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runtime.config import ModelConfig
+    from runtime.linear import Form, Forms
     from runtime.shards import Shard
 
 _EMBEDDING, _LM_HEAD = "model.embed_tokens.weight", "lm_head.weight"
@@ -30,39 +32,48 @@ _EMBEDDING, _LM_HEAD = "model.embed_tokens.weight", "lm_head.weight"
 
 @dataclass(frozen=True, slots=True)
 class LayerWeights:
-    """One decoder layer.  Matrices are `[out, in]`, as `torch.nn.functional.linear` takes them."""
+    """One decoder layer."""
 
     input_norm: Tensor  # [hidden]
-    qkv: Tensor  # [(heads + 2 * kv_heads) * head_dim, hidden]
-    qkv_bias: Tensor | None
+    qkv: Linear  # hidden to (heads + 2 * kv_heads) * head_dim
     q_norm: Tensor | None  # [head_dim]
     k_norm: Tensor | None  # [head_dim]
-    output: Tensor  # [hidden, heads * head_dim]
-    output_bias: Tensor | None
+    output: Linear  # heads * head_dim to hidden
     post_norm: Tensor  # [hidden]
-    gate_up: Tensor  # [2 * intermediate, hidden]
-    gate_up_bias: Tensor | None
-    down: Tensor  # [hidden, intermediate]
-    down_bias: Tensor | None
+    gate_up: Linear  # hidden to 2 * intermediate
+    down: Linear  # intermediate to hidden
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all that is there."""
+        return sum(part.nbytes for field in fields(self) if (part := getattr(self, field.name)) is not None)
+
+    def pack(self, form: Form) -> None:
+        """Keep the matrices in that form from now on."""
+        for linear in (self.qkv, self.output, self.gate_up, self.down):
+            linear.pack(form)
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """A whole decoder; `lm_head` is `embedding` itself where the checkpoint ties them."""
+    """A whole decoder; the plain `lm_head` is made of `embedding` itself where the checkpoint ties them."""
 
     embedding: Tensor  # [vocab, hidden]
     layers: tuple[LayerWeights, ...]
     final_norm: Tensor  # [hidden]
-    lm_head: Tensor  # [vocab, hidden]
+    lm_head: Linear  # hidden to vocab
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all tensors, a shared one once."""
-        tensors = [self.embedding, self.final_norm]
-        tensors += [] if self.lm_head is self.embedding else [self.lm_head]
+        """Bytes of all that is there, a shared matrix once."""
+        head = 0 if self.lm_head.holds(self.embedding) else self.lm_head.nbytes
+        return self.embedding.nbytes + self.final_norm.nbytes + head + sum(layer.nbytes for layer in self.layers)
+
+    def pack(self, forms: Forms) -> None:
+        """Keep the matrices in other forms from now on; a tied embedding stays as it is, beside the head."""
         for layer in self.layers:
-            tensors += [tensor for field in fields(layer) if (tensor := getattr(layer, field.name)) is not None]
-        return sum(tensor.nbytes for tensor in tensors)
+            layer.pack(forms.layers)
+        self.lm_head.pack(forms.head)
 
 
 def load_weights(
@@ -159,22 +170,21 @@ def allocate_layer(config: ModelConfig, device: torch.device | str, dtype: torch
     def empty(*shape: int) -> Tensor:
         return torch.empty(shape, device=device, dtype=dtype)
 
+    def linear(rows: int, columns: int, *, bias: bool) -> Linear:
+        return Linear(empty(rows, columns), empty(rows) if bias else None)
+
     hidden, intermediate = config.hidden_size, config.intermediate_size
     attended = config.num_heads * config.head_dim
     qkv = attended + 2 * config.num_kv_heads * config.head_dim
     return LayerWeights(
         input_norm=empty(hidden),
-        qkv=empty(qkv, hidden),
-        qkv_bias=empty(qkv) if config.qkv_bias else None,
+        qkv=linear(qkv, hidden, bias=config.qkv_bias),
         q_norm=empty(config.head_dim) if config.qk_norm else None,
         k_norm=empty(config.head_dim) if config.qk_norm else None,
-        output=empty(hidden, attended),
-        output_bias=empty(hidden) if config.output_bias else None,
+        output=linear(hidden, attended, bias=config.output_bias),
         post_norm=empty(hidden),
-        gate_up=empty(2 * intermediate, hidden),
-        gate_up_bias=empty(2 * intermediate) if config.mlp_bias else None,
-        down=empty(hidden, intermediate),
-        down_bias=empty(hidden) if config.mlp_bias else None,
+        gate_up=linear(2 * intermediate, hidden, bias=config.mlp_bias),
+        down=linear(hidden, intermediate, bias=config.mlp_bias),
     )
 
 
@@ -184,7 +194,7 @@ def _allocate(config: ModelConfig, device: torch.device | str, dtype: torch.dtyp
         embedding=embedding,
         layers=tuple(allocate_layer(config, device, dtype) for _ in range(config.num_layers)),
         final_norm=torch.empty(config.hidden_size, device=device, dtype=dtype),
-        lm_head=embedding if config.tied_embeddings else torch.empty_like(embedding),
+        lm_head=Linear(embedding if config.tied_embeddings else torch.empty_like(embedding)),
     )
 
 
@@ -196,7 +206,7 @@ def _by_name(weights: Weights, config: ModelConfig) -> Iterator[tuple[str, Tenso
             yield f"model.layers.{index}.{name}", place
     yield "model.norm.weight", weights.final_norm
     if not config.tied_embeddings:
-        yield _LM_HEAD, weights.lm_head
+        yield _LM_HEAD, weights.lm_head.weight
 
 
 def layer_by_name(layer: LayerWeights, config: ModelConfig) -> Iterator[tuple[str, Tensor]]:
@@ -211,17 +221,17 @@ def _layer_parts(layer: LayerWeights, config: ModelConfig) -> Iterator[tuple[str
     qkv = {"q_proj": query, "k_proj": key_value, "v_proj": key_value}
     gate_up = {"gate_proj": config.intermediate_size, "up_proj": config.intermediate_size}
     yield "input_layernorm.weight", layer.input_norm
-    yield from _rows("self_attn", "weight", layer.qkv, qkv)
-    yield from _rows("self_attn", "bias", layer.qkv_bias, qkv)
+    yield from _rows("self_attn", "weight", layer.qkv.weight, qkv)
+    yield from _rows("self_attn", "bias", layer.qkv.bias, qkv)
     yield "self_attn.q_norm.weight", layer.q_norm
     yield "self_attn.k_norm.weight", layer.k_norm
-    yield "self_attn.o_proj.weight", layer.output
-    yield "self_attn.o_proj.bias", layer.output_bias
+    yield "self_attn.o_proj.weight", layer.output.weight
+    yield "self_attn.o_proj.bias", layer.output.bias
     yield "post_attention_layernorm.weight", layer.post_norm
-    yield from _rows("mlp", "weight", layer.gate_up, gate_up)
-    yield from _rows("mlp", "bias", layer.gate_up_bias, gate_up)
-    yield "mlp.down_proj.weight", layer.down
-    yield "mlp.down_proj.bias", layer.down_bias
+    yield from _rows("mlp", "weight", layer.gate_up.weight, gate_up)
+    yield from _rows("mlp", "bias", layer.gate_up.bias, gate_up)
+    yield "mlp.down_proj.weight", layer.down.weight
+    yield "mlp.down_proj.bias", layer.down.bias
 
 
 def _rows(module: str, kind: str, fused: Tensor | None, parts: dict[str, int]) -> Iterator[tuple[str, Tensor]]:

@@ -10,6 +10,7 @@ import torch
 from runtime.config import load_config
 from runtime.kv_cache import KVCache
 from runtime.model import Transformer
+from runtime.quantize import choose_forms
 from runtime.sampling import SamplingParams
 from runtime.step import Output, SampledToken, SampleSpec, Segment, StepResult, run_step
 from runtime.weights import load_weights
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from pathlib import Path
 
+    from runtime.linear import Forms
     from runtime.sampling import TokenLogprobs
     from runtime.step import StepModel
     from runtime.transfer import Transfer
@@ -26,7 +28,12 @@ CPU = torch.device("cpu")
 
 
 def open_transformer(
-    folder: Path, *, slots: int = 4, context: int = 256, dtype: torch.dtype = torch.float32
+    folder: Path,
+    *,
+    slots: int = 4,
+    context: int = 256,
+    dtype: torch.dtype = torch.float32,
+    forms: Forms | None = None,
 ) -> Transformer:
     """The model in `folder` on the CPU, its KV full of NaN: whatever reads a row before writing it is found out."""
     config = load_config(folder)
@@ -36,7 +43,9 @@ def open_transformer(
     for layer in range(config.num_layers):
         for slot in range(slots):
             kv.write(layer, torch.full_like(everywhere, slot), everywhere, poison)
-    return Transformer(config, load_weights(folder, config, device=CPU, dtype=dtype), kv)
+    weights = load_weights(folder, config, device=CPU, dtype=dtype)
+    weights.pack(forms or choose_forms(None, CPU, dtype))
+    return Transformer(config, weights, kv)
 
 
 def random_tokens(count: int, *, below: int, seed: int) -> list[int]:

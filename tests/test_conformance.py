@@ -13,13 +13,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 import torch
 import torchgen  # type: ignore[import-untyped]
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torchgen.gen import parse_native_yaml  # type: ignore[import-untyped]
 from torchgen.model import DispatchKey  # type: ignore[import-untyped]
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from runtime import linear, quantize
 from runtime.acceptance import accept
+from runtime.quantize import Quantization
 from runtime.sampler import sample
 from runtime.sampling import SamplingParams
 from runtime.served import Proposer
@@ -27,7 +30,7 @@ from runtime.step import Proposal, SampleSpec, Segment
 from tests.checkpoints import FAMILIES, VOCAB_SIZE, write_checkpoint
 from tests.mtp_checkpoints import write_deepseek, write_mimo
 from tests.speculating import open_pair
-from tests.stepping import open_transformer, run
+from tests.stepping import CPU, open_transformer, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -186,18 +189,33 @@ def _round(target: Transformer, drafter: Transformer) -> None:
     assert run(target, [Segment(0, 20, [20, draft.token_id], sample=spec, proposals=[proposal])]).segments[0].computed
 
 
+@pytest.fixture(scope="module")
+def as_elsewhere() -> Iterator[None]:
+    """Weights are kept as on a device that is not the CPU."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(linear, "has_onednn", lambda device: False)
+        patch.setattr(quantize, "has_onednn", lambda device: False)
+        yield
+
+
 @pytest.fixture(scope="module", params=[torch.float32, torch.bfloat16, torch.float16], ids=str)
-def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> set[Recorded]:
-    """What steps of three families ask for (all biases, normed heads, a window), and those of every drafter."""
+def recorded(
+    request: pytest.FixtureRequest, as_elsewhere: None, tmp_path_factory: pytest.TempPathFactory
+) -> set[Recorded]:
+    """What steps of three families ask for (all biases, normed heads, a window), those of every drafter, and int8's."""
     seen: set[Recorded] = set()
     for family in ("llama-bias", "qwen3-tied", "mistral"):
         folder = tmp_path_factory.mktemp(family)
         FAMILIES[family](folder)
-        model = open_transformer(folder, dtype=request.param)
-        segments = _step()
+        for quantization in (None, Quantization.INT8):
+            forms = quantize.choose_forms(quantization, CPU, request.param)
+            model = open_transformer(folder, dtype=request.param, forms=forms)
+            segments = _step()
+            with torch.no_grad(), Recorder() as recorder:
+                assert run(model, segments, {1: segments[2:3]}).layers_run == 3
+                assert all(result.computed for result in run(model, _step()).segments)
+            seen |= recorder.seen
         with torch.no_grad(), Recorder() as recorder:
-            assert run(model, segments, {1: segments[2:3]}).layers_run == 3
-            assert all(result.computed for result in run(model, _step()).segments)
             assert all(drawn.finite for drawn in _verify())
         seen |= recorder.seen
     for target, drafter in _pairs(tmp_path_factory.mktemp("pairs"), str(request.param).removeprefix("torch.")):
@@ -226,6 +244,17 @@ def test_the_parts_of_composite_operations_have_kernels_too(recorded: set[Record
 def test_what_mps_computes_whole_has_a_kernel_there(table: Table) -> None:
     """These are taken apart on the CPU only."""
     assert all(table.has_kernel(name) for name in ("linear", "_fused_rms_norm", *ON_MPS_INSTEAD.values()))
+
+
+def test_four_bits_have_kernels_on_mps_that_the_cpu_lacks(table: Table) -> None:
+    """What they make of the shapes is known to PyTorch without the device."""
+    assert table.has_kernel("_weight_int4pack_mm")
+    assert table.has_kernel("_convert_weight_to_int4pack")
+    with FakeTensorMode(), torch.device("meta"):
+        weight, bias = torch.empty(64, 256, dtype=torch.bfloat16), torch.empty(64, dtype=torch.bfloat16)
+        for rows in (1, 100):
+            y = quantize.WeightInt4(weight, bias)(torch.empty(rows, 256, dtype=torch.bfloat16))
+            assert (y.shape, y.dtype) == ((rows, 64), torch.bfloat16)
 
 
 def test_the_table_and_the_recorder_can_say_no(table: Table) -> None:

@@ -273,6 +273,6 @@ def test_drafters_compute_in_the_dtype_asked_for(tmp_path: Path, llama: Path, sm
     for folder, asked, draft in ((tmp_path, Proposer.MTP, None), (llama, Proposer.DRAFT, smollm)):
         target, drafter = open_pair(folder, asked, draft=draft, dtype="bfloat16")
         assert drafter is not None
-        assert {target.kv.dtype, drafter.kv.dtype, drafter.weights.layers[0].qkv.dtype} == {torch.bfloat16}
+        assert {target.kv.dtype, drafter.kv.dtype, drafter.weights.embedding.dtype} == {torch.bfloat16}
         sequence = Speculating(0, random_tokens(9, below=256, seed=1), asked, most=2)
         assert len(speculate(target, drafter, [sequence], 6)[0]) == 6

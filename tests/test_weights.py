@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save_file
 from runtime import shards
 from runtime.config import ModelConfig, load_config
 from runtime.errors import CheckpointError
+from runtime.linear import Linear
 from runtime.weights import Weights, fingerprint, load_weights, random_weights
 from tests.checkpoints import FAMILIES
 
@@ -32,10 +33,15 @@ def _tensors(weights: Weights) -> Iterator[tuple[str, Tensor]]:
     yield "embedding", weights.embedding
     for index, layer in enumerate(weights.layers):
         for field in fields(layer):
-            if (tensor := getattr(layer, field.name)) is not None:
-                yield f"{index}.{field.name}", tensor
+            match getattr(layer, field.name):
+                case Linear() as linear:
+                    yield f"{index}.{field.name}.weight", linear.weight
+                    if linear.bias is not None:
+                        yield f"{index}.{field.name}.bias", linear.bias
+                case torch.Tensor() as tensor:
+                    yield f"{index}.{field.name}", tensor
     yield "final_norm", weights.final_norm
-    yield "lm_head", weights.lm_head
+    yield "lm_head", weights.lm_head.weight
 
 
 def _assert_equal(first: Weights, second: Weights) -> None:
@@ -82,10 +88,10 @@ def test_every_tensor_of_the_file_is_in_its_place(family: str, tmp_path: Path) -
 
     for index, layer in enumerate(weights.layers):
         for name, kind, place in (
-            ("self_attn", "weight", layer.qkv),
-            ("self_attn", "bias", layer.qkv_bias),
-            ("mlp", "weight", layer.gate_up),
-            ("mlp", "bias", layer.gate_up_bias),
+            ("self_attn", "weight", layer.qkv.weight),
+            ("self_attn", "bias", layer.qkv.bias),
+            ("mlp", "weight", layer.gate_up.weight),
+            ("mlp", "bias", layer.gate_up.bias),
         ):
             if place is not None:
                 parts = ["gate_proj", "up_proj"] if name == "mlp" else ["q_proj", "k_proj", "v_proj"]
@@ -94,11 +100,11 @@ def test_every_tensor_of_the_file_is_in_its_place(family: str, tmp_path: Path) -
             ("input_layernorm.weight", layer.input_norm),
             ("self_attn.q_norm.weight", layer.q_norm),
             ("self_attn.k_norm.weight", layer.k_norm),
-            ("self_attn.o_proj.weight", layer.output),
-            ("self_attn.o_proj.bias", layer.output_bias),
+            ("self_attn.o_proj.weight", layer.output.weight),
+            ("self_attn.o_proj.bias", layer.output.bias),
             ("post_attention_layernorm.weight", layer.post_norm),
-            ("mlp.down_proj.weight", layer.down),
-            ("mlp.down_proj.bias", layer.down_bias),
+            ("mlp.down_proj.weight", layer.down.weight),
+            ("mlp.down_proj.bias", layer.down.bias),
         ):
             if place is not None:
                 assert torch.equal(place, source.pop(f"model.layers.{index}.{name}"))
@@ -106,9 +112,9 @@ def test_every_tensor_of_the_file_is_in_its_place(family: str, tmp_path: Path) -
     assert torch.equal(weights.embedding, source.pop("model.embed_tokens.weight"))
     assert torch.equal(weights.final_norm, source.pop("model.norm.weight"))
     if load_config(tmp_path).tied_embeddings:
-        assert weights.lm_head is weights.embedding
+        assert weights.lm_head.weight is weights.embedding
     else:
-        assert torch.equal(weights.lm_head, source.pop("lm_head.weight"))
+        assert torch.equal(weights.lm_head.weight, source.pop("lm_head.weight"))
     assert not source  # nothing in the file was left unread
 
 
@@ -130,7 +136,7 @@ def test_cast_to_the_dtype_asked_for(llama: Path) -> None:
     source = _source(llama)
     weights = _load(llama, torch.bfloat16)
     assert {tensor.dtype for _, tensor in _tensors(weights)} == {torch.bfloat16}
-    assert torch.equal(weights.lm_head, source["lm_head.weight"].bfloat16())
+    assert torch.equal(weights.lm_head.weight, source["lm_head.weight"].bfloat16())
 
 
 @pytest.mark.parametrize("family", ["llama", "llama-sharded", "smollm"])
@@ -156,7 +162,7 @@ def test_a_redundant_head_is_read_past_if_it_is_the_embedding(tmp_path: Path) ->
     FAMILIES["smollm"](tmp_path)
     embedding = _source(tmp_path)["model.embed_tokens.weight"]
     _rewrite(tmp_path, lm_head__weight=embedding.clone())
-    assert torch.equal(_load(tmp_path).lm_head, embedding)
+    assert torch.equal(_load(tmp_path).lm_head.weight, embedding)
     _rewrite(tmp_path, lm_head__weight=embedding + 1)
     with pytest.raises(CheckpointError, match=r"lm_head\.weight: differs from model\.embed_tokens\.weight"):
         _load(tmp_path)
@@ -252,7 +258,7 @@ def test_random_weights_have_the_shapes_of_loaded_ones(family: str, tmp_path: Pa
     config = load_config(tmp_path)
     loaded, drawn = _load(tmp_path), random_weights(config, device="cpu", dtype=torch.float32, seed=7)
     assert [(n, t.shape) for n, t in _tensors(drawn)] == [(n, t.shape) for n, t in _tensors(loaded)]
-    assert (drawn.lm_head is drawn.embedding) == config.tied_embeddings
+    assert (drawn.lm_head.weight is drawn.embedding) == config.tied_embeddings
 
 
 def test_random_weights_follow_the_seed(llama: Path) -> None:
@@ -265,7 +271,7 @@ def test_random_weights_follow_the_seed(llama: Path) -> None:
     assert not torch.equal(first.embedding, other.embedding)
     assert torch.all(first.final_norm == 1)
     assert torch.all(first.layers[2].post_norm == 1)
-    assert first.layers[0].qkv.float().std().item() == pytest.approx(0.02, rel=0.05)
+    assert first.layers[0].qkv.weight.float().std().item() == pytest.approx(0.02, rel=0.05)
 
 
 # --- fingerprint --------------------------------------------------------------------------------------------------

@@ -83,6 +83,7 @@ def bench(arguments: tuple[str, ...]) -> None:
 @click.option(
     "--dtype", type=click.Choice(["auto", "bfloat16", "float16", "float32"]), default="auto", show_default=True
 )
+@click.option("--quantize", type=click.Choice(["int8", "int4"]), help="Fewer bits a weight.  [default: as --dtype]")
 @click.option("--threads", type=AutoOrInteger(), default="auto", show_default=True, help="CPU threads of a step.")
 @click.option("--chunk-tokens", type=AutoOrInteger(), default="auto", show_default=True, help="Prompt tokens per step.")
 @click.option(
@@ -127,6 +128,7 @@ def serve(
     context: int | None,
     device: str,
     dtype: str,
+    quantize: str | None,
     threads: int | None,
     chunk_tokens: int | None,
     speculate: str,
@@ -169,6 +171,7 @@ def serve(
     from actors.engine import EngineConfig
     from actors.prefix_cache import CacheConfig, TierOptions
     from runtime.loading import LoadOptions
+    from runtime.quantize import Quantization
     from runtime.served import Proposer
     from web.server import ListenError, ServerOptions
 
@@ -186,6 +189,7 @@ def serve(
         context=context,
         device=device,
         dtype=dtype,
+        quantize=None if quantize is None else Quantization(quantize),
         threads=threads,
         speculate=None if speculate == "auto" else Proposer(speculate),
         draft=draft,

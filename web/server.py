@@ -103,7 +103,12 @@ async def run_server(
             hang_timeout=options.hang_timeout,
         ) as executor,
         open_prefix_cache(
-            options.tiers, options.cache, load.folder, executor.model.kv, open_blocks=faults.open_blocks
+            options.tiers,
+            options.cache,
+            load.folder,
+            executor.model.kv,
+            quantization=load.quantize,
+            open_blocks=faults.open_blocks,
         ) as cache,
         open_engine(
             faults.executor(executor),

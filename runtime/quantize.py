@@ -1,0 +1,162 @@
+"""Forms of weight matrices in 8 and 4 bits: less to read at decode, and on the CPU faster products.
+
+Weights are quantised when they are loaded, which takes no longer than reading them did (bench/LOG.md), so no copy is
+kept on disk.  A row of activations is never quantised together with another: no request changes a neighbour's result.
+
+int8 is symmetric, with a scale for each output.  int4 has a scale and a zero for each `GROUP` inputs of an output; the
+head, to which the result is most sensitive, stays in int8, as in the formats of llama.cpp.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from runtime.linear import Forms, has_onednn, lossless, total_bytes
+
+if TYPE_CHECKING:
+    from runtime.linear import Form, Product
+
+GROUP = 32
+# From so many rows on, int4 weights are expanded for the product: 512 rows take 17 ms instead of 43 (bench/LOG.md).
+EXPAND_ROWS = 32
+TINY = torch.finfo(torch.float32).tiny
+
+
+class Quantization(StrEnum):
+    """How many bits a weight has."""
+
+    INT8 = "int8"
+    INT4 = "int4"
+
+
+def choose_forms(quantization: Quantization | None, device: torch.device, dtype: torch.dtype) -> Forms:
+    """How a model on `device` that computes in `dtype` is to keep its matrices."""
+    if quantization is None:
+        plain = lossless(device, dtype)
+        return Forms(plain, plain)
+    int8: Form = DynamicInt8 if has_onednn(device) and dtype != torch.float16 else WeightInt8
+    if quantization is Quantization.INT8:
+        return Forms(int8, int8)
+    return Forms(lambda weight, bias: _int4(weight, bias, int8), int8)
+
+
+class DynamicInt8:
+    """On the CPU: rows are quantised as they come, and the product is one of integers.
+
+    oneDNN has it fast for unsigned rows only, so 128 is added, and taken off by its kernel.
+    """
+
+    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
+        quantised, self._scales = quantise_int8(weight)
+        self._zeros = torch.zeros(weight.shape[0], dtype=torch.int64)
+        self._weight = torch.ops.onednn.qlinear_prepack(quantised, None)
+        self._bias = bias
+        self.nbytes = total_bytes(quantised, self._scales, bias)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        scales = (x.abs().amax(-1, keepdim=True).float() / 127).clamp_(min=TINY)  # [rows, 1]
+        rows = (x / scales).add_(128.5).to(torch.uint8)  # rounds to the nearest: what is cut off was added
+        y: Tensor = torch.ops.onednn.qlinear_pointwise(
+            *(rows, 1.0, 128, self._weight, self._scales, self._zeros, None, 1.0, 0, x.dtype, "none", [], "")
+        )
+        y.mul_(scales)
+        return y if self._bias is None else y.add_(self._bias)
+
+
+class WeightInt8:
+    """Where no product of integers pays: the kernel expands the weights as it reads them."""
+
+    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
+        self._weight, scales = quantise_int8(weight)
+        self._scales = scales.to(weight.dtype)
+        self._bias = bias
+        self.nbytes = total_bytes(self._weight, self._scales, bias)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        y = torch._weight_int8pack_mm(x, self._weight, self._scales)
+        return y if self._bias is None else y + self._bias
+
+
+class HostInt4:
+    """On the CPU, in two layouts: few rows take PyTorch's kernel, many an expanded copy, which costs them little."""
+
+    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
+        quantised, scales, zeros = quantise_int4(weight)
+        self._kernel_weight = torch.ops.aten._convert_weight_to_int4pack_for_cpu(quantised.int(), 1)
+        self._scales_zeros = _scales_and_zeros(scales, zeros)
+        first, second = quantised.chunk(2, dim=1)
+        self._halves = first | second << 4  # [out, in / 2]: an input of the first half, and one of the second above it
+        self._scales, self._offsets = scales[..., None], (zeros - 8 * scales)[..., None]
+        self._bias = bias
+        self.nbytes = total_bytes(self._kernel_weight, self._scales_zeros, self._halves, bias)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        if x.shape[0] >= EXPAND_ROWS:
+            return F.linear(x, self._expanded(), self._bias)
+        y: Tensor = torch.ops.aten._weight_int4pack_mm_for_cpu(x, self._kernel_weight, GROUP, self._scales_zeros)
+        return y if self._bias is None else y.add_(self._bias)
+
+    def _expanded(self) -> Tensor:
+        """`[out, in]`."""
+        quantised = torch.cat((self._halves & 15, self._halves >> 4), dim=1).to(self._scales.dtype)
+        groups = quantised.view(*self._scales.shape[:2], GROUP)
+        return groups.mul_(self._scales).add_(self._offsets).view(quantised.shape)
+
+
+class WeightInt4:
+    """On MPS and CUDA: the kernel expands the weights as it reads them."""
+
+    TILES = 8  # along the inputs, of 16 columns each, that CUDA's kernel wants side by side; MPS takes any
+
+    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
+        quantised, scales, zeros = quantise_int4(weight)
+        pairs = quantised[:, ::2] << 4 | quantised[:, 1::2]
+        self._weight = torch.ops.aten._convert_weight_to_int4pack(pairs, self.TILES)
+        self._scales_zeros = _scales_and_zeros(scales, zeros)
+        self._bias = bias
+        self.nbytes = total_bytes(self._weight, self._scales_zeros, bias)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        y: Tensor = torch.ops.aten._weight_int4pack_mm(x, self._weight, GROUP, self._scales_zeros)
+        return y if self._bias is None else y + self._bias
+
+
+def _int4(weight: Tensor, bias: Tensor | None, otherwise: Form) -> Product:
+    """Four bits where the kernels take such a shape, and otherwise eight."""
+    outputs, inputs = weight.shape
+    if weight.device.type == "cpu":
+        return HostInt4(weight, bias) if outputs % 16 == 0 and inputs % (2 * GROUP) == 0 else otherwise(weight, bias)
+    fits = outputs % 32 == 0 and inputs % (16 * WeightInt4.TILES) == 0
+    return WeightInt4(weight, bias) if fits else otherwise(weight, bias)
+
+
+# --- the arithmetic -----------------------------------------------------------------------------------------------
+
+
+def quantise_int8(weight: Tensor) -> tuple[Tensor, Tensor]:
+    """`[out, in]` as int8, and the scale of each output, float32 `[out]`; their product is near `weight`."""
+    scales = (weight.abs().amax(1).float() / 127).clamp_(min=TINY)
+    return (weight / scales[:, None]).round_().to(torch.int8), scales
+
+
+def quantise_int4(weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """`[out, in]` as 0 to 15 in uint8; scales and zeros, each `[out, in / GROUP]` in the weight's dtype.
+
+    A weight is near `(quantised - 8) * scale + zero`, as PyTorch's kernels expand it.
+    """
+    groups = weight.view(weight.shape[0], -1, GROUP).float()
+    least, most = groups.amin(-1, keepdim=True), groups.amax(-1, keepdim=True)
+    scales = ((most - least) / 15).clamp_(min=TINY).to(weight.dtype)
+    zeros = (least + 8 * scales.float()).to(weight.dtype)
+    quantised = ((groups - zeros.float()) / scales.float()).add_(8).round_().clamp_(0, 15)
+    return quantised.to(torch.uint8).view(weight.shape), scales[..., 0], zeros[..., 0]
+
+
+def _scales_and_zeros(scales: Tensor, zeros: Tensor) -> Tensor:
+    """`[in / GROUP, out, 2]`, as PyTorch's kernels take them."""
+    return torch.stack((scales, zeros), dim=-1).transpose(0, 1).contiguous()
