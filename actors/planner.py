@@ -1,7 +1,7 @@
 """Which rows go into the next step: pure functions, and the estimate that sizes prefill chunks.
 
-Decode, draft and verify rows come first and always fit; what is left of the token budget is shared among the prompts
-being read, evenly, so that a short prompt is not kept waiting by a long one.
+Decode, draft and verify rows come first and always fit; what is left of the token budget goes to the prompts that are
+being read, one half to the oldest and one half to the shortest.
 """
 
 from __future__ import annotations
@@ -17,17 +17,22 @@ MAX_CHUNK = 2048
 
 
 def share_budget(wanted: Sequence[int], budget: int) -> list[int]:
-    """Split `budget` rows over prompts that want `wanted[i]` rows each: equal shares, what one leaves goes to the rest.
+    """Split `budget` rows over prompts that want `wanted[i]` rows each, the oldest first; some may get none.
 
-    >>> share_budget([10, 500, 500], 210)
-    [10, 100, 100]
+    Even shares would end all prompts late together.  Half goes to the oldest, so that nobody starves; the rest to whom
+    it brings nearest to the end, so that a short prompt is not kept waiting by a long one.
+
+    >>> share_budget([500, 300, 10], 200)
+    [100, 90, 10]
     """
     shares = [0] * len(wanted)
-    left = budget
-    by_size = sorted(range(len(wanted)), key=lambda i: wanted[i])
-    for done, i in enumerate(by_size):
-        shares[i] = min(wanted[i], left // (len(wanted) - done))
-        left -= shares[i]
+    if wanted:
+        shares[0] = min(wanted[0], (budget + 1) // 2)
+    left = budget - sum(shares)
+    for i in sorted(range(len(wanted)), key=lambda i: wanted[i] - shares[i]):
+        more = min(wanted[i] - shares[i], left)
+        shares[i] += more
+        left -= more
     return shares
 
 
@@ -44,7 +49,7 @@ class ChunkSizer:
         target_seconds: see above.
     """
 
-    ALONE = 4
+    ALONE = 6
 
     def __init__(self, fixed: int | None = None, target_seconds: float = 0.05) -> None:
         self._fixed = fixed

@@ -89,10 +89,10 @@ class StepRunner:
         whole = [work for work in pending if not work.is_bulk]
         bulk = [work for work in pending if work.is_bulk]
         budget = chunks.budget(sum(len(work.token_ids) for work in whole))
-        shares = share_budget([len(work.token_ids) for work in bulk], max(budget, len(bulk)))
+        shares = share_budget([len(work.token_ids) for work in bulk], budget)
         return [
             *(self._planned(work, len(work.token_ids)) for work in whole),
-            *(self._planned(work, share) for work, share in zip(bulk, shares, strict=True)),
+            *(self._planned(work, share) for work, share in zip(bulk, shares, strict=True) if share),
         ]
 
     async def run(self, step: Sequence[Planned]) -> None:

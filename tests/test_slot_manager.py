@@ -72,12 +72,15 @@ async def test_prompts_share_the_budget_and_a_short_one_is_not_kept_waiting() ->
 
 
 @simulated()
-async def test_every_prompt_moves_even_where_there_are_more_of_them_than_rows() -> None:
+async def test_nobody_starves_even_where_there_are_more_prompts_than_rows() -> None:
+    """The oldest gets half of the rows, however many shorter ones come after it."""
     async with open_simulation(slots=4, chunk_tokens=2) as sim:
-        stories = [sim.expect(ask(f"r{n}", prompt(6, start=n + 3))) for n in range(4)]
-        await together(sim, *((story, {}) for story in stories))
-        assert all(story.finished().reason is FinishReason.LENGTH for story in stories)
-        assert max(len(step.runs) for step in sim.steps) == 4
+        oldest = sim.expect(ask("oldest", prompt(20)))
+        shorter = [sim.expect(ask(f"r{n}", prompt(6, start=n + 3))) for n in range(12)]
+        await together(sim, (oldest, {}), *((story, {"arrives": 0.001}) for story in shorter))
+        assert all(story.finished().reason is FinishReason.LENGTH for story in (oldest, *shorter))
+        before = sum(story.times[0] < oldest.times[0] for story in shorter)
+        assert 0 < before < 6, "twenty of 40 rows are those of the oldest, and six shorter ones do not fit into the rest"
 
 
 @simulated(seeds=2)

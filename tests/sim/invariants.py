@@ -281,8 +281,13 @@ class Invariants:
         if any(work.suspect for work in ready):
             return  # each of those who were in a step that raised runs alone
         served = {id(segment.mark) for segment in segments}
+        oldest_prompt_is_served = False
         for work in ready:
-            if id(work.lease.mark) not in served and (work.phase is SlotState.DRAFT) == drafting:
+            if (work.phase is SlotState.DRAFT) != drafting:
+                continue
+            if id(work.lease.mark) in served:
+                oldest_prompt_is_served |= work.is_bulk
+            elif not (work.is_bulk and oldest_prompt_is_served):
                 self.violated(f"I8: {work.lease.owner} has work, and a step begins without it")
         waiting = drafting and any(work.phase is not SlotState.DRAFT for work in ready)
         self._waits_for_drafts = self._waits_for_drafts + 1 if waiting else 0
