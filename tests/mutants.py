@@ -255,10 +255,10 @@ MUTANTS = (
         "return common_prefix_length(slot.tokens, prompt)",
     ),
     Mutant(
-        "prompts share a step's rows unevenly, down to none",
+        "the shortest prompts take all of a step's rows, and the oldest starves",
         "actors/planner.py",
-        "shares[i] = min(wanted[i], left // (len(wanted) - done))",
-        "shares[i] = min(wanted[i], left)",
+        "shares[0] = min(wanted[0], (budget + 1) // 2)",
+        "shares[0] = 0",
     ),
 )
 
