@@ -25,7 +25,8 @@ import trio
 
 from actors.engine import EngineConfig, open_engine
 from actors.generation import Failed, GenerationRequest
-from bench.steps import GREEDY, MODELS, Room, decode, open_model, prefill, random_prompt, seconds_per_step
+from bench.steps import MODELS, Room, open_model
+from runtime.rates import GREEDY, decode, prefill, random_prompt, seconds_per_step
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,55 +11,17 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import time
 from typing import TYPE_CHECKING
 
 import torch
-import torch.nn.functional as F
 import trio
 
-from bench.steps import MODELS, Room, decode, open_model, prefill, random_prompt, seconds_per_step
+from bench.steps import MODELS, Room, open_model
+from runtime.rates import decode, matrix_rate, prefill, random_prompt, read_bandwidth, seconds_per_step
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from runtime.config import ModelConfig
     from runtime.model import Transformer
-
-READ_BYTES = 2**30  # far more than any cache holds
-PRODUCTS = ((512, 1024, 6144), (1024, 2048, 2048), (2048, 1024, 3072))  # rows, in, out: a layer's sizes
-REPEATS = 5
-
-
-def best_seconds(run: Callable[[], object], device: torch.device) -> float:
-    """The shortest of several runs."""
-    run()
-    times = []
-    for _ in range(REPEATS):
-        _synchronise(device)
-        started = time.perf_counter()
-        run()
-        _synchronise(device)
-        times.append(time.perf_counter() - started)
-    return min(times)
-
-
-def read_bandwidth(device: torch.device) -> float:
-    """Bytes per second of a sum, or of a matrix times a vector if that is faster; no cache holds them."""
-    data = torch.ones(READ_BYTES // 4, device=device)
-    matrix, vector = data.view(-1, 4096), torch.ones(4096, device=device)
-    return READ_BYTES / min(best_seconds(data.sum, device), best_seconds(lambda: matrix @ vector, device))
-
-
-def matrix_rate(device: torch.device, dtype: torch.dtype) -> float:
-    """Floating-point operations per second, the best of several sizes of product."""
-    rates = []
-    for rows, inputs, outputs in PRODUCTS:
-        x = torch.randn(rows, inputs, device=device).to(dtype)
-        weight = torch.randn(outputs, inputs, device=device).to(dtype)
-        seconds = best_seconds(lambda x=x, weight=weight: F.linear(x, weight), device)  # type: ignore[misc]
-        rates.append(2 * rows * inputs * outputs / seconds)
-    return max(rates)
 
 
 def layer_parameters(config: ModelConfig) -> int:
@@ -119,11 +81,6 @@ def measure(model: Transformer, given: argparse.Namespace) -> None:
             measure_decode(model, streams, depth, given.tokens, bandwidth)
     for length in given.lengths:
         measure_prefill(model, length, given.chunk, given.rounds, rate)
-
-
-def _synchronise(device: torch.device) -> None:
-    if device.type != "cpu":
-        torch.get_device_module(device).synchronize()
 
 
 def _numbers(text: str) -> list[int]:

@@ -7,7 +7,8 @@ import pytest
 from bench.overhead import Bench, Pace, measure
 from bench.roofline import decode_bytes, layer_parameters, measure_decode, measure_prefill, prefill_operations
 from bench.shapes import shape
-from bench.steps import EMBEDDED, Room, decode, open_model, prefill, random_prompt, seconds_per_step
+from bench.steps import EMBEDDED, Room, open_model
+from runtime.rates import decode, prefill, random_prompt, seconds_per_step
 from runtime.step import SegmentResult, StepResult
 
 DEPTH, TOKENS = 8, 6
