@@ -42,9 +42,15 @@ def select_dtype(name: str, device: torch.device, checkpoint_dtype: str | None) 
     """
     if name != "auto":
         return _DTYPES[name]
-    if device.type == "cpu" and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
+    if device.type == "cpu" and not has_bfloat16_arithmetic():
         return torch.float32
     return _DTYPES.get(checkpoint_dtype or "", torch.bfloat16)
+
+
+def has_bfloat16_arithmetic() -> bool:
+    """Whether this CPU has it, and PyTorch uses it: through oneDNN, and a build without that lacks the question too."""
+    built = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    return built and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}

@@ -69,6 +69,13 @@ def test_auto_dtype(
     assert select_dtype("auto", device, checkpoint) is chosen
 
 
+def test_where_onednn_is_missing_it_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A build of PyTorch without it has no such operation to ask."""
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
+    monkeypatch.delattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported")
+    assert select_dtype("auto", CPU, "bfloat16") is torch.float32
+
+
 @pytest.mark.parametrize("name", ["float32", "bfloat16", "float16"])
 def test_a_named_dtype_is_taken(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: False)
