@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.live import CHAT, Gone, Http1, Http2, Http2Stream, completion, prompt, stage, wait_for
+from tests.live import CHAT, Gone, Http1, Http2, Http2Stream, Server, completion, prompt, stage, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tests.live import Json, Server
+    from tests.live import Json
 
 CHUNK = 64  # tokens, as the fixture `four_slots` says
 LONG = prompt(3800, seed=1)
@@ -38,6 +38,14 @@ def solo(four_slots: Server) -> list[int]:
     four_slots.wait_idle()
     with Http1(four_slots, completion(OURS, SOLO)) as alone:
         return alone.read_all()
+
+
+@pytest.fixture(scope="module")
+def impatient() -> Iterator[Server]:
+    """Room for one; who waits is told soon."""
+    with Server("--slots", "1", "--queue-timeout", "1") as server:
+        server.wait_ready()
+        yield server
 
 
 @pytest.fixture
@@ -319,3 +327,26 @@ def test_a_deadline_before_the_first_token_is_an_error(hurried: Server, stream: 
         assert receipt["computed_tokens"] == receipt["kept_tokens"] + receipt["wasted_tokens"]
         assert receipt["layers_after_cancel"] <= 1
     hurried.wait_idle()
+
+
+# --- the queue's patience -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_who_has_waited_long_enough_is_told_to_come_back(impatient: Server, stream: bool) -> None:
+    with Http1(impatient, completion(OURS, 4000)) as neighbour:
+        neighbour.read_tokens(1)
+        with Http1(impatient, completion(SHORT, 4, stream=stream)) as client:
+            (request_id,) = wait_for(lambda: impatient.requests().keys() - {neighbour.id}, "the request")
+            if stream:
+                client.read_all()
+                error = client.errors[0]
+            else:
+                status, headers, answer = client.answer()
+                error = answer["error"]
+                assert (status, headers["retry-after"]) == (503, "1")
+        assert error["code"] == "queue_timeout"
+        (receipt,) = impatient.wait_ended(request_id)
+        assert (receipt["reason"], receipt["phase"], receipt["computed_tokens"]) == ("queue_timeout", "queued", 0)
+        neighbour.read_tokens(len(neighbour.tokens) + 5)
+    impatient.wait_idle()
