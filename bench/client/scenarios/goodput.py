@@ -26,12 +26,14 @@ class Visit:
         prompt: tokens.
         leaves_after: when it hangs up, in seconds from then; None for one that stays.
         returns_after: in seconds from then, with one more token, and stays; None for one that has gone for good.
+        stream: whether a client that hangs up reads a stream; one that stays does.
     """
 
     at: float
     prompt: int
     leaves_after: float | None = None
     returns_after: float | None = None
+    stream: bool = True
 
 
 @dataclass
@@ -59,6 +61,7 @@ class Goodput:
     tokens: int = size(32, "Tokens of a response.")
     leaving: float = size(0.5, "Share of the clients that hang up.")
     patience: float = size(8.0, "Seconds after which the last of these has hung up.")
+    streaming: float = size(0.5, "Share of these that read a stream; the others wait for the whole response.")
     returning: float = size(0.5, "Share of these that come back.")
     pause: float = size(0.5, "Seconds until they do.")
     drain: float = size(120.0, "Seconds after the last arrival when we stop waiting for the rest.")
@@ -69,7 +72,8 @@ class Goodput:
         while at < self.seconds:
             leaves = rng.uniform(0, self.patience) if rng.random() < self.leaving else None
             returns = self.pause if leaves is not None and rng.random() < self.returning else None
-            day.append(Visit(at, rng.randint(self.shortest, self.longest), leaves, returns))
+            stream = leaves is None or rng.random() < self.streaming
+            day.append(Visit(at, rng.randint(self.shortest, self.longest), leaves, returns, stream))
             at += rng.expovariate(self.rate)
         return day
 
@@ -88,7 +92,7 @@ class Goodput:
         return self._figures(visits, day, began + visits[0].at)
 
     async def _visit(self, turn: Turn, visit: Visit, day: Day) -> None:
-        ask = Ask(turn.prompts.make(visit.prompt), self.tokens)
+        ask = Ask(turn.prompts.make(visit.prompt), self.tokens, stream=visit.stream)
         try:
             if visit.leaves_after is not None:
                 await hang_up(turn.client, ask, after=visit.leaves_after)
