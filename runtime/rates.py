@@ -18,6 +18,7 @@ from runtime.step import SampleSpec, Segment, run_step
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from runtime.findings import Figures
     from runtime.model import Transformer
     from runtime.step import StepResult
 
@@ -52,10 +53,10 @@ def read_bandwidth(device: torch.device, nbytes: int = READ_BYTES) -> float:
     return nbytes / min(best_seconds(data.sum, device), best_seconds(lambda: matrix @ vector, device))
 
 
-def matrix_rate(device: torch.device, dtype: torch.dtype) -> float:
+def matrix_rate(device: torch.device, dtype: torch.dtype, products: Sequence[tuple[int, int, int]] = PRODUCTS) -> float:
     """Floating-point operations per second, the best of several sizes of product."""
     rates = []
-    for rows, inputs, outputs in PRODUCTS:
+    for rows, inputs, outputs in products:
         x = torch.randn(rows, inputs, device=device).to(dtype)
         weight = torch.randn(outputs, inputs, device=device).to(dtype)
         seconds = best_seconds(lambda x=x, weight=weight: F.linear(x, weight), device)  # type: ignore[misc]
@@ -66,6 +67,11 @@ def matrix_rate(device: torch.device, dtype: torch.dtype) -> float:
 def _synchronise(device: torch.device) -> None:
     if device.type != "cpu":
         torch.get_device_module(device).synchronize()
+
+
+def threads() -> int:
+    """Of one operation on the CPU, if it is called on this thread."""
+    return torch.get_num_threads()
 
 
 # --- steps --------------------------------------------------------------------------------------------------------
@@ -107,3 +113,32 @@ def decode(model: Transformer, streams: int, depth: int, tokens: int) -> list[St
 def seconds_per_step(results: Sequence[StepResult]) -> float:
     """From the end of the first to the end of the last one: what lies between them counts."""
     return (results[-1].finished_at - results[0].finished_at) / (len(results) - 1)
+
+
+# --- figures for a report -----------------------------------------------------------------------------------------
+
+
+def measure_bandwidth(model: Transformer, nbytes: int) -> Figures:
+    """Of the model's device."""
+    return {"gigabytes_per_second": read_bandwidth(model.weights.embedding.device, nbytes) / 1e9, "threads": threads()}
+
+
+def measure_products(model: Transformer) -> Figures:
+    """On the model's device, in its dtype."""
+    rate = matrix_rate(model.weights.embedding.device, model.kv.dtype, PRODUCTS[:1])
+    return {"gigaflops": rate / 1e9, "threads": threads()}
+
+
+def measure_decode(model: Transformer, streams: int, depth: int, steps: int) -> Figures:
+    """That many sequences, `depth` tokens long to begin with."""
+    for slot in range(streams):
+        prefill(model, slot, random_prompt(model, depth, slot))
+    seconds = seconds_per_step(decode(model, streams, depth, steps))
+    return {"tokens_per_second": streams / seconds, "ms_per_step": 1e3 * seconds}
+
+
+def measure_prefill(model: Transformer, tokens: int) -> Figures:
+    """The better of two, a prompt of so many tokens."""
+    rounds = [prefill(model, 0, random_prompt(model, tokens, seed)) for seed in range(2)]
+    seconds = min(results[-1].finished_at - results[0].started_at for results in rounds)
+    return {"tokens_per_second": tokens / seconds, "tokens": tokens}

@@ -110,7 +110,13 @@ def test_what_cannot_be_served_is_refused(refused: dict[str, subprocess.Popen[st
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"), [(["--help"], "serve"), (["serve", "--help"], "--stall-timeout"), (["--version"], "cede")]
+    ("arguments", "says"),
+    [
+        (["--help"], "serve"),
+        (["serve", "--help"], "--stall-timeout"),
+        (["doctor", "--help"], "--self-test"),
+        (["--version"], "cede"),
+    ],
 )
 def test_help_and_version(arguments: list[str], says: str) -> None:
     done = subprocess.run(command(*arguments), capture_output=True, text=True, env=environment(), timeout=PATIENCE)

@@ -1,6 +1,6 @@
 """The command line.
 
-Torch is not imported before `serve` has set what its OpenMP runtime reads once, at load.
+Torch is not imported before `main` has set what its OpenMP runtime reads once, at load.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from runtime.units import parse_size
+from web.doctor import doctor
 from web.kv_cli import Parsed, kv
 
 if TYPE_CHECKING:
@@ -56,9 +57,11 @@ class AutoOrInteger(click.ParamType[int | None]):
 @click.version_option(package_name="cede")
 def main() -> None:
     """Serve a language model, and give the accelerator back the moment nobody is listening."""
+    os.environ.setdefault("GOMP_SPINCOUNT", GOMP_SPINCOUNT)
 
 
 main.add_command(kv)
+main.add_command(doctor)
 
 
 @main.command(context_settings={"ignore_unknown_options": True, "help_option_names": []})
@@ -153,7 +156,6 @@ def serve(
     SIGTERM or Ctrl-C lets running requests finish within --grace; a second one exits at once.
     """
     logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)-7s %(name)s: %(message)s")
-    os.environ.setdefault("GOMP_SPINCOUNT", GOMP_SPINCOUNT)
     # While the model loads there is nothing to wind down; `run_server` takes the signals over once there is.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 

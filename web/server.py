@@ -96,7 +96,7 @@ async def run_server(
     drafter = plan_drafter(load, model_config, described.tokenizer)
     faults = PlannedFaults(options.chaos)
     async with (
-        _open_listeners(options.host, options.port) as listeners,
+        open_listeners(options.host, options.port) as listeners,
         open_thread_executor(
             faults.model(partial(load_model, load, model_config, drafter, progress)),
             faults.drafter(drafter.load),
@@ -121,17 +121,8 @@ async def run_server(
     ):
         stop = trio.Event()
         await signals.start(_stop_on_signal, engine, options.grace, stop)
-        serve = partial(
-            guard.serve,
-            ASGIWrapper(create_app(engine)),
-            _hypercorn_config(),
-            listeners,
-            stall_timeout=options.stall_timeout,
-            linger=LINGER_SECONDS,
-            stop=stop,
-        )
         async with trio.open_nursery() as serving:
-            await serving.start(serve)
+            await serving.start(partial(serve_engine, engine, listeners, stop, stall_timeout=options.stall_timeout))
             announce(_url(listeners))
         signals.cancel_scope.cancel()
     if executor.hangs:
@@ -139,8 +130,28 @@ async def run_server(
         _exit(1)  # what runs at an ordinary exit might wait for it, or pull the device from under it
 
 
+async def serve_engine(
+    engine: Engine,
+    listeners: Sequence[trio.SocketListener],
+    stop: trio.Event,
+    *,
+    stall_timeout: float,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serve an engine over HTTP until `stop` is set; started once requests are accepted."""
+    await guard.serve(
+        ASGIWrapper(create_app(engine)),
+        _hypercorn_config(),
+        listeners,
+        stall_timeout=stall_timeout,
+        linger=LINGER_SECONDS,
+        stop=stop,
+        task_status=task_status,
+    )
+
+
 @asynccontextmanager
-async def _open_listeners(host: str, port: int) -> AsyncIterator[Sequence[trio.SocketListener]]:
+async def open_listeners(host: str, port: int) -> AsyncIterator[Sequence[trio.SocketListener]]:
     """Sockets that listen; taken before the model is loaded, so that a wrong address is known at once."""
     try:
         listeners = await trio.open_tcp_listeners(port, host=host)

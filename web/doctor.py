@@ -1,0 +1,133 @@
+"""`cede doctor`: what cede finds on this machine and, with --self-test, whether it works there.
+
+The report is made to be attached to an issue: it names no host, no person and no path.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from runtime.errors import CedeError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from runtime.findings import Figures, Finding
+    from runtime.machine import Facts
+
+SCHEMA = {"name": "cede doctor", "version": 1}  # raised whenever a reader of reports would have to know
+
+
+@click.command()
+@click.option("--self-test", "test", is_flag=True, help="Run a model and check what comes of it: a minute or two.")
+@click.option("--model", help="Folder in Hugging Face layout, or a hub id (org/name).  [default: the embedded model]")
+@click.option("--device", type=click.Choice(["auto", "mps", "cuda", "cpu"]), default="auto", show_default=True)
+@click.option(
+    "--dtype", type=click.Choice(["auto", "bfloat16", "float16", "float32"]), default="auto", show_default=True
+)
+@click.option("--kv-dir", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Look into it, too.")
+@click.option(
+    "--json",
+    "file",
+    type=click.Path(dir_okay=False, writable=True, allow_dash=True),
+    help="Write the report here as JSON, too; - for the terminal, and nothing else to it.",
+)
+def doctor(test: bool, model: str | None, device: str, dtype: str, kv_dir: Path | None, file: str | None) -> None:
+    """Say what is here and, with --self-test, whether cede works on it.
+
+    The report holds no names of hosts, people or folders.  Exits with 1 if a check failed.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # there is nothing to wind down
+    say = partial(click.echo, err=file == "-")
+    try:
+        facts = _facts(model, device, dtype, kv_dir)
+        for line in fact_lines(facts):
+            say(line)
+        findings = _self_test(model, device, dtype, say) if test else []
+    except CedeError as error:
+        raise click.ClickException(str(error)) from None
+    if file is not None:
+        with click.open_file(file, "w") as out:
+            out.write(json.dumps(report(facts, findings), indent=2) + "\n")
+    if any(finding.status == "FAIL" for finding in findings):
+        sys.exit(1)
+
+
+def report(facts: Facts, findings: Sequence[Finding]) -> dict[str, object]:
+    """All of it, as it is written in JSON."""
+    failed = any(finding.status == "FAIL" for finding in findings)
+    return {
+        "schema": SCHEMA,
+        "machine": facts,
+        "checks": [asdict(finding) for finding in findings],
+        "result": ("FAIL" if failed else "PASS") if findings else None,
+    }
+
+
+def fact_lines(facts: Facts) -> list[str]:
+    """Names and what they stand for, in two columns."""
+    width = max(map(len, facts))
+    return [f"{name:<{width}}  {fact}" for name, fact in facts.items()]
+
+
+def finding_lines(finding: Finding) -> list[str]:
+    """One check: its status, its time, then its figures; and what went wrong."""
+    lines = [f"{finding.status}  {finding.group}: {finding.name} ({finding.seconds:.1f} s)"]
+    if finding.problem:
+        lines.append(f"      {finding.problem}")
+    if finding.where:
+        lines.append(f"      at {', '.join(finding.where)}")
+    if finding.figures:
+        lines.append(f"      {_figures(finding.figures)}")
+    return lines
+
+
+def _figures(figures: Figures) -> str:
+    def number(value: float | int | str) -> str:
+        return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+    return ", ".join(f"{name.replace('_', ' ')} {number(value)}" for name, value in figures.items())
+
+
+def _facts(model: str | None, device: str, dtype: str, kv_dir: Path | None) -> Facts:
+    from runtime.checkpoint import resolve_model
+    from runtime.config import load_config
+    from runtime.machine import describe_choice, describe_embedded, describe_kv_folder, describe_machine
+
+    config = load_config(resolve_model(model))
+    facts = describe_machine() | describe_choice(device, dtype, config.dtype) | {"embedded model": describe_embedded()}
+    if model is not None:
+        facts["model"] = f"{config.architecture}, {config.num_layers} layers of {config.hidden_size}"
+    if kv_dir is not None:
+        facts["KV folder"] = describe_kv_folder(kv_dir)
+    return facts
+
+
+def _self_test(model: str | None, device: str, dtype: str, say: Callable[[str], None]) -> list[Finding]:
+    """The findings, each said as it comes, and what they come to."""
+    import trio
+
+    from runtime.checkpoint import resolve_model
+    from runtime.loading import LoadOptions
+    from web.self_test import Sizes, self_test
+
+    findings: list[Finding] = []
+
+    def tell(finding: Finding) -> None:
+        findings.append(finding)
+        for line in finding_lines(finding):
+            say(line)
+
+    options = LoadOptions(resolve_model(model), device=device, dtype=dtype)
+    trio.run(self_test, options, Sizes(), tell)
+    counts = {status: sum(finding.status == status for finding in findings) for status in ("PASS", "FAIL", "SKIP")}
+    say(", ".join(f"{count} {status}" for status, count in counts.items()))
+    return findings

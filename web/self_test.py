@@ -1,0 +1,267 @@
+"""`cede doctor --self-test`: the checks, in their order, on the device that is there.
+
+Each is made whatever became of those before it, and what it raises is its finding.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from actors.cancel_checks import CHUNK, DRAFTS, NTH, QUEUE, CancelChecks, Limits, StepWatch
+from actors.cancel_checks import SLOTS as ENGINE_SLOTS
+from actors.engine import EngineConfig, open_engine
+from actors.slots import SlotState
+from runtime.device import select_device
+from runtime.drafters import plan_drafter
+from runtime.executor import open_thread_executor
+from runtime.findings import Mismatch, NotHere, from_error, passed, without_paths
+from runtime.loading import describe_model, load_model
+from runtime.parity import SLOTS, Parity, cancel_limits, check_products, check_quantised, open_parity
+from runtime.quantize import Quantization
+from runtime.rates import (
+    READ_BYTES,
+    measure_bandwidth,
+    measure_decode,
+    measure_prefill,
+    measure_products,
+    threads,
+)
+from runtime.readbacks import check_readbacks
+from runtime.served import Proposer
+from web.hangup_check import hang_up_in
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from runtime.config import ModelConfig
+    from runtime.drafters import DraftPlan
+    from runtime.executor import ThreadExecutor
+    from runtime.findings import Figures, Finding
+    from runtime.loading import LoadOptions
+    from runtime.model import Transformer
+    from runtime.served import ServedModel
+
+HANG_TIMEOUT = 60.0  # seconds without the end of a layer
+CONTEXT = 1024  # tokens that a slot has room for, at most
+FALLBACK = "PYTORCH_ENABLE_MPS_FALLBACK"
+
+# What the prompts are made of: a text that every tokenizer can read, and a model of code has an opinion of.
+TEXT = '''
+import os
+import sys
+
+
+class Lines:
+    """The lines of a file, one at a time."""
+
+    def __init__(self, path):
+        self.path = path
+        self.count = 0
+
+    def __iter__(self):
+        with open(self.path) as file:
+            for line in file:
+                self.count += 1
+                yield line.rstrip()
+
+
+def main(argv):
+    for name in sorted(os.listdir(argv[1])):
+        lines = Lines(os.path.join(argv[1], name))
+        longest = max((len(line) for line in lines), default=0)
+        print(f"{name}: {lines.count} lines, the longest of {longest} characters")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))
+'''
+
+
+# What is compared with the reference, whatever the model.
+PARITY: dict[str, Callable[[Parity], Figures]] = {
+    "chunks": Parity.chunks,
+    "mixed batch": Parity.mixed_batch,
+    "trim and resume": Parity.trim_and_resume,
+    "moved KV": Parity.moved_kv,
+    "verify": Parity.verify,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How much is run; smaller ones are for tests.
+
+    Attributes:
+        prompt, tokens: of the text whose scores are compared.
+        rounds: of each kind of cancel.
+        generated: tokens of each request that is cancelled or compared.
+        streams: sequences that decode together, several numbers of them.
+        depth, steps: where decoding is measured, and for how long.
+        prefill: tokens of the prompt whose reading is measured.
+        read_bytes: summed up to measure the memory.
+    """
+
+    prompt: int = 128
+    tokens: int = 32
+    rounds: int = 3
+    generated: int = 48
+    streams: tuple[int, ...] = (1, 4, 8)
+    depth: int = 64
+    steps: int = 48
+    prefill: int = 512
+    read_bytes: int = READ_BYTES
+
+    @property
+    def slots(self) -> int:
+        """That the model needs."""
+        return max(SLOTS, ENGINE_SLOTS, *self.streams)
+
+
+async def self_test(options: LoadOptions, sizes: Sizes, tell: Callable[[Finding], None]) -> None:
+    """Make every check, and tell each finding as it comes.
+
+    Args:
+        options: the model, the device and the dtype; slots and context are chosen here.
+        sizes: see there.
+        tell: called once for each check.
+
+    Raises:
+        CheckpointError: the model cannot be used, or the device is not there.
+    """
+    described, config = describe_model(options, "self-test")
+    options = replace(options, slots=sizes.slots, context=min(config.context_length, CONTEXT))
+    plan = plan_drafter(options, config, described.tokenizer)
+    text = described.tokenizer.encode(TEXT, add_special_tokens=False)
+    device = select_device(options.device)
+    checks = _Checks(tell)
+    # Not only those that nobody has seen yet: PyTorch warns when an operation falls back to the CPU.
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        started = time.perf_counter()
+        try:
+            load = partial(load_model, options, config, plan)
+            async with open_thread_executor(load, plan.load, hang_timeout=HANG_TIMEOUT) as executor:
+                tell(passed("model", "load", time.perf_counter() - started, {"threads": await executor.call(threads)}))
+                await _parity(checks, executor, options, config, plan, text, sizes)
+                served = replace(described, context_length=executor.model.context)
+                await _cancellation(checks, executor, served, plan.proposer, text, sizes)
+                await _throughput(checks, executor, sizes)
+        except Exception as error:  # where loading fails, there is nothing to check
+            tell(from_error("model", "load", time.perf_counter() - started, error))
+        await checks.make("operators", "no fallback to the CPU", partial(_check_fallback, device.type, warned))
+
+
+class _Checks:
+    """Makes checks, one after the other."""
+
+    def __init__(self, tell: Callable[[Finding], None]) -> None:
+        self._tell = tell
+
+    async def make(self, group: str, name: str, check: Callable[[], Awaitable[Figures]]) -> None:
+        """Make a check and tell its finding, whatever becomes of it."""
+        started = time.perf_counter()
+        try:
+            figures = await check()
+        except Exception as error:
+            self._tell(from_error(group, name, time.perf_counter() - started, error))
+        else:
+            self._tell(passed(group, name, time.perf_counter() - started, figures))
+
+
+async def _parity(
+    checks: _Checks,
+    executor: ThreadExecutor[Transformer],
+    options: LoadOptions,
+    config: ModelConfig,
+    plan: DraftPlan,
+    text: Sequence[int],
+    sizes: Sizes,
+) -> None:
+    """What the device computes, beside the reference."""
+    opened: list[Parity] = []
+
+    async def reference() -> Figures:
+        prompt = text[: sizes.prompt]
+        opened.append(
+            await executor.call(lambda: open_parity(executor.model, options, config, plan, prompt, sizes.tokens))
+        )
+        return {"prompt_tokens": len(prompt), "tokens": sizes.tokens}
+
+    async def compared(check: Callable[[Parity], Figures]) -> Figures:
+        if not opened:
+            raise NotHere("there is no reference to compare with")
+        return await executor.call(lambda: check(opened[0]))
+
+    await checks.make("parity", "reference", reference)
+    for name, check in PARITY.items():
+        await checks.make("parity", name, partial(compared, check))
+    await checks.make("parity", "drafting module", partial(compared, lambda parity: parity.module(plan)))
+    for bits in Quantization:
+        products = partial(check_products, bits, executor.model)
+        await checks.make("parity", f"{bits} products", partial(executor.call, products))
+        quantised = partial(check_quantised, options=options, config=config, quantization=bits)
+        await checks.make("parity", f"{bits} model", partial(compared, quantised))
+
+
+async def _cancellation(
+    checks: _Checks,
+    executor: ThreadExecutor[Transformer],
+    served: ServedModel,
+    proposer: Proposer,
+    text: Sequence[int],
+    sizes: Sizes,
+) -> None:
+    """Cancels by the engine, then by a socket."""
+    watch = StepWatch(executor)
+    layers, tie = cancel_limits(executor.model)
+    config = EngineConfig(ENGINE_SLOTS, QUEUE, chunk_tokens=CHUNK, speculate=proposer, draft_tokens=DRAFTS)
+    async with open_engine(watch, served, config) as engine:
+        cancels = CancelChecks(engine, watch, text, Limits(layers, tie), tokens=sizes.generated, rounds=sizes.rounds)
+
+        async def cancel_in(phase: SlotState) -> Figures:
+            if phase in (SlotState.DRAFT, SlotState.VERIFY) and proposer not in (Proposer.MTP, Proposer.DRAFT):
+                raise NotHere("no model drafts for this one")
+            return await cancels.cancel_in(phase)
+
+        await checks.make("cancellation", "queued", cancels.cancel_queued)
+        for phase in NTH:
+            await checks.make("cancellation", f"in {phase}", partial(cancel_in, phase))
+        for phase in (SlotState.PREFILL, SlotState.DECODE):
+            hang_up = partial(hang_up_in, phase, engine, watch, cancels.prompt(5 * CHUNK), layers)
+            await checks.make("cancellation", f"hang-up in {phase}", hang_up)
+
+
+async def _throughput(checks: _Checks, executor: ThreadExecutor[Transformer], sizes: Sizes) -> None:
+    """What the device reaches, and what decoding and prefill make of it."""
+    model = executor.model
+    measures: dict[str, Callable[[], Figures]] = {
+        "read bandwidth": partial(measure_bandwidth, model, sizes.read_bytes),
+        "matrix products": partial(measure_products, model),
+        **{
+            f"decode, {streams} streams": partial(measure_decode, model, streams, sizes.depth, sizes.steps)
+            for streams in sizes.streams
+        },
+        "prefill": partial(measure_prefill, model, sizes.prefill),
+        "one read a step": partial(check_readbacks, model),
+    }
+    for name, measure in measures.items():
+        await checks.make("throughput", name, partial(executor.call, measure))
+
+
+async def _check_fallback(device: str, warned: Sequence[warnings.WarningMessage]) -> Figures:
+    """Raise Mismatch if PyTorch was allowed to compute on the CPU what MPS lacks, or has."""
+    if device != "mps":
+        raise NotHere("the device is not mps")
+    if os.environ.get(FALLBACK, "0") != "0":
+        raise Mismatch(f"{FALLBACK} is set: what MPS lacks would be computed on the CPU, unseen")
+    texts = [without_paths(str(warning.message)) for warning in warned]
+    told = [text for text in texts if "fall back" in text or "fallback" in text]
+    if told:
+        raise Mismatch(f"PyTorch has warned of {len(told)} operations: {told[0]}")
+    return {"warnings": len(texts)}
