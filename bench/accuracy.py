@@ -1,0 +1,114 @@
+"""What a form of the weights costs in accuracy: its distance from the float32 model over held-out text.
+
+    python -m bench.accuracy [--model FOLDER] [--form int8 --form int4 --form bfloat16] [--dtype float32]
+
+The text is of the embedded model's own domain.  For each position the whole distribution of the next token is compared:
+by the KL divergence from the full model's to the form's, in nats, by whether both find the same token likeliest, and by
+what the token that does come costs each of them, the cross-entropy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import click
+import torch
+import torch.nn.functional as F
+
+from bench.embedded.corpus import load_corpus
+from runtime.checkpoint import resolve_model
+from runtime.loading import LoadOptions, describe_model, load_model
+from runtime.quantize import Quantization
+from runtime.step import Segment
+from runtime.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from torch import Tensor
+
+    from runtime.model import Transformer
+
+FULL = "float32"
+QUANTIZED = [quantization.value for quantization in Quantization]
+FORMS = ("bfloat16", *QUANTIZED)
+
+
+@dataclass(frozen=True, slots=True)
+class Distance:
+    """Of one model from another, position by position, float32 `[rows]` but for `agreed`."""
+
+    divergence: Tensor  # KL, in nats
+    agreed: Tensor  # bool: both find the same token likeliest
+    added: Tensor  # cross-entropy of the one less that of the other, in nats
+
+    def __str__(self) -> str:
+        return (
+            f"KL mean {self.divergence.mean():.5f}, 99th percentile {self.divergence.quantile(0.99):.5f} nats; "
+            f"same first token {100 * self.agreed.float().mean():.2f} %; cross-entropy {self.added.mean():+.5f}"
+        )
+
+
+def distance(full: Tensor, other: Tensor, following: Tensor) -> Distance:
+    """Compare scores, each `[rows, vocab]`; `following` `[rows]` are the tokens that come next."""
+    expected, found = full.log_softmax(-1), other.log_softmax(-1)
+    at = following[:, None]
+    return Distance(
+        F.kl_div(found, expected, reduction="none", log_target=True).sum(-1),
+        full.argmax(-1) == other.argmax(-1),
+        (expected.gather(-1, at) - found.gather(-1, at))[:, 0],
+    )
+
+
+def scores(model: Transformer, token_ids: Sequence[int]) -> Tensor:
+    """Of what follows each of the tokens, float32 `[tokens, vocab]`, on the host."""
+    config = model.config
+    batch = model.begin([Segment(0, 0, token_ids)])
+    for layer in range(model.num_layers):
+        model.layer(batch, layer)
+    states = F.rms_norm(batch.hidden, (config.hidden_size,), model.weights.final_norm, config.norm_eps)
+    return model.weights.lm_head(states).float().cpu()
+
+
+def compare(full: Transformer, other: Transformer, pieces: Sequence[Sequence[int]]) -> Distance:
+    """Over all positions of all pieces but the last of each, after which nothing is known to come."""
+    parts = [distance(scores(full, piece)[:-1], scores(other, piece)[:-1], torch.tensor(piece[1:])) for piece in pieces]
+    return Distance(*(torch.cat([getattr(part, name) for part in parts]) for name in ("divergence", "agreed", "added")))
+
+
+def open_form(folder: Path, form: str, dtype: str, context: int) -> Transformer:
+    """The model in `folder`, quantised and computing in `dtype`, or full and of the dtype that `form` names."""
+    options = LoadOptions(folder, slots=1, context=context, dtype=form)
+    if form in QUANTIZED:
+        options = replace(options, dtype=dtype, quantize=Quantization(form))
+    return load_model(options, describe_model(options, "bench")[1])
+
+
+def held_out(folder: Path, count: int, tokens: int) -> list[list[int]]:
+    """The beginnings of `count` sources that the embedded model has not learnt from, `tokens` long."""
+    tokenizer = Tokenizer.load(folder)
+    encoded = (tokenizer.encode(text[: 8 * tokens]) for text in load_corpus(0)[1].files)
+    return [ids[:tokens] for ids in encoded if len(ids) >= tokens][:count]
+
+
+@click.command(help=__doc__)
+@click.option("--model", help="Folder; the embedded model by default.")
+@click.option("--form", "forms", multiple=True, default=FORMS, type=click.Choice(FORMS))
+@click.option("--dtype", default=FULL, show_default=True, help="What quantised forms compute in.")
+@click.option("--pieces", "count", default=8, show_default=True)
+@click.option("--tokens", default=512, show_default=True, help="Of each piece.")
+def main(model: str | None, forms: Sequence[str], dtype: str, count: int, tokens: int) -> None:
+    """Print a line for each form."""
+    folder = resolve_model(model)
+    pieces = held_out(folder, count, tokens)
+    with torch.inference_mode():
+        full = open_form(folder, FULL, FULL, tokens)
+        for form in forms:
+            other = open_form(folder, form, dtype, tokens)
+            print(f"{form:8} {compare(full, other, pieces)}; {other.weights.nbytes / 1e6:.1f} MB", flush=True)
+
+
+if __name__ == "__main__":
+    main()
