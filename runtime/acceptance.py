@@ -25,6 +25,16 @@ if TYPE_CHECKING:
 
 
 def accept(logits: torch.Tensor, specs: Sequence[SampleSpec], proposals: Sequence[Proposal | None]) -> list[Drawn]:
+    """As `accept_beside`, where nothing else is to be read."""
+    return accept_beside(logits, specs, proposals)[0]
+
+
+def accept_beside(
+    logits: torch.Tensor,
+    specs: Sequence[SampleSpec],
+    proposals: Sequence[Proposal | None],
+    beside: torch.Tensor | None = None,
+) -> tuple[list[Drawn], list[float]]:
     """Draw one token per row, each as likely as without proposals; accepted is what came out as it was proposed.
 
     A row whose draft is not accepted holds the token to go on with; what was drafted after it is void.
@@ -34,13 +44,16 @@ def accept(logits: torch.Tensor, specs: Sequence[SampleSpec], proposals: Sequenc
         specs: how the target draws, one per row.
         proposals: what was drafted for the same position, one per row; None where nothing was.  A `distribution` only
             where the temperature is above 0.
+        beside: other numbers to be read from the device, `[n]`; returned behind the rows.
     """
     adjusted = adjust(logits, specs)
     weights = _verified(weigh(adjusted, specs), specs, proposals)
-    return [
-        Drawn(drawn.token, drawn.finite, proposal is not None and proposal.token_id == drawn.token.token_id)
-        for drawn, proposal in zip(draw(logits, adjusted, weights, specs), proposals, strict=True)
+    drawn, rest = draw(logits, adjusted, weights, specs, beside)
+    judged = [
+        Drawn(one.token, one.finite, proposal is not None and proposal.token_id == one.token.token_id)
+        for one, proposal in zip(drawn, proposals, strict=True)
     ]
+    return judged, rest
 
 
 def rejection(p: torch.Tensor, q: torch.Tensor, drafted: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:

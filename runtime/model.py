@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import torch
 import torch.nn.functional as F
 
-from runtime.acceptance import accept
+from runtime.acceptance import accept_beside
 from runtime.attention import attend, chunk_mask, first_visible
 from runtime.device import RunAhead
 from runtime.rope import apply_rope, rope_tables
@@ -139,8 +139,9 @@ class Transformer:
         drawn: list[Drawn] = []
         if specs:
             logits = self._logits(states[self._sampled_rows(batch)])
-            drawn = accept(logits, specs, _proposals(batch.segments))  # reads back from the device, as `finite` does
-        finite_rows: list[bool] = finite.tolist()
+            drawn, finite_rows = accept_beside(logits, specs, _proposals(batch.segments), beside=finite)
+        else:
+            finite_rows = finite.tolist()  # here as there the step's one read from the device
         self._run_ahead.drain()
         rest = iter(drawn)
         return [
@@ -218,7 +219,7 @@ def _proposals(segments: Sequence[Segment]) -> list[Proposal | None]:
     return [proposal for segment in segments if segment.sample for proposal in (*segment.proposals, None)]
 
 
-def _output(drawn: Sequence[Drawn], finite_rows: Sequence[bool]) -> Output:
+def _output(drawn: Sequence[Drawn], finite_rows: Sequence[float]) -> Output:
     """One segment's: what it drew up to the first row that did not accept its proposal."""
     if not all(finite_rows) or not all(row.finite for row in drawn):
         return Output(finite=False)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import torch
@@ -17,7 +18,7 @@ from runtime.sampling import SamplingParams, TokenLogprobs, splitmix64
 from runtime.step import SampledToken, SampleSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 MOST_LOGPROBS = 20  # alternatives that the OpenAI API gives at most
 
@@ -48,33 +49,43 @@ def sample(logits: torch.Tensor, specs: Sequence[SampleSpec]) -> list[Drawn]:
         specs: one per row.
     """
     adjusted = adjust(logits, specs)
-    return draw(logits, adjusted, weigh(adjusted, specs), specs)
+    return draw(logits, adjusted, weigh(adjusted, specs), specs)[0]
 
 
 def draw(
-    logits: torch.Tensor, adjusted: torch.Tensor, weights: torch.Tensor, specs: Sequence[SampleSpec]
-) -> list[Drawn]:
-    """Pick each row's token and read all of them back.
+    logits: torch.Tensor,
+    adjusted: torch.Tensor,
+    weights: torch.Tensor,
+    specs: Sequence[SampleSpec],
+    beside: torch.Tensor | None = None,
+) -> tuple[list[Drawn], list[float]]:
+    """Pick each row's token and read all of them back, and what is to be known `beside` them.
 
     Args:
         logits: `[rows, vocab]`, as the model gave them: for what is reported beside a token.
         adjusted: `[rows, vocab]`, of which a greedy row takes the likeliest.
         weights: `[random rows, vocab]`, from which the others are drawn; see `weigh`.
         specs: one per row.
+        beside: anything else, `[n]`, that is to be read: reading apart would be another wait for the device.
     """
     finite = logits.sum(-1).isfinite()
     tokens = adjusted.argmax(-1)
     drawn = random_rows(specs)
     if drawn:
         tokens[indices(drawn, logits)] = _invert(weights, [_number(specs[row]) for row in drawn])
-    token_ids, are_finite = torch.stack((tokens, finite.to(tokens.dtype))).tolist()  # the step's one readback
-    logprobs = _logprobs(logits, tokens, specs)
+    reported = _logprobs(logits, tokens, specs)
+    rest = beside if beside is not None else finite[:0]
+    numbers = iter(torch.cat([part.flatten().float() for part in (tokens, finite, reported, rest)]).tolist())
+    token_ids = [int(number) for number in islice(numbers, len(specs))]  # exact: no vocabulary has 2^24 tokens
+    are_finite = [bool(number) for number in islice(numbers, len(specs))]
+    logprobs = _told_logprobs(numbers, reported.shape[-1], specs)
     # A view of its row would keep the others' alive for as long.
     sources = {row: weights[i].clone() for i, row in enumerate(drawn) if specs[row].for_rejection}
-    return [
-        Drawn(SampledToken(token_ids[row], logprobs[row], sources.get(row)), bool(are_finite[row]))
+    tokens_drawn = [
+        Drawn(SampledToken(token_ids[row], logprobs[row], sources.get(row)), are_finite[row])
         for row in range(len(specs))
     ]
+    return tokens_drawn, list(numbers)
 
 
 def uniform(seed: int, position: int, stream: int = OWN) -> float:
@@ -183,23 +194,37 @@ def _penalise(logits: torch.Tensor, spec: SampleSpec) -> None:
         logits -= params.frequency_penalty * counts + params.presence_penalty * (counts > 0)
 
 
-def _logprobs(logits: torch.Tensor, tokens: torch.Tensor, specs: Sequence[SampleSpec]) -> list[TokenLogprobs | None]:
-    """Log-probabilities of the model's own distribution, for the rows that asked for them; nobody sees a draft's."""
-    wanted = [row for row, spec in enumerate(specs) if spec.params.logprobs is not None and not spec.for_rejection]
-    found: list[TokenLogprobs | None] = [None] * len(specs)
+def _logprobs(logits: torch.Tensor, tokens: torch.Tensor, specs: Sequence[SampleSpec]) -> torch.Tensor:
+    """Under the model's own distribution, of the rows that ask for them: `[rows, 1 + 2 * alternatives]`.
+
+    First the token's own, then those of the likeliest, then their ids.
+    """
+    wanted = _reporting(specs)
     if not wanted:
-        return found
+        return logits[:0, :1]
     rows = indices(wanted, logits)
     logprobs = torch.log_softmax(logits[rows], dim=-1)
-    chosen: list[float] = logprobs.gather(-1, tokens[rows, None])[:, 0].tolist()
+    chosen = logprobs.gather(-1, tokens[rows, None])
     # Not only as many as are asked for here: which of several equal tokens `topk` takes depends on k.
     most = max(MOST_LOGPROBS, *(specs[row].params.logprobs or 0 for row in wanted))
     best = logprobs.topk(min(most, logprobs.shape[-1]), dim=-1)
-    values, ids = best.values.tolist(), best.indices.tolist()
-    for i, row in enumerate(wanted):
-        count = specs[row].params.logprobs or 0
-        found[row] = TokenLogprobs(chosen[i], tuple(zip(ids[i][:count], values[i][:count], strict=True)))
+    return torch.cat((chosen, best.values, best.indices.to(chosen.dtype)), dim=-1)
+
+
+def _told_logprobs(numbers: Iterator[float], width: int, specs: Sequence[SampleSpec]) -> list[TokenLogprobs | None]:
+    """What `_logprobs` has made, as it is reported: one entry per row."""
+    found: list[TokenLogprobs | None] = [None] * len(specs)
+    for row in _reporting(specs):
+        chosen, *best = islice(numbers, width)
+        values, ids = best[: width // 2], map(int, best[width // 2 :])
+        top = tuple(zip(ids, values, strict=True))
+        found[row] = TokenLogprobs(chosen, top[: specs[row].params.logprobs or 0])
     return found
+
+
+def _reporting(specs: Sequence[SampleSpec]) -> list[int]:
+    """The rows whose log-probabilities are asked for; nobody sees a draft's."""
+    return [row for row, spec in enumerate(specs) if spec.params.logprobs is not None and not spec.for_rejection]
 
 
 def indices(values: Sequence[int], like: torch.Tensor) -> torch.Tensor:

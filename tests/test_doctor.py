@@ -286,9 +286,13 @@ def test_a_wrong_verdict_is_noticed(parity: Parity, monkeypatch: pytest.MonkeyPa
     parity.verify()
 
     def least(
-        logits: torch.Tensor, adjusted: torch.Tensor, weights: torch.Tensor, specs: Sequence[SampleSpec]
-    ) -> list[Drawn]:
-        return draw(logits, -adjusted, weights, specs)
+        logits: torch.Tensor,
+        adjusted: torch.Tensor,
+        weights: torch.Tensor,
+        specs: Sequence[SampleSpec],
+        beside: torch.Tensor | None,
+    ) -> tuple[list[Drawn], list[float]]:
+        return draw(logits, -adjusted, weights, specs, beside)
 
     monkeypatch.setattr("runtime.acceptance.draw", least)
     with pytest.raises(Mismatch, match="the scores say"):
