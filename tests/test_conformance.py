@@ -2,6 +2,9 @@
 
 A step is run on the CPU and each operation that reaches PyTorch's dispatcher is recorded.  Whether MPS has it is looked
 up in the table from which PyTorch's own dispatcher is generated, and which torch ships (`torchgen`).
+
+Then steps are run on a fake MPS (`tests/fake_mps.py`): nothing of the host's meets anything of the device's, and the
+host reads from the device once a step.
 """
 
 from __future__ import annotations
@@ -22,22 +25,34 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from runtime import linear, quantize
 from runtime.acceptance import accept
+from runtime.checkpoint import resolve_model
+from runtime.config import load_config
+from runtime.drafters import DraftModel
+from runtime.findings import Mismatch
+from runtime.kv_cache import KVCache
+from runtime.model import Batch, HiddenStates, Transformer
+from runtime.mtp import MtpModule
+from runtime.mtp_weights import _allocate as allocate_module
 from runtime.quantize import Quantization
+from runtime.readbacks import check_readbacks
 from runtime.sampler import sample
 from runtime.sampling import SamplingParams
 from runtime.served import Proposer
 from runtime.step import Proposal, SampleSpec, Segment
+from runtime.transfer import Copy, Load, Save
+from runtime.weights import _allocate as allocate
 from tests.checkpoints import FAMILIES, VOCAB_SIZE, write_checkpoint
+from tests.fake_mps import MPS, Reads, fake_mps
 from tests.mtp_checkpoints import write_deepseek, write_mimo
 from tests.speculating import open_pair
 from tests.stepping import CPU, open_transformer, run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from torch._ops import OpOverload
 
-    from runtime.model import Transformer
+    from runtime.config import ModelConfig
     from runtime.sampler import Drawn
 
 NOT_ON_MPS = {torch.float64, torch.complex128}
@@ -154,13 +169,14 @@ def _step() -> list[Segment]:
     ]
 
 
-def _verify() -> list[Drawn]:
+def _verify(device: torch.device = CPU) -> list[Drawn]:
     """A draft of each kind, and a row without: what the target's logits become."""
+    logits = torch.ones(4, 64, device=device)
     drafts = SampleSpec(SamplingParams(seed=1), 1, 0), SampleSpec(EVERYTHING, 1, 1, context=(9,), end_ids=(3, 4))
-    drawn = [one.token for one in sample(torch.ones(2, 64), [replace(spec, for_rejection=True) for spec in drafts])]
+    drawn = [one.token for one in sample(logits[:2], [replace(spec, for_rejection=True) for spec in drafts])]
     proposals = [Proposal(7), *(Proposal(token.token_id, token.distribution) for token in drawn), None]
     specs = [SampleSpec(SamplingParams(temperature=0), 1, 0), *drafts, drafts[1].after([drawn[1].token_id])]
-    return accept(torch.ones(4, 64), specs, proposals)
+    return accept(logits, specs, proposals)
 
 
 def _pairs(folder: Path, dtype: str) -> Iterator[tuple[Transformer, Transformer]]:
@@ -194,7 +210,7 @@ def as_elsewhere() -> Iterator[None]:
     """Weights are kept as on a device that is not the CPU."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(linear, "has_onednn", lambda device: False)
-        patch.setattr(quantize, "has_onednn", lambda device: False)
+        patch.setattr(quantize, "has_integer_products", lambda device: False)
         yield
 
 
@@ -263,3 +279,170 @@ def test_the_table_and_the_recorder_can_say_no(table: Table) -> None:
     with Recorder() as recorder:
         torch.geqrf(torch.ones(2, 2).double())
     assert {operation.name for operation in recorder.seen if operation.dtypes & NOT_ON_MPS} >= {"geqrf", "_to_copy"}
+
+
+# --- on a fake device ---------------------------------------------------------------------------------------------
+
+DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+
+
+@pytest.fixture(scope="module")
+def configs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ModelConfig]:
+    """Three families, and the embedded model, whose matrices are large enough for four bits."""
+    found = {"embedded": load_config(resolve_model(None))}
+    for family in ("llama-bias", "qwen3-tied", "mistral"):
+        folder = tmp_path_factory.mktemp(family)
+        FAMILIES[family](folder)
+        found[family] = load_config(folder)
+    return found
+
+
+def _on_mps(
+    config: ModelConfig,
+    dtype: torch.dtype,
+    quantization: Quantization | None = None,
+    kind: type[Transformer] = Transformer,
+    *rest: Any,  # noqa: ANN401
+) -> Transformer:
+    weights = allocate(config, MPS, dtype)
+    weights.pack(quantize.choose_forms(quantization, MPS, dtype))
+    return kind(config, weights, KVCache(config, slots=4, context=128, device=MPS, dtype=dtype), *rest)
+
+
+def _reads_of(reads: Reads, model: Transformer, segments: list[Segment], cancelled: int | None = None) -> list[str]:
+    """What the host reads during a step, in whose first layer one segment may be cancelled."""
+    reads.clear()
+    with Recorder() as recorder:
+        results = run(model, segments, {} if cancelled is None else {1: [segments[cancelled]]}).segments
+    assert [result.computed for result in results] == [i != cancelled for i in range(len(segments))]
+    assert [operation for operation in recorder.seen if operation.dtypes & NOT_ON_MPS] == []
+    return reads.names
+
+
+@pytest.mark.parametrize(
+    ("family", "quantization", "dtype"),
+    [
+        *(("embedded", bits, dtype) for bits in (None, *Quantization) for dtype in (torch.bfloat16, torch.float32)),
+        *((family, None, torch.float16) for family in ("embedded", "llama-bias", "qwen3-tied", "mistral")),
+    ],
+    ids=str,
+)
+def test_a_step_stays_on_its_device_and_is_read_once(
+    configs: dict[str, ModelConfig], family: str, quantization: Quantization | None, dtype: torch.dtype
+) -> None:
+    """With every parameter of sampling; a cancelled row; only prompts; and drafts that are verified."""
+    verify = Segment(0, 20, [3, 4], sample=SampleSpec(SamplingParams(seed=1), 21, 0), proposals=[Proposal(4)])
+    with fake_mps() as reads:
+        model = _on_mps(configs[family], dtype, quantization)
+        assert _reads_of(reads, model, _step()) == ["tolist"]
+        assert _reads_of(reads, model, _step(), cancelled=2) == ["tolist"]
+        assert _reads_of(reads, model, _step()[:1]) == ["tolist"]
+        assert _reads_of(reads, model, [verify, *_step()[1:]]) == ["tolist"]
+
+
+@DTYPES
+def test_drafts_stay_on_their_device_and_are_read_once(configs: dict[str, ModelConfig], dtype: torch.dtype) -> None:
+    """By a module, twice, and by a model of fewer ids; each is then verified by rejection sampling."""
+    config = configs["embedded"]
+    spec = SampleSpec(SamplingParams(seed=1), 21, 0)
+    with fake_mps() as reads:
+        states = HiddenStates(4, 128, config.hidden_size, MPS, dtype)
+        target = _on_mps(config, dtype, None, Transformer, states)
+        module = MtpModule(config, allocate_module(config, MPS, dtype), target, states)
+        model = _on_mps(replace(config, vocab_size=4000), dtype, None, DraftModel, config.vocab_size)
+        assert _reads_of(reads, target, [Segment(0, 0, range(20))]) == ["tolist"]
+        for drafter, first in ((module, 1), (model, 0)):
+            for start, tokens in ((first, range(first, 21)), (21, [5])):
+                drafting = Segment(0, start, tokens, sample=replace(spec, for_rejection=True), first=first)
+                assert _reads_of(reads, drafter, [drafting]) == ["tolist"]
+            (draft,) = run(drafter, [drafting]).segments[0].tokens
+            assert draft.distribution is not None
+            assert draft.distribution.device == MPS
+            proposal = Proposal(draft.token_id, draft.distribution)
+            verifying = Segment(0, 20, [20, draft.token_id], sample=spec, proposals=[proposal])
+            assert _reads_of(reads, target, [verifying]) == ["tolist"]
+
+
+def test_verdicts_stay_on_their_device_and_are_read_once() -> None:
+    with fake_mps() as reads:
+        _verify(MPS)
+        assert reads.names == ["tolist", "tolist"]  # the drafts, and the verdicts
+
+
+@DTYPES
+def test_kv_moves_between_host_and_device(configs: dict[str, ModelConfig], dtype: torch.dtype) -> None:
+    """A layer at a time on its way out; nothing is read on its way in, nor from slot to slot."""
+    with fake_mps() as reads:
+        model = _on_mps(configs["mistral"], dtype)
+        saved = model.transfer(Save(0, 0, 64))
+        assert saved is not None
+        assert saved.device == CPU
+        assert reads.names == ["aten::copy_"] * model.num_layers
+        reads.clear()
+        model.transfer(Load(1, 0, saved))
+        model.transfer(Copy(1, 2, 0, 64))
+        assert reads.names == []
+
+
+class IndexOnTheHost(Transformer):
+    def _indices(self, values: list[int]) -> torch.Tensor:
+        return torch.tensor(values, dtype=torch.int64)
+
+
+class MaskOnTheHost(Transformer):
+    def _masks(self, segments: Sequence[Segment], window: int | None) -> list[torch.Tensor | None]:
+        return [None if mask is None else mask.cpu() for mask in super()._masks(segments, window)]
+
+
+class RowsOnTheHost(Transformer):
+    def _sampled_rows(self, batch: Batch) -> torch.Tensor:
+        return super()._sampled_rows(batch).cpu()
+
+
+class Mask(Transformer):
+    def _sampled_rows(self, batch: Batch) -> torch.Tensor:
+        return batch.positions[batch.positions > 3]
+
+
+class Nosy(Transformer):
+    def _logits(self, states: torch.Tensor) -> torch.Tensor:
+        return super()._logits(states) * (2.0 if states.sum().item() else 1.0)
+
+
+class Exact(Transformer):
+    def _logits(self, states: torch.Tensor) -> torch.Tensor:
+        return super()._logits(states).double().float()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (IndexOnTheHost, "at least two devices, mps:0 and cpu"),
+        (MaskOnTheHost, "at least two devices, mps:0 and cpu"),
+        (RowsOnTheHost, "an index on cpu is used on a tensor on mps:0"),
+        (Mask, "only the device knows"),
+        (Nosy, "item"),
+        (Exact, "float64"),
+    ],
+)
+def test_a_model_that_is_wrong_is_noticed(configs: dict[str, ModelConfig], wrong: type[Transformer], says: str) -> None:
+    with fake_mps() as reads:
+        model = _on_mps(configs["mistral"], torch.bfloat16, None, wrong)
+        with pytest.raises((AssertionError, RuntimeError), match=says):
+            assert _reads_of(reads, model, _step()) == ["tolist"]
+
+
+class Copies(Transformer):
+    def _logits(self, states: torch.Tensor) -> torch.Tensor:
+        assert states.cpu().shape == states.to("cpu").shape
+        return super()._logits(states)
+
+
+def test_the_doctor_counts_what_is_read(configs: dict[str, ModelConfig]) -> None:
+    """By what a real device would see: here the fake one answers for the step's own read."""
+    with fake_mps():
+        figures = check_readbacks(_on_mps(configs["mistral"], torch.bfloat16))
+        assert figures["reads_per_step"] == 0
+        with pytest.raises(Mismatch, match="reads from the device by aten::") as caught:
+            check_readbacks(_on_mps(configs["mistral"], torch.bfloat16, None, Copies))
+    assert caught.value.figures["reads_per_step"] == 2
