@@ -30,6 +30,7 @@ from runtime.loading import LoadOptions, describe_model, load_model
 from runtime.parity import Comparison, Parity
 from runtime.sampler import draw
 from tests.kv_blocks import chain, open_tier, put_all
+from tests.live import command, environment
 from web.doctor import doctor, finding_lines
 from web.self_test import TEXT, Sizes, _check_fallback
 
@@ -175,6 +176,17 @@ def test_a_model_that_cannot_be_loaded_on_the_device_is_a_finding(monkeypatch: p
     assert result.exit_code == 1
     assert "FAIL  model: load" in result.stdout
     assert "RuntimeError: out of memory at (path)" in result.stdout
+
+
+def test_ctrl_c_ends_it_at_once() -> None:
+    doctor = command("doctor", "--self-test")
+    with subprocess.Popen(doctor, stdout=subprocess.PIPE, text=True, env=environment()) as process:
+        assert process.stdout is not None
+        while not process.stdout.readline().startswith("PASS"):
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        process.stdout.read()
+        assert process.wait() == -signal.SIGINT
 
 
 # --- findings -----------------------------------------------------------------------------------------------------
