@@ -9,16 +9,18 @@ head, to which the result is most sensitive, stays in int8, as in the formats of
 
 from __future__ import annotations
 
+import warnings
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from runtime.linear import Forms, has_onednn, lossless, total_bytes
+from runtime.linear import Forms, lossless, total_bytes
 
 if TYPE_CHECKING:
+    from torch import ScriptObject
+
     from runtime.linear import Form, Product
 
 GROUP = 32
@@ -39,7 +41,7 @@ def choose_forms(quantization: Quantization | None, device: torch.device, dtype:
     if quantization is None:
         plain = lossless(device, dtype)
         return Forms(plain, plain)
-    int8: Form = DynamicInt8 if has_onednn(device) and dtype != torch.float16 else WeightInt8
+    int8: Form = DynamicInt8 if has_integer_products(device) else WeightInt8
     if quantization is Quantization.INT8:
         return Forms(int8, int8)
     return Forms(lambda weight, bias: _int4(weight, bias, int8), int8)
@@ -48,23 +50,24 @@ def choose_forms(quantization: Quantization | None, device: torch.device, dtype:
 class DynamicInt8:
     """On the CPU: rows are quantised as they come, and the product is one of integers.
 
-    oneDNN has it fast for unsigned rows only, so 128 is added, and taken off by its kernel.
+    FBGEMM's, which few rows get their weights from in two thirds of the time that oneDNN's takes (bench/LOG.md).  It
+    has one scale for all rows, so they are brought to a common one before, and back to their own after.
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
-        quantised, self._scales = quantise_int8(weight)
-        self._zeros = torch.zeros(weight.shape[0], dtype=torch.int64)
-        self._weight = torch.ops.onednn.qlinear_prepack(quantised, None)
+        quantised, scales = quantise_int8(weight)
+        self._weight = _fbgemm_weight(quantised, scales)
         self._bias = bias
-        self.nbytes = total_bytes(quantised, self._scales, bias)
+        self.nbytes = total_bytes(quantised, scales, bias)
 
     def __call__(self, x: Tensor) -> Tensor:
-        scales = (x.abs().amax(-1, keepdim=True).float() / 127).clamp_(min=TINY)  # [rows, 1]
-        rows = (x / scales).add_(128.5).to(torch.uint8)  # rounds to the nearest: what is cut off was added
-        y: Tensor = torch.ops.onednn.qlinear_pointwise(
-            *(rows, 1.0, 128, self._weight, self._scales, self._zeros, None, 1.0, 0, x.dtype, "none", [], "")
+        wide = x.float()
+        scales = wide.abs().amax(-1, keepdim=True).mul_(1 / 127).clamp_(min=TINY)  # [rows, 1]
+        # It rounds to the nearest of 0 to 255, of which 128 is zero.
+        y: Tensor = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32(
+            wide / scales, 1.0, 128, self._weight
         )
-        y.mul_(scales)
+        y = y.mul_(scales).to(x.dtype)
         return y if self._bias is None else y.add_(self._bias)
 
 
@@ -83,29 +86,36 @@ class WeightInt8:
 
 
 class HostInt4:
-    """On the CPU, in two layouts: few rows take PyTorch's kernel, many an expanded copy, which costs them little."""
+    """On the CPU: few rows take PyTorch's kernel, many an expanded copy, which costs them little."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
         quantised, scales, zeros = quantise_int4(weight)
-        self._kernel_weight = torch.ops.aten._convert_weight_to_int4pack_for_cpu(quantised.int(), 1)
+        self._weight = torch.ops.aten._convert_weight_to_int4pack_for_cpu(quantised.int(), 1)
         self._scales_zeros = _scales_and_zeros(scales, zeros)
-        first, second = quantised.chunk(2, dim=1)
-        self._halves = first | second << 4  # [out, in / 2]: an input of the first half, and one of the second above it
-        self._scales, self._offsets = scales[..., None], (zeros - 8 * scales)[..., None]
         self._bias = bias
-        self.nbytes = total_bytes(self._kernel_weight, self._scales_zeros, self._halves, bias)
+        self._block = _int4_block(weight.shape[0])
+        self.nbytes = total_bytes(self._weight, self._scales_zeros, bias)
 
     def __call__(self, x: Tensor) -> Tensor:
-        if x.shape[0] >= EXPAND_ROWS:
-            return F.linear(x, self._expanded(), self._bias)
-        y: Tensor = torch.ops.aten._weight_int4pack_mm_for_cpu(x, self._kernel_weight, GROUP, self._scales_zeros)
+        if self._block is not None and x.shape[0] >= EXPAND_ROWS:
+            y = x @ self._expanded(self._block)
+        else:
+            y = torch.ops.aten._weight_int4pack_mm_for_cpu(x, self._weight, GROUP, self._scales_zeros)
         return y if self._bias is None else y.add_(self._bias)
 
-    def _expanded(self) -> Tensor:
-        """`[out, in]`."""
-        quantised = torch.cat((self._halves & 15, self._halves >> 4), dim=1).to(self._scales.dtype)
-        groups = quantised.view(*self._scales.shape[:2], GROUP)
-        return groups.mul_(self._scales).add_(self._offsets).view(quantised.shape)
+    def _expanded(self, block: int) -> Tensor:
+        """`[in, out]`.
+
+        The kernel has the outputs in blocks; a byte holds, of one input, an output of a block's first half and, above
+        it, the one as far into its second.
+        """
+        outputs = self._weight.shape[0]
+        packed = self._weight.view(outputs // block, -1, block // 2)  # [blocks, in, block / 2]
+        quantised = torch.cat((packed & 15, packed >> 4), dim=-1).transpose(0, 1).reshape(-1, outputs)  # [in, out]
+        scales, zeros = self._scales_zeros.permute(2, 0, 1).contiguous()[:, :, None]  # [groups, 1, out] each
+        # As int8, which is as good below 16, it is converted three times as fast.
+        groups = quantised.view(torch.int8).to(scales.dtype).view(-1, GROUP, outputs)
+        return groups.mul_(scales).add_(zeros - 8 * scales).view(-1, outputs)
 
 
 class WeightInt4:
@@ -133,6 +143,32 @@ def _int4(weight: Tensor, bias: Tensor | None, otherwise: Form) -> Product:
         return HostInt4(weight, bias) if outputs % 16 == 0 and inputs % (2 * GROUP) == 0 else otherwise(weight, bias)
     fits = outputs % 32 == 0 and inputs % (16 * WeightInt4.TILES) == 0
     return WeightInt4(weight, bias) if fits else otherwise(weight, bias)
+
+
+def has_integer_products(device: torch.device) -> bool:
+    """Whether FBGEMM is there, and the processor adds up products of bytes without loss (AVX-512 VNNI)."""
+    return (
+        device.type == "cpu"
+        and "fbgemm" in torch.backends.quantized.supported_engines
+        and torch.cpu._is_vnni_supported()
+    )
+
+
+def _fbgemm_weight(quantised: Tensor, scales: Tensor) -> ScriptObject:
+    """`[out, in]` in int8, with the scale of each output, in FBGEMM's own layout."""
+    zeros = torch.zeros_like(scales, dtype=torch.int64)
+    with warnings.catch_warnings():
+        # PyTorch means to do away with tensors that know their scale, but 2.13 has no other way in.
+        warnings.simplefilter("ignore", UserWarning)
+        scaled = torch._make_per_channel_quantized_tensor(quantised, scales.double(), zeros, 0)
+    packed: ScriptObject = torch.ops.quantized.linear_prepack(scaled, None)
+    return packed
+
+
+def _int4_block(outputs: int) -> int | None:
+    """How many outputs the kernel's layout has in a block; None where it has another form, or they do not fit."""
+    block = {"AVX512": 64, "AVX2": 32}.get(torch.backends.cpu.get_cpu_capability())
+    return block if block is not None and outputs % block == 0 else None
 
 
 # --- the arithmetic -----------------------------------------------------------------------------------------------
