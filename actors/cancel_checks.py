@@ -38,6 +38,8 @@ SLOTS, QUEUE = 2, 2  # of the engine
 CHUNK, DRAFTS = 64, 3
 # Of a phase's steps, the one that is met: so that there is something to keep.
 NTH = {SlotState.PREFILL: 3, SlotState.DECODE: 5, SlotState.DRAFT: 4, SlotState.VERIFY: 3}
+# What is followed by a step of the same kind, so that an aim at the middle of one cannot meet another.
+LASTING = (SlotState.PREFILL, SlotState.DECODE)
 GREEDY = SamplingParams(temperature=0, seed=0, logprobs=5)
 
 
@@ -47,13 +49,16 @@ class StepWatch:
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
         self._before_step: Callable[[Sequence[Segment]], None] = lambda segments: None
+        self._seconds = 0.0  # that the last step took
 
     def clock(self) -> float:
         return self._executor.clock()
 
     async def run_step(self, segments: Sequence[Segment], *, drafting: bool = False) -> StepResult:
         self._before_step(segments)
-        return await self._executor.run_step(segments, drafting=drafting)
+        result = await self._executor.run_step(segments, drafting=drafting)
+        self._seconds = result.finished_at - result.started_at
+        return result
 
     async def transfer(self, transfers: Sequence[Transfer]) -> list[outcome.Outcome[KVData | None]]:
         return await self._executor.transfer(transfers)
@@ -62,7 +67,7 @@ class StepWatch:
         await self._executor.recover()
 
     async def step_in(self, phase: SlotState, engine: Engine, request_id: str | None = None) -> None:
-        """Return while a step of that kind runs for the request, or for anybody.
+        """Return while a step of that kind runs for the request, or for anybody, in its middle if that can be aimed at.
 
         Raises:
             Mismatch: none came.
@@ -82,6 +87,8 @@ class StepWatch:
         try:
             with trio.fail_after(PATIENCE):
                 await begun.wait()
+                if phase in LASTING:
+                    await trio.sleep(self._seconds / 2)
         except trio.TooSlowError:
             raise Mismatch(f"no {phase} step came within {PATIENCE:g} s") from None
         finally:
