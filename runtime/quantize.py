@@ -1,7 +1,7 @@
 """Forms of weight matrices in 8 and 4 bits: less to read at decode, and on the CPU faster products.
 
-Weights are quantised when they are loaded, which takes no longer than reading them did (bench/LOG.md), so no copy is
-kept on disk.  A row of activations is never quantised together with another: no request changes a neighbour's result.
+Weights are quantised when they are loaded.  That adds a quarter to the time that full ones take to be packed, and less
+than reading adds where the file is not in memory (bench/LOG.md), so no copy is kept on disk.  A row of activations is never quantised together with another: no request changes a neighbour's result.
 
 int8 is symmetric, with a scale for each output.  int4 has a scale and a zero for each `GROUP` inputs of an output; the
 head, to which the result is most sensitive, stays in int8, as in the formats of llama.cpp.
@@ -19,13 +19,16 @@ from torch import Tensor
 from runtime.linear import Forms, lossless, total_bytes
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from torch import ScriptObject
 
     from runtime.linear import Form, Product
 
 GROUP = 32
-# From so many rows on, int4 weights are expanded for the product: 512 rows take 17 ms instead of 43 (bench/LOG.md).
-EXPAND_ROWS = 32
+# From so many rows on, int4 weights are expanded for the product: 512 rows take half the time (bench/LOG.md).
+EXPAND_ROWS = 64
+SLAB = 2**18  # weights that are quantised at a time
 TINY = torch.finfo(torch.float32).tiny
 
 
@@ -176,8 +179,8 @@ def _int4_block(outputs: int) -> int | None:
 
 def quantise_int8(weight: Tensor) -> tuple[Tensor, Tensor]:
     """`[out, in]` as int8, and the scale of each output, float32 `[out]`; their product is near `weight`."""
-    scales = (weight.abs().amax(1).float() / 127).clamp_(min=TINY)
-    return (weight / scales[:, None]).round_().to(torch.int8), scales
+    quantised, scales = _by_slabs(_int8_slab, weight)
+    return quantised, scales
 
 
 def quantise_int4(weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -185,12 +188,29 @@ def quantise_int4(weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
     A weight is near `(quantised - 8) * scale + zero`, as PyTorch's kernels expand it.
     """
+    quantised, scales, zeros = _by_slabs(_int4_slab, weight)
+    return quantised, scales, zeros
+
+
+def _by_slabs(quantise: Callable[[Tensor], tuple[Tensor, ...]], weight: Tensor) -> Iterator[Tensor]:
+    """What `quantise` makes of a few outputs at a time: what lies between in float32 stays in the cache."""
+    slabs = torch.split(weight, max(1, SLAB // weight.shape[1]))
+    return map(torch.cat, zip(*map(quantise, slabs), strict=True))
+
+
+def _int8_slab(weight: Tensor) -> tuple[Tensor, Tensor]:
+    wide = weight.float()
+    scales = (wide.abs().amax(1) / 127).clamp_(min=TINY)
+    return (wide / scales[:, None]).round_().to(torch.int8), scales
+
+
+def _int4_slab(weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     groups = weight.view(weight.shape[0], -1, GROUP).float()
     least, most = groups.amin(-1, keepdim=True), groups.amax(-1, keepdim=True)
     scales = ((most - least) / 15).clamp_(min=TINY).to(weight.dtype)
     zeros = (least + 8 * scales.float()).to(weight.dtype)
     quantised = ((groups - zeros.float()) / scales.float()).add_(8).round_().clamp_(0, 15)
-    return quantised.to(torch.uint8).view(weight.shape), scales[..., 0], zeros[..., 0]
+    return quantised.to(torch.int8).view(torch.uint8).view(weight.shape), scales[..., 0], zeros[..., 0]
 
 
 def _scales_and_zeros(scales: Tensor, zeros: Tensor) -> Tensor:
