@@ -1,7 +1,8 @@
 """Forms of weight matrices in 8 and 4 bits: less to read at decode, and on the CPU faster products.
 
 Weights are quantised when they are loaded.  That adds a quarter to the time that full ones take to be packed, and less
-than reading adds where the file is not in memory (bench/LOG.md), so no copy is kept on disk.  A row of activations is never quantised together with another: no request changes a neighbour's result.
+than reading adds where the file is not in memory (bench/LOG.md), so no copy is kept on disk.  A row of activations is
+never quantised together with another: no request changes a neighbour's result.
 
 int8 is symmetric, with a scale for each output.  int4 has a scale and a zero for each `GROUP` inputs of an output; the
 head, to which the result is most sensitive, stays in int8, as in the formats of llama.cpp.
