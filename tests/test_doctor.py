@@ -29,6 +29,7 @@ from runtime.findings import Finding, Mismatch, NotHere, Status, from_error, wit
 from runtime.loading import LoadOptions, describe_model, load_model
 from runtime.parity import Comparison, Parity
 from runtime.sampler import draw
+from tests.checkpoints import FAMILIES
 from tests.kv_blocks import chain, open_tier, put_all
 from tests.live import command, environment
 from web.doctor import doctor, finding_lines
@@ -165,6 +166,13 @@ def test_a_check_that_fails_is_reported_and_the_rest_go_on(monkeypatch: pytest.M
     assert re.match(r"runtime\.parity:\d+", checks["raises"]["where"][-1])
     assert checks["chunks"]["status"] == "PASS"
     assert "FAIL  parity: finds" in result.stderr
+
+
+def test_a_model_of_a_short_context_is_refused(tmp_path: Path) -> None:
+    FAMILIES["llama"](tmp_path)
+    result = run("--self-test", "--model", str(tmp_path))
+    assert result.exit_code == 1
+    assert "the self-test needs a context of 1024 tokens; the model's is 256" in result.stderr
 
 
 def test_a_model_that_cannot_be_loaded_on_the_device_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:

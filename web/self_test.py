@@ -18,6 +18,7 @@ from actors.engine import EngineConfig, open_engine
 from actors.slots import SlotState
 from runtime.device import select_device
 from runtime.drafters import plan_drafter
+from runtime.errors import CheckpointError
 from runtime.executor import open_thread_executor
 from runtime.findings import Mismatch, NotHere, from_error, passed, without_paths
 from runtime.loading import describe_model, load_model
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from runtime.served import ServedModel
 
 HANG_TIMEOUT = 60.0  # seconds without the end of a layer
-CONTEXT = 1024  # tokens that a slot has room for, at most
+CONTEXT = 1024  # tokens that a slot has room for
 FALLBACK = "PYTORCH_ENABLE_MPS_FALLBACK"
 
 # What the prompts are made of: a text that every tokenizer can read, and a model of code has an opinion of.
@@ -132,10 +133,13 @@ async def self_test(options: LoadOptions, sizes: Sizes, tell: Callable[[Finding]
         tell: called once for each check.
 
     Raises:
-        CheckpointError: the model cannot be used, or the device is not there.
+        CheckpointError: the model cannot be used, its context is too short, or the device is not there.
     """
     described, config = describe_model(options, "self-test")
-    options = replace(options, slots=sizes.slots, context=min(config.context_length, CONTEXT))
+    longest = config.context_length
+    if longest < CONTEXT:
+        raise CheckpointError(f"the self-test needs a context of {CONTEXT} tokens; the model's is {longest}")
+    options = replace(options, slots=sizes.slots, context=CONTEXT)
     plan = plan_drafter(options, config, described.tokenizer)
     text = described.tokenizer.encode(TEXT, add_special_tokens=False)
     device = select_device(options.device)
