@@ -56,12 +56,23 @@ class Plain:
 class Blocked:
     """In the blocks that oneDNN reads in order: on the CPU, few rows go up to four times as fast (bench/LOG.md)."""
 
+    # Of a large matrix the kernel takes four rows in less time than one or two; of a small one padding costs more.
+    ROWS = 4
+    LARGE = 2**20  # weights
+
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
+        self._rows = self.ROWS if weight.numel() >= self.LARGE else 0
         self._weight = torch.ops.mkldnn._reorder_linear_weight(weight, None)
         self._bias = bias
         self.nbytes = total_bytes(weight, bias)
 
     def __call__(self, x: Tensor) -> Tensor:
+        rows = x.shape[0]
+        if rows < self._rows:
+            return self._product(F.pad(x, (0, 0, 0, self._rows - rows))).narrow(0, 0, rows)
+        return self._product(x)
+
+    def _product(self, x: Tensor) -> Tensor:
         y: Tensor = torch.ops.mkldnn._linear_pointwise(x, self._weight, self._bias, "none", [], "")
         return y
 

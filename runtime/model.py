@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from runtime.acceptance import accept_beside
 from runtime.attention import attend, chunk_mask, first_visible
 from runtime.device import RunAhead
+from runtime.norm import RMSNorm
 from runtime.rope import apply_rope, rope_tables
 from runtime.step import Output
 from runtime.transfer import Copy, Load, Save
@@ -43,6 +44,23 @@ class Batch:
     cos: torch.Tensor  # [rows, 1, head_dim]
     sin: torch.Tensor  # [rows, 1, head_dim]
     masks: dict[int | None, list[torch.Tensor | None]]  # window -> one per segment, as `chunk_mask` makes it
+
+
+@dataclass(frozen=True, slots=True)
+class _LayerNorms:
+    """Of one layer."""
+
+    input: RMSNorm
+    query_key: RMSNorm | None  # of every query and key head; a family may have none
+    post: RMSNorm
+
+    @classmethod
+    def of(cls, config: ModelConfig, layer: LayerWeights) -> _LayerNorms:
+        query_key = None
+        if layer.q_norm is not None and layer.k_norm is not None:
+            heads = layer.q_norm.expand(config.num_heads, -1), layer.k_norm.expand(config.num_kv_heads, -1)
+            query_key = RMSNorm(torch.cat(heads), config.norm_eps)
+        return cls(RMSNorm(layer.input_norm, config.norm_eps), query_key, RMSNorm(layer.post_norm, config.norm_eps))
 
 
 class HiddenStates:
@@ -89,7 +107,8 @@ class Transformer:
         self._device = weights.embedding.device
         self._dtype = weights.embedding.dtype
         self._cos, self._sin = rope_tables(config.rope, kv.context, self._device, self._dtype)
-        self._qk_norms = [_stacked_norm(config, layer) for layer in weights.layers]
+        self._norms = [_LayerNorms.of(config, layer) for layer in weights.layers]
+        self._final_norm = RMSNorm(weights.final_norm, config.norm_eps)
         self._run_ahead = RunAhead(self._device)
 
     # --- StepModel ------------------------------------------------------------------------------------------------
@@ -118,13 +137,13 @@ class Transformer:
         batch.cos, batch.sin = batch.cos[rows], batch.sin[rows]
 
     def layer(self, batch: Batch, index: int) -> int:
-        weights, eps = self.weights.layers[index], self.config.norm_eps
-        normed = F.rms_norm(batch.hidden, (self.config.hidden_size,), weights.input_norm, eps)
-        attended = self._attention(batch, index, weights, normed)
-        batch.hidden = batch.hidden + weights.output(attended)
-        normed = F.rms_norm(batch.hidden, (self.config.hidden_size,), weights.post_norm, eps)
-        gate, up = weights.gate_up(normed).chunk(2, dim=-1)
-        batch.hidden = batch.hidden + weights.down(F.silu(gate) * up)
+        weights, norms = self.weights.layers[index], self._norms[index]
+        attended = self._attention(batch, index, norms.input(batch.hidden))
+        batch.hidden.add_(weights.output(attended))
+        gate_up = weights.gate_up(norms.post(batch.hidden))
+        middle = gate_up.shape[1] // 2
+        gate, up = gate_up.narrow(1, 0, middle), gate_up.narrow(1, middle, middle)
+        batch.hidden.add_(weights.down(F.silu(gate).mul_(up)))
         return self._run_ahead.layer_encoded()
 
     def abandon(self, batch: Batch) -> None:
@@ -133,7 +152,7 @@ class Transformer:
     def finish(self, batch: Batch) -> list[Output]:
         # A sum is finite only if every term is (in float32 no sum of finite rows overflows), and costs one pass.
         finite = batch.hidden.sum(-1, dtype=torch.float32).isfinite()  # [rows]
-        states = F.rms_norm(batch.hidden, (self.config.hidden_size,), self.weights.final_norm, self.config.norm_eps)
+        states = self._final_norm(batch.hidden)
         self._keep_states(batch, states)
         specs = [spec for segment in batch.segments for spec in segment.samples]
         drawn: list[Drawn] = []
@@ -176,30 +195,33 @@ class Transformer:
 
     # --- the parts of a layer ---------------------------------------------------------------------------------------
 
-    def _attention(self, batch: Batch, index: int, weights: LayerWeights, normed: torch.Tensor) -> torch.Tensor:
+    def _attention(self, batch: Batch, index: int, normed: torch.Tensor) -> torch.Tensor:
         """Attention of all rows, `[rows, hidden]` to `[rows, heads * head_dim]`; stores their keys and values."""
         config = self.config
         heads, kv_heads, dim = config.num_heads, config.num_kv_heads, config.head_dim
-        qkv = weights.qkv(normed).view(-1, heads + 2 * kv_heads, dim)
-        rotated, value = qkv[:, : heads + kv_heads], qkv[:, heads + kv_heads :]  # query and key heads go together
-        qk_norm = self._qk_norms[index]
-        if qk_norm is not None:
-            rotated = F.rms_norm(rotated, (dim,), eps=config.norm_eps) * qk_norm
-        if config.rotary[index]:
-            rotated = apply_rope(rotated, batch.cos, batch.sin)
-        query, key = rotated[:, :heads], rotated[:, heads:]
-        self.kv.write(index, batch.slots, batch.positions, torch.stack((key, value), dim=1))
+        qkv = self.weights.layers[index].qkv(normed).view(-1, heads + 2 * kv_heads, dim)
+        turned = qkv.narrow(1, 0, heads + kv_heads)  # query and key heads go together, and stay in place
+        self._turn(turned, index, batch)
+        query = qkv.narrow(1, 0, heads)
+        keys_values = qkv.narrow(1, heads, 2 * kv_heads).view(-1, 2, kv_heads, dim).permute(1, 2, 0, 3)
         window = config.window[index]
-        return torch.cat(
-            [
-                attend(
-                    query[rows.start : rows.stop],
-                    *self.kv.read(index, segment.slot, first_visible(segment, window), segment.end),
-                    mask,
-                )
-                for segment, rows, mask in zip(batch.segments, batch.ranges, batch.masks[window], strict=True)
-            ]
-        )
+        counts = [len(rows) for rows in batch.ranges]
+        queries, written = query.split_with_sizes(counts), keys_values.split_with_sizes(counts, dim=2)
+        attended = []
+        for segment, own, new, mask in zip(batch.segments, queries, written, batch.masks[window], strict=True):
+            self.kv.write(index, segment.slot, segment.start, new)
+            seen = self.kv.read(index, segment.slot, first_visible(segment, window), segment.end)
+            attended.append(attend(own, *seen, mask))
+        return torch.cat(attended) if len(attended) > 1 else attended[0]
+
+    def _turn(self, heads: torch.Tensor, index: int, batch: Batch) -> None:
+        """Normalise and rotate query and key heads, `[rows, heads + kv_heads, head_dim]`, in place."""
+        norm = self._norms[index].query_key
+        normed = heads if norm is None else norm(heads)
+        if self.config.rotary[index]:
+            apply_rope(normed, batch.cos, batch.sin, out=heads)
+        elif norm is not None:
+            heads.copy_(normed)
 
     def _masks(self, segments: Sequence[Segment], window: int | None) -> list[torch.Tensor | None]:
         group = self.config.num_heads // self.config.num_kv_heads
@@ -225,13 +247,6 @@ def _output(drawn: Sequence[Drawn], finite_rows: Sequence[float]) -> Output:
         return Output(finite=False)
     accepted = len(list(takewhile(lambda row: row.accepted, drawn)))
     return Output(finite=True, tokens=tuple(row.token for row in drawn[: accepted + 1]))
-
-
-def _stacked_norm(config: ModelConfig, layer: LayerWeights) -> torch.Tensor | None:
-    """Norm weights of every query and key head, `[heads + kv_heads, head_dim]`, or None for a family without."""
-    if layer.q_norm is None or layer.k_norm is None:
-        return None
-    return torch.cat((layer.q_norm.expand(config.num_heads, -1), layer.k_norm.expand(config.num_kv_heads, -1)))
 
 
 def _row_ranges(segments: Sequence[Segment]) -> list[range]:

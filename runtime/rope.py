@@ -43,23 +43,26 @@ class RopeConfig:
 def rope_tables(
     config: RopeConfig, length: int, device: torch.device | str, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
-    """Cosines and sines for positions 0 to `length - 1`, each `[length, head_dim]`, in halves that are alike.
+    """Cosines and sines for positions 0 to `length - 1`, each `[length, head_dim]`.
+
+    Their halves are alike, but that the first half of the sines is negative, as `apply_rope` takes them.
 
     Computed in float32 on the CPU and moved, so that every device rotates by the same bits; the products of
     position and frequency are large, and devices differ in how they reduce such arguments.
     """
     positions = torch.arange(length, dtype=torch.float32)
     angles = torch.outer(positions, _FREQUENCIES[config.kind](config))  # [length, head_dim / 2]
-    angles = torch.cat((angles, angles), dim=-1)  # [length, head_dim]
-    cos = angles.cos() * config.attention_factor
-    sin = angles.sin() * config.attention_factor
+    cos, sin = angles.cos() * config.attention_factor, angles.sin() * config.attention_factor
+    cos, sin = torch.cat((cos, cos), dim=-1), torch.cat((-sin, sin), dim=-1)
     return cos.to(dtype).to(device), sin.to(dtype).to(device)
 
 
-def apply_rope(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Rotate `x` `[tokens, heads, head_dim]` by its rows' `cos` and `sin` `[tokens, 1, head_dim]`."""
-    first, second = x.chunk(2, dim=-1)
-    return x * cos + torch.cat((-second, first), dim=-1) * sin
+def apply_rope(x: Tensor, cos: Tensor, sin: Tensor, out: Tensor | None = None) -> Tensor:
+    """Rotate `x` `[tokens, heads, head_dim]` by its rows' `cos` and `sin` `[tokens, 1, head_dim]`.
+
+    The result goes to `out` where that is given; it may be `x`.
+    """
+    return torch.addcmul(x * cos, x.roll(x.shape[-1] // 2, dims=-1), sin, out=out)
 
 
 def yarn_attention_factor(factor: float, mscale: float | None, mscale_all_dim: float | None) -> float:

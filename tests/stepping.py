@@ -38,11 +38,10 @@ def open_transformer(
     """The model in `folder` on the CPU, its KV full of NaN: whatever reads a row before writing it is found out."""
     config = load_config(folder)
     kv = KVCache(config, slots=slots, context=context, device=CPU, dtype=dtype)
-    everywhere = torch.arange(context)
-    poison = torch.full((context, 2, config.num_kv_heads, config.head_dim), torch.nan, dtype=dtype)
+    poison = torch.full((2, config.num_kv_heads, context, config.head_dim), torch.nan, dtype=dtype)
     for layer in range(config.num_layers):
         for slot in range(slots):
-            kv.write(layer, torch.full_like(everywhere, slot), everywhere, poison)
+            kv.write(layer, slot, 0, poison)
     weights = load_weights(folder, config, device=CPU, dtype=dtype)
     weights.pack(forms or choose_forms(None, CPU, dtype))
     return Transformer(config, weights, kv)

@@ -71,9 +71,11 @@ VIEWS = {
     "permute",
     "select.int",
     "slice.Tensor",
+    "split_with_sizes",
     "split.Tensor",
     "t",
     "transpose.int",
+    "unbind.int",
     "unsqueeze",
 }
 PARTS = {

@@ -40,8 +40,15 @@ def _theirs(config: Any, length: int, dtype: torch.dtype) -> tuple[Tensor, Tenso
     return cos[0], sin[0]
 
 
+def _signed(sin: Tensor) -> Tensor:
+    """The first half of the sines turned round, as ours are."""
+    first, second = sin.chunk(2, dim=-1)
+    return torch.cat((-first, second), dim=-1)
+
+
 def _assert_same_tables(theirs: Any, ours: RopeConfig, dtype: torch.dtype) -> None:  # noqa: ANN401
-    expected = _theirs(theirs, _LENGTH, dtype)
+    cos, sin = _theirs(theirs, _LENGTH, dtype)
+    expected = cos, _signed(sin)
     for mine, other in zip(rope_tables(ours, _LENGTH, "cpu", dtype), expected, strict=True):
         assert mine.dtype == dtype
         assert mine.shape == (_LENGTH, ours.head_dim)
@@ -113,9 +120,10 @@ def test_frequencies_are_float32(kind: RopeKind) -> None:
 def test_rotation_is_theirs() -> None:
     cos, sin = rope_tables(RopeConfig("default", 32, 1e4), 40, "cpu", torch.float32)
     query, key = torch.randn(40, 4, 32), torch.randn(40, 2, 32)
-    expected = apply_rotary_pos_emb(query, key, cos, sin, unsqueeze_dim=1)
-    assert torch.equal(apply_rope(query, cos[:, None], sin[:, None]), expected[0])
-    assert torch.equal(apply_rope(key, cos[:, None], sin[:, None]), expected[1])
+    expected = apply_rotary_pos_emb(query, key, cos, _signed(sin), unsqueeze_dim=1)
+    torch.testing.assert_close(apply_rope(query, cos[:, None], sin[:, None]), expected[0])
+    apply_rope(key, cos[:, None], sin[:, None], out=key)
+    torch.testing.assert_close(key, expected[1])
 
 
 def test_scores_depend_on_the_distance_alone() -> None:
