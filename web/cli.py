@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from web.server import ServerOptions
 
 # GNU OpenMP spins at its barriers, without end by default: with the event loop busy on one of two cores, a small
-# product went from 0.5 ms to 8 ms, a scheduler tick.  Too short a spin lets threads fall asleep between products.  Where
-# another program always keeps a core busy, 1000 is better (bench/LOG.md).
+# product went from 0.5 ms to 8 ms, a scheduler tick.  Too short a spin lets threads fall asleep between products.
+# Where another program always keeps a core busy, 1000 is better (bench/LOG.md).
 GOMP_SPINCOUNT = "10000"
 
 BENCH_LIBRARIES = ("httpx", "matplotlib", "psutil", "rich")  # the extra of that name
