@@ -25,6 +25,7 @@ LONG = prompt(3800, seed=1)
 SHORT = prompt(30, seed=2)
 OURS = prompt(25, seed=3)
 SOLO = 400  # tokens of the neighbour's solo run
+MOST_DRAFTS = 16  # that a step may verify
 LAST = 12  # tokens of a victim that is to reach its end
 
 Way = str
@@ -175,7 +176,9 @@ def test_while_it_decodes(
     check_receipt(receipt, victim, "decode", len(SHORT))
     check_told(victim)
     assert receipt["cached_tokens"] + receipt["kept_tokens"] >= len(SHORT) + tokens - 1
-    assert receipt["wasted_tokens"] <= 1
+    rejected = receipt["drafted_tokens"] - receipt["accepted_tokens"]
+    in_flight = 1 + (MOST_DRAFTS if receipt["phase"] == "verify" else 0)
+    assert receipt["wasted_tokens"] - rejected <= in_flight, "nothing but the step in flight may be lost"
 
 
 @pytest.mark.parametrize("way", WAYS)
