@@ -6,9 +6,7 @@ import importlib.metadata
 import os
 import platform
 import re
-import subprocess
-from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import torch
 
@@ -19,8 +17,12 @@ from runtime.errors import CedeError
 from runtime.findings import without_paths
 from runtime.host_memory import available_memory
 from runtime.kv_folder import opened_root, roots, scan
+from runtime.processor import processor_name
 from runtime.units import format_size
 from runtime.weights import load_weights
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 Facts: TypeAlias = dict[str, str]
 
@@ -33,7 +35,7 @@ def describe_machine() -> Facts:
     facts |= {
         "Python": f"{platform.python_implementation()} {platform.python_version()}",
         "system": _system(),
-        "processor": _processor(),
+        "processor": processor_name(),
         "cores": str(os.cpu_count()),
         "memory": f"{format_size(_installed_memory())}, {format_size(available_memory())} free",
         "threads": f"{torch.get_num_threads()}; a small model runs on one unless --threads says otherwise",
@@ -110,15 +112,3 @@ def _system() -> str:
     """Its version without what a builder of kernels may have put behind it."""
     version = platform.mac_ver()[0] or re.split(r"[^\d.]", platform.release())[0]
     return f"{platform.system()} {version} {platform.machine()}"
-
-
-def _processor() -> str:
-    if platform.system() == "Darwin":
-        asked = subprocess.run(["sysctl", "-n", "machdep.cpu.brand_string"], capture_output=True, text=True)
-        return asked.stdout.strip() or platform.machine()
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()

@@ -6,15 +6,16 @@ import datetime
 import importlib.metadata
 import os
 import platform
-from pathlib import Path
 
 import psutil
+
+from runtime.processor import processor_name
 
 
 def describe_machine() -> dict[str, str]:
     """Processor, cores, memory, system and versions, by name."""
     about = {
-        "processor": _processor(),
+        "processor": processor_name(),
         "cores": f"{psutil.cpu_count(logical=False) or '?'} physical, {os.cpu_count()} logical",
         "memory": f"{psutil.virtual_memory().total / 2**30:.0f} GiB",
         "system": platform.platform(),
@@ -26,12 +27,3 @@ def describe_machine() -> dict[str, str]:
 def today() -> str:
     """The date, and the time in UTC."""
     return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
