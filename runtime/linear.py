@@ -132,7 +132,7 @@ def lossless(device: torch.device, dtype: torch.dtype) -> Form:
     if dtype == torch.float32 and has_onednn(device):
         return Blocked
     # Without the arithmetic oneDNN would emulate it, and float16 it computes slowly.
-    if dtype == torch.bfloat16 and has_onednn(device) and torch.ops.mkldnn._is_mkldnn_bf16_supported():
+    if dtype == torch.bfloat16 and has_bfloat16_products(device):
         return Blocked
     return Plain
 
@@ -141,3 +141,8 @@ def has_onednn(device: torch.device) -> bool:
     """Whether oneDNN's own forms of a matrix can be had; builds for Arm do not have them."""
     x86 = torch.backends.cpu.get_cpu_capability().startswith("AVX")
     return device.type == "cpu" and x86 and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+
+
+def has_bfloat16_products(device: torch.device) -> bool:
+    """Whether oneDNN is there, and the processor has the arithmetic."""
+    return has_onednn(device) and torch.ops.mkldnn._is_mkldnn_bf16_supported()

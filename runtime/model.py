@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 
 from runtime.acceptance import accept_beside
-from runtime.attention import attend, chunk_mask, first_visible
+from runtime.attention import attend, choose_tile_kernel, chunk_mask, first_visible
 from runtime.device import RunAhead
 from runtime.norm import RMSNorm
 from runtime.rope import apply_rope, rope_tables
@@ -109,6 +109,7 @@ class Transformer:
         self._cos, self._sin = rope_tables(config.rope, kv.context, self._device, self._dtype)
         self._norms = [_LayerNorms.of(config, layer) for layer in weights.layers]
         self._final_norm = RMSNorm(weights.final_norm, config.norm_eps)
+        self._tile_kernel = choose_tile_kernel(self._device, self._dtype)
         self._run_ahead = RunAhead(self._device)
 
     # --- StepModel ------------------------------------------------------------------------------------------------
@@ -211,7 +212,7 @@ class Transformer:
         for segment, own, new, mask in zip(batch.segments, queries, written, batch.masks[window], strict=True):
             self.kv.write(index, segment.slot, segment.start, new)
             seen = self.kv.read(index, segment.slot, first_visible(segment, window), segment.end)
-            attended.append(attend(own, *seen, mask))
+            attended.append(attend(own, *seen, mask, self._tile_kernel))
         return torch.cat(attended) if len(attended) > 1 else attended[0]
 
     def _turn(self, heads: torch.Tensor, index: int, batch: Batch) -> None:

@@ -124,7 +124,9 @@ def _made(data: object, *, dtype: torch.dtype | None = None, device: torch.devic
     return torch.empty(numbers.shape, dtype=dtype, device=device)
 
 
-def _attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn_mask: torch.Tensor | None) -> object:
+def _attention(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn_mask: torch.Tensor | None = None
+) -> object:
     scores = query @ key.transpose(-1, -2)
     if attn_mask is not None:
         assert attn_mask.dtype in (torch.bool, query.dtype), "attention takes no other mask"

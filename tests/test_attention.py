@@ -7,7 +7,8 @@ import math
 import pytest
 import torch
 
-from runtime.attention import attend, chunk_mask, first_visible
+from runtime import attention
+from runtime.attention import TILE, attend, by_products, choose_tile_kernel, chunk_mask, first_visible, fused
 from runtime.step import Segment
 from tests.stepping import CPU
 
@@ -104,3 +105,46 @@ def test_the_inputs_may_be_views_of_a_slot() -> None:
     mask = chunk_mask(_chunk(6, 4), 4, 2, CPU, torch.float32)
     attended = attend(query, keys, values, mask)
     assert torch.equal(attended, attend(query.contiguous(), keys.contiguous(), values.contiguous(), mask))
+
+
+@pytest.mark.parametrize("window", [None, 1, 4, 100])
+@pytest.mark.parametrize(("start", "rows"), [(0, 2), (5, 2), (17, 20), (0, 40), (PAST, TILE + 3)])
+def test_products_are_the_textbook_s(
+    start: int, rows: int, window: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attention, "LARGE", 0)
+    generator = torch.Generator().manual_seed(4)
+    query = torch.randn(rows, 4, DIM, generator=generator)
+    keys, values = torch.randn(2, 2, start + rows, DIM, generator=generator)
+    seen = slice(first_visible(_chunk(start, rows), window), start + rows)
+    mask = chunk_mask(_chunk(start, rows), window, 2, CPU, torch.float32)
+    attended = attend(query, keys[:, seen], values[:, seen], mask, by_products)
+    torch.testing.assert_close(attended, _textbook(query, keys, values, start, window), atol=1e-5, rtol=1e-5)
+
+
+def test_products_lose_no_more_to_rounding_than_the_fused_kernel_where_scores_are_large() -> None:
+    """Scores about 40 are a quarter apart in bfloat16; here they differ by less than that from key to key."""
+    generator = torch.Generator().manual_seed(5)
+    common = torch.randn(64, generator=generator)
+    query = (common * 4 + torch.randn(64, 2, 64, generator=generator) * 0.1).bfloat16()
+    keys = (common + torch.randn(1, 1024, 64, generator=generator) * 0.1).bfloat16()
+    values = torch.randn(1, 1024, 64, generator=generator).bfloat16()
+    mask = chunk_mask(_chunk(960, 64), None, 2, CPU, torch.bfloat16)
+    assert mask is not None
+    assert mask.numel() >= attention.LARGE
+    exact = _textbook(query, keys, values, 960, None)
+    lost = {kernel: (attend(query, keys, values, mask, kernel) - exact).norm() for kernel in (fused, by_products)}
+    assert lost[by_products] < 1.5 * lost[fused]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_products_are_for_bfloat16(dtype: torch.dtype) -> None:
+    assert choose_tile_kernel(CPU, dtype) is fused
+
+
+def test_products_are_where_the_fused_kernel_s_are_emulated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attention, "has_bfloat16_products", lambda device: True)
+    monkeypatch.setattr(attention, "processor_name", lambda: "AMD EPYC 9354P 32-Core Processor")
+    assert choose_tile_kernel(CPU, torch.bfloat16) is by_products
+    monkeypatch.setattr(attention, "processor_name", lambda: "Intel(R) Xeon(R) Platinum 8481C")
+    assert choose_tile_kernel(CPU, torch.bfloat16) is fused

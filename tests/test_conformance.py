@@ -73,6 +73,7 @@ VIEWS = {
     "slice.Tensor",
     "split_with_sizes",
     "split.Tensor",
+    "squeeze.dim",
     "t",
     "transpose.int",
     "unbind.int",
