@@ -89,8 +89,9 @@ def choose_tile_kernel(device: torch.device, dtype: torch.dtype) -> TileKernel:
     PyTorch's kernel takes its bfloat16 products from MKL, which computes them in float32 unless the processor is
     Intel's; oneDNN uses what AMD's have.  From 1000 positions on a chunk then takes half the time (bench/LOG.md).
     """
-    emulated = dtype == torch.bfloat16 and "AMD" in processor_name()
-    return by_products if emulated and has_bfloat16_products(device) else fused
+    if dtype == torch.bfloat16 and has_bfloat16_products(device) and "AMD" in processor_name():
+        return by_products
+    return fused
 
 
 # --- a segment -----------------------------------------------------------------------------------------------------
