@@ -54,7 +54,7 @@ class ChunkSizer:
     def __init__(self, fixed: int | None = None, target_seconds: float = 0.05) -> None:
         self._fixed = fixed
         self._target_seconds = target_seconds
-        self._row_seconds: float | None = None
+        self._row = RowCost()
         self._decode_seconds = 0.0  # not measured yet
 
     def fresh(self) -> ChunkSizer:
@@ -66,28 +66,69 @@ class ChunkSizer:
         """The target time of a step with both decode and prefill rows."""
         return max(self._target_seconds, 2 * self._decode_seconds)
 
-    def budget(self, decode_rows: int) -> int:
-        """Prompt rows for a step that also holds `decode_rows` others."""
+    def budget(self, decode_rows: int, depth: float) -> int:
+        """Prompt rows, behind `depth` others in the mean, for a step that also holds `decode_rows` decode rows."""
         if self._fixed is not None:
             return self._fixed
-        if self._row_seconds is None:
+        row_seconds = self._row.seconds(depth)
+        if row_seconds is None:
             return FIRST_CHUNK
         alone = self.ALONE * max(self._target_seconds, self._decode_seconds)
         seconds = (self.target_seconds if decode_rows else alone) - self._decode_seconds
         # Alone, a chunk is never so small that reading the weights is most of its cost.
         least = MIN_CHUNK if decode_rows else FIRST_CHUNK
-        return min(max(int(seconds / self._row_seconds), least), MAX_CHUNK)
+        return min(max(int(seconds / row_seconds), least), MAX_CHUNK)
 
-    def observe(self, decode_rows: int, prefill_rows: int, seconds: float) -> None:
+    def observe(self, decode_rows: int, prefill_rows: int, depth: float, seconds: float) -> None:
         """Learn from a step that ran to its end over all its rows."""
         if not prefill_rows:
             self._decode_seconds = _blend(self._decode_seconds or None, seconds)
             return
         # Never below a tenth of the whole: an estimate that is off may not blow up the next chunk.
         for_rows = max(seconds - self._decode_seconds, seconds / 10)
-        self._row_seconds = _blend(self._row_seconds, for_rows / prefill_rows)
+        self._row.observe(depth, for_rows / prefill_rows)
+
+
+class RowCost:
+    """Seconds that a prompt row takes, which grow in a straight line with how many positions lie before its chunk.
+
+    The line is a least-squares fit that forgets slowly, for what attention adds does not change; what it is multiplied
+    by follows the machine's speed within a few steps.  So neither the first chunk after a long prompt is too small nor
+    that of a retry, behind thousands of positions that are kept, too large.
+    """
+
+    FORGET = 0.97
+    LITTLE_SPREAD = 128.0**2  # of the depths, their variance: below it the chunks say little about the slope
+    LEAST = 0.25  # of the mean cost, whatever the line says
+
+    def __init__(self) -> None:
+        self._weight = 0.0
+        self._depth = self._seconds = 0.0  # means
+        self._spread = self._common = 0.0  # variance of the depth, covariance with the seconds
+        self._slope = 0.0
+        self._speed: float | None = None  # what the line is to be multiplied by now
+
+    def observe(self, depth: float, seconds: float) -> None:
+        """Learn what a row of a chunk took."""
+        self._weight = self.FORGET * self._weight + 1
+        share = 1 / self._weight
+        deeper, longer = depth - self._depth, seconds - self._seconds
+        self._depth += share * deeper
+        self._seconds += share * longer
+        self._spread = (1 - share) * (self._spread + share * deeper * deeper)
+        self._common = (1 - share) * (self._common + share * deeper * longer)
+        steeper = (self._common - self._slope * self._spread) / (self._spread + self.LITTLE_SPREAD)
+        self._slope = max(self._slope + steeper, 0.0)
+        self._speed = _blend(self._speed, seconds / self._line(depth))
+
+    def seconds(self, depth: float) -> float | None:
+        """Of a row behind `depth` positions; None before anything was observed."""
+        return None if self._speed is None else self._speed * self._line(depth)
+
+    def _line(self, depth: float) -> float:
+        return max(self._seconds + self._slope * (depth - self._depth), self.LEAST * self._seconds)
 
 
 def _blend(old: float | None, new: float) -> float:
-    """Exponential average that follows in a few steps: attention makes each chunk of a prompt dearer than the last."""
+    """Exponential average that follows in a few steps."""
     return new if old is None else 0.5 * old + 0.5 * new

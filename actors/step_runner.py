@@ -88,7 +88,8 @@ class StepRunner:
         """A step of all that must go in whole, and of as much of the rest as there is room for."""
         whole = [work for work in pending if not work.is_bulk]
         bulk = [work for work in pending if work.is_bulk]
-        budget = chunks.budget(sum(len(work.token_ids) for work in whole))
+        depth = sum(self._start(work) for work in bulk) / max(len(bulk), 1)
+        budget = chunks.budget(sum(len(work.token_ids) for work in whole), depth)
         shares = share_budget([len(work.token_ids) for work in bulk], budget)
         return [
             *(self._planned(work, len(work.token_ids)) for work in whole),
@@ -135,7 +136,7 @@ class StepRunner:
         assert slot is not None
         self._table.enter(slot, work.phase)
         drafting = work.phase is SlotState.DRAFT
-        start = self._table.draft_start(slot) if drafting else len(slot.tokens)
+        start = self._start(work)
         whole = rows == len(work.token_ids)
         return Planned(
             work,
@@ -149,6 +150,12 @@ class StepRunner:
                 first=self._table.draft_first(slot, start) if drafting else 0,
             ),
         )
+
+    def _start(self, work: Work) -> int:
+        """The position of its first row: how many rows lie before it."""
+        slot = work.lease.slot
+        assert slot is not None
+        return self._table.draft_start(slot) if work.phase is SlotState.DRAFT else len(slot.tokens)
 
     def _suspect(self, step: Sequence[Planned], error: Exception) -> None:
         """The device raised.  Work that ran alone is the culprit; work that had company gets to run alone."""
@@ -217,7 +224,8 @@ class StepRunner:
 
     def _observe(self, step: Sequence[Planned], result: StepResult, elapsed: float) -> None:
         """Count, and learn what steps cost: for chunks on the device, for drafts with the way there and back."""
-        bulk = sum(len(planned.segment.token_ids) for planned in step if planned.work.is_bulk)
+        chunks = [planned.segment for planned in step if planned.work.is_bulk]
+        bulk = sum(len(chunk.token_ids) for chunk in chunks)
         single = sum(len(planned.segment.token_ids) for planned in step) - bulk
         drafting = step[0].work.phase is SlotState.DRAFT
         self._caught_up = drafting and bulk > 0
@@ -231,7 +239,8 @@ class StepRunner:
         if not all(segment.computed for segment in result.segments):
             return  # a step cut short says nothing about speed
         seconds = result.finished_at - result.started_at
-        (self._draft_chunks if drafting else self._chunks).observe(single, bulk, seconds)
+        depth = sum(chunk.start * len(chunk.token_ids) for chunk in chunks) / max(bulk, 1)
+        (self._draft_chunks if drafting else self._chunks).observe(single, bulk, depth, seconds)
         if drafting:
             self._costs.observe_draft(single + bulk, elapsed)
         elif not bulk:

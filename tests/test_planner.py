@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -53,29 +55,40 @@ def test_no_prompts() -> None:
 
 
 class LinearMachine:
-    """Steps that cost a base, and so much for each row."""
+    """Steps that cost a base, and so much for each row; a prompt's rows more behind others: twice behind `doubling`."""
 
-    def __init__(self, base: float, decode_row: float, prefill_row: float) -> None:
-        self.base, self.decode_row, self.prefill_row = base, decode_row, prefill_row
+    def __init__(self, base: float, decode_row: float, prefill_row: float, doubling: float = math.inf) -> None:
+        self.base, self.decode_row, self.prefill_row, self.doubling = base, decode_row, prefill_row, doubling
 
-    def seconds(self, decode_rows: int, prefill_rows: int) -> float:
-        return self.base + decode_rows * self.decode_row + prefill_rows * self.prefill_row
+    def seconds(self, decode_rows: int, prefill_rows: int, depth: float = 0) -> float:
+        prefill_row = self.prefill_row * (1 + depth / self.doubling)
+        return self.base + decode_rows * self.decode_row + prefill_rows * prefill_row
 
     def run(self, sizer: ChunkSizer, decode_rows: int, steps: int = 12) -> float:
-        """Steps with as many prompt rows as the sizer allows; the duration of the last."""
+        """Steps with as many prompt rows as the sizer allows, at no depth; the duration of the last."""
         seconds = 0.0
         for _ in range(steps):
-            rows = sizer.budget(decode_rows)
+            rows = sizer.budget(decode_rows, 0)
             seconds = self.seconds(decode_rows, rows)
-            sizer.observe(decode_rows, rows, seconds)
+            sizer.observe(decode_rows, rows, 0, seconds)
         return seconds
+
+    def read(self, sizer: ChunkSizer, decode_rows: int, prompt: int, kept: int = 0) -> list[float]:
+        """The durations of the steps that read a prompt, of which so many tokens are there; but not of the last."""
+        durations, depth = [], kept
+        while depth < prompt:
+            rows = min(sizer.budget(decode_rows, depth), prompt - depth)
+            durations.append(self.seconds(decode_rows, rows, depth))
+            sizer.observe(decode_rows, rows, depth, durations[-1])
+            depth += rows
+        return durations[:-1]
 
 
 def decoded(machine: LinearMachine, target: float, rows: int = 3) -> ChunkSizer:
     """A sizer that has seen steps of decode rows only."""
     sizer = ChunkSizer(target_seconds=target)
     for _ in range(8):
-        sizer.observe(rows, 0, machine.seconds(rows, 0))
+        sizer.observe(rows, 0, 0, machine.seconds(rows, 0))
     return sizer
 
 
@@ -108,31 +121,57 @@ def test_follows_a_machine_that_changes_its_speed(factor: float) -> None:
     assert machine.run(sizer, decode_rows=3, steps=10) == pytest.approx(0.05, rel=0.15)
 
 
+@pytest.mark.parametrize("decode_rows", [0, 3])
+def test_a_chunk_takes_as_long_behind_a_long_prompt_as_in_a_new_one(decode_rows: int) -> None:
+    machine = LinearMachine(0.004, 0.0005, 0.0003, doubling=2000)
+    sizer = decoded(machine, 0.05)
+    target = 0.05 if decode_rows else 0.05 * ChunkSizer.ALONE
+    machine.read(sizer, decode_rows, prompt=8000)
+    for prompt, kept in ((3000, 0), (8200, 6000), (8000, 1000)):
+        for seconds in machine.read(sizer, decode_rows, prompt, kept):
+            assert seconds == pytest.approx(target, rel=0.2)
+
+
+def test_what_depth_costs_is_not_forgotten_while_all_prompts_are_short() -> None:
+    machine = LinearMachine(0.004, 0.0005, 0.0003, doubling=2000)
+    sizer = decoded(machine, 0.05)
+    machine.read(sizer, 3, prompt=8000)
+    for _ in range(100):
+        machine.read(sizer, 3, prompt=200)
+    assert machine.seconds(3, sizer.budget(3, 8000), 8000) == pytest.approx(0.05, rel=0.2)
+
+
 @given(
-    st.lists(st.tuples(st.integers(0, 8), st.integers(0, 4096), st.floats(1e-6, 100.0)), max_size=30), st.integers(0, 8)
+    st.lists(
+        st.tuples(st.integers(0, 8), st.integers(0, 4096), st.integers(0, 100_000), st.floats(1e-6, 100.0)), max_size=30
+    ),
+    st.integers(0, 8),
+    st.integers(0, 100_000),
 )
 @settings(deadline=None)
-def test_chunks_are_bounded_whatever_was_seen(seen: list[tuple[int, int, float]], decode_rows: int) -> None:
+def test_chunks_are_bounded_whatever_was_seen(
+    seen: list[tuple[int, int, int, float]], decode_rows: int, depth: int
+) -> None:
     sizer = ChunkSizer(target_seconds=0.05)
     for step in seen:
         sizer.observe(*step)
-        assert MIN_CHUNK <= sizer.budget(decode_rows) <= MAX_CHUNK
+        assert MIN_CHUNK <= sizer.budget(decode_rows, depth) <= MAX_CHUNK
 
 
 def test_begins_small() -> None:
-    assert MIN_CHUNK <= ChunkSizer().budget(0) <= 4 * MIN_CHUNK
+    assert MIN_CHUNK <= ChunkSizer().budget(0, 0) <= 4 * MIN_CHUNK
 
 
 def test_a_fixed_size_stays() -> None:
     sizer = ChunkSizer(fixed=100)
-    sizer.observe(1, 100, 50.0)
-    assert sizer.budget(0) == sizer.budget(7) == 100
+    sizer.observe(1, 100, 0, 50.0)
+    assert sizer.budget(0, 0) == sizer.budget(7, 5000) == 100
 
 
 def test_an_estimate_of_the_decode_share_that_is_off_does_not_blow_up_the_chunk() -> None:
     """A step with prompt rows that took no longer than one without says little about a row's cost."""
     sizer = ChunkSizer(target_seconds=0.05)
     for _ in range(8):
-        sizer.observe(2, 0, 0.04)
-    sizer.observe(2, 64, 0.03)
-    assert sizer.budget(2) * 0.003 / 64 <= sizer.target_seconds
+        sizer.observe(2, 0, 0, 0.04)
+    sizer.observe(2, 64, 0, 0.03)
+    assert sizer.budget(2, 0) * 0.003 / 64 <= sizer.target_seconds
