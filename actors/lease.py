@@ -139,7 +139,6 @@ class Lease:
     leaders: list[tuple[Lease, int]] = field(default_factory=list)  # who reads the same prefix, and how long it is
     restored: list[BlockKey] = field(default_factory=list)
     audited: tuple[int, Block] | None = None  # a block that is computed again to be compared, and its position
-    suspect: bool = False  # its KV stands on blocks that an audit of another lease's found wrong
     lost: str | None = None  # why the device was, and with it whatever this lease held or waited for
     mark: CancelMark = field(default_factory=CancelMark)
     grant: Reply[None] = field(default_factory=Reply)

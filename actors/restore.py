@@ -74,7 +74,8 @@ async def _copy(lease: Lease, source: LiveSource, cache: PrefixCache) -> bool:
     expected = list(lease.prompt[:end])
 
     def still_valid() -> bool:
-        return source.slot.tokens[:end] == expected  # from the first on: KV depends on all tokens before it
+        # From the first token on: KV depends on all before it.
+        return not source.slot.suspect and source.slot.tokens[:end] == expected
 
     assert lease.slot is not None
     moved = await lease.move(
@@ -111,16 +112,37 @@ async def _load(lease: Lease, source: BlockSource, cache: PrefixCache) -> bool:
     return moved is not None
 
 
-async def audit(lease: Lease, cache: PrefixCache) -> bool:
-    """Compare the block that was computed again with the one that was cached; False if they differ.
+async def audit(lease: Lease, table: SlotTable, cache: PrefixCache) -> bool:
+    """Compare the block that was computed again with the one that was cached.
 
     A block's KV depends, above the first layer, on all KV before it, so a fault anywhere in the prefix shows here.
+    False if they differ, or if another lease's audit has found wrong what this slot's KV stands on.
     """
-    if lease.audited is None:
-        return True
-    (start, block), lease.audited = lease.audited, None
     assert lease.slot is not None
-    saved = await lease.move([Save(lease.slot.id, start, start + BLOCK_TOKENS)], ())
-    agrees = saved is not None and saved[0] is not None and kv_agrees(saved[0], block.data)
-    cache.audited(agrees)
-    return agrees
+    if lease.audited is not None:
+        (start, block), lease.audited = lease.audited, None
+        saved = await lease.move([Save(lease.slot.id, start, start + BLOCK_TOKENS)], ())
+        agrees = saved is not None and saved[0] is not None and kv_agrees(saved[0], block.data)
+        cache.audited(agrees)
+        if not agrees:
+            _quarantine(lease, table, cache)
+            return False
+    return not lease.slot.suspect
+
+
+def _quarantine(lease: Lease, table: SlotTable, cache: PrefixCache) -> None:
+    """What came from the same blocks as this lease's KV, or was computed after them, is used no more.
+
+    An idle slot is invalidated at once, one that reads its prompt when it has read it, one that decodes at its end;
+    until then nothing is copied from it.
+    """
+    assert lease.slot is not None
+    wrong = lease.slot.stands_on.union(lease.restored)
+    cache.strike(list(wrong))
+    for slot in table.free:
+        if slot.stands_on & wrong:
+            cache.forget(slot.id)
+            table.invalidate(slot)
+    for slot in table.leased:
+        if slot is not lease.slot and slot.stands_on & wrong:
+            slot.suspect = True

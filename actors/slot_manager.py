@@ -175,16 +175,13 @@ class SlotManager:
 
     async def audit(self, lease: Lease) -> bool:
         """Compare what the lease computed again with what was cached; False if it differs, or did in another audit."""
-        agrees = await audit(lease, self.cache)
-        if not agrees:
-            self._quarantine(lease)
-        return agrees and not lease.suspect
+        return await audit(lease, self.table, self.cache)
 
     def restart(self, lease: Lease) -> None:
         """Let the lease compute its whole prompt; nothing that was cached for it is ever used again."""
         self.cache.strike(lease.restored)
         self._steps.invalidate(lease)
-        lease.reuse, lease.cached, lease.audited, lease.suspect = False, 0, None, False
+        lease.reuse, lease.cached, lease.audited = False, 0, None
 
     def draft_start(self, lease: Lease) -> int:
         """The first position that the drafter has not read and can read."""
@@ -195,22 +192,6 @@ class SlotManager:
         """How many others generate tokens now, and so have rows in most steps."""
         slots = [other.slot for other in self._leases.values() if other is not lease and other.slot is not None]
         return sum(slot.state is not SlotState.PREFILL for slot in slots)
-
-    def _quarantine(self, lease: Lease) -> None:
-        """What came from the same blocks as this lease's KV, or was computed after them, is used no more.
-
-        An idle slot is invalidated at once, one that reads its prompt when it has read it, one that decodes at its end.
-        """
-        assert lease.slot is not None
-        wrong = lease.slot.stands_on.union(lease.restored)
-        self.cache.strike(list(wrong))
-        for slot in self.table.free:
-            if slot.stands_on & wrong:
-                self.cache.forget(slot.id)
-                self.table.invalidate(slot)
-        for other in self._leases.values():
-            if other is not lease and other.slot is not None and other.slot.stands_on & wrong:
-                other.suspect = True
 
     async def _wait_for_grant(self, lease: Lease, patience: float | None) -> None:
         if lease.lost is not None:
@@ -324,7 +305,7 @@ class SlotManager:
     def _release(self, lease: Lease) -> None:
         assert lease.slot is not None
         phase = lease.phase
-        if lease.suspect:
+        if lease.slot.suspect:
             self._steps.invalidate(lease)
         if lease.keep is not None:  # the output ended inside a run of accepted drafts
             self.table.trim(lease.slot, min(lease.keep, lease.length))

@@ -54,6 +54,7 @@ class Slot:
     before: list[int] = field(default_factory=list)  # tokens at the last grant, some of whose KV that displaced
     trial: list[BlockKey] = field(default_factory=list)  # restored blocks that no step has run over yet
     stands_on: set[BlockKey] = field(default_factory=set)  # all blocks that its KV came from, or was computed after
+    suspect: bool = False  # an audit of another lease's found one of them wrong
     computed_from: int = 0  # the KV from here on was computed in this slot, what is before it was moved in
     draft_first: int = 0  # the drafter's KV is that of the tokens from here …
     draft_length: int = 0  # … to here, which during a round is beyond the committed tokens
@@ -127,9 +128,10 @@ class SlotTable:
         return slot
 
     def longest_live_prefix(self, prompt: Sequence[int], *, besides: Slot | None) -> tuple[Slot | None, int]:
-        """The other slot whose committed tokens share most with `prompt`, and how many those are."""
-        others = [(slot, common_prefix_length(slot.tokens, prompt)) for slot in self._slots if slot is not besides]
-        return max(others, key=lambda other: other[1], default=(None, 0))
+        """The other slot whose committed tokens share most with `prompt`, and how many; none under suspicion."""
+        others = [slot for slot in self._slots if slot is not besides and not slot.suspect]
+        shared = [(slot, common_prefix_length(slot.tokens, prompt)) for slot in others]
+        return max(shared, key=lambda source: source[1], default=(None, 0))
 
     def enter(self, slot: Slot, state: SlotState) -> None:
         """Move a slot to its next state.
@@ -155,6 +157,7 @@ class SlotTable:
         if not length:
             slot.trial.clear()
             slot.stands_on.clear()
+            slot.suspect = False
 
     def invalidate(self, slot: Slot) -> None:
         """Forget every token of a slot: its KV met a failure."""
@@ -218,6 +221,7 @@ class SlotTable:
             assert slot.computed_from <= len(slot.tokens), slot
             assert slot.draft_first <= slot.draft_length <= self.context, slot
             assert slot.owner is not None or slot.draft_length <= len(slot.tokens), slot
+            assert slot.owner is not None or not slot.suspect, slot
 
     def _usable(self, slot: Slot, prompt: Sequence[int]) -> int:
         return min(common_prefix_length(slot.tokens, prompt), len(prompt) - 1)

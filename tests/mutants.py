@@ -142,8 +142,8 @@ MUTANTS = (
     Mutant(
         "an audit that finds something has no consequence",
         "actors/slot_manager.py",
-        "        return agrees and not lease.suspect\n",
-        "        return True\n",
+        "        return await audit(lease, self.table, self.cache)\n",
+        "        await audit(lease, self.table, self.cache)\n        return True\n",
         ("tests/test_seed4.py",),
     ),
     Mutant(

@@ -450,7 +450,7 @@ async def test_a_load_that_fails_takes_nothing_with_it_that_was_resident() -> No
         assert story.finished().cached_tokens in (128, 150)
 
 
-@pytest.mark.parametrize("change", ["nothing", "other tokens before", "shorter"])
+@pytest.mark.parametrize("change", ["nothing", "other tokens before", "shorter", "under suspicion"])
 @simulated()
 async def test_a_source_that_has_changed_when_the_copys_turn_comes_is_not_copied(change: str) -> None:
     """It may hold the same tokens at the same places, but others before them."""
@@ -472,10 +472,11 @@ async def test_a_source_that_has_changed_when_the_copys_turn_comes_is_not_copied
                 nursery.cancel_scope.cancel()
         (move,) = posted
         before = list(source.tokens)
-        if change != "nothing":
+        source.suspect = change == "under suspicion"
+        if change in ("other tokens before", "shorter"):
             source.tokens[:] = [*text(64, 4), *same] if change == "other tokens before" else before[:100]
         assert move.still_valid() == (change == "nothing")
-        source.tokens[:] = before
+        source.tokens[:], source.suspect = before, False
 
 
 @simulated()

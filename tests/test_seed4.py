@@ -403,3 +403,25 @@ async def test_what_an_audit_finds_is_not_kept_of_those_who_were_answered_from_i
         sim.watch.kv_is_exact = True
         sim.check()
         sim.check_disk()
+
+
+@simulated(seeds=2)
+async def test_what_an_audit_finds_is_not_copied_from_those_who_decode_on_it(tmp_path: Path) -> None:
+    folder = fresh(tmp_path)
+    async with warm(folder, "disk", slots=3) as sim, trio.open_nursery() as nursery:
+        assert isinstance(sim.cache._disk, SettledDisk)
+        lying = blocks(sim, sim.cache._disk)[1]
+        rewrite(folder, lying, [row ^ 0xF000F000 for row in sim.truth.rows(PROMPT)[64:128]])
+        sim.let_blocks_lie()
+        unlucky = sim.expect(ask("unlucky", PROMPT[:150], max_tokens=200))
+        nursery.start_soon(sim.client, unlucky.asked)
+        await until(lambda: len(unlucky.events) > 40)
+        object.__setattr__(sim.cache.config, "audit_share", 1.0)
+        audited = await sim.client(ask("audited", PROMPT, max_tokens=3))
+        assert sim.cache.statistics().audit_failures == 1
+        heir = await sim.client(ask("heir", [*PROMPT[:150], *unlucky.tokens()], max_tokens=8))
+        for story in (audited, heir):
+            sim.check_exact(story)
+        assert not unlucky.ended
+        del sim.stories["unlucky"]  # its answer is wrong
+        nursery.cancel_scope.cancel()
