@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import outcome
@@ -17,10 +18,19 @@ if TYPE_CHECKING:
 
     from actors.prefix_cache import PrefixCache, SlotBlock
     from actors.slots import SlotTable
+    from runtime.blocks import BlockKey
     from runtime.executor import Executor
     from runtime.transfer import KVData, Transfer
 
 logger = logging.getLogger("cede.kv")
+
+
+@dataclass(frozen=True, slots=True)
+class _Origin:
+    """Of the KV that a move brings: blocks on trial, which are so wherever it is copied to, and all it stands on."""
+
+    trial: list[BlockKey]
+    stands_on: set[BlockKey]
 
 
 class KVMover:
@@ -53,11 +63,12 @@ class KVMover:
         transfers += [transfer for move in moves for transfer in move.transfers]
         if not transfers and not moves:
             return False
+        origins = [self._origin(move) for move in moves]  # now: who is granted a source meanwhile trims it
         results = deque(await self._executor.transfer(transfers))
         for slot, block in saves:
             self._keep(slot, block, results.popleft())
-        for move in moves:
-            self._settle(move, [results.popleft() for _ in move.transfers])
+        for move, origin in zip(moves, origins, strict=True):
+            self._settle(move, origin, [results.popleft() for _ in move.transfers])
         return True
 
     def _next_saves(self, leases: Collection[Lease]) -> list[tuple[int, SlotBlock]]:
@@ -86,7 +97,14 @@ class KVMover:
             assert data is not None
             self._cache.keep(slot, block, data)
 
-    def _settle(self, move: Move, results: Sequence[outcome.Outcome[KVData | None]]) -> None:
+    def _origin(self, move: Move) -> _Origin:
+        sources = [self._table.slot(transfer.source) for transfer in move.transfers if isinstance(transfer, Copy)]
+        return _Origin(
+            trial=[*move.on_trial, *(key for source in sources for key in source.trial)],
+            stands_on=set(move.on_trial).union(*(source.stands_on for source in sources)),
+        )
+
+    def _settle(self, move: Move, origin: _Origin, results: Sequence[outcome.Outcome[KVData | None]]) -> None:
         """Commit what was moved.  What could not be is as good as a block that failed in use."""
         lease = move.lease
         assert lease.slot is not None
@@ -101,13 +119,8 @@ class KVMover:
             return
         self._table.commit(lease.slot, move.tokens, moved=bool(move.tokens))
         lease.cached += len(move.tokens)
-        lease.slot.trial += move.on_trial
-        lease.slot.stands_on.update(move.on_trial)
-        for transfer in move.transfers:
-            if isinstance(transfer, Copy):  # what is on trial there is on trial here
-                source = self._table.slot(transfer.source)
-                lease.slot.trial += source.trial
-                lease.slot.stands_on |= source.stands_on
+        lease.slot.trial += origin.trial
+        lease.slot.stands_on |= origin.stands_on
         move.reply.set(outcome.Value(values))
 
     def _forget_overwritten(self, move: Move) -> None:

@@ -232,8 +232,8 @@ MUTANTS = (
     Mutant(
         "what is copied leaves its trial behind",
         "actors/kv_mover.py",
-        "                lease.slot.trial += source.trial\n",
-        "",
+        "trial=[*move.on_trial, *(key for source in sources for key in source.trial)]",
+        "trial=list(move.on_trial)",
         ("tests/test_seed4.py",),
     ),
     Mutant(

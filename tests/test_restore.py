@@ -480,6 +480,26 @@ async def test_a_source_that_has_changed_when_the_copys_turn_comes_is_not_copied
 
 
 @simulated()
+async def test_a_source_that_is_granted_to_another_while_it_is_copied_hands_on_what_it_stands_on() -> None:
+    async with open_kv_simulation(slots=2) as sim, trio.open_nursery() as nursery:
+        await sim.client(ask("source", text(800, 1)))
+        await sim.settle()
+        source = next(slot for slot in sim.manager.table.free if slot.tokens)
+        keys = sim.cache.keys(text(800, 1)[:128])
+        source.trial, source.stands_on = list(keys), set(keys)
+        reader = sim.expect(ask("reader", text(800, 1)[:120] + text(20, 2), max_tokens=30))
+        nursery.start_soon(sim.client, reader.asked)
+        await until(lambda: sim.watch.is_moving)
+        nursery.start_soon(sim.client, ask("newcomer", text(100, 3), max_tokens=30))
+        await until(lambda: source.owner == ("newcomer", 0))
+        assert sim.watch.is_moving
+        (lease,) = [lease for lease in sim.manager._leases.values() if lease.request_id == "reader"]
+        assert lease.slot is not None
+        await until(lambda: not sim.watch.is_moving)
+        assert (lease.cached, lease.slot.trial, lease.slot.stands_on) == (120, keys, set(keys))
+
+
+@simulated()
 async def test_the_neighbours_wait_for_one_piece_at_most() -> None:
     block_seconds, decode = 0.01, 0.0042
     async with open_kv_simulation(slots=3, block_seconds=block_seconds, chunk_tokens=32) as sim:
