@@ -67,7 +67,11 @@ class ChunkSizer:
         return max(self._target_seconds, 2 * self._decode_seconds)
 
     def budget(self, decode_rows: int, depth: float) -> int:
-        """Prompt rows, behind `depth` others in the mean, for a step that also holds `decode_rows` decode rows."""
+        """Prompt rows for a step that also holds `decode_rows` others, or lets them wait.
+
+        Args:
+            depth: how many positions lie before the prompt rows, in the mean.
+        """
         if self._fixed is not None:
             return self._fixed
         row_seconds = self._row.seconds(depth)

@@ -80,16 +80,18 @@ class StepRunner:
         pending = [work for work in pending if work.suspect][:1] or pending
         drafts = [work for work in pending if work.phase is SlotState.DRAFT]
         others = [work for work in pending if work.phase is not SlotState.DRAFT]
+        # Rows that somebody's next token waits for: in this step, or in the other model's, which comes after it.
+        urgent = sum(len(work.token_ids) for work in pending if not work.is_bulk)
         if drafts and not (others and self._caught_up):
-            return self._fill(drafts, self._draft_chunks)
-        return self._fill(others, self._chunks)
+            return self._fill(drafts, self._draft_chunks, urgent)
+        return self._fill(others, self._chunks, urgent)
 
-    def _fill(self, pending: Sequence[Work], chunks: ChunkSizer) -> list[Planned]:
+    def _fill(self, pending: Sequence[Work], chunks: ChunkSizer, urgent: int) -> list[Planned]:
         """A step of all that must go in whole, and of as much of the rest as there is room for."""
         whole = [work for work in pending if not work.is_bulk]
         bulk = [work for work in pending if work.is_bulk]
         depth = sum(self._start(work) for work in bulk) / max(len(bulk), 1)
-        budget = chunks.budget(sum(len(work.token_ids) for work in whole), depth)
+        budget = chunks.budget(urgent, depth)
         shares = share_budget([len(work.token_ids) for work in bulk], budget)
         return [
             *(self._planned(work, len(work.token_ids)) for work in whole),

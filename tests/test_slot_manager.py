@@ -12,6 +12,7 @@ import trio
 from actors.generation import FinishReason
 from actors.receipts import CancelReason
 from runtime.errors import DeviceLost, QueueFull, QueueTimeout, StepFailed
+from runtime.served import Proposer
 from tests.simulation import CULPRIT, Simulation, Story, ask, open_simulation, prompt, simulated
 
 STEP = 0.01  # seconds, where every step takes the same
@@ -98,6 +99,27 @@ async def test_a_long_prompt_does_not_hold_up_its_decoding_neighbours() -> None:
         beside = [step for step in sim.steps if len(step.runs) == 3 and step.rows > 3]
         assert len(beside) > 8
         assert sum(step.rows for step in beside[3:8]) > 5 * 50, "the chunks are smaller than the target allows"
+
+
+@simulated(seeds=2)
+async def test_a_drafter_that_catches_up_does_not_hold_up_its_decoding_neighbours() -> None:
+    async with open_simulation(
+        slots=2,
+        context=1300,
+        chunk_tokens=None,
+        step_seconds=lambda rows: 0.004 + 0.0015 * rows,
+        speculate=Proposer.DRAFT,
+        draft_tokens=3,
+    ) as sim:
+        plain = sim.expect(ask("plain", prompt(4), max_tokens=1200, speculate=False))
+        drafts = sim.expect(ask("drafts", prompt(1000, start=9), max_tokens=20))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(sim.client, plain.asked)
+            await sim.client(drafts.asked, arrives=0.1)
+            nursery.cancel_scope.cancel()
+        assert drafts.finished().timings.draft_n_accepted > 5
+        gaps = [b - a for a, b in pairwise(plain.times)]
+        assert max(gaps) <= 0.06, "an inter-token gap beyond the target step time"
 
 
 # --- the queue --------------------------------------------------------------------------------------------------------
