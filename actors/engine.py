@@ -171,8 +171,9 @@ class Engine:
             disconnect_reason=disconnect_reason,
         )
         self._manager.enqueue(leases)  # last, so that whatever raises before leaves nothing behind
+        if not self._live:  # else somebody may wait for the event that there is
+            self._all_ended = trio.Event()
         self._live[asked.id] = request
-        self._all_ended = trio.Event()
         return request
 
     def _check_length(self, prompt: tuple[int, ...]) -> None:

@@ -447,6 +447,18 @@ async def test_drain_cancels_those_who_take_too_long() -> None:
 
 
 @simulated(seeds=2)
+async def test_who_waits_for_the_end_of_all_waits_for_those_who_come_meanwhile() -> None:
+    async with open_simulation(slots=2) as sim, trio.open_nursery() as nursery:
+        nursery.start_soon(sim.client, ask("first", prompt(5), max_tokens=5))
+        await trio.sleep(0.001)
+        second = sim.expect(ask("second", prompt(5, start=4), max_tokens=50))
+        nursery.start_soon(functools.partial(sim.client, second.asked, arrives=0.005))
+        with trio.fail_after(100):
+            await sim.engine.wait_all_ended()
+        assert second.ended
+
+
+@simulated(seeds=2)
 async def test_drain_of_an_idle_engine_returns_at_once() -> None:
     async with open_simulation() as sim:
         await sim.engine.drain(100.0)
