@@ -15,6 +15,7 @@ import queue
 import threading
 import time
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import outcome
@@ -283,10 +284,7 @@ class _Job(Generic[T]):
         self._function = function
 
     def run(self) -> outcome.Outcome[T]:
-        try:
-            return outcome.Value(self._function())
-        except Exception as error:
-            return outcome.Error(error)
+        return _attempt(self._function)
 
 
 @asynccontextmanager
@@ -319,7 +317,15 @@ def _chosen(model: StepModel[Any], drafter: StepModel[Any] | None, drafting: boo
 
 
 def _transfer_all(model: StepModel[Any], transfers: Sequence[Transfer]) -> list[outcome.Outcome[torch.Tensor | None]]:
-    return [outcome.capture(model.transfer, transfer) for transfer in transfers]
+    return [_attempt(partial(model.transfer, transfer)) for transfer in transfers]
+
+
+def _attempt(function: Callable[[], T]) -> outcome.Outcome[T]:
+    """What it returns or raises, but for what ends the thread."""
+    try:
+        return outcome.Value(function())
+    except Exception as error:
+        return outcome.Error(error)
 
 
 def _exhaust(step: Generator[None, None, StepResult], layer_ended: Callable[[], object] = lambda: None) -> StepResult:

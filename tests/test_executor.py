@@ -15,6 +15,7 @@ from runtime.errors import DeviceHangs, DeviceLost, DeviceThreadEnded
 from runtime.executor import InlineExecutor, SimulatedExecutor, ThreadExecutor, open_thread_executor
 from runtime.simulated import SimulatedModel
 from runtime.step import Segment
+from runtime.transfer import Copy
 from tests.stepping import RecordingModel, greedy
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from runtime.executor import Executor
     from runtime.step import StepResult
+    from runtime.transfer import Transfer
 
 PATIENCE = 20  # seconds, spent by a test that fails only
 
@@ -298,6 +300,20 @@ async def test_a_thread_that_ends_is_told_and_replaced(end: BaseException) -> No
         assert len(_device_threads()) == 1
     assert seen == [True]
     assert _device_threads() == []
+
+
+async def test_a_thread_can_end_while_kv_is_moved(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = RecordingModel()
+
+    def move(transfer: Transfer) -> None:
+        raise SystemExit(3)
+
+    monkeypatch.setattr(model, "transfer", move)
+    async with _thread(model) as executor:
+        with pytest.raises(DeviceThreadEnded):
+            await executor.transfer([Copy(0, 1, 0, 4)])
+        await executor.recover()
+        assert (await executor.run_step(_segments())).layers_run == 3
 
 
 async def test_a_thread_that_hangs_is_given_up_and_waited_for(mock_clock: MockClock) -> None:
