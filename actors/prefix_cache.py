@@ -91,7 +91,8 @@ class CacheConfig:
     Attributes:
         hold_seconds: for so long after a cancel, what it left is let go last.
         audit_share: share of the restores whose last block is computed again and compared.
-        piece_bytes: KV moved at most between two steps, so that nobody's tokens wait long for it.
+        piece_bytes: KV moved between two steps at most for each request that restores, and out of slots as much again,
+            so that nobody's tokens wait long for it.
     """
 
     hold_seconds: float = 60.0

@@ -5,7 +5,7 @@ Its loop is the program:
     drain the mailbox    work submitted, leases ended: in order, nothing skipped
     admit                the queue's head gets the free slot that costs least
     move KV              a bounded piece: blocks out of slots, to be kept, and cached ones in
-    plan a step          decode rows first, then prefill chunks, within the budget
+    plan a step          drafts before all else; decode and verify rows, then prefill chunks, within the budget
     run it               cancels take effect inside, at layer boundaries
     settle               commit what was computed, reply to each piece of work
 

@@ -500,7 +500,7 @@ async def test_a_source_that_is_granted_to_another_while_it_is_copied_hands_on_w
 
 
 @simulated()
-async def test_the_neighbours_wait_for_one_piece_at_most() -> None:
+async def test_the_neighbours_wait_for_one_piece_of_each_at_most() -> None:
     block_seconds, decode = 0.01, 0.0042
     async with open_kv_simulation(slots=3, block_seconds=block_seconds, chunk_tokens=32) as sim:
         await sim.client(ask("first", text(900, 1), max_tokens=2))
