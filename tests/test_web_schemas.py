@@ -84,6 +84,7 @@ BOTH: list[tuple[str, Any, str]] = [
     ("modalities", ["text", "audio"], "modalities"),
     ("audio", {"voice": "x"}, "audio"),
     ("web_search_options", {}, "web_search_options"),
+    ("moderation", {"model": "omni-moderation-latest"}, "moderation"),
     ("reasoning_effort", "high", "reasoning_effort"),
     ("store", True, "store"),
     ("suffix", "end", "suffix"),

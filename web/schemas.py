@@ -162,7 +162,7 @@ class CompletionBody(GenerationBody):
 
 
 HINTS = frozenset(
-    "metadata prediction prompt_cache_key prompt_cache_retention safety_identifier service_tier "
+    "metadata prediction prompt_cache_key prompt_cache_options prompt_cache_retention safety_identifier service_tier "
     "parallel_tool_calls".split()
 )
 
@@ -176,6 +176,7 @@ UNSUPPORTED: dict[str, tuple[object, ...]] = {
     "modalities": (["text"],),
     "audio": (),
     "web_search_options": (),
+    "moderation": (),
     "reasoning_effort": ("none", "medium"),
     "verbosity": ("medium",),
     "store": (False,),
