@@ -58,6 +58,7 @@ def refusal(process: subprocess.Popen[str]) -> str:
         ("--queue-timeout", "0"),
         ("--request-timeout", "soon"),
         ("--stall-timeout", "0"),
+        ("--stall-timeout", "nan"),
         ("--grace", "-1"),
         ("--log-level", "loud"),
     ],

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import logging
+import math
 import os
 import signal
 import sys
@@ -31,8 +32,19 @@ GOMP_SPINCOUNT = "10000"
 
 BENCH_LIBRARIES = ("httpx", "matplotlib", "psutil", "rich")  # the extra of that name
 
+
+class Number(click.FloatRange):
+    """A number in a range.  Click's own lets NaN through, which is neither below a bound nor above one."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401
+        number = super().convert(value, param, ctx)
+        if math.isnan(number):
+            self.fail(f"{value!r} is not a number", param, ctx)
+        return number
+
+
 POSITIVE = click.IntRange(min=1)
-SECONDS = click.FloatRange(min=0, min_open=True)
+SECONDS = Number(min=0, min_open=True)
 SIZE = Parsed("size", parse_size)
 
 
@@ -105,17 +117,17 @@ def bench(arguments: tuple[str, ...]) -> None:
 @click.option("--stall-timeout", type=SECONDS, default=30.0, show_default=True, help="Cut who reads nothing.")
 @click.option(
     "--hang-timeout",
-    type=click.FloatRange(min=0),
+    type=Number(min=0),
     default=120.0,
     show_default=True,
     help="Give the device up when no layer ends for so long; 0 for never.",
 )
-@click.option("--grace", type=click.FloatRange(min=0), default=30.0, show_default=True, help="Seconds at shutdown.")
+@click.option("--grace", type=Number(min=0), default=30.0, show_default=True, help="Seconds at shutdown.")
 @click.option("--kv-ram", type=SIZE, help="Memory for KV blocks, such as 2GiB.  [default: a fifth of the free]")
 @click.option("--kv-dir", type=click.Path(file_okay=False, path_type=Path), help="Keep KV blocks on disk, here.")
 @click.option("--kv-disk", type=SIZE, default="8GiB", show_default=True, help="Disk space for them.")
-@click.option("--kv-hold", type=click.FloatRange(min=0), default=60.0, show_default=True, help="Seconds for a retry.")
-@click.option("--kv-audit", type=click.FloatRange(0, 1), default=0.0, show_default=True, help="Share of hits to check.")
+@click.option("--kv-hold", type=Number(min=0), default=60.0, show_default=True, help="Seconds for a retry.")
+@click.option("--kv-audit", type=Number(0, 1), default=0.0, show_default=True, help="Share of hits to check.")
 @click.option(
     "--chaos",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
