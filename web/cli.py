@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from runtime.errors import CedeError
 from runtime.units import parse_size
 from web.doctor import doctor
 from web.kv_cli import Parsed, kv
@@ -173,47 +174,42 @@ def serve(
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
     from runtime.checkpoint import resolve_model
-    from runtime.errors import CedeError
     from web.chaos import plan_for
 
-    plan = None if chaos is None else plan_for(host, chaos)
-    try:  # before torch, which takes seconds to import
+    try:
+        plan = None if chaos is None else plan_for(host, chaos)
         folder = resolve_model(model)
         draft = _draft_folder(draft_model, model, speculate)
-    except CedeError as error:
-        raise click.ClickException(str(error)) from None
 
-    from actors.engine import EngineConfig
-    from actors.prefix_cache import CacheConfig, TierOptions
-    from runtime.loading import LoadOptions
-    from runtime.quantize import Quantization
-    from runtime.served import Proposer
-    from web.server import ListenError, ServerOptions
+        # Only now, because they import torch, which takes seconds.
+        from actors.engine import EngineConfig
+        from actors.prefix_cache import CacheConfig, TierOptions
+        from runtime.loading import LoadOptions
+        from runtime.quantize import Quantization
+        from runtime.served import Proposer
+        from web.server import ServerOptions
 
-    engine = EngineConfig(
-        slots=slots,
-        queue=queue,
-        chunk_tokens=chunk_tokens,
-        draft_tokens=draft_tokens,
-        queue_timeout=queue_timeout,
-        request_timeout=request_timeout,
-    )
-    load = LoadOptions(
-        folder,
-        slots=slots,
-        context=context,
-        device=device,
-        dtype=dtype,
-        quantize=None if quantize is None else Quantization(quantize),
-        threads=threads,
-        speculate=None if speculate == "auto" else Proposer(speculate),
-        draft=draft,
-    )
-    try:
         options = ServerOptions(
-            load=load,
+            load=LoadOptions(
+                folder,
+                slots=slots,
+                context=context,
+                device=device,
+                dtype=dtype,
+                quantize=None if quantize is None else Quantization(quantize),
+                threads=threads,
+                speculate=None if speculate == "auto" else Proposer(speculate),
+                draft=draft,
+            ),
             model_name=_model_name(model),
-            engine=engine,
+            engine=EngineConfig(
+                slots=slots,
+                queue=queue,
+                chunk_tokens=chunk_tokens,
+                draft_tokens=draft_tokens,
+                queue_timeout=queue_timeout,
+                request_timeout=request_timeout,
+            ),
             tiers=TierOptions(ram=kv_ram, folder=kv_dir, disk=kv_disk),
             cache=CacheConfig(hold_seconds=kv_hold, audit_share=kv_audit),
             host=host,
@@ -224,7 +220,7 @@ def serve(
             chaos=plan,
         )
         _run(options)
-    except (CedeError, ListenError) as error:
+    except CedeError as error:
         raise click.ClickException(str(error)) from None
 
 

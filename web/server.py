@@ -22,6 +22,7 @@ from hypercorn.config import Config
 from actors.engine import Engine, EngineConfig, open_engine
 from actors.prefix_cache import CacheConfig, TierOptions, open_prefix_cache
 from runtime.drafters import plan_drafter
+from runtime.errors import CedeError
 from runtime.executor import open_thread_executor
 from runtime.loading import describe_model, load_model
 from web import guard
@@ -42,7 +43,7 @@ LINGER_SECONDS = 3.0
 KEEP_ALIVE_SECONDS = 75.0
 
 
-class ListenError(Exception):
+class ListenError(CedeError):
     """The address cannot be listened on; the message says why."""
 
 
