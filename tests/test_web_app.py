@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import trio
+from quart.testing import WebsocketResponseError
 
 from actors.generation import Failed, FinishReason
 from actors.receipts import CancelReason, Receipt
@@ -210,6 +211,14 @@ async def test_wrong_urls_and_methods(method: str, path: str, status: int, code:
     response = await client.open(path, method=method)
     assert (await error_in(response, status))["code"] == code
     assert response.headers.get("allow") == (", ".join(sorted(allow)) if allow else None)
+
+
+async def test_a_websocket_is_refused_by_its_url() -> None:
+    async with make().test_client().websocket(TEXT) as socket:
+        with pytest.raises(WebsocketResponseError) as refused:
+            await socket.receive()
+    error = await error_in(refused.value.response, 405)
+    assert error["message"] == f"This URL does not serve that method: GET {TEXT}."
 
 
 @pytest.mark.parametrize(

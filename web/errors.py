@@ -6,7 +6,7 @@ import logging
 import math
 from typing import TYPE_CHECKING, Any
 
-from quart import has_request_context, request
+from quart import has_request_context, request, websocket
 from quart_trio.wrappers import TrioResponse as Response
 from werkzeug.exceptions import HTTPException
 
@@ -67,7 +67,8 @@ async def _http_error(error: HTTPException) -> Response:
 
 
 def _http_reason(error: HTTPException, status: int) -> tuple[str, str | None]:
-    target = f"{request.method} {request.path}" if has_request_context() else "this"
+    asked = request if has_request_context() else websocket  # whose handshake is refused like any request
+    target = f"{asked.method} {asked.path}"
     match status:
         case 404:
             return f"Unknown request URL: {target}.", "unknown_url"
