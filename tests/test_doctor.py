@@ -93,6 +93,13 @@ def test_a_device_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) 
     assert "'mps' is not available" in result.stderr
 
 
+def test_a_report_that_cannot_be_written_is_refused_before_anything_is_run(tmp_path: Path) -> None:
+    result = run("--json", str(tmp_path / "nowhere" / "report"))
+    assert result.exit_code == 2
+    assert "No such file or directory" in result.stderr
+    assert result.stdout == ""
+
+
 def test_a_mac_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
     """With stand-ins for what only a Mac can answer."""
     asked: list[list[str]] = []

@@ -19,6 +19,7 @@ from runtime.errors import CedeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import TextIO
 
     from runtime.findings import Figures, Finding
     from runtime.machine import Facts
@@ -37,16 +38,16 @@ SCHEMA = {"name": "cede doctor", "version": 1}  # raised whenever a reader of re
 @click.option(
     "--json",
     "file",
-    type=click.Path(dir_okay=False, writable=True, allow_dash=True),
+    type=click.File("w", lazy=False),  # opened before the tests are run for it
     help="Write the report here as JSON, too; - for the terminal, and nothing else to it.",
 )
-def doctor(test: bool, model: str | None, device: str, dtype: str, kv_dir: Path | None, file: str | None) -> None:
+def doctor(test: bool, model: str | None, device: str, dtype: str, kv_dir: Path | None, file: TextIO | None) -> None:
     """Say what is here and, with --self-test, whether cede works on it.
 
     The report holds no names of hosts, people or folders.  Exits with 1 if a check failed.
     """
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # there is nothing to wind down
-    say = partial(click.echo, err=file == "-")
+    say = partial(click.echo, err=file is not None and file.name == "<stdout>")
     try:
         facts = _facts(model, device, dtype, kv_dir)
         for line in fact_lines(facts):
@@ -55,8 +56,7 @@ def doctor(test: bool, model: str | None, device: str, dtype: str, kv_dir: Path 
     except CedeError as error:
         raise click.ClickException(str(error)) from None
     if file is not None:
-        with click.open_file(file, "w") as out:
-            out.write(json.dumps(report(facts, findings), indent=2) + "\n")
+        file.write(json.dumps(report(facts, findings), indent=2) + "\n")
     if any(finding.status == "FAIL" for finding in findings):
         sys.exit(1)
 
