@@ -90,53 +90,47 @@ def bench(arguments: tuple[str, ...]) -> None:
     group.main(arguments, prog_name="cede bench")
 
 
-@main.command()
+@main.command(context_settings={"show_default": True})
 @click.option("--model", help="Folder in Hugging Face layout, or a hub id (org/name).  [default: the embedded model]")
-@click.option("--host", default="127.0.0.1", show_default=True)
-@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0 picks a free one.")
-@click.option("--slots", type=POSITIVE, default=4, show_default=True, help="Sequences that run at a time.")
+@click.option("--host", default="127.0.0.1")
+@click.option("--port", type=click.IntRange(0, 65535), default=8000, help="0 picks a free one.")
+@click.option("--slots", type=POSITIVE, default=4, help="Sequences that run at a time.")
 @click.option("--context", type=POSITIVE, help="Tokens per slot.  [default: the model's own, bounded by memory]")
-@click.option("--device", type=click.Choice(["auto", "mps", "cuda", "cpu"]), default="auto", show_default=True)
-@click.option(
-    "--dtype", type=click.Choice(["auto", "bfloat16", "float16", "float32"]), default="auto", show_default=True
-)
+@click.option("--device", type=click.Choice(["auto", "mps", "cuda", "cpu"]), default="auto")
+@click.option("--dtype", type=click.Choice(["auto", "bfloat16", "float16", "float32"]), default="auto")
 @click.option("--quantize", type=click.Choice(["int8", "int4"]), help="Fewer bits a weight.  [default: as --dtype]")
-@click.option("--threads", type=AutoOrInteger(), default="auto", show_default=True, help="CPU threads of a step.")
-@click.option("--chunk-tokens", type=AutoOrInteger(), default="auto", show_default=True, help="Prompt tokens per step.")
+@click.option("--threads", type=AutoOrInteger(), default="auto", help="CPU threads of a step.")
+@click.option("--chunk-tokens", type=AutoOrInteger(), default="auto", help="Prompt tokens per step.")
 @click.option(
     "--speculate",
     type=click.Choice(["off", "auto", "ngram", "draft", "mtp"]),
     default="auto",
-    show_default=True,
     help="Who drafts tokens for the model to verify.",
 )
 @click.option("--draft-model", help="Folder or hub id of a smaller model of the same vocabulary.")
-@click.option("--draft-tokens", type=AutoOrInteger(16), default="auto", show_default=True, help="Drafts at a time.")
-@click.option("--queue", type=click.IntRange(min=0), default=64, show_default=True, help="Requests that may wait.")
+@click.option("--draft-tokens", type=AutoOrInteger(16), default="auto", help="Drafts at a time.")
+@click.option("--queue", type=click.IntRange(min=0), default=64, help="Requests that may wait.")
 @click.option("--queue-timeout", type=SECONDS, help="Seconds that one may wait for a slot.  [default: no limit]")
 @click.option("--request-timeout", type=SECONDS, help="Seconds that one may take in all.  [default: no limit]")
-@click.option("--stall-timeout", type=SECONDS, default=30.0, show_default=True, help="Cut who reads nothing.")
+@click.option("--stall-timeout", type=SECONDS, default=30.0, help="Cut who reads nothing.")
 @click.option(
     "--hang-timeout",
     type=Number(min=0),
     default=120.0,
-    show_default=True,
     help="Give the device up when no layer ends for so long; 0 for never.",
 )
-@click.option("--grace", type=Number(min=0), default=30.0, show_default=True, help="Seconds at shutdown.")
+@click.option("--grace", type=Number(min=0), default=30.0, help="Seconds at shutdown.")
 @click.option("--kv-ram", type=SIZE, help="Memory for KV blocks, such as 2GiB.  [default: a fifth of the free]")
 @click.option("--kv-dir", type=click.Path(file_okay=False, path_type=Path), help="Keep KV blocks on disk, here.")
-@click.option("--kv-disk", type=SIZE, default="8GiB", show_default=True, help="Disk space for them.")
-@click.option("--kv-hold", type=Number(min=0), default=60.0, show_default=True, help="Seconds for a retry.")
-@click.option("--kv-audit", type=Number(0, 1), default=0.0, show_default=True, help="Share of hits to check.")
+@click.option("--kv-disk", type=SIZE, default="8GiB", help="Disk space for them.")
+@click.option("--kv-hold", type=Number(min=0), default=60.0, help="Seconds for a retry.")
+@click.option("--kv-audit", type=Number(0, 1), default=0.0, help="Share of hits to check.")
 @click.option(
     "--chaos",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Fail as planned in this TOML file; on loopback only.",
 )
-@click.option(
-    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
-)
+@click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info")
 def serve(
     model: str | None,
     host: str,
