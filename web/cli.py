@@ -98,7 +98,9 @@ def bench(arguments: tuple[str, ...]) -> None:
 @click.option("--context", type=POSITIVE, help="Tokens per slot.  [default: the model's own, bounded by memory]")
 @click.option("--device", type=click.Choice(["auto", "mps", "cuda", "cpu"]), default="auto")
 @click.option("--dtype", type=click.Choice(["auto", "bfloat16", "float16", "float32"]), default="auto")
-@click.option("--quantize", type=click.Choice(["int8", "int4"]), help="Fewer bits a weight.  [default: as --dtype]")
+@click.option(
+    "--quantize", type=click.Choice(["int8", "int4"]), help="Keep weights in 8 or 4 bits.  [default: as --dtype]"
+)
 @click.option("--threads", type=AutoOrInteger(), default="auto", help="CPU threads of a step.")
 @click.option("--chunk-tokens", type=AutoOrInteger(), default="auto", help="Prompt tokens per step.")
 @click.option(
@@ -108,23 +110,27 @@ def bench(arguments: tuple[str, ...]) -> None:
     help="Who drafts tokens for the model to verify.",
 )
 @click.option("--draft-model", help="Folder or hub id of a smaller model of the same vocabulary.")
-@click.option("--draft-tokens", type=AutoOrInteger(16), default="auto", help="Drafts at a time.")
+@click.option("--draft-tokens", type=AutoOrInteger(16), default="auto", help="Tokens drafted at a time.")
 @click.option("--queue", type=click.IntRange(min=0), default=64, help="Requests that may wait.")
 @click.option("--queue-timeout", type=SECONDS, help="Seconds that one may wait for a slot.  [default: no limit]")
 @click.option("--request-timeout", type=SECONDS, help="Seconds that one may take in all.  [default: no limit]")
-@click.option("--stall-timeout", type=SECONDS, default=30.0, help="Cut who reads nothing.")
+@click.option("--stall-timeout", type=SECONDS, default=30.0, help="Seconds until a client that reads nothing is cut.")
 @click.option(
     "--hang-timeout",
     type=Number(min=0),
     default=120.0,
-    help="Give the device up when no layer ends for so long; 0 for never.",
+    help="Seconds without the end of a layer until the device is given up; 0 for never.",
 )
-@click.option("--grace", type=Number(min=0), default=30.0, help="Seconds at shutdown.")
+@click.option("--grace", type=Number(min=0), default=30.0, help="Seconds that running requests have at shutdown.")
 @click.option("--kv-ram", type=SIZE, help="Memory for KV blocks, such as 2GiB.  [default: a fifth of the free]")
-@click.option("--kv-dir", type=click.Path(file_okay=False, path_type=Path), help="Keep KV blocks on disk, here.")
-@click.option("--kv-disk", type=SIZE, default="8GiB", help="Disk space for them.")
-@click.option("--kv-hold", type=Number(min=0), default=60.0, help="Seconds for a retry.")
-@click.option("--kv-audit", type=Number(0, 1), default=0.0, help="Share of hits to check.")
+@click.option(
+    "--kv-dir", type=click.Path(file_okay=False, path_type=Path), help="Keep KV blocks in this folder, across restarts."
+)
+@click.option("--kv-disk", type=SIZE, default="8GiB", help="Disk space for them, with --kv-dir.")
+@click.option(
+    "--kv-hold", type=Number(min=0), default=60.0, help="Seconds that a cancelled request's KV is let go last."
+)
+@click.option("--kv-audit", type=Number(0, 1), default=0.0, help="Share of cache hits to compute again and compare.")
 @click.option(
     "--chaos",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),

@@ -34,7 +34,9 @@ SCHEMA = {"name": "cede doctor", "version": 1}  # raised whenever a reader of re
 @click.option(
     "--dtype", type=click.Choice(["auto", "bfloat16", "float16", "float32"]), default="auto", show_default=True
 )
-@click.option("--kv-dir", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Look into it, too.")
+@click.option(
+    "--kv-dir", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Look into this folder of KV, too."
+)
 @click.option(
     "--json",
     "file",
