@@ -213,6 +213,13 @@ async def test_wrong_urls_and_methods(method: str, path: str, status: int, code:
     assert response.headers.get("allow") == (", ".join(sorted(allow)) if allow else None)
 
 
+async def test_a_target_that_is_no_url_is_an_unknown_one() -> None:
+    async with posting(make(), "http://[x/v1", {}) as connection:
+        error = json.loads(await connection.receive_all())["error"]
+    assert (connection.status, error["code"]) == (404, "unknown_url")
+    assert error["message"] == "Unknown request URL: POST /http://[x/v1."
+
+
 async def test_a_websocket_is_refused_by_its_url() -> None:
     async with make().test_client().websocket(TEXT) as socket:
         with pytest.raises(WebsocketResponseError) as refused:

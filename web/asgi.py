@@ -83,6 +83,14 @@ def _slices(message: ASGISendEvent) -> Iterator[ASGISendEvent]:
 class ScopedConnection(TrioASGIHTTPConnection):
     """One request from its first byte to its response's last."""
 
+    def _create_request_from_scope(self, send: ASGISendCallable) -> ScopedRequest:
+        try:
+            made = super()._create_request_from_scope(send)
+        except ValueError:  # a target such as `http://[x/`: not a path, and not a URL that has one
+            self.scope["path"] = f"/{self.scope['path']}"
+            made = super()._create_request_from_scope(send)
+        return cast("ScopedRequest", made)
+
     async def handle_request(  # type: ignore[override]  # the parent overrides its own parent in this way
         self, nursery: trio.Nursery, request: ScopedRequest, send: ASGISendCallable
     ) -> None:
