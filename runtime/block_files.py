@@ -154,7 +154,7 @@ def decode_header(encoded: bytes) -> BlockHeader:
         version = int(metadata["version"])
         if version == FORMAT_VERSION and length == HEADER_BYTES - 8 and len(encoded) == HEADER_BYTES:
             return _header(metadata, tensor)
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, ArithmeticError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise BadBlockFile("header", "its header is not that of a block") from error
     if version != FORMAT_VERSION:
         raise BadBlockFile("version", f"it is of format version {version}, this is {FORMAT_VERSION}")

@@ -8,6 +8,7 @@ import json
 import os
 import random
 import stat
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -263,6 +264,18 @@ def test_a_foreign_file(folder: int, path: Path, content: bytes) -> None:
 def test_any_bytes_are_refused_in_order(content: bytes) -> None:
     with pytest.raises(BadBlockFile):
         decode_header(content)
+
+
+@pytest.mark.parametrize("value", [None, True, 5, 1.5, float("inf"), float("nan"), "x", [], {}, [float("inf")], [[1]]])
+def test_a_header_whose_values_are_of_another_kind(value: object) -> None:
+    parts = json.loads(encode_header(HEADER)[8:])
+    for part in (parts, parts["__metadata__"], parts["kv"]):
+        for name, good in list(part.items()):
+            part[name] = value
+            text = json.dumps(parts).encode()
+            with suppress(BadBlockFile):  # the checksum is compared later, whatever it is
+                decode_header(len(text.ljust(4088)).to_bytes(8, "little") + text.ljust(4088))
+            part[name] = good
 
 
 def test_a_pickle_is_not_even_looked_into(folder: int, path: Path) -> None:
