@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
+import httpx
 import pytest
 import trio
 
-from bench.client.load import Ask, Dialect, RequestFailed, Trace, hang_up
+from bench.client.load import Ask, Client, Dialect, RequestFailed, Trace, hang_up
 from bench.client.prompts import PromptMaker, TextScale, code_prompt
 from tests.bench_fakes import Behaviour, client_of, open_server
 
@@ -116,6 +117,34 @@ async def test_errors_say_what_the_server_said(autojump_clock: MockClock) -> Non
         with pytest.raises(RequestFailed, match="broke off"):
             await client_of(server).send(ASK, trace)
         assert (trace.tokens, trace.ended) == (2, None)
+
+
+@pytest.mark.parametrize(
+    ("said", "stream", "complaint"),
+    [
+        (b'data: {"choices": [{"text": "a"}]}\n\n', True, "ended before the response did"),
+        (b"data: [1]\n\ndata: [DONE]\n\n", True, "is not an object"),
+        (b"data: {\n\ndata: [DONE]\n\n", True, "is not an object"),
+        (b"[1]", False, "is not an object"),
+        (b'{"choices": []}', False, "no response"),
+    ],
+)
+async def test_what_is_not_a_response_is_a_failure(said: bytes, stream: bool, complaint: str) -> None:
+    client = Client(
+        "http://fake", Dialect(), transport=httpx.MockTransport(lambda _: httpx.Response(200, content=said))
+    )
+    with pytest.raises(RequestFailed, match=complaint):
+        await client.send(Ask((1, 2, 3), max_tokens=4, stream=stream))
+    await client.aclose()
+
+
+async def test_a_response_is_whole_with_its_finish_reason_alone() -> None:
+    said = b'data: {"choices": [{"text": "a", "finish_reason": "length"}]}\n\n'
+    client = Client(
+        "http://fake", Dialect(), transport=httpx.MockTransport(lambda _: httpx.Response(200, content=said))
+    )
+    assert (await client.send(ASK)).text == "a"
+    await client.aclose()
 
 
 async def test_a_chat_is_asked_its_way(autojump_clock: MockClock) -> None:

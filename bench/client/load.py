@@ -278,14 +278,31 @@ async def _check_status(response: httpx.Response) -> None:
 async def _read_stream(response: httpx.Response, trace: Trace) -> None:
     """Read all events, also those behind an error: leaving httpx's nested generators early would abandon them."""
     broken: Json | None = None
+    whole = False
     async for line in response.aiter_lines():
         kind, _, data = line.partition(":")
-        if kind == "data" and data.strip() != "[DONE]":
-            event = json.loads(data)
-            broken = broken or event.get("error")
-            _take(event, trace)
+        if kind != "data":
+            continue
+        if data.strip() == "[DONE]":
+            whole = True
+            continue
+        event = _event(data)
+        broken = broken or event.get("error")
+        whole = whole or any(choice.get("finish_reason") for choice in event.get("choices") or ())
+        _take(event, trace)
     if broken:
         raise RequestFailed(f"the stream broke off: {broken}")
+    if not whole:  # a server that died, and whose connection was closed in good order
+        raise RequestFailed("the stream ended before the response did")
+
+
+def _event(text: str | bytes) -> Json:
+    """The object in it; whatever else is there counts as an error of the server's."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    return found if isinstance(found, dict) else {"error": f"{text[:300]!r} is not an object"}
 
 
 def _take(event: Json, trace: Trace) -> None:
@@ -305,7 +322,9 @@ def _tokens_and_text(choice: Json) -> tuple[int, str]:
 
 
 async def _read_whole(response: httpx.Response, trace: Trace) -> None:
-    answer = json.loads(await response.aread())
+    answer = _event(await response.aread())
+    if not answer.get("choices"):
+        raise RequestFailed(f"no response: {answer.get('error')}")
     choice = answer["choices"][0]
     trace.usage, trace.timings = answer.get("usage") or {}, answer.get("timings") or {}
     text = choice.get("text") or (choice.get("message") or {}).get("content") or ""
