@@ -36,6 +36,8 @@ class Behaviour:
         queue: requests that may wait for a slot; more of them get a 429.
         fails: of the generation endpoints, by status; 0 for none.
         breaks_after: tokens after which a stream ends in an error; 0 for never.
+        stops_after: tokens after which a response ends, whatever was asked.
+        context: prompts are cut to so many tokens.
     """
 
     prefill_seconds: float = 0.001
@@ -52,6 +54,8 @@ class Behaviour:
     together: int = 1
     fails: int = 0
     breaks_after: int = 0
+    stops_after: int = 10**6
+    context: int = 10**6
 
 
 @dataclass
@@ -95,7 +99,8 @@ class FakeServer(httpx.AsyncBaseTransport):
         if self._live >= self.behaviour.slots + self.behaviour.queue:
             return httpx.Response(429, json={"error": {"message": "the queue is full"}})
         asked = body["prompt"] if "prompt" in body else body["messages"][0]["content"]
-        job = Job(f"job-{next(self._ids)}", body, asked.split() if isinstance(asked, str) else asked)
+        prompt = asked.split() if isinstance(asked, str) else asked
+        job = Job(f"job-{next(self._ids)}", body, prompt[: self.behaviour.context])
         send, receive = trio.open_memory_channel[Json](10**6)
         self._live += 1
         self._nursery.start_soon(self._serve, job, send)
@@ -144,7 +149,7 @@ class FakeServer(httpx.AsyncBaseTransport):
             job.computed += rows
 
     async def _decode(self, job: Job, send: trio.MemorySendChannel[Json]) -> None:
-        asked = job.body["max_tokens"]
+        asked = min(job.body["max_tokens"], self.behaviour.stops_after)
         for number in range(asked):
             if number % self.behaviour.together == 0:
                 await self._work(self.behaviour.decode_seconds)

@@ -72,6 +72,19 @@ async def test_throughput_is_that_of_the_device(autojump_clock: MockClock) -> No
     assert found["throughput", "4 streams"].x == 4
 
 
+async def test_what_was_not_the_load_that_was_asked_for_is_said(autojump_clock: MockClock) -> None:
+    async with open_server(replace(PLAIN, stops_after=5, context=300)) as server:
+        for _ in range(2):
+            record = Record("", "", "", {}, {}, {})
+            scenario = Depth(depths=(0, 1000), tokens=8)
+            await take_turn(scenario, running(server), Plan(rounds=1, seed=1), 0, record, Silence())
+            assert len(record.samples) == 2
+            assert [failure.why.partition(":")[0] for failure in record.failures] == [
+                "2 responses shorter than asked for",
+                "1 prompts counted shorter than they were sent",
+            ]
+
+
 async def test_prefill_and_depth_are_told_apart(autojump_clock: MockClock) -> None:
     found = await values_of(Prefill(lengths=(500, 1000)))
     assert found["time to first token", "1000 tokens"] == pytest.approx(1.01)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
@@ -183,6 +184,9 @@ class Trace:
 class Client:
     """Requests to one server.
 
+    `doubts` counts, by what is doubtful, responses to another load than was asked for: a server that knows no
+    `ignore_eos`, or that silently cuts prompts to its context, looks faster than it is.
+
     Args:
         url: of the server, without a path.
         timeout: seconds for which a response may be silent.
@@ -200,6 +204,7 @@ class Client:
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self.dialect = dialect
+        self.doubts: Counter[str] = Counter()
         self._wall_clock = wall_clock
         self._http = httpx.AsyncClient(
             base_url=url,
@@ -228,11 +233,19 @@ class Client:
                 await _check_status(response)
                 await (_read_stream(response, trace) if ask.stream else _read_whole(response, trace))
             trace._end()
+            self._look_for_doubts(ask, trace)
         except (httpx.HTTPError, ValueError, KeyError) as error:
             raise RequestFailed(f"{type(error).__name__}: {error}") from error
         finally:
             trace._close(self._wall_clock)
         return trace
+
+    def _look_for_doubts(self, ask: Ask, trace: Trace) -> None:
+        sent = len(ask.prompt.split() if isinstance(ask.prompt, str) else ask.prompt)  # a word is a token or more
+        if (trace.prompt_tokens or sent) < sent:
+            self.doubts["prompts counted shorter than they were sent: are they cut to the server's context?"] += 1
+        if (trace.usage.get("completion_tokens") or ask.max_tokens) < ask.max_tokens:
+            self.doubts["responses shorter than asked for: does the server know ignore_eos?"] += 1
 
     async def get(self, path: str, **params: str | int) -> Json | None:
         """The JSON at `path`; None where there is none."""

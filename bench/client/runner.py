@@ -123,6 +123,9 @@ async def take_turn(
         record.samples.extend(Sample(name, round, figure) for figure in (*figures, *memory_figures(memory)))
         if left.bounded:
             record.failures.append(Failure(name, round, f"still busy {plan.limit:g} s after its turn"))
+    doubts = server.client.doubts
+    record.failures.extend(Failure(name, round, f"{number} {doubt}") for doubt, number in doubts.items())
+    doubts.clear()
 
 
 async def prepare_turn(scenario: Scenario, server: Running, plan: Plan, round: int, progress: Progress) -> Turn:
