@@ -248,6 +248,23 @@ def test_what_is_wrong_is_said(tmp_path: Path, arguments: list[str], complaint: 
     assert complaint in result.output
 
 
+def test_a_target_of_which_there_is_no_figure_is_a_failed_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    @asynccontextmanager
+    async def open_fake(target: Target, log: Path) -> AsyncIterator[Running]:
+        async with open_server(Behaviour(decode_seconds=0, fails=404 if target.name == "bad" else 0)) as server:
+            yield running(server, target.name)
+
+    monkeypatch.setattr(runner, "open_target", open_fake)
+    arguments = ["--streams", "1", "--rounds", "1", "--out", str(tmp_path), "--target", "good=http://127.0.0.1:1"]
+    result = CliRunner().invoke(main, ["bench", "run", "throughput", *arguments])
+    assert result.exit_code == 0, result.output
+    result = CliRunner().invoke(main, ["bench", "run", "throughput", *arguments, "--target", "bad=http://127.0.0.1:1"])
+    assert result.exit_code == 1
+    assert "round 1, bad: HTTP 404" in result.output
+    assert "Error: no turn of bad came to its end" in result.output
+    assert len(Record.load(tmp_path / "throughput.json").samples) == 1
+
+
 def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     found = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "matplotlib" else found(name))

@@ -176,6 +176,9 @@ def _run_scenario(
             click.echo(markdown([record]))
             for page in _report(folder):
                 click.echo(page, err=True)
+    measured = {sample.target for sample in record.samples}
+    if failed := [name for name in record.targets if name not in measured]:
+        raise click.ClickException(f"no turn of {', '.join(failed)} came to its end; see above for why")
 
 
 def _run(measure: Callable[[], Awaitable[None]], terminal: Terminal) -> None:
