@@ -194,6 +194,16 @@ async def test_goodput_rewards_those_who_heed(autojump_clock: MockClock) -> None
     assert heeding["time to first token, median", ""] < deaf["time to first token, median", ""]
 
 
+async def test_goodput_counts_the_time_in_which_nobody_was_served(autojump_clock: MockClock) -> None:
+    scenario = Goodput(rate=1, seconds=20, shortest=10, longest=10, leaving=0, drain=0)
+    async with open_server(replace(PLAIN, decode_seconds=0.2, slots=1)) as server:
+        turn = turn_on(server)
+        first = scenario.visits(random.Random(2))[0].at
+        found = {figure.name: figure.value for figure in await scenario.measure(turn)}
+    served = (20 - first) // (32 * 0.2 + 0.01)
+    assert found["goodput"] == pytest.approx(served * 32 / (20 - first))
+
+
 async def test_goodput_of_a_server_that_refuses_everyone(autojump_clock: MockClock) -> None:
     async with open_server(replace(PLAIN, fails=503)) as server:
         with pytest.raises(RequestFailed, match="not one of"):

@@ -48,8 +48,8 @@ class Day:
 class Goodput:
     """Poisson arrivals with long prompts, of which half hang up at a random moment and some of these come back.
 
-    Useful tokens are those of responses that came whole; they are divided by the time from the first arrival to the
-    last such response.  The arrivals are the same for every target of a round.
+    Useful tokens are those of responses that came whole; they are divided by the time from the first arrival until the
+    last client has been served or has gone, or we stop waiting.  The arrivals are the same for every target of a round.
     """
 
     name: ClassVar[str] = "goodput"
@@ -89,7 +89,7 @@ class Goodput:
                     await trio.sleep_until(began + visit.at)
                     turn.note(f"client {number + 1} of {len(visits)}")
                     nursery.start_soon(self._visit, turn, visit, day)
-        return self._figures(visits, day, began + visits[0].at)
+        return self._figures(visits, day, trio.current_time() - began - visits[0].at)
 
     async def _visit(self, turn: Turn, visit: Visit, day: Day) -> None:
         ask = Ask(turn.prompts.make(visit.prompt), self.tokens, stream=visit.stream)
@@ -106,12 +106,11 @@ class Goodput:
         except RequestFailed:
             day.refused += 1
 
-    def _figures(self, visits: list[Visit], day: Day, began: float) -> list[Figure]:
+    def _figures(self, visits: list[Visit], day: Day, seconds: float) -> list[Figure]:
         served = [trace for trace in day.stayed if trace.ended is not None]
         if not served:
             raise RequestFailed(f"not one of {len(visits)} clients was served")
-        ends = [trace.ended for trace in served if trace.ended is not None]
-        useful = sum(trace.tokens for trace in served) / (max(ends) - began)
+        useful = sum(trace.tokens for trace in served) / seconds
         waits = [trace.ttft for trace in served]
         expected = sum(visit.leaves_after is None or visit.returns_after is not None for visit in visits)
         return [
