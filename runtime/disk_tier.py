@@ -43,7 +43,7 @@ class DiskTierStatistics:
     queued: int  # handed in, not on disk yet
     written: int
     loaded: int
-    dropped: int  # handed in but never written: queue full, writing suspended, or no room in the budget
+    dropped: int  # taken but never written: the disk refused, or there was no room in the budget
     struck: int  # taken out by `drop`
     evicted: int
     rejected: Mapping[str, int]  # files that could not be used, by reason
@@ -115,7 +115,9 @@ class DiskTier:
         return len(self._blocks)
 
     def put_nowait(self, block: Block) -> bool:
-        """Hand a block to the writer; False when it was refused.  One that is held or queued already is a success.
+        """Hand a block to the writer; False when it was refused, and may be offered again.
+
+        One that is held or queued already is a success.
 
         Raises:
             ValueError: the tensor is not one of this model's.
@@ -125,7 +127,6 @@ class DiskTier:
             if self._pending(block.key) is not None or block.key in self._blocks:
                 return True
             if self._closing or self._waiting_for_room() or len(self._queue) >= self._queue_blocks:
-                self._dropped += 1
                 return False
             self._queue[block.key] = block
             self._work.notify()
