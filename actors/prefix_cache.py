@@ -223,6 +223,8 @@ class PrefixCache:
             self._ram.hold([kept.key], self._held_until.get(slot, 0.0))
         self._unwritten.append(kept.key)
         self.write_behind(kept)
+        if len(self._unwritten) > 2 * len(self._ram) + 64:  # mostly names of blocks that have left the memory
+            self._unwritten = deque(dict.fromkeys(key for key in self._unwritten if key in self._ram))
 
     def write_behind(self, block: Block | None = None) -> bool:
         """Offer the disk what it has not taken yet, as long as it takes it; False if something is left.

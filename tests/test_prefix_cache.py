@@ -272,6 +272,21 @@ async def test_what_the_disk_refuses_is_offered_again() -> None:
 
 
 @simulated(seeds=1)
+async def test_a_disk_that_takes_nothing_for_long_does_not_fill_the_memory_with_names() -> None:
+    disk = FakeDisk(room=0)
+    cache = cache_with(ram=3, disk=disk)
+    keep(cache, 0)
+    for seed in range(1000):
+        cache._touch(KEYS[:1])
+        cache.keep(0, slot_block(0, text(64, 1000 + seed)), rows(1))
+    assert len(cache._unwritten) < 100
+    disk.room = 9
+    assert cache.write_behind()
+    assert len(disk.blocks) == 3
+    assert KEYS[0] in disk.blocks
+
+
+@simulated(seeds=1)
 async def test_what_is_struck_before_the_disk_took_it_is_not_offered_again() -> None:
     disk = FakeDisk(room=0)
     cache = cache_with(disk=disk)
