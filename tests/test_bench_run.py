@@ -6,9 +6,11 @@ import dataclasses
 import importlib.util
 import json
 import random
+import re
 import socket
 import sys
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -30,7 +32,6 @@ from web.cli import main
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from contextlib import AbstractAsyncContextManager
-    from pathlib import Path
 
     from trio.testing import MockClock
 
@@ -82,6 +83,13 @@ def test_targets_from_a_file(tmp_path: Path) -> None:
         ),
     )
     assert two.dialect == Dialect(model="m", endpoint="chat", token_ids=None)
+
+
+def test_the_readme_s_targets_are_targets(tmp_path: Path) -> None:
+    readme = (Path(__file__).parents[1] / "bench" / "README.md").read_text()
+    path = tmp_path / "targets.toml"
+    path.write_text("\n".join(re.findall("```toml\n(.*?)```", readme, re.DOTALL)))
+    assert [target.name for target in read_targets(path)] == ["cede", "llama", "vllm", "mlx", "ollama"]
 
 
 @pytest.mark.parametrize(
