@@ -125,9 +125,11 @@ async def measure_length(executor: ThreadExecutor[Transformer], length: int, fol
     shape = (*model.kv.row_shape[:3], BLOCK_TOKENS, model.kv.row_shape[3])
     tier = partial(open_disk_tier, folder, root_of(model.kv), shape=shape, dtype=model.kv.dtype, budget=1 << 40)
     with tier(queue_blocks=1 << 16) as disk:
+        async with engine_over(executor, 1 << 40, None) as (engine, _):
+            await first_token(engine, prompt_of(length + 1, length + 1, vocab))  # warm-up
         async with engine_over(executor, 1 << 40, disk) as (engine, cache):
             full, _ = await first_token(engine, prompt)
-            resident, _ = await first_token(engine, prompt)
+            resident = statistics.median([(await first_token(engine, prompt))[0] for _ in range(3)])
             await settled(cache)
             ram = await hits(engine, prompt, other, cache)
         disk.flush(600)
@@ -166,18 +168,19 @@ async def measure_writer(executor: ThreadExecutor[Transformer], folder: Path, to
     with open_disk_tier(folder, root, shape=shape, dtype=model.kv.dtype, budget=1 << 32) as disk:
         async with engine_over(executor, 0, None) as (engine, _), trio.open_nursery() as nursery:
             await token_gaps(engine, prompt, tokens)
-            ratios = []
+            paces = []
             for _ in range(3):
                 quiet = statistics.median(await token_gaps(engine, prompt, tokens))
                 enough = trio.Event()
                 nursery.start_soon(keep_writing, disk, root, data, enough)
                 busy = statistics.median(await token_gaps(engine, prompt, tokens))
                 enough.set()
-                ratios.append(busy / quiet)
+                paces.append((busy / quiet, quiet, busy))
             written = disk.statistics().written
+    ratio, quiet, busy = statistics.median_low(paces)
     print(
         f"\na decode step takes {quiet * 1e3:.1f} ms, with the writer busy {busy * 1e3:.1f} "
-        f"(ratio {statistics.median(ratios):.3f}, aim under 1.05; "
+        f"(ratio {ratio:.3f}, aim under 1.05; "
         f"{written} blocks of {format_size(data.nbytes)} written)"
     )
 
