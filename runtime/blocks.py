@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import torch
 
 BLOCK_TOKENS = 64
-LAYOUT_VERSION = 1  # of `Block.data`; raised whenever the same rows would be stored differently
+LAYOUT_VERSION = 1  # of `Block.data`; raised whenever the same tokens would give other rows, also by a mended fault
 
 BlockKey = bytes  # 32 bytes, SHA-256
 KEY_BYTES = 32

@@ -69,7 +69,7 @@ class PromptMaker:
     """Draws prompts at random: another seed's share no prefix worth caching.
 
     Args:
-        rng: the same for every target of a round, so that all get the same prompts.
+        rng: another one for each target and round: two targets may be one server, which would know the prompts.
         token_ids: the range to draw from, where the prompt is to be token ids; None for text.
         scale: for text.
     """
