@@ -131,6 +131,16 @@ async def test_waiting_is_given_up(autojump_clock: MockClock) -> None:
     assert freed.until_free == pytest.approx(5, abs=0.2)
 
 
+async def test_only_what_was_given_up_is_a_bound(autojump_clock: MockClock) -> None:
+    async with open_server(RUDE) as server:
+        found = await Hangup(prompt=2000, beside=(0,)).measure(replace(turn_on(server), limit=0.5))
+    assert {figure.name: figure.bounded for figure in found} == {
+        "the prompt, uninterrupted": False,
+        "next request's wait": False,
+        "until free": True,
+    }
+
+
 async def test_a_hang_up_that_comes_too_late_is_no_measurement(autojump_clock: MockClock) -> None:
     (failure,) = await failures_of(Hangup(prompt=100, moment=1.1, beside=(0,)))
     assert "had been read before" in failure

@@ -54,7 +54,7 @@ class Hangup:
         _check_in_prefill(trace)
         freed = await measure_freed(turn, unloaded, trace.closed[0])
         figures = [
-            Figure("next request's wait", freed.next_request, "s", Better.LOWER, case, bounded=freed.bounded),
+            Figure("next request's wait", freed.next_request, "s", Better.LOWER, case),
             Figure("until free", freed.until_free, "s", Better.LOWER, case, bounded=freed.bounded),
         ]
         if receipt := await turn.client.receipt(trace):
