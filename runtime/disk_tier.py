@@ -13,7 +13,7 @@ import os
 import sys
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -277,4 +277,5 @@ class DiskTier:
 def _give_way() -> None:
     """Let the threads that compute go first, where threads have priorities of their own."""
     if sys.platform == "linux":
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
+        with suppress(OSError):  # a sandbox may forbid it, which is no reason to write nothing
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)

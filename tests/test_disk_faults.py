@@ -252,6 +252,15 @@ def test_a_full_disk_suspends_writing_with_one_warning_until_there_is_room(
         assert os.strerror(code) in caplog.text
 
 
+def test_a_writer_that_may_not_give_way_writes_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def forbid(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "setpriority", forbid)
+    with open_tier(tmp_path) as tier:
+        put_all(tier, chain(2))
+
+
 def test_the_pause_grows_to_a_limit_and_a_success_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock, disk = Clock(), FullDisk()
     monkeypatch.setattr(os, "write", disk)
