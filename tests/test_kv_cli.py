@@ -120,6 +120,14 @@ def test_verify_removes_bad_files_when_told_to(folder: Path) -> None:
     assert run("verify", folder, "--delete").output == "6 good, 0 bad\n"
 
 
+def test_verify_leaves_what_a_newer_cede_wrote(folder: Path) -> None:
+    first = min((folder / ROOT.hex()).iterdir())
+    first.write_bytes(first.read_bytes().replace(b'"version":"1"', b'"version":"2"'))
+    result = run("verify", folder, "--delete")
+    assert (result.exit_code, result.output) == (1, f"{first}: it is of format version 2, this is 1\n7 good, 1 bad\n")
+    assert first.exists()
+
+
 def test_verify_of_one_model(folder: Path) -> None:
     assert run("verify", folder, "--root", OTHER_ROOT.hex()[:6].upper()).output == "2 good, 0 bad\n"
     result = run("verify", folder, "--root", "xyz")

@@ -107,7 +107,7 @@ def list_roots(kv_dir: Path) -> None:
 @kv.command()
 @kv_dir
 @model_option
-@click.option("--delete", is_flag=True, help="Remove the bad ones; refused while a server uses the folder.")
+@click.option("--delete", is_flag=True, help="Remove the bad ones but a newer cede's; not while a server runs.")
 def verify(kv_dir: Path, prefix: str, delete: bool) -> None:
     """Read every block and check it; exit with 1 if any is bad."""
     from runtime.block_files import BadBlockFile, read_block
@@ -115,7 +115,7 @@ def verify(kv_dir: Path, prefix: str, delete: bool) -> None:
     good = bad = 0
     with opened(kv_dir, prefix, lock=delete) as found:
         for root in found:
-            problems = dict.fromkeys(root.irregular, "it is not a regular file")
+            problems, newer = dict.fromkeys(root.irregular, "it is not a regular file"), set()
             for block in root.blocks:
                 try:
                     read_block(root.folder, block.name, root=root.key, layout=None)
@@ -123,8 +123,11 @@ def verify(kv_dir: Path, prefix: str, delete: bool) -> None:
                 except BadBlockFile as error:
                     if error.reason != "missing":  # a server is at work
                         problems[block.name] = str(error)
+                    if error.reason == "version":
+                        newer.add(block.name)
             for name, problem in problems.items():
-                click.echo(f"{kv_dir / root.key.hex() / name}: {problem}" + (_delete(root, name) if delete else ""))
+                removal = _delete(root, name) if delete and name not in newer else ""
+                click.echo(f"{kv_dir / root.key.hex() / name}: {problem}{removal}")
             bad += len(problems)
     click.echo(f"{good} good, {bad} bad")
     if bad:
