@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from runtime.kv_cache import KVCache
     from runtime.transfer import KVData
 
+# On their way to disk, and perhaps no longer in the memory tier: so much is held beyond its budget.
+QUEUE_BLOCKS, QUEUE_BYTES = 64, 256 * 2**20
+
 logger = logging.getLogger("cede.kv")
 
 
@@ -331,7 +334,13 @@ async def open_prefix_cache(
         disk = None
         if options.folder is not None:
             tier = open_disk_tier(
-                options.folder, root, shape=shape, dtype=kv.dtype, budget=options.disk, open_blocks=open_blocks
+                options.folder,
+                root,
+                shape=shape,
+                dtype=kv.dtype,
+                budget=options.disk,
+                queue_blocks=max(1, min(QUEUE_BLOCKS, QUEUE_BYTES // block_bytes)),
+                open_blocks=open_blocks,
             )
             disk = stack.enter_context(tier)
         cache = PrefixCache(root, block_bytes, ram=ram, disk=disk, config=config)

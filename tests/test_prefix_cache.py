@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
+import torch
 
-from actors.prefix_cache import CacheConfig, PrefixCache, SlotBlock, empty_cache
+from actors import prefix_cache
+from actors.prefix_cache import CacheConfig, PrefixCache, SlotBlock, TierOptions, empty_cache, open_prefix_cache
 from runtime.blocks import BLOCK_TOKENS, Block, BlockKey, block_keys
-from runtime.disk_tier import DiskTierStatistics
+from runtime.disk_tier import DiskTier, DiskTierStatistics
 from runtime.ram_tier import RamTier
 from tests.kv_simulation import (
     BLOCK_BYTES,
@@ -25,8 +29,6 @@ from tests.simulation import simulated
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
-
-    import torch
 
 TOKENS = text(300, 1)
 KEYS = block_keys(ROOT, TOKENS)
@@ -269,6 +271,19 @@ async def test_what_the_disk_refuses_is_offered_again() -> None:
     disk.room = 9
     assert cache.write_behind()
     assert list(disk.blocks) == KEYS[:2]
+
+
+@pytest.mark.parametrize(("layers", "blocks"), [(1, 64), (28, 36), (2000, 1)])
+async def test_what_waits_for_the_disk_is_bounded_in_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layers: int, blocks: int
+) -> None:
+    monkeypatch.setattr(prefix_cache, "fingerprint", lambda _: "f" * 64)
+    row_shape = (layers, 2, 8, 128)
+    kv = SimpleNamespace(row_shape=row_shape, dtype=torch.bfloat16, bytes_per_token=2 * math.prod(row_shape))
+    options = TierOptions(ram=0, folder=tmp_path / "kv")
+    async with open_prefix_cache(options, CacheConfig(), tmp_path, kv) as cache:  # type: ignore[arg-type]
+        assert isinstance(cache._disk, DiskTier)
+        assert cache._disk._queue_blocks == blocks
 
 
 @simulated(seeds=1)
