@@ -117,6 +117,10 @@ class KVMover:
             self._forget_overwritten(move)
             move.reply.set(outcome.Value(None))
             return
+        if not move.still_valid():  # what it came from was struck while it was moved
+            self._forget_overwritten(move)
+            move.reply.set(outcome.Value(None))
+            return
         self._table.commit(lease.slot, move.tokens, moved=bool(move.tokens))
         lease.cached += len(move.tokens)
         lease.slot.trial += origin.trial

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runtime.blocks import Block
+    from runtime.transfer import Transfer
 
 PROMPT = text(300, 1)
 BLOCKS = len(PROMPT) // BLOCK_TOKENS
@@ -293,6 +294,23 @@ async def test_a_block_that_is_struck_before_its_load_is_not_loaded(tmp_path: Pa
             sim.cache.strike(sim.cache.keys(PROMPT)[1:2])
             assert not move.still_valid()
             nursery.cancel_scope.cancel()
+
+
+@simulated()
+async def test_a_block_that_is_struck_while_it_is_loaded_is_not_used(tmp_path: Path) -> None:
+    """The transfer runs while others do: one of them may find the block wrong."""
+    async with warm(fresh(tmp_path), "disk") as sim:
+
+        def strike(transfer: Transfer) -> bool:
+            if isinstance(transfer, Load):
+                sim.cache.strike(sim.cache.keys(PROMPT))
+            return False
+
+        sim.faults.fails = strike
+        story = await sim.client(ask("reader", PROMPT, max_tokens=3))
+        assert sim.cache.strikes == BLOCKS
+        assert story.finished().cached_tokens == 0
+        assert sim.rows(story) == len(PROMPT)
 
 
 @simulated(seeds=4)
