@@ -27,10 +27,17 @@ logger = logging.getLogger("cede.kv")
 
 @dataclass(frozen=True, slots=True)
 class _Origin:
-    """Of the KV that a move brings: blocks on trial, which are so wherever it is copied to, and all it stands on."""
+    """Of the KV that a move brings, before it is moved.
+
+    Attributes:
+        trial: blocks that no step has run over, wherever they are copied to.
+        stands_on: all blocks that it came from, or was computed after.
+        alarms: the cache's, so far.
+    """
 
     trial: list[BlockKey]
     stands_on: set[BlockKey]
+    alarms: int
 
 
 class KVMover:
@@ -102,6 +109,7 @@ class KVMover:
         return _Origin(
             trial=[*move.on_trial, *(key for source in sources for key in source.trial)],
             stands_on=set(move.on_trial).union(*(source.stands_on for source in sources)),
+            alarms=self._cache.alarms,
         )
 
     def _settle(self, move: Move, origin: _Origin, results: Sequence[outcome.Outcome[KVData | None]]) -> None:
@@ -117,7 +125,7 @@ class KVMover:
             self._forget_overwritten(move)
             move.reply.set(outcome.Value(None))
             return
-        if not move.still_valid():  # what it came from was struck while it was moved
+        if move.tokens and self._cache.alarms != origin.alarms:  # it may have been found wrong while it was moved
             self._forget_overwritten(move)
             move.reply.set(outcome.Value(None))
             return

@@ -96,7 +96,7 @@ class Move:
     Attributes:
         tokens: what the slot's tokens grow by; those whose KV it is.
         on_trial: keys of the blocks among it, which no step has run over yet.
-        still_valid: asked right before and right after; what it says no to is not moved, or not committed.
+        still_valid: asked right before; what it says no to is not moved.
     """
 
     lease: Lease

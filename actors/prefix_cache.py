@@ -135,6 +135,7 @@ class PrefixCache:
         self._held_until: dict[int, float] = {}  # by slot: what is kept of it is held
         self._unwritten: deque[BlockKey] = deque()  # kept in memory, and not yet taken by the disk tier
         self.strikes = self._audits = self._audit_failures = 0
+        self.alarms = 0  # times that KV was found wrong: what was taken before the last one may be of it
 
     @property
     def keeps(self) -> bool:
@@ -249,6 +250,7 @@ class PrefixCache:
 
     def strike(self, keys: Sequence[BlockKey]) -> None:
         """These blocks were in use when a step failed: one strike, and they are out."""
+        self.alarms += bool(keys)
         struck = [key for key in dict.fromkeys(keys) if key in self]
         for key in struck:
             self._ram.drop(key)

@@ -88,10 +88,10 @@ async def _copy(lease: Lease, source: LiveSource, cache: PrefixCache) -> bool:
 
 async def _load(lease: Lease, source: BlockSource, cache: PrefixCache) -> bool:
     """False if the first block could not be had after all."""
-    strikes = cache.strikes
+    alarms = cache.alarms
 
     def still_valid() -> bool:
-        return cache.strikes == strikes  # else what was fetched may have been struck meanwhile
+        return cache.alarms == alarms  # else what was fetched may have been struck meanwhile
 
     blocks: list[Block] = await cache.fetch(source.keys)
     if not blocks:
