@@ -80,11 +80,16 @@ def describe_model(options: LoadOptions, name: str) -> tuple[ServedModel, ModelC
         created=int(time.time()),
         context_length=options.context or config.context_length,
         vocab_size=config.vocab_size,
-        eos_token_ids=config.eos_token_ids,
+        eos_token_ids=_end_tokens(config),
         tokenizer=tokenizer,
         chat_template=ChatTemplate.load(options.folder),
     )
     return served, config
+
+
+def _end_tokens(config: ModelConfig) -> tuple[int, ...]:
+    """What ends an output; without ids that the model has no logit for, which an index would fail on."""
+    return tuple(token_id for token_id in config.eos_token_ids if token_id < config.vocab_size)
 
 
 def load_model(

@@ -1,0 +1,34 @@
+"""What is known of a model before its weights are read."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runtime.loading import LoadOptions, describe_model
+from tests.checkpoints import FAMILIES, VOCAB_SIZE
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    FAMILIES["llama"](tmp_path)
+    return tmp_path
+
+
+def _edit(path: Path, **settings: object) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | settings))
+
+
+def _end_tokens(folder: Path) -> tuple[int, ...]:
+    return describe_model(LoadOptions(folder), "test")[0].eos_token_ids
+
+
+def test_an_end_token_that_the_model_cannot_say_is_none(folder: Path) -> None:
+    """`min_tokens` bans the end tokens by their index among the logits."""
+    _edit(folder / "generation_config.json", eos_token_id=[256, VOCAB_SIZE, 258])
+    assert _end_tokens(folder) == (256, 258)
