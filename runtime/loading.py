@@ -80,16 +80,20 @@ def describe_model(options: LoadOptions, name: str) -> tuple[ServedModel, ModelC
         created=int(time.time()),
         context_length=options.context or config.context_length,
         vocab_size=config.vocab_size,
-        eos_token_ids=_end_tokens(config),
+        eos_token_ids=_end_tokens(config, tokenizer),
         tokenizer=tokenizer,
         chat_template=ChatTemplate.load(options.folder),
     )
     return served, config
 
 
-def _end_tokens(config: ModelConfig) -> tuple[int, ...]:
-    """What ends an output; without ids that the model has no logit for, which an index would fail on."""
-    return tuple(token_id for token_id in config.eos_token_ids if token_id < config.vocab_size)
+def _end_tokens(config: ModelConfig, tokenizer: Tokenizer) -> tuple[int, ...]:
+    """What ends an output: as the model's files say, and the tokenizer's, which many fine-tunes alone have set.
+
+    Without ids that the model has no logit for, which an index would fail on.
+    """
+    ends = dict.fromkeys((*config.eos_token_ids, tokenizer.eos_id))
+    return tuple(token_id for token_id in ends if token_id is not None and token_id < config.vocab_size)
 
 
 def load_model(

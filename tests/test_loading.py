@@ -28,6 +28,16 @@ def _end_tokens(folder: Path) -> tuple[int, ...]:
     return describe_model(LoadOptions(folder), "test")[0].eos_token_ids
 
 
+def test_the_tokenizer_s_end_token_is_one_too(folder: Path) -> None:
+    """A fine-tune for chats often says so there only; its answers would go on with the next turn."""
+    for name in ("config.json", "generation_config.json"):
+        _edit(folder / name, eos_token_id=256)
+    _edit(folder / "tokenizer_config.json", eos_token="<|im_end|>")
+    assert _end_tokens(folder) == (256, 258)
+    _edit(folder / "tokenizer_config.json", eos_token=None)
+    assert _end_tokens(folder) == (256,)
+
+
 def test_an_end_token_that_the_model_cannot_say_is_none(folder: Path) -> None:
     """`min_tokens` bans the end tokens by their index among the logits."""
     _edit(folder / "generation_config.json", eos_token_id=[256, VOCAB_SIZE, 258])
