@@ -41,6 +41,7 @@ class Batch:
     hidden: torch.Tensor  # [rows, hidden]
     slots: torch.Tensor  # [rows]
     positions: torch.Tensor  # [rows]
+    sampled: torch.Tensor  # the rows after which a token is drawn
     cos: torch.Tensor  # [rows, 1, head_dim]
     sin: torch.Tensor  # [rows, 1, head_dim]
     masks: dict[int | None, list[torch.Tensor | None]]  # window -> one per segment, as `chunk_mask` makes it
@@ -118,12 +119,16 @@ class Transformer:
         token_ids = self._indices([token for segment in segments for token in segment.token_ids])
         positions = self._indices([p for segment in segments for p in range(segment.start, segment.end)])
         slots = self._indices([segment.slot for segment in segments for _ in segment.token_ids])
+        ranges = _row_ranges(segments)
+        # Here, and not where it is used: what is sent to a device waits for all that is queued there.
+        sampled = self._sampled_rows(segments, ranges)
         return Batch(
             segments=list(segments),
-            ranges=_row_ranges(segments),
+            ranges=ranges,
             hidden=self._embed(token_ids, slots, positions),
             slots=slots,
             positions=positions,
+            sampled=sampled,
             cos=self._cos[positions].unsqueeze(1),
             sin=self._sin[positions].unsqueeze(1),
             masks={window: self._masks(segments, window) for window in set(self.config.window)},
@@ -134,6 +139,7 @@ class Transformer:
         batch.segments = [batch.segments[i] for i in kept]
         batch.ranges = _row_ranges(batch.segments)
         batch.masks = {window: [masks[i] for i in kept] for window, masks in batch.masks.items()}
+        batch.sampled = self._sampled_rows(batch.segments, batch.ranges)
         batch.hidden, batch.slots, batch.positions = batch.hidden[rows], batch.slots[rows], batch.positions[rows]
         batch.cos, batch.sin = batch.cos[rows], batch.sin[rows]
 
@@ -158,7 +164,7 @@ class Transformer:
         specs = [spec for segment in batch.segments for spec in segment.samples]
         drawn: list[Drawn] = []
         if specs:
-            logits = self._logits(states[self._sampled_rows(batch)])
+            logits = self._logits(states[batch.sampled])
             drawn, finite_rows = accept_beside(logits, specs, _proposals(batch.segments), beside=finite)
         else:
             finite_rows = finite.tolist()  # here as there the step's one read from the device
@@ -228,9 +234,9 @@ class Transformer:
         group = self.config.num_heads // self.config.num_kv_heads
         return [chunk_mask(segment, window, group, self._device, self._dtype) for segment in segments]
 
-    def _sampled_rows(self, batch: Batch) -> torch.Tensor:
+    def _sampled_rows(self, segments: Sequence[Segment], ranges: Sequence[range]) -> torch.Tensor:
         """The last rows of each segment, as many as it has samples."""
-        pairs = zip(batch.segments, batch.ranges, strict=True)
+        pairs = zip(segments, ranges, strict=True)
         return self._indices([row for segment, rows in pairs for row in rows[len(rows) - len(segment.samples) :]])
 
     def _indices(self, values: list[int]) -> torch.Tensor:

@@ -82,7 +82,7 @@ class MtpModule(Transformer):
         After the module's own final norm, also where the target's are `raw`: so the published forms are chained.
         """
         assert self.states is not None
-        rows = self._sampled_rows(batch)
+        rows = batch.sampled
         self.states.write(batch.slots[rows], batch.positions[rows], states[rows])
 
 

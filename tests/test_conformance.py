@@ -30,7 +30,7 @@ from runtime.config import load_config
 from runtime.drafters import DraftModel
 from runtime.findings import Mismatch
 from runtime.kv_cache import KVCache
-from runtime.model import Batch, HiddenStates, Transformer
+from runtime.model import HiddenStates, Transformer
 from runtime.mtp import MtpModule
 from runtime.mtp_weights import _allocate as allocate_module
 from runtime.quantize import Quantization
@@ -372,6 +372,23 @@ def test_verdicts_stay_on_their_device_and_are_read_once() -> None:
         assert reads.names == ["tolist", "tolist"]  # the drafts, and the verdicts
 
 
+def test_a_greedy_step_sends_nothing_to_its_device_behind_the_layers(
+    configs: dict[str, ModelConfig], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The host would wait for all of them, as it does when it reads."""
+    greedy = SampleSpec(SamplingParams(temperature=0), 21, 0)
+    verify = Segment(0, 20, [3, 4], sample=greedy, proposals=[Proposal(4)])
+    with fake_mps():
+        model = _on_mps(configs["embedded"], torch.bfloat16)
+        batch = model.begin([verify, *_step()[1:2]])
+        for index in range(model.num_layers):
+            model.layer(batch, index)
+        monkeypatch.setattr(Transformer, "_indices", lambda *_: pytest.fail("sent"))
+        monkeypatch.setattr("runtime.sampler.indices", lambda *_: pytest.fail("sent"))
+        monkeypatch.setattr("runtime.sampler.column", lambda *_: pytest.fail("sent"))
+        assert len(model.finish(batch)) == 2
+
+
 @DTYPES
 def test_kv_moves_between_host_and_device(configs: dict[str, ModelConfig], dtype: torch.dtype) -> None:
     """A layer at a time on its way out; nothing is read on its way in, nor from slot to slot."""
@@ -398,13 +415,14 @@ class MaskOnTheHost(Transformer):
 
 
 class RowsOnTheHost(Transformer):
-    def _sampled_rows(self, batch: Batch) -> torch.Tensor:
-        return super()._sampled_rows(batch).cpu()
+    def _sampled_rows(self, segments: Sequence[Segment], ranges: Sequence[range]) -> torch.Tensor:
+        return super()._sampled_rows(segments, ranges).cpu()
 
 
 class Mask(Transformer):
-    def _sampled_rows(self, batch: Batch) -> torch.Tensor:
-        return batch.positions[batch.positions > 3]
+    def _sampled_rows(self, segments: Sequence[Segment], ranges: Sequence[range]) -> torch.Tensor:
+        rows = super()._sampled_rows(segments, ranges)
+        return rows[rows > 3]
 
 
 class Nosy(Transformer):
