@@ -42,11 +42,13 @@ class ChatTemplate:
     """One compiled template and the special tokens' spelling that it may use (`bos_token`, ...)."""
 
     def __init__(self, source: str, token_names: Mapping[str, str] | None = None) -> None:
-        """Raises CheckpointError, with the line, for a template that does not compile."""
+        """Raises CheckpointError, with the line where jinja2 knows it, for a template that does not compile."""
         try:
             self._template = _environment().from_string(source)
         except jinja2.TemplateSyntaxError as error:
             raise CheckpointError(f"the chat template is broken at line {error.lineno}: {error}") from error
+        except (SyntaxError, ValueError, RecursionError) as error:  # from the Python code that jinja2 makes of it
+            raise CheckpointError(f"the chat template cannot be compiled: {error}") from error
         self._token_names = dict(token_names or {})
 
     @classmethod

@@ -215,6 +215,14 @@ def test_a_broken_template_is_the_operator_s_fault(tmp_path: Path, source: str) 
         ChatTemplate.load(save(tmp_path, source))
 
 
+@pytest.mark.parametrize(
+    "source", ["{% for a in b %}" * 25 + "{% endfor %}" * 25, "{{" + "(" * 5000 + ")" * 5000 + "}}"]
+)
+def test_a_template_that_python_cannot_compile_is_the_operator_s_fault_too(source: str) -> None:
+    with pytest.raises(CheckpointError, match="cannot be compiled"):
+        ChatTemplate(source)
+
+
 def test_an_unreadable_file(tmp_path: Path) -> None:
     (tmp_path / "chat_template.jinja").write_bytes(b"\xff")
     with pytest.raises(CheckpointError, match="cannot be read"):
