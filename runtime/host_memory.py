@@ -4,33 +4,40 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-CGROUPS = Path("/sys/fs/cgroup")  # in a container its own
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
-
-def available_memory() -> int:
-    """Bytes that could be used now without swapping, as far as the system says, and a container's limit allows."""
-    free = _available_on_host()
-    left = _left_of_limit(CGROUPS, "memory.max", "memory.current")
-    if left is None:  # cgroups of version 1; where there is no limit, the number is larger than any memory
-        left = _left_of_limit(CGROUPS / "memory", "memory.limit_in_bytes", "memory.usage_in_bytes")
-    return free if left is None else max(0, min(free, left))
+PROC, CGROUPS = Path("/proc"), Path("/sys/fs/cgroup")
 
 
-def _available_on_host() -> int:
+def available_memory(proc: Path = PROC, cgroups: Path = CGROUPS) -> int:
+    """Bytes that could be used now without swapping, as far as the system says.
+
+    A container's limit counts, for whoever exceeds it is killed; it is known of control groups of version 2.
+    """
     try:
-        with open("/proc/meminfo") as meminfo:
-            fields = dict(line.split(":", 1) for line in meminfo)
-        return int(fields["MemAvailable"].split()[0]) * 1024
+        free = _fields(proc / "meminfo")["MemAvailable:"] * 1024
     except FileNotFoundError:  # not Linux: count half of what is installed as free
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+    return max(0, min([free, *_left_by_groups(proc, cgroups)]))
 
 
-def _left_of_limit(folder: Path, limit: str, used: str) -> int | None:
-    """What a control group may still use, its page cache being given back; None where it has no limit."""
-    try:
-        fields = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
-        cached = int(fields["inactive_file"]) + int(fields["active_file"])
-        return int((folder / limit).read_text()) - int((folder / used).read_text()) + cached
-    except (OSError, ValueError, KeyError):  # no such file, or "max"
-        return None
+def _left_by_groups(proc: Path, cgroups: Path) -> Iterator[int]:
+    """What each control group that this process is in, and that has a limit, leaves it."""
+    groups = proc / "self/cgroup"
+    for line in groups.read_text().splitlines() if groups.is_file() else ():
+        if line.startswith("0::/"):
+            group = cgroups / line.removeprefix("0::/")
+            for folder in (group, *group.parents):
+                limit = folder / "memory.max"
+                if limit.is_file() and (most := limit.read_text().strip()) != "max":
+                    files = _fields(folder / "memory.stat")  # pages of files are given up when memory runs short
+                    reclaimable = files["active_file"] + files["inactive_file"]
+                    yield int(most) - int((folder / "memory.current").read_text()) + reclaimable
+
+
+def _fields(path: Path) -> dict[str, int]:
+    """The lines of a file, each a name, a number, and perhaps a unit."""
+    return {name: int(number) for name, number, *_ in map(str.split, path.read_text().splitlines())}
