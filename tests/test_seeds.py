@@ -78,9 +78,12 @@ def chat(content: str, max_tokens: int, **fields: Any) -> Json:  # noqa: ANN401
 
 
 def test_a_queued_request_that_hangs_up_leaves_the_active_one_alone(one_slot: Server) -> None:
-    """The scenario of the report: A has the only slot, B waits behind it and is closed, in each phase of A's."""
-    text = "for name in names: print(name) " * 80
-    active = Http1(one_slot, chat(text, 60), CHAT)
+    """The scenario of the report: A has the only slot, B waits behind it and is closed, in each phase of A's.
+
+    Each of these phases takes many times as long as B's visit.
+    """
+    text = "for name in names: print(name) " * 390  # 3500 tokens
+    active = Http1(one_slot, chat(text, 150), CHAT)
     (active_id,) = wait_for(one_slot.requests, "the active request")
     for phase in ("prefill", "decode"):
         one_slot.wait_state(active_id, phase)
@@ -96,7 +99,7 @@ def test_a_queued_request_that_hangs_up_leaves_the_active_one_alone(one_slot: Se
         status, _, answer = active.answer()
     assert status == 200
     assert answer["choices"][0]["finish_reason"] == "length"
-    assert answer["usage"]["completion_tokens"] == 60
+    assert answer["usage"]["completion_tokens"] == 150
     assert one_slot.receipts(active_id) == []
 
 
