@@ -126,6 +126,17 @@ def check_told(victim: Victim) -> None:
         assert victim.stream.finish_reason is None
 
 
+def error_told(client: Http1, stream: bool, status: int, *, retry_after: str | None = None) -> Json:
+    """The error that a client gets in place of its tokens: as an event of its stream, or with this status."""
+    if stream:
+        client.read_all()
+        return client.errors[0]
+    answered, headers, answer = client.answer()
+    assert (answered, headers.get("retry-after")) == (status, retry_after)
+    error: Json = answer["error"]
+    return error
+
+
 # --- phases that are aimed at ---------------------------------------------------------------------------------------
 
 
@@ -315,14 +326,8 @@ def test_a_deadline_before_the_first_token_is_an_error(hurried: Server, stream: 
     prompts = [prompt(4000, seed=seed) for seed in range(40 + 20 * stream, 56 + 20 * stream)]
     with Http1(hurried, completion(prompts, 1, stream=stream, cache_prompt=False)) as client:
         (request_id,) = wait_for(hurried.requests, "the request")
-        if stream:
-            client.read_all()
-            error = client.errors[0]
-        else:
-            status, _, answer = client.answer()
-            error = answer["error"]
-            assert status == 504
-    assert error["code"] == "deadline_exceeded"
+        told = error_told(client, stream, 504)
+    assert told["code"] == "deadline_exceeded"
     receipts = hurried.wait_ended(request_id)
     assert {receipt["reason"] for receipt in receipts} == {"deadline"}
     assert {stage(receipt["phase"]) for receipt in receipts} == {"prefill", "queued"}
@@ -341,14 +346,8 @@ def test_who_has_waited_long_enough_is_told_to_come_back(impatient: Server, stre
         neighbour.read_tokens(1)
         with Http1(impatient, completion(SHORT, 4, stream=stream)) as client:
             (request_id,) = wait_for(lambda: impatient.requests().keys() - {neighbour.id}, "the request")
-            if stream:
-                client.read_all()
-                error = client.errors[0]
-            else:
-                status, headers, answer = client.answer()
-                error = answer["error"]
-                assert (status, headers["retry-after"]) == (503, "1")
-        assert error["code"] == "queue_timeout"
+            told = error_told(client, stream, 503, retry_after="1")
+        assert told["code"] == "queue_timeout"
         (receipt,) = impatient.wait_ended(request_id)
         assert (receipt["reason"], receipt["phase"], receipt["computed_tokens"]) == ("queue_timeout", "queued", 0)
         neighbour.read_tokens(len(neighbour.tokens) + 5)
