@@ -18,9 +18,6 @@ from runtime.step import SegmentResult, StepResult
 if TYPE_CHECKING:
     from pathlib import Path
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 DEPTH, TOKENS = 8, 6
 ROOM = Room(EMBEDDED, slots=2, context=DEPTH + TOKENS + 1, device="cpu", dtype="float32")
 

@@ -116,9 +116,9 @@ def test_a_plan_from_a_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", get_args(Fault))
 def test_every_kind_can_be_read_from_a_file(kind: type[Any], tmp_path: Path) -> None:
-    values = {"actor": '"queue"', "seconds": "0.5", "what": f'"{kind.what}"' if hasattr(kind, "what") else ""}
-    required = [f.name for f in dataclasses.fields(kind) if f.default is dataclasses.MISSING]
-    values["what"] = f'"{next(f.default for f in dataclasses.fields(kind) if f.name == "what")}"'
+    fields = {field.name: field for field in dataclasses.fields(kind)}
+    values = {"actor": '"queue"', "seconds": "0.5", "what": f'"{fields["what"].default}"'}
+    required = [name for name, field in fields.items() if field.default is dataclasses.MISSING]
     lines = [f"{name} = {values.get(name, '3')}" for name in [*required, "what"]]
     (fault,) = read(tmp_path, "[[fault]]\n" + "\n".join(lines)).fault
     assert type(fault) is kind
