@@ -85,6 +85,7 @@ def test_a_hang_up_in_any_phase_frees_the_slot_and_nothing_more_is_computed(two_
 def test_nothing_runs_once_nobody_is_there(two_slots: Server) -> None:
     _leave(two_slots, 7, random.Random(5))
     two_slots.wait_idle()
+    wait_for(lambda: not two_slots.get("/v1/statistics")["manager"]["cache"]["unsaved_blocks"], "the KV to be kept")
     before = two_slots.get("/v1/statistics")
     after = two_slots.get("/v1/statistics")
     for part in ("manager", "speculation"):
