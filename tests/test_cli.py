@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from tests.checkpoints import FAMILIES
+from tests.forked import ForkedServer
 from tests.live import ANNOUNCEMENT, COMPLETIONS, PATIENCE, Server, command, environment
 
 if TYPE_CHECKING:
@@ -135,11 +136,10 @@ def test_help_and_version(arguments: list[str], says: str) -> None:
         (["--speculate", "draft", "--draft-tokens", "3"], "draft", True),
     ],
 )
-def test_the_embedded_model_speculates(flags: list[str], proposer: str, drafts: bool | None) -> None:
+def test_the_embedded_model_speculates(tmp_path: Path, flags: list[str], proposer: str, drafts: bool | None) -> None:
     """Out of the box with its own module; whether lookup finds anything is the text's to say."""
     body = {"prompt": "def read(path):", "max_tokens": 24, "ignore_eos": True, "temperature": 0}
-    with Server("--dtype", "float32", *flags) as server:
-        server.wait_ready()
+    with ForkedServer(tmp_path, "--dtype", "float32", *flags) as server:
         _, statistics = server.ask("GET", "/v1/statistics")
         assert statistics["speculation"]["proposer"] == proposer
         _, plain = server.ask("POST", COMPLETIONS, body | {"speculate": False})

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.forked import ForkedServer
 from tests.live import CHAT, Gone, Http1, Http2, Http2Stream, Server, completion, prompt, stage, wait_for
 
 if TYPE_CHECKING:
@@ -42,10 +43,9 @@ def solo(four_slots: Server) -> list[int]:
 
 
 @pytest.fixture(scope="module")
-def impatient() -> Iterator[Server]:
+def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Room for one; who waits is told soon."""
-    with Server("--slots", "1", "--queue-timeout", "1") as server:
-        server.wait_ready()
+    with ForkedServer(tmp_path_factory.mktemp("server"), "--slots", "1", "--queue-timeout", "1") as server:
         yield server
 
 

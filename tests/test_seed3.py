@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.live import Http1, Server, completion, wait_for
+from tests.forked import ForkedServer
+from tests.live import Http1, completion, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tests.live import Json
+    from tests.live import Json, Server
 
 DRAFTS = 2  # few, so that drafting and verifying take about as long
 CODE = "import os\n\n\ndef main(argv):\n    for name in sorted(os.listdir(argv[1])):\n        print("
@@ -25,11 +26,11 @@ HANG_UPS: list[Callable[[Http1], None]] = [Http1.close, Http1.reset, Http1.half_
 
 
 @pytest.fixture(scope="module", params=["mtp", "draft", "ngram"])
-def two_slots(request: pytest.FixtureRequest) -> Iterator[Server]:
+def two_slots(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server of two slots that drafts all the time, in float32, so that tokens can be compared."""
+    flags = ("--slots", "2", "--queue", "16", "--dtype", "float32")
     drafts = ("--speculate", request.param, "--draft-tokens", str(DRAFTS))
-    with Server("--slots", "2", "--queue", "16", "--dtype", "float32", *drafts) as server:
-        server.wait_ready()
+    with ForkedServer(tmp_path_factory.mktemp("server"), *flags, *drafts) as server:
         yield server
 
 

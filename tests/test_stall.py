@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.live import Http1, Server, completion, prompt, stage, wait_for
+from tests.forked import ForkedServer
+from tests.live import Http1, completion, prompt, stage, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.live import Json
+    from tests.live import Json, Server
 
 NAME = "x" * 300_000
 TOKENS = 40  # times the name is more than a socket's buffers hold
@@ -24,9 +25,10 @@ STALL_TIMEOUT = 3  # seconds; more than so few tokens take
 
 
 @pytest.fixture(scope="module")
-def impatient() -> Iterator[Server]:
+def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Cuts whoever takes nothing for a while."""
-    with Server("--slots", "2", "--stall-timeout", str(STALL_TIMEOUT)) as server:
+    flags = ("--slots", "2", "--stall-timeout", str(STALL_TIMEOUT))
+    with ForkedServer(tmp_path_factory.mktemp("server"), *flags) as server:
         yield server
 
 
