@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+import pytest
 import torch
 
 from runtime.blocks import BLOCK_TOKENS, Block, BlockKey, block_key, root_key
 from runtime.disk_tier import DiskTier, open_disk_tier
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -110,3 +114,17 @@ class FullDisk:
             self.attempts += 1
             raise OSError(self._code, os.strerror(self._code))
         return self._write(file, data)
+
+
+@contextmanager
+def small_file_system(folder: Path, size: str) -> Iterator[Path]:
+    """A real file system at `folder`, of a size such as `8m`; the test is skipped where none can be mounted."""
+    folder.mkdir()
+    try:
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"no tmpfs can be mounted here: {error}")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", folder], check=True)

@@ -8,7 +8,6 @@ import multiprocessing
 import os
 import random
 import shutil
-import subprocess
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING
 
@@ -36,6 +35,7 @@ from tests.kv_blocks import (
     names,
     open_tier,
     put_all,
+    small_file_system,
 )
 
 if TYPE_CHECKING:
@@ -312,14 +312,8 @@ def test_an_eviction_that_fails_is_a_write_that_fails(tmp_path: Path, monkeypatc
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A real file system of 1 MiB."""
-    folder = tmp_path / "small"
-    folder.mkdir()
-    try:
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder], check=True, capture_output=True)
-    except (OSError, subprocess.CalledProcessError):
-        pytest.skip("no tmpfs can be mounted here")
-    yield folder
-    subprocess.run(["umount", folder], check=True)
+    with small_file_system(tmp_path / "small", "1m") as folder:
+        yield folder
 
 
 def test_a_disk_that_is_really_full(small_disk: Path, caplog: pytest.LogCaptureFixture) -> None:

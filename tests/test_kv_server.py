@@ -12,7 +12,6 @@ import random
 import re
 import signal
 import stat
-import subprocess
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -34,6 +33,7 @@ from runtime.block_files import (
 from runtime.blocks import BLOCK_TOKENS, block_keys
 from runtime.kv_folder import opened_root, roots
 from tests.forked import ForkedServer
+from tests.kv_blocks import small_file_system
 from tests.live import CHAT, COMPLETIONS, Gone, Http1, completion, prompt, wait_for
 from web.cli import main
 
@@ -500,14 +500,8 @@ def forge(file: Path) -> None:
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A real file system of 8 MiB: two dozen blocks."""
-    folder = tmp_path / "small"
-    folder.mkdir()
-    try:
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", folder], check=True, capture_output=True)
-    except (OSError, subprocess.CalledProcessError) as error:
-        pytest.skip(f"no tmpfs can be mounted here: {error}")
-    yield folder
-    subprocess.run(["umount", folder], check=True)
+    with small_file_system(tmp_path / "small", "8m") as folder:
+        yield folder
 
 
 def test_a_full_disk(small_disk: Path, start: Starter, expected: Expected) -> None:
