@@ -96,6 +96,7 @@ MUTANTS = (
         "actors/slot_manager.py",
         "        self._admit()  # a slot that came free while KV was moved does not wait for this step\n",
         "",
+        ("tests/test_restore.py::test_a_slot_that_comes_free_while_kv_is_moved_is_granted_before_the_next_step",),
     ),
     Mutant(
         "release before the step in flight ends",
