@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from runtime.errors import CedeError
 from runtime.units import parse_size
@@ -176,6 +177,10 @@ def serve(
     from runtime.checkpoint import resolve_model
     from web.chaos import plan_for
 
+    if kv_dir is None and _is_given("kv_disk"):
+        raise click.UsageError("--kv-disk has no use without --kv-dir")
+    if speculate == "off" and _is_given("draft_tokens"):
+        raise click.UsageError("--draft-tokens has no use with --speculate off")
     try:
         plan = None if chaos is None else plan_for(host, chaos)
         folder = resolve_model(model)
@@ -251,6 +256,11 @@ class LoadingBar:
         self._bar.update(done - self._bar.pos)
         if done >= total:
             self._bar.render_finish()
+
+
+def _is_given(name: str) -> bool:
+    """Whether the user said so, rather than the default."""
+    return click.get_current_context().get_parameter_source(name) is not ParameterSource.DEFAULT
 
 
 def _draft_folder(draft_model: str | None, model: str | None, speculate: str) -> Path | None:
