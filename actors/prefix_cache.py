@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import random
 from collections import Counter, deque
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -332,6 +332,12 @@ async def open_prefix_cache(
     root = root_key(fingerprint=identity, dtype=str(kv.dtype), kv_shape=shape, quantization=quantization)
     ram = RamTier(available_memory() // 5 if options.ram is None else options.ram)
     block_bytes = BLOCK_TOKENS * kv.bytes_per_token
+    token = trio.lowlevel.current_trio_token()
+
+    def has_room() -> None:  # on the writer's thread, while nobody else may come to offer what was refused
+        with suppress(trio.RunFinishedError):
+            token.run_sync_soon(cache.write_behind)
+
     with ExitStack() as stack:
         disk = None
         if options.folder is not None:
@@ -342,6 +348,7 @@ async def open_prefix_cache(
                 dtype=kv.dtype,
                 budget=options.disk,
                 queue_blocks=max(1, min(QUEUE_BLOCKS, QUEUE_BYTES // block_bytes)),
+                has_room=has_room,
                 open_blocks=open_blocks,
             )
             disk = stack.enter_context(tier)

@@ -60,6 +60,7 @@ def open_disk_tier(
     dtype: torch.dtype,
     budget: int,
     queue_blocks: int = 64,
+    has_room: Callable[[], object] = lambda: None,
     clock: Callable[[], float] = time.monotonic,
     open_blocks: Callable[[int, BlockKey, tuple[int, ...], torch.dtype, int], DiskBlocks] = DiskBlocks,
 ) -> Iterator[DiskTier]:
@@ -67,6 +68,7 @@ def open_disk_tier(
 
     `budget` bounds the bytes of this model's files alone; other models' lie beside them, untouched.  When the scope
     ends the block in hand is written and what is still queued is let go (see `flush`); no other call may be running.
+    `has_room` is called on the writer's thread when the queue has refused blocks, and is half empty again.
     `open_blocks` may put another kind of disk in place of the real one.
 
     Raises:
@@ -77,7 +79,7 @@ def open_disk_tier(
             blocks = open_blocks(root_folder, root, shape, dtype, budget)
         except OSError as error:
             raise KVFolderError(f"{folder}: cannot be used for KV blocks: {error.strerror}") from error
-        tier = DiskTier(blocks, queue_blocks, clock)
+        tier = DiskTier(blocks, queue_blocks, has_room, clock)
         writer = threading.Thread(target=tier._write_behind, name="kv-disk-writer", daemon=True)
         writer.start()
         try:
@@ -90,12 +92,15 @@ def open_disk_tier(
 class DiskTier:
     """Made by `open_disk_tier`.  Any thread may call; `load` and `flush` wait for the disk, `drop` for names only."""
 
-    def __init__(self, blocks: DiskBlocks, queue_blocks: int, clock: Callable[[], float]) -> None:
-        self._blocks, self._queue_blocks, self._clock = blocks, queue_blocks, clock
+    def __init__(
+        self, blocks: DiskBlocks, queue_blocks: int, has_room: Callable[[], object], clock: Callable[[], float]
+    ) -> None:
+        self._blocks, self._queue_blocks, self._has_room, self._clock = blocks, queue_blocks, has_room, clock
         self._lock = threading.Lock()  # all that follows; taken after DiskBlocks' `_files`, before its `_lock`
         self._work = threading.Condition(self._lock)  # for the writer: there is something to do
         self._idle = threading.Condition(self._lock)  # for `flush`: there is nothing left to do
         self._queue: dict[BlockKey, Block] = {}  # in the order in which they came
+        self._was_full = False  # it has refused a block, and nobody was told that there is room
         self._writing: Block | None = None
         self._unwanted = False  # `_writing` was dropped meanwhile
         self._stamps_due = False
@@ -126,7 +131,10 @@ class DiskTier:
         with self._lock:
             if self._pending(block.key) is not None or block.key in self._blocks:
                 return True
-            if self._closing or self._waiting_for_room() or len(self._queue) >= self._queue_blocks:
+            if self._closing or self._waiting_for_room():
+                return False
+            if len(self._queue) >= self._queue_blocks:
+                self._was_full = True
                 return False
             self._queue[block.key] = block
             self._work.notify()
@@ -222,7 +230,11 @@ class DiskTier:
             with self._lock:
                 self._writing = None
                 self._busy = False
+                has_room = self._was_full and 2 * len(self._queue) <= self._queue_blocks
+                self._was_full = self._was_full and not has_room
                 self._idle.notify_all()
+            if has_room:
+                self._has_room()
         self._blocks.write_stamps()
 
     def _take(self) -> bool:

@@ -15,7 +15,7 @@ from runtime.blocks import BLOCK_TOKENS, Block, BlockKey, block_key, root_key
 from runtime.disk_tier import DiskTier, open_disk_tier
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -73,11 +73,24 @@ class Clock:
 
 
 def open_tier(
-    folder: Path, *, budget: int = PLENTY, queue_blocks: int = 64, root: BlockKey = ROOT, clock: Clock | None = None
+    folder: Path,
+    *,
+    budget: int = PLENTY,
+    queue_blocks: int = 64,
+    has_room: Callable[[], object] = lambda: None,
+    root: BlockKey = ROOT,
+    clock: Clock | None = None,
 ) -> AbstractContextManager[DiskTier]:
     """The tier for these blocks; its clock stands still unless one is given."""
     return open_disk_tier(
-        folder, root, shape=SHAPE, dtype=DTYPE, budget=budget, queue_blocks=queue_blocks, clock=clock or Clock()
+        folder,
+        root,
+        shape=SHAPE,
+        dtype=DTYPE,
+        budget=budget,
+        queue_blocks=queue_blocks,
+        has_room=has_room,
+        clock=clock or Clock(),
     )
 
 

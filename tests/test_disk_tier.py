@@ -150,6 +150,19 @@ def test_a_full_queue_refuses_and_has_dropped_nothing(tmp_path: Path, writing: G
         assert (tier.statistics().written, tier.statistics().dropped) == (5, 0)
 
 
+def test_who_was_refused_is_told_once_when_there_is_room(tmp_path: Path, writing: Gate) -> None:
+    blocks, told = chain(6), threading.Semaphore(0)
+    with open_tier(tmp_path, queue_blocks=4, has_room=told.release) as tier:
+        assert tier.put_nowait(blocks[0])
+        assert writing.arrived.wait(LONG)
+        assert [tier.put_nowait(block) for block in blocks[1:]] == [True, True, True, True, False]
+        writing.open.set()
+        assert told.acquire(timeout=LONG)
+        assert tier.flush(LONG) == 0
+        put_all(tier, blocks[5:])
+    assert not told.acquire(blocking=False)
+
+
 def test_the_end_of_the_scope_finishes_the_block_in_hand_and_lets_the_rest_go(tmp_path: Path, writing: Gate) -> None:
     blocks = chain(3)
     with open_tier(tmp_path) as tier:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+import threading
+from itertools import pairwise
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
+import trio
 
 from actors import prefix_cache
 from actors.prefix_cache import CacheConfig, PrefixCache, SlotBlock, TierOptions, empty_cache, open_prefix_cache
+from runtime import block_files
 from runtime.blocks import BLOCK_TOKENS, Block, BlockKey, block_keys
 from runtime.disk_tier import DiskTier, DiskTierStatistics
 from runtime.ram_tier import RamTier
@@ -24,6 +28,7 @@ from tests.kv_simulation import (
     reads_in_virtual_time,
     text,
 )
+from tests.live import PATIENCE
 from tests.simulation import simulated
 
 if TYPE_CHECKING:
@@ -284,6 +289,43 @@ async def test_what_waits_for_the_disk_is_bounded_in_bytes(
     async with open_prefix_cache(options, CacheConfig(), tmp_path, kv) as cache:  # type: ignore[arg-type]
         assert isinstance(cache._disk, DiskTier)
         assert cache._disk._queue_blocks == blocks
+
+
+async def test_what_the_disk_refused_is_offered_again_though_nobody_comes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_write, all_taken = threading.Event(), trio.Event()
+    offer = PrefixCache.write_behind
+
+    def write_temporary(*args: Any, **kwargs: Any) -> object:  # noqa: ANN401
+        assert may_write.wait(PATIENCE)
+        return block_files.write_temporary(*args, **kwargs)
+
+    def write_behind(cache: PrefixCache, block: Block | None = None) -> bool:
+        taken = offer(cache, block)
+        if taken and may_write.is_set():
+            all_taken.set()
+        return taken
+
+    monkeypatch.setattr(prefix_cache, "fingerprint", lambda _: "f" * 64)
+    monkeypatch.setattr(prefix_cache, "QUEUE_BLOCKS", 2)
+    monkeypatch.setattr("runtime.disk_blocks.write_temporary", write_temporary)
+    monkeypatch.setattr(PrefixCache, "write_behind", write_behind)
+    kv = SimpleNamespace(row_shape=(1, 2, 1, 8), dtype=torch.float32, bytes_per_token=64)
+    options = TierOptions(ram=2**20, folder=tmp_path / "kv")
+    async with open_prefix_cache(options, CacheConfig(), tmp_path, kv) as cache:  # type: ignore[arg-type]
+        tokens = text(8 * BLOCK_TOKENS, 1)
+        keys = cache.keys(tokens)
+        for place, (parent, key) in enumerate(pairwise([cache._root, *keys])):
+            start = place * BLOCK_TOKENS
+            block = SlotBlock(key, parent, start, tuple(tokens[start : start + BLOCK_TOKENS]))
+            cache.keep(0, block, torch.zeros(1, 2, 1, BLOCK_TOKENS, 8))
+        assert not cache.write_behind()
+        may_write.set()
+        with trio.fail_after(PATIENCE):
+            await all_taken.wait()
+        assert cache._disk is not None
+        assert all(key in cache._disk for key in keys)
 
 
 @simulated(seeds=1)
