@@ -12,6 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import accumulate
 
+from actors.fit import FittedLine
+
 MOST = 8  # drafts in a round
 FIRST = 3  # before steps are measured
 
@@ -67,47 +69,34 @@ class Acceptance:
 
 
 class _Line:
-    """seconds = fixed + slope * rows, by least squares that forget exponentially.
+    """seconds = fixed + slope * rows, neither of which is ever negative.
 
-    The slope follows them the slower, the less the steps differ in their rows; while they do not, it stays what it was,
-    at first 0: reading the weights is most of a small step.  Neither it nor the fixed part is ever negative.
-
-    The first step of about so many rows is left out: it pays for what is made once, memory here and compiled kernels
-    elsewhere, and may take ten times as long.
+    The slope is 0 at first: reading the weights is most of a small step.  The first step of about so many rows is left
+    out: it pays for what is made once, memory here and compiled kernels elsewhere, and may take ten times as long.
     """
 
     def __init__(self) -> None:
         self._sizes: set[int] = set()  # of steps so far, in powers of two
-        self._weight = 0.0
-        self._rows = self._seconds = 0.0  # means
-        self._spread = self._common = 0.0  # variance of the rows, covariance with the seconds
-        self._slope = 0.0
+        self._fit = FittedLine(FORGET, LITTLE_SPREAD)
         self._widest = 0  # rows
 
     def observe(self, rows: int, seconds: float) -> None:
         if rows.bit_length() not in self._sizes:
             self._sizes.add(rows.bit_length())
             return
-        if self._weight >= SETTLED and rows <= self._widest:  # what more rows take was not foreseen, only guessed
+        if self._fit.weight >= SETTLED and rows <= self._widest:  # what more rows take was not foreseen, only guessed
             seconds = min(seconds, OUTLIER * self._at(rows))
         self._widest = max(self._widest, rows)
-        self._weight = FORGET * self._weight + 1
-        share = 1 / self._weight
-        away, longer = rows - self._rows, seconds - self._seconds
-        self._rows += share * away
-        self._seconds += share * longer
-        self._spread = (1 - share) * (self._spread + share * away * away)
-        self._common = (1 - share) * (self._common + share * away * longer)
-        steeper = (self._common - self._slope * self._spread) / (self._spread + LITTLE_SPREAD)
-        self._slope = max(self._slope + steeper, 0.0)
+        self._fit.add(rows, seconds)
 
     def seconds(self, rows: int) -> float | None:
         """None before the first step."""
-        return self._at(rows) if self._weight else None
+        return self._at(rows) if self._fit.weight else None
 
     def _at(self, rows: int) -> float:
-        slope = min(self._slope, self._seconds / self._rows)  # or the fixed part would be negative
-        return self._seconds + slope * (rows - self._rows)
+        fit = self._fit
+        slope = min(fit.slope, fit.mean_y / fit.mean_x)  # or the fixed part would be negative
+        return fit.mean_y + slope * (rows - fit.mean_x)
 
 
 class StepCosts:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from actors.fit import FittedLine
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -106,23 +108,12 @@ class RowCost:
     LEAST = 0.25  # of the mean cost, whatever the line says
 
     def __init__(self) -> None:
-        self._weight = 0.0
-        self._depth = self._seconds = 0.0  # means
-        self._spread = self._common = 0.0  # variance of the depth, covariance with the seconds
-        self._slope = 0.0
+        self._fit = FittedLine(self.FORGET, self.LITTLE_SPREAD)
         self._speed: float | None = None  # what the line is to be multiplied by now
 
     def observe(self, depth: float, seconds: float) -> None:
         """Learn what a row of a chunk took."""
-        self._weight = self.FORGET * self._weight + 1
-        share = 1 / self._weight
-        deeper, longer = depth - self._depth, seconds - self._seconds
-        self._depth += share * deeper
-        self._seconds += share * longer
-        self._spread = (1 - share) * (self._spread + share * deeper * deeper)
-        self._common = (1 - share) * (self._common + share * deeper * longer)
-        steeper = (self._common - self._slope * self._spread) / (self._spread + self.LITTLE_SPREAD)
-        self._slope = max(self._slope + steeper, 0.0)
+        self._fit.add(depth, seconds)
         self._speed = _blend(self._speed, seconds / self._line(depth))
 
     def seconds(self, depth: float) -> float | None:
@@ -130,7 +121,8 @@ class RowCost:
         return None if self._speed is None else self._speed * self._line(depth)
 
     def _line(self, depth: float) -> float:
-        return max(self._seconds + self._slope * (depth - self._depth), self.LEAST * self._seconds)
+        fit = self._fit
+        return max(fit.mean_y + fit.slope * (depth - fit.mean_x), self.LEAST * fit.mean_y)
 
 
 def _blend(old: float | None, new: float) -> float:
