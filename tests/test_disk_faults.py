@@ -259,6 +259,7 @@ def test_a_writer_that_may_not_give_way_writes_all_the_same(tmp_path: Path, monk
     monkeypatch.setattr(os, "setpriority", forbid)
     with open_tier(tmp_path) as tier:
         put_all(tier, chain(2))
+        assert tier.statistics().written == 2
 
 
 def test_the_pause_grows_to_a_limit_and_a_success_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

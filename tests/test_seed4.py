@@ -87,6 +87,14 @@ def has_begun(story: Story) -> bool:
     return bool(story.events)
 
 
+def let_the_second_block_lie(sim: KVSimulation, folder: Path) -> None:
+    """Its file is in order, and holds what the model would not compute."""
+    assert isinstance(sim.cache._disk, SettledDisk)
+    lying = blocks(sim, sim.cache._disk)[1]
+    rewrite(folder, lying, [row ^ 0xF000F000 for row in sim.truth.rows(PROMPT)[64:128]])
+    sim.let_blocks_lie()
+
+
 def runs(sim: KVSimulation, story: Story) -> int:
     """Steps that this request was in."""
     return sum(run.owner == (story.asked.id, 0) for step in sim.steps for run in step.runs)
@@ -376,10 +384,7 @@ async def test_what_an_audit_finds_is_not_used_where_it_was_copied_to(delay: flo
     """A follower copies what its leader restored, before the audit of it; neither answers from it, or hands it on."""
     folder = fresh(tmp_path)
     async with warm(folder, "disk", slots=3, audit_share=1.0) as sim, trio.open_nursery() as nursery:
-        assert isinstance(sim.cache._disk, SettledDisk)
-        lying = blocks(sim, sim.cache._disk)[1]
-        rewrite(folder, lying, [row ^ 0xF000F000 for row in sim.truth.rows(PROMPT)[64:128]])
-        sim.let_blocks_lie()
+        let_the_second_block_lie(sim, folder)
         stories = [sim.expect(ask(f"agent {n}", PROMPT + text(60, 30 + n), max_tokens=8)) for n in range(2)]
         for n, story in enumerate(stories):
             nursery.start_soon(partial(sim.client, story.asked, arrives=trio.current_time() + n * delay))
@@ -399,10 +404,7 @@ async def test_what_an_audit_finds_is_not_kept_of_those_who_were_answered_from_i
     """A neighbour that already decodes on it cannot be helped; but its slot is of no use to anybody afterwards."""
     folder = fresh(tmp_path)
     async with warm(folder, "disk", slots=3) as sim, trio.open_nursery() as nursery:
-        assert isinstance(sim.cache._disk, SettledDisk)
-        lying = blocks(sim, sim.cache._disk)[1]
-        rewrite(folder, lying, [row ^ 0xF000F000 for row in sim.truth.rows(PROMPT)[64:128]])
-        sim.let_blocks_lie()
+        let_the_second_block_lie(sim, folder)
         unlucky = sim.expect(ask("unlucky", PROMPT[:150], max_tokens=100))
         idle = sim.expect(ask("idle", PROMPT[:150] + text(30, 5), max_tokens=1))
         nursery.start_soon(sim.client, unlucky.asked)
@@ -427,10 +429,7 @@ async def test_what_an_audit_finds_is_not_kept_of_those_who_were_answered_from_i
 async def test_what_an_audit_finds_is_not_copied_from_those_who_decode_on_it(tmp_path: Path) -> None:
     folder = fresh(tmp_path)
     async with warm(folder, "disk", slots=3) as sim, trio.open_nursery() as nursery:
-        assert isinstance(sim.cache._disk, SettledDisk)
-        lying = blocks(sim, sim.cache._disk)[1]
-        rewrite(folder, lying, [row ^ 0xF000F000 for row in sim.truth.rows(PROMPT)[64:128]])
-        sim.let_blocks_lie()
+        let_the_second_block_lie(sim, folder)
         unlucky = sim.expect(ask("unlucky", PROMPT[:150], max_tokens=200))
         nursery.start_soon(sim.client, unlucky.asked)
         await until(lambda: len(unlucky.events) > 40)
