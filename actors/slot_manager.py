@@ -13,7 +13,8 @@ so no step of anybody's starts before every cancel that has arrived is consumed 
 here, between steps: never while a step that names it is in flight.
 
 When the device is lost, every lease that holds a slot ends with it, and all KV in the slots is given up.  Who is queued
-holds nothing, and waits for the new thread if there is to be one.  Until steps can run again no slot is granted.
+or comes now holds nothing, and waits for the new thread if there is to be one.  Until steps can run again no slot is
+granted.
 """
 
 from __future__ import annotations
@@ -95,6 +96,7 @@ class SlotManager:
         self.cache = cache or empty_cache()
         self.receipts = ReceiptLog()
         self.lost: str | None = None  # why no step can run, while none can
+        self._may_wait = True  # for a slot: False if it is not known that steps will run again
         self._executor = executor
         self._supervisor = Supervisor(executor)
         self._mover = KVMover(executor, table, self.cache)
@@ -125,9 +127,9 @@ class SlotManager:
 
         Raises:
             QueueFull: too many wait already.
-            DeviceLost: no step can run now.
+            DeviceLost: no step can run, and perhaps none ever will.
         """
-        if self.lost is not None:
+        if self.lost is not None and not self._may_wait:
             raise _device_lost(self.lost)
         waiting = len(self._queue) + len(leases) - len(self.table.free)
         if waiting > self._queue_limit:
@@ -340,7 +342,7 @@ class SlotManager:
             self.cache.forget(slot.id)
             self.table.invalidate(slot)
         if not isinstance(loss, DeviceThreadEnded):  # else who is queued need not know
-            self._empty_queue()
+            self._turn_away()
 
     async def _recover(self, loss: DeviceLost) -> None:
         """Let steps run again once they can."""
@@ -349,13 +351,15 @@ class SlotManager:
         except DeviceLost as final:
             logger.error("the device is lost for good: %s", final)
             self.lost = str(final)
-            self._empty_queue()
+            self._turn_away()
         else:
             logger.warning("the device is back, without the KV that it held")
-            self.lost = None
+            self.lost, self._may_wait = None, True
         self._mail.set()
 
-    def _empty_queue(self) -> None:
+    def _turn_away(self) -> None:
+        """Nobody may wait for a slot any more, until there is one again."""
+        self._may_wait = False
         for lease in self._queue:
             self._tell_lost(lease)
 
@@ -371,7 +375,7 @@ class SlotManager:
     def _close(self) -> None:
         """This task ends, so nobody may be left waiting for it; usually nobody is."""
         self._drain()
-        self.lost = "the slot manager has ended"
+        self.lost, self._may_wait = "the slot manager has ended", False
         for lease in [*self._leases.values(), *self._queue]:
             self._tell_lost(lease)
             lease.released.set()

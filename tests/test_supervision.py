@@ -161,9 +161,12 @@ async def test_who_is_queued_waits_for_the_new_thread_whether_it_comes_or_not(co
             nursery.start_soon(together, sim, stories)
             await trio.sleep(0.5)
             assert [story.ended for story in stories].count(True) == 2, "they hold nothing any more, and are gone"
-            assert [status.states for status in sim.engine.requests()] == [("queued",)] * 3
+            stories.append(sim.expect(ask("newcomer", prompt(4), max_tokens=30)))
+            nursery.start_soon(sim.client, stories[-1].asked)
+            await trio.testing.wait_all_tasks_blocked()
+            assert [status.states for status in sim.engine.requests()] == [("queued",)] * 4
             assert sim.engine.health() is not None
-        assert [len(story.tokens()) for story in stories].count(30) == (3 if comes else 0)
+        assert [len(story.tokens()) for story in stories].count(30) == (4 if comes else 0)
         assert (sim.engine.health() is None) == comes
 
 

@@ -233,7 +233,7 @@ class Explanation:
             case ShuttingDown():
                 assert self.shut_down, f"I9: {name} was refused: {error}"
             case DeviceLost():
-                assert self.losses, f"I9: {name} was refused: {error}"
+                assert self.queue_lost, f"I9: {name} was refused: {error}"
             case _:
                 assert isinstance(error, QueueFull), f"I9: {name} was refused: {error!r}"
 
