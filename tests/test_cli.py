@@ -6,6 +6,7 @@ import json
 import re
 import socket
 import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -129,6 +130,26 @@ def test_help_and_version(arguments: list[str], says: str) -> None:
     assert done.returncode == 0
     assert done.stderr == ""
     assert says in done.stdout
+
+
+SERVES_NOTHING = """
+import gc
+import web.server
+from web.cli import main
+
+async def run_server(options, *, progress, announce):
+    announce("http://nowhere")
+    print("small:", len(gc.get_objects()) < 5000 < gc.get_freeze_count())
+
+web.server.run_server = run_server
+main(["serve"])
+"""
+
+
+def test_what_was_loaded_is_never_searched_for_garbage() -> None:
+    """Or it stops everybody's tokens for as long as a few steps take."""
+    done = subprocess.run([sys.executable, "-c", SERVES_NOTHING], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["cede serves cede-embedded at http://nowhere", "small: True"]
 
 
 @pytest.mark.parametrize(
