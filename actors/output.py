@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Text(Protocol):
     """Turns tokens into text and watches for stop strings: `runtime.text_stream.TextStream`."""
 
-    def push(self, token_id: int) -> TextDelta: ...
+    def push(self, token_id: int, *, looking: bool = True) -> TextDelta: ...
     def flush(self) -> str: ...
 
 
@@ -90,7 +90,8 @@ class Output:
         if token.token_id in self._end_ids:
             self._emit(Token(self.index, token.token_id, "", token.logprobs))
             return FinishReason.STOP
-        delta = self._text.push(token.token_id)
+        # As with end tokens, the first that may end the output is the one after `min_tokens`.
+        delta = self._text.push(token.token_id, looking=len(self) > self._params.min_tokens)
         self._emit(Token(self.index, token.token_id, delta.text, token.logprobs))
         if delta.stopped:
             self.stopped = True

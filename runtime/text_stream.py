@@ -46,9 +46,12 @@ class TextStream:
         """The stop string that ended the text."""
         return self._matcher.found
 
-    def push(self, token_id: int) -> TextDelta:
-        """Add one token.  After a stop it changes nothing: a verify step may accept tokens beyond one."""
-        text = self._matcher.push(self._detokenizer.push(token_id))
+    def push(self, token_id: int, *, looking: bool = True) -> TextDelta:
+        """Add one token, `looking` for stops that it completes.
+
+        After a stop it changes nothing: a verify step may accept tokens beyond one.
+        """
+        text = self._matcher.push(self._detokenizer.push(token_id), looking=looking)
         return TextDelta(text, self._matcher.found is not None)
 
     def flush(self) -> str:
@@ -121,8 +124,11 @@ class StopMatcher:
             self._add(stop)
         self._link()
 
-    def push(self, text: str) -> str:
-        """Add text; returns what can be sent now, with `found` set once a stop is complete."""
+    def push(self, text: str, *, looking: bool = True) -> str:
+        """Add text; returns what can be sent now, with `found` set once a stop is complete.
+
+        One that `text` completes while nobody is `looking` is text like any other, and may begin the next.
+        """
         if self.found is not None:
             return ""
         if not self._next[0]:
@@ -132,7 +138,7 @@ class StopMatcher:
         for position, char in enumerate(text, start=kept + 1):
             self._advance(char)
             stop = self._stop[self._state]
-            if stop is not None:
+            if stop is not None and looking:
                 self.found = stop
                 return self._release(position - len(stop), keep="")
         cut = len(self._held) - self._depth[self._state]

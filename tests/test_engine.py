@@ -138,6 +138,20 @@ async def test_a_stop_string_ends_it_and_is_not_emitted() -> None:
 
 
 @simulated()
+@pytest.mark.parametrize(("min_tokens", "ends"), [(4, True), (5, False)])
+async def test_a_stop_string_ends_nothing_before_min_tokens(min_tokens: int, ends: bool) -> None:
+    tokens = await continuation(prompt(10), 12)
+    whole = text_of(tokens)
+    stop = text_of(tokens[:5])[-2:]  # begins in the fourth token
+    assert whole.count(stop) == 1
+    async with open_simulation() as sim:
+        sampling = SamplingParams(temperature=0, min_tokens=min_tokens)
+        story = await sim.client(ask("a", prompt(10), max_tokens=12, sampling=sampling, stop=(stop,)))
+        assert story.finished().completion_tokens == (5 if ends else 12)
+        assert story.text() == (whole[: whole.index(stop)] if ends else whole)
+
+
+@simulated()
 async def test_text_held_back_for_a_stop_string_comes_with_the_end() -> None:
     tokens = await continuation(prompt(10), 6)
     whole = text_of(tokens)

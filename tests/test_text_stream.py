@@ -219,6 +219,25 @@ def test_the_split_does_not_matter(pieces: list[str], stops: list[str]) -> None:
 
 
 @anytime
+@given(tight, tight, tight_stops)
+def test_a_stop_that_nobody_looks_for_is_text(before: str, after: str, stops: list[str]) -> None:
+    """What is looked for is the end of a stop: it may have begun earlier."""
+    matcher = StopMatcher(stops)
+    sent = matcher.push(before, looking=False)
+    assert matcher.found is None
+    text = before + after
+    ends = [
+        (end, -len(stop))
+        for stop in stops
+        for end in range(len(before) + 1, len(text) + 1)
+        if text[:end].endswith(stop)
+    ]
+    end, minus_length = min(ends, default=(len(text), 0))
+    assert sent + matcher.push(after) + matcher.flush() == text[: end + minus_length]
+    assert (matcher.found is not None) == bool(ends)
+
+
+@anytime
 @given(tight, tight_stops)
 def test_what_is_kept_back_is_the_longest_end_that_begins_a_stop(text: str, stops: list[str]) -> None:
     matcher = StopMatcher(stops)

@@ -79,10 +79,10 @@ class FaultyText(TextStream):
         super().__init__(tokenizer, stop, continues=continues)
         self._faults = faults
 
-    def push(self, token_id: int) -> Any:  # noqa: ANN401  TextDelta, or no return at all
+    def push(self, token_id: int, *, looking: bool = True) -> Any:  # noqa: ANN401  TextDelta, or no return at all
         if token_id in self._faults.text_raises_on:
             raise ZeroDivisionError("a planted bug")
-        return super().push(token_id)
+        return super().push(token_id, looking=looking)
 
     def flush(self) -> str:
         if self._faults.flush_raises:
