@@ -291,6 +291,8 @@ def test_every_parameter_reaches_the_engine() -> None:
 def test_aliases_and_spellings() -> None:
     assert completion(repeat_penalty=1.3).request.sampling.repetition_penalty == 1.3
     assert completion(top_k=-1).request.sampling.top_k == 0
+    assert completion(top_k=10**400).request.sampling.top_k == VOCABULARY
+    assert completion(seed=-1).request.sampling.seed is None
     assert completion(stop="x").request.stop == ("x",)
     assert chat(max_completion_tokens=5).request.max_tokens == 5
     assert chat(logprobs=True).request.sampling.logprobs == 0

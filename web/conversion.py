@@ -219,9 +219,8 @@ def reply_to(body: GenerationBody, request: GenerationRequest, model: ServedMode
 def sampling_params(body: GenerationBody, logprobs: int | None, vocab_size: int) -> SamplingParams:
     """How to pick tokens; a field not given keeps SamplingParams' default, which is OpenAI's."""
     given = {name: value for name in PLAIN_SAMPLING_FIELDS if (value := getattr(body, name)) is not None}
-    return SamplingParams(
-        **given, top_k=max(body.top_k or 0, 0), logit_bias=_logit_bias(body, vocab_size), logprobs=logprobs
-    )
+    top_k = min(max(body.top_k or 0, 0), vocab_size)  # JSON's integers may be larger than any float
+    return SamplingParams(**given, top_k=top_k, logit_bias=_logit_bias(body, vocab_size), logprobs=logprobs)
 
 
 def _logit_bias(body: GenerationBody, vocab_size: int) -> tuple[tuple[int, float], ...]:

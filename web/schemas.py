@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
+    AfterValidator,
     AliasChoices,
     BaseModel,
     ConfigDict,
@@ -28,7 +29,10 @@ BodyT = TypeVar("BodyT", bound="GenerationBody")
 Count = Annotated[int, Field(ge=1)]
 Penalty = Annotated[float, Field(ge=-2, le=2)]
 Bias = Annotated[float, Field(ge=-100, le=100)]
-Int64 = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
+# Nobody wants more of it, and beyond float32's range a logit would become infinite or undefined.
+RepetitionPenalty = Annotated[float, Field(ge=0.01, le=100)]
+# As for vLLM and llama-server, -1 asks for a fresh one.
+Seed = Annotated[int, Field(ge=-(2**63), le=2**63 - 1), AfterValidator(lambda seed: None if seed == -1 else seed)]
 StopString = Annotated[str, Field(min_length=1)]
 
 # Union members carry a tag, so that an error speaks of the one that the client meant; `_dotted` drops them.
@@ -126,12 +130,12 @@ class GenerationBody(Strict):
     presence_penalty: Penalty | None = None
     frequency_penalty: Penalty | None = None
     logit_bias: dict[str, Bias] | None = None
-    seed: Int64 | None = None
+    seed: Seed | None = None
     user: str | None = None
 
     top_k: Annotated[int, Field(ge=-1)] | None = None
     min_p: Annotated[float, Field(ge=0, le=1)] | None = None
-    repetition_penalty: Annotated[float, Field(gt=0)] | None = Field(
+    repetition_penalty: RepetitionPenalty | None = Field(
         None, validation_alias=AliasChoices("repetition_penalty", "repeat_penalty")
     )
     min_tokens: Annotated[int, Field(ge=0)] | None = None
