@@ -205,7 +205,7 @@ class Stopwatch:
         granted = now if self._granted is None else self._granted
         first_token = now if self._first_token is None else self._first_token
         return Timings(
-            prompt_n=len(lease.prompt) - lease.cached,
+            prompt_n=min(lease.computed, len(lease.prompt) - lease.cached),  # which counts the output's rows, too
             cache_n=lease.cached,
             prompt_ms=(first_token - granted) * 1e3,
             predicted_n=predicted_n,

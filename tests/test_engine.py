@@ -263,6 +263,25 @@ async def test_deadline_in_the_queue() -> None:
 
 
 @simulated(seeds=3)
+@pytest.mark.parametrize("slots", [1, 2])
+async def test_timings_count_what_was_computed_before_a_cancel(slots: int) -> None:
+    """Nothing in the queue; a part of the prompt in its middle."""
+    async with (
+        open_simulation(slots=slots, chunk_tokens=16, step_seconds=same_time) as sim,
+        trio.open_nursery() as nursery,
+    ):
+        nursery.start_soon(sim.client, ask("active", prompt(5), max_tokens=20))
+        await trio.sleep(0.001)
+        nursery.start_soon(sim.client, ask("late", prompt(100, start=5)))
+        await trio.sleep(0.055)
+        sim.engine.cancel("late")
+        await sim.engine.wait_all_ended()
+        timings, receipt = sim.stories["late"].finished().timings, sim.stories["late"].receipt
+        assert timings.prompt_n == receipt.computed_tokens
+        assert (timings.prompt_n > 0) == (slots == 2)
+
+
+@simulated(seeds=3)
 async def test_deadline_after_the_first_token_ends_the_output() -> None:
     async with open_simulation(slots=1, step_seconds=same_time, request_timeout=0.055) as sim:
         story = await sim.client(ask("a", prompt(5), max_tokens=50))
