@@ -144,6 +144,25 @@ def test_what_removes_is_refused_while_a_server_runs(folder: Path) -> None:
     assert run("prune", folder, "--all").exit_code == 0
 
 
+@pytest.mark.parametrize(
+    "command", [["ls"], ["verify"], ["verify", "--delete"], ["prune", "--all"]], ids=lambda command: " ".join(command)
+)
+def test_a_folder_that_is_not_of_kv_blocks_is_refused_and_left_alone(tmp_path: Path, command: list[str]) -> None:
+    (tmp_path / "photos").mkdir()
+    name, *options = command
+    result = run(name, tmp_path, *options)
+    assert result.exit_code == 1
+    assert "is not a folder of KV blocks" in result.output
+    assert [path.name for path in tmp_path.iterdir()] == ["photos"]
+
+
+def test_a_lock_beside_no_blocks_is_not_written_to(tmp_path: Path) -> None:
+    """It may be anybody's."""
+    (tmp_path / "lock").write_text("4711\n")
+    assert run("prune", tmp_path, "--all").output == "removed 0 blocks, 0 B; left 0 blocks, 0 B\n"
+    assert (tmp_path / "lock").read_text() == "4711\n"
+
+
 # --- prune --------------------------------------------------------------------------------------------------------
 
 

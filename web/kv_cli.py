@@ -59,14 +59,17 @@ class Root:
 @contextmanager
 def opened(folder: Path, prefix: str = "", *, lock: bool = False) -> Iterator[list[Root]]:
     """The models whose keys start with `prefix`.  Raises ClickException."""
-    from runtime.kv_folder import locked_folder, opened_root, roots, scan
+    from runtime.kv_folder import LOCK, KVFolderError, locked_folder, opened_root, roots, scan
 
     with ExitStack() as stack:
         try:
-            if lock:
+            keys = roots(folder)
+            if not keys and not (folder / LOCK).exists():
+                raise KVFolderError(f"{folder}: is not a folder of KV blocks")
+            if keys and lock:  # a `lock` beside no blocks may be anybody's
                 stack.enter_context(locked_folder(folder))
             found = []
-            for key in roots(folder):
+            for key in keys:
                 if key.hex().startswith(prefix.lower()):
                     descriptor = stack.enter_context(opened_root(folder, key))
                     found.append(Root(key, descriptor, *scan(descriptor)))
