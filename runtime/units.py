@@ -8,22 +8,27 @@ _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:([KMGTP])(i?)B?|B)?\s*", re.ASCII |
 _DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([smhdw])?\s*", re.ASCII | re.IGNORECASE)
 _POWERS = "KMGTP"
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+_LARGEST_SIZE = 2**63  # bytes; a file's offset is smaller
+_LONGEST_DURATION = 2**63 / 1e9  # seconds; in nanoseconds a file's time is smaller
 
 
 def parse_size(text: str) -> int:
     """Bytes in `2GiB`, `500 MB`, `1.5G`, `0`: powers of 1024 with an i or without the B, of 1000 in KB, MB, GB.
 
     Raises:
-        ValueError: it is not a size.
+        ValueError: it is not a size, or one that no machine has.
     """
     match = _SIZE.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r} is not a size; write one as 2GiB, 500MB or 0")
     number, letter, binary = match.groups()
-    if not letter:
-        return int(float(number))
-    decimal = not binary and text.strip().upper().endswith("B")
-    return int(float(number) * (1000 if decimal else 1024) ** (_POWERS.index(letter.upper()) + 1))
+    size = float(number)
+    if letter:
+        decimal = not binary and text.strip().upper().endswith("B")
+        size *= (1000 if decimal else 1024) ** (_POWERS.index(letter.upper()) + 1)
+    if size >= _LARGEST_SIZE:
+        raise ValueError(f"{text[:20]!r} is more than any machine has")
+    return int(size)
 
 
 def parse_duration(text: str) -> float:
@@ -32,7 +37,10 @@ def parse_duration(text: str) -> float:
     if match is None:
         raise ValueError(f"{text!r} is not a duration; write one as 90s, 15m, 12h or 7d")
     number, unit = match.groups()
-    return float(number) * _SECONDS[(unit or "s").lower()]
+    seconds = float(number) * _SECONDS[(unit or "s").lower()]
+    if seconds >= _LONGEST_DURATION:
+        raise ValueError(f"{text[:20]!r} is more than 292 years")
+    return seconds
 
 
 def format_size(size: int) -> str:

@@ -204,6 +204,11 @@ def test_a_bad_size_or_duration_is_a_usage_error(folder: Path) -> None:
         result = run("prune", folder, *options)
         assert result.exit_code == 2
         assert "is not a" in result.output
+    for options in (["--to-size", "9" * 400], ["--older-than", "9" * 400], ["--older-than", "1" + "0" * 300 + "w"]):
+        result = run("prune", folder, *options)
+        assert result.exit_code == 2, result.exception
+        assert "is more than" in result.output
+        assert len(result.output) < 300
 
 
 def test_torch_is_not_imported(folder: Path) -> None:
@@ -244,6 +249,12 @@ def test_sizes(text: str, size: int) -> None:
 @pytest.mark.parametrize("text", ["", "GiB", "-1", "1.2.3G", "2 bytes", "1e9", "two", "1 GiBB", "٣MB", "1G\n2"])
 def test_what_is_not_a_size(text: str) -> None:
     with pytest.raises(ValueError, match="is not a size"):
+        parse_size(text)
+
+
+@pytest.mark.parametrize("text", ["8192PiB", "9223372036854775808", "9" * 400, "9" * 400 + "GB"])
+def test_what_no_disk_holds(text: str) -> None:
+    with pytest.raises(ValueError, match="is more than"):
         parse_size(text)
 
 
