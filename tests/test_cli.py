@@ -50,6 +50,7 @@ def refusal(process: subprocess.Popen[str]) -> str:
         ("--slots", "0"),
         ("--chunk-tokens", "x"),
         ("--chunk-tokens", "0"),
+        ("--threads", "9" * 20),
         ("--context", "-1"),
         ("--device", "tpu"),
         ("--dtype", "int8"),

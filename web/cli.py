@@ -103,7 +103,7 @@ def bench(arguments: tuple[str, ...]) -> None:
 @click.option(
     "--quantize", type=click.Choice(["int8", "int4"]), help="Keep weights in 8 or 4 bits.  [default: as --dtype]"
 )
-@click.option("--threads", type=AutoOrInteger(), default="auto", help="CPU threads of a step.")
+@click.option("--threads", type=AutoOrInteger(1024), default="auto", help="CPU threads of a step.")
 @click.option("--chunk-tokens", type=AutoOrInteger(), default="auto", help="Prompt tokens per step.")
 @click.option(
     "--speculate",
