@@ -153,13 +153,19 @@ async def serve_engine(
 
 @asynccontextmanager
 async def open_listeners(host: str, port: int) -> AsyncIterator[Sequence[trio.SocketListener]]:
-    """Sockets that listen; taken before the model is loaded, so that a wrong address is known at once."""
+    """Sockets that listen; taken before the model is loaded, so that a wrong address is known at once.
+
+    A name such as `localhost` may have several addresses.  Each would be given a free port of its own, and clients are
+    told of one, so with port 0 only the first address is listened on.
+    """
     try:
         listeners = await trio.open_tcp_listeners(port, host=host)
     except OSError as error:
         why = "the port is in use" if error.errno == errno.EADDRINUSE else error.strerror or str(error)
         raise ListenError(f"cannot listen on {host} port {port}: {why}") from error
     try:
+        while port == 0 and len(listeners) > 1:
+            await listeners.pop().aclose()
         yield listeners
     finally:
         for listener in listeners:
