@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,9 +13,25 @@ from tests.live import Server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 # The models of the tests are tiny: a second thread only costs barriers, and many on a busy machine.
 torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The files of a certificate for 127.0.0.1, signed by itself, and of its key."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("makes its certificate with openssl")
+    folder = tmp_path_factory.mktemp("certificate")
+    certfile, keyfile = folder / "certificate.pem", folder / "key.pem"
+    options = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=test"
+    names = ["-addext", "subjectAltName=IP:127.0.0.1"]
+    command = [openssl, *options.split(), *names, "-keyout", str(keyfile), "-out", str(certfile)]
+    subprocess.run(command, check=True, capture_output=True)
+    return certfile, keyfile
 
 
 # Servers in processes of their own, each started when the first test asks for it.

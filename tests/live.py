@@ -14,6 +14,7 @@ import os
 import random
 import selectors
 import socket
+import ssl
 import struct
 import subprocess
 import sys
@@ -160,6 +161,8 @@ class Server:
     def ask(self, method: str, path: str, body: object = None) -> tuple[int, Any]:
         """One whole exchange: the status, and the JSON of the answer."""
         connection = http.client.HTTPConnection(*self.address, timeout=PATIENCE)
+        if self.url.startswith("https:"):
+            connection = http.client.HTTPSConnection(*self.address, timeout=PATIENCE, context=trusting())
         with contextlib.closing(connection):
             connection.request(method, path, None if body is None else json.dumps(body))
             response = connection.getresponse()
@@ -213,6 +216,15 @@ class Server:
         """Wait until nothing lives and every slot is free."""
         wait_for(lambda: not self.requests(), "all requests to end")
         wait_for(lambda: all(slot["state"] == "idle" for slot in self.slots()), "all slots to be free")
+
+
+def trusting(*protocols: str) -> ssl.SSLContext:
+    """A client's side of TLS with whatever certificate, speaking one of `protocols`."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    if protocols:
+        context.set_alpn_protocols(protocols)
+    return context
 
 
 # --- requests -------------------------------------------------------------------------------------------------------
@@ -377,10 +389,10 @@ class Http1(Reader):
 
 
 class Http2:
-    """An HTTP/2 connection by prior knowledge, with any number of streams."""
+    """An HTTP/2 connection, by prior knowledge or over TLS, with any number of streams."""
 
     def __init__(self, server: Server) -> None:
-        self.socket = _connect(server)
+        self.socket = _connect(server, protocol="h2")
         self.protocol = h2.connection.H2Connection(h2.config.H2Configuration(header_encoding="utf-8"))
         self.protocol.initiate_connection()
         self.streams: dict[int, Http2Stream] = {}
@@ -479,11 +491,14 @@ class Http2Stream(Reader):
         self._connection.pump()
 
 
-def _connect(server: Server, receive_buffer: int = 0) -> socket.socket:
+def _connect(server: Server, receive_buffer: int = 0, protocol: str = "http/1.1") -> socket.socket:
     connection = socket.socket()
     connection.settimeout(PATIENCE)
     if receive_buffer:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
     connection.connect(server.address)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if server.url.startswith("https:"):
+        connection = trusting(protocol).wrap_socket(connection)
+        assert connection.selected_alpn_protocol() == protocol
     return connection

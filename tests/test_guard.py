@@ -1,11 +1,9 @@
 """The connection guard, on real loopback sockets; the clients are raw, and use h11 and h2 only to parse."""
 
 import logging
-import shutil
 import socket
 import ssl
 import struct
-import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -416,16 +414,9 @@ async def test_slow_reader_is_left_alone(mock_clock: MockClock) -> None:
 
 
 @pytest.fixture
-def tls(tmp_path: Path) -> ssl.SSLContext:
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("makes its certificate with openssl")
-    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
-    options = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=test"
-    command = [openssl, *options.split(), "-keyout", str(key), "-out", str(certificate)]
-    subprocess.run(command, check=True, capture_output=True)
+def tls(certificate: tuple[Path, Path]) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, key)
+    context.load_cert_chain(*certificate)
     return context
 
 

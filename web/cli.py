@@ -47,6 +47,7 @@ class Number(click.FloatRange):
 
 
 POSITIVE = click.IntRange(min=1)
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 SECONDS = Number(min=0, min_open=True)
 SIZE = Parsed("size", parse_size)
 
@@ -96,6 +97,8 @@ def bench(arguments: tuple[str, ...]) -> None:
 @click.option("--model", help="Folder in Hugging Face layout, or a hub id (org/name).  [default: the embedded model]")
 @click.option("--host", default="127.0.0.1")
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, help="0 picks a free one.")
+@click.option("--certfile", "--ssl-certfile", "certfile", type=FILE, help="Certificate in PEM: serve HTTPS.")
+@click.option("--keyfile", "--ssl-keyfile", "keyfile", type=FILE, help="Its key.  [default: in the same file]")
 @click.option("--slots", type=POSITIVE, default=4, help="Sequences that run at a time.")
 @click.option("--context", type=POSITIVE, help="Tokens per slot.  [default: the model's own, bounded by memory]")
 @click.option("--device", type=click.Choice(["auto", "mps", "cuda", "cpu"]), default="auto")
@@ -135,7 +138,7 @@ def bench(arguments: tuple[str, ...]) -> None:
 @click.option("--kv-audit", type=Number(0, 1), default=0.0, help="Share of cache hits to compute again and compare.")
 @click.option(
     "--chaos",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=FILE,
     help="Fail as planned in this TOML file; on loopback only.",
 )
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info")
@@ -143,6 +146,8 @@ def serve(
     model: str | None,
     host: str,
     port: int,
+    certfile: Path | None,
+    keyfile: Path | None,
     slots: int,
     context: int | None,
     device: str,
@@ -180,6 +185,8 @@ def serve(
 
     if kv_dir is None and _is_given("kv_disk"):
         raise click.UsageError("--kv-disk has no use without --kv-dir")
+    if keyfile is not None and certfile is None:
+        raise click.UsageError("--keyfile has no use without --certfile")
     if speculate == "off" and _is_given("draft_tokens"):
         raise click.UsageError("--draft-tokens has no use with --speculate off")
     try:
@@ -220,6 +227,8 @@ def serve(
             cache=CacheConfig(hold_seconds=kv_hold, audit_share=kv_audit),
             host=host,
             port=port,
+            certfile=certfile,
+            keyfile=keyfile,
             grace=grace,
             stall_timeout=stall_timeout,
             hang_timeout=hang_timeout or None,

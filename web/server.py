@@ -10,6 +10,7 @@ import errno
 import logging
 import os
 import signal
+import ssl
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -31,6 +32,7 @@ from web.planned_faults import PlannedFaults
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
+    from pathlib import Path
 
     from runtime.faults import FaultPlan
     from runtime.loading import LoadOptions
@@ -44,7 +46,7 @@ KEEP_ALIVE_SECONDS = 75.0
 
 
 class ListenError(CedeError):
-    """The address cannot be listened on; the message says why."""
+    """The address cannot be listened on, or not with that certificate; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,7 @@ class ServerOptions:
         load, engine, tiers, cache: see there; who drafts is `load`'s to say, and `engine` is told.
         model_name: as the API shows it.
         host, port: to listen on; port 0 picks a free one.
+        certfile, keyfile: PEM, for TLS; the key may be in the certificate's file.  None for no TLS.
         grace: seconds that running requests have at shutdown.
         stall_timeout: seconds after which a client that reads nothing is cut.
         hang_timeout: seconds without the end of a layer after which the device is lost; None for no limit.
@@ -68,6 +71,8 @@ class ServerOptions:
     cache: CacheConfig = field(default_factory=CacheConfig)
     host: str = "127.0.0.1"
     port: int = 8000
+    certfile: Path | None = None
+    keyfile: Path | None = None
     grace: float = 30.0
     stall_timeout: float = 30.0
     hang_timeout: float | None = 120.0
@@ -89,10 +94,11 @@ async def run_server(
 
     Raises:
         CheckpointError: the model, or what is to draft for it, cannot be loaded.
-        ListenError: the address cannot be listened on.
+        ListenError: the address cannot be listened on, or not with that certificate.
         KVFolderError: the disk tier's folder cannot be used.
     """
     load = options.load
+    tls = None if options.certfile is None else tls_context(options.certfile, options.keyfile)
     described, model_config = describe_model(load, options.model_name)
     drafter = plan_drafter(load, model_config, described.tokenizer)
     faults = PlannedFaults(options.chaos)
@@ -123,8 +129,9 @@ async def run_server(
         stop = trio.Event()
         await signals.start(_stop_on_signal, engine, options.grace, stop)
         async with trio.open_nursery() as serving:
-            await serving.start(partial(serve_engine, engine, listeners, stop, stall_timeout=options.stall_timeout))
-            announce(_url(listeners))
+            serve = partial(serve_engine, engine, listeners, stop, stall_timeout=options.stall_timeout, tls=tls)
+            await serving.start(serve)
+            announce(_url(listeners, "http" if tls is None else "https"))
         signals.cancel_scope.cancel()
     if executor.hangs:
         logger.error("the device thread has not come back, and the process ends without it")
@@ -137,13 +144,17 @@ async def serve_engine(
     stop: trio.Event,
     *,
     stall_timeout: float,
+    tls: ssl.SSLContext | None = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve an engine over HTTP until `stop` is set; started once requests are accepted."""
+    """Serve an engine over HTTP, or HTTPS, until `stop` is set; started once requests are accepted."""
+    entrances: Sequence[guard.Listener] = listeners
+    if tls is not None:
+        entrances = [trio.SSLListener(listener, tls, https_compatible=True) for listener in listeners]
     await guard.serve(
         ASGIWrapper(create_app(engine)),
         _hypercorn_config(),
-        listeners,
+        entrances,
         stall_timeout=stall_timeout,
         linger=LINGER_SECONDS,
         stop=stop,
@@ -171,6 +182,18 @@ async def open_listeners(host: str, port: int) -> AsyncIterator[Sequence[trio.So
         for listener in listeners:
             with trio.CancelScope(shield=True):
                 await listener.aclose()
+
+
+def tls_context(certfile: Path, keyfile: Path | None) -> ssl.SSLContext:
+    """What a server shows its clients, and which protocols it offers them.  Raises ListenError."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.set_alpn_protocols(["h2", "http/1.1"])
+    try:
+        context.load_cert_chain(certfile, keyfile)
+    except OSError as error:
+        key = "" if keyfile is None else f" with the key in {keyfile}"
+        raise ListenError(f"{certfile}: no certificate for TLS{key}: {error.strerror or error}") from error
+    return context
 
 
 async def _stop_on_signal(
@@ -207,6 +230,6 @@ def _hypercorn_config() -> Config:
     return config
 
 
-def _url(listeners: Sequence[trio.SocketListener]) -> str:
+def _url(listeners: Sequence[trio.SocketListener], scheme: str) -> str:
     host, port, *_ = listeners[0].socket.getsockname()
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
