@@ -158,13 +158,13 @@ class Server:
 
     # --- looking in -------------------------------------------------------------------------------------------------
 
-    def ask(self, method: str, path: str, body: object = None) -> tuple[int, Any]:
+    def ask(self, method: str, path: str, body: object = None, **headers: str) -> tuple[int, Any]:
         """One whole exchange: the status, and the JSON of the answer."""
         connection = http.client.HTTPConnection(*self.address, timeout=PATIENCE)
         if self.url.startswith("https:"):
             connection = http.client.HTTPSConnection(*self.address, timeout=PATIENCE, context=trusting())
         with contextlib.closing(connection):
-            connection.request(method, path, None if body is None else json.dumps(body))
+            connection.request(method, path, None if body is None else json.dumps(body), headers)
             response = connection.getresponse()
             return response.status, json.loads(response.read())
 

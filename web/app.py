@@ -14,10 +14,11 @@ from web.answers import collect
 from web.asgi import ScopedApp, current_request
 from web.conversion import Job, chat_job, completion_job
 from web.errors import error_object, install_error_handlers, json_response
+from web.keys import is_admitted
 from web.streaming import CONTENT_TYPE, HEADERS, ChunkWriter, EventStream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from actors.engine import Engine
     from runtime.served import ServedModel
@@ -29,13 +30,18 @@ BODY_TIMEOUT = 60  # seconds for the whole upload
 LONG_BODY = 32 * 2**10  # bytes; from here on a body is parsed and tokenised in a worker thread
 
 
-def create_app(engine: Engine, *, keep_alive: float = 10.0) -> ScopedApp:
-    """The application that serves `engine`.  A silent stream gets a comment every `keep_alive` seconds."""
+def create_app(engine: Engine, *, keys: Collection[bytes] = (), keep_alive: float = 10.0) -> ScopedApp:
+    """The application that serves `engine`, to those who have one of the `keys` if there are any (`web.keys`).
+
+    A silent stream gets a comment every `keep_alive` seconds.
+    """
     app = ScopedApp("cede", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY
     app.config["BODY_TIMEOUT"] = BODY_TIMEOUT
     install_error_handlers(app)
     app.after_request(_with_request_id)
+    if keys:
+        _require_key(app, keys)
     _add_generation_routes(app, engine, keep_alive)
     _add_model_routes(app, engine)
     _add_inspection_routes(app, engine)
@@ -46,6 +52,17 @@ async def _with_request_id(response: Response) -> Response:
     if generation_id := current_request().generation_id:
         response.headers["x-request-id"] = generation_id
     return response
+
+
+def _require_key(app: ScopedApp, keys: Collection[bytes]) -> None:
+    @app.before_request
+    async def check_key() -> Response | None:
+        """Refuse before the body is read.  Whoever looks after the server's health needs no key."""
+        asked = current_request()
+        if asked.path == "/health" or is_admitted(asked.headers.get("Authorization", ""), keys):
+            return None
+        error = error_object("Missing or incorrect API key.", "invalid_request_error", code="invalid_api_key")
+        return json_response(error, 401, {"WWW-Authenticate": "Bearer"})
 
 
 # --- generation -----------------------------------------------------------------------------------------

@@ -99,6 +99,16 @@ def bench(arguments: tuple[str, ...]) -> None:
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, help="0 picks a free one.")
 @click.option("--certfile", "--ssl-certfile", "certfile", type=FILE, help="Certificate in PEM: serve HTTPS.")
 @click.option("--keyfile", "--ssl-keyfile", "keyfile", type=FILE, help="Its key.  [default: in the same file]")
+@click.option(
+    "--api-key",
+    "api_keys",
+    metavar="KEY",
+    multiple=True,
+    envvar="CEDE_API_KEY",
+    show_envvar=True,
+    help="Serve those who send one of the keys; `ps` shows it, which the variable and the file do not.",
+)
+@click.option("--api-key-file", type=FILE, help="Keys, one a line.")
 @click.option("--slots", type=POSITIVE, default=4, help="Sequences that run at a time.")
 @click.option("--context", type=POSITIVE, help="Tokens per slot.  [default: the model's own, bounded by memory]")
 @click.option("--device", type=click.Choice(["auto", "mps", "cuda", "cpu"]), default="auto")
@@ -148,6 +158,8 @@ def serve(
     port: int,
     certfile: Path | None,
     keyfile: Path | None,
+    api_keys: tuple[str, ...],
+    api_key_file: Path | None,
     slots: int,
     context: int | None,
     device: str,
@@ -182,14 +194,18 @@ def serve(
 
     from runtime.checkpoint import resolve_model
     from web.chaos import plan_for
+    from web.keys import read_keys
 
     if kv_dir is None and _is_given("kv_disk"):
         raise click.UsageError("--kv-disk has no use without --kv-dir")
+    if _is_given("api_keys") and not api_keys:
+        raise click.UsageError("--api-key: there is no key in CEDE_API_KEY")
     if keyfile is not None and certfile is None:
         raise click.UsageError("--keyfile has no use without --certfile")
     if speculate == "off" and _is_given("draft_tokens"):
         raise click.UsageError("--draft-tokens has no use with --speculate off")
     try:
+        keys = read_keys(api_keys, api_key_file)
         plan = None if chaos is None else plan_for(host, chaos)
         folder = resolve_model(model)
         draft = _draft_folder(draft_model, model, speculate)
@@ -229,6 +245,7 @@ def serve(
             port=port,
             certfile=certfile,
             keyfile=keyfile,
+            keys=keys,
             grace=grace,
             stall_timeout=stall_timeout,
             hang_timeout=hang_timeout or None,

@@ -31,7 +31,7 @@ from web.app import create_app
 from web.planned_faults import PlannedFaults
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncIterator, Callable, Collection, Sequence
     from pathlib import Path
 
     from runtime.faults import FaultPlan
@@ -58,6 +58,7 @@ class ServerOptions:
         model_name: as the API shows it.
         host, port: to listen on; port 0 picks a free one.
         certfile, keyfile: PEM, for TLS; the key may be in the certificate's file.  None for no TLS.
+        keys: one of which a client has to have (`web.keys.read_keys`); empty to serve everybody.
         grace: seconds that running requests have at shutdown.
         stall_timeout: seconds after which a client that reads nothing is cut.
         hang_timeout: seconds without the end of a layer after which the device is lost; None for no limit.
@@ -73,6 +74,7 @@ class ServerOptions:
     port: int = 8000
     certfile: Path | None = None
     keyfile: Path | None = None
+    keys: frozenset[bytes] = frozenset()
     grace: float = 30.0
     stall_timeout: float = 30.0
     hang_timeout: float | None = 120.0
@@ -129,7 +131,8 @@ async def run_server(
         stop = trio.Event()
         await signals.start(_stop_on_signal, engine, options.grace, stop)
         async with trio.open_nursery() as serving:
-            serve = partial(serve_engine, engine, listeners, stop, stall_timeout=options.stall_timeout, tls=tls)
+            stall_timeout, keys = options.stall_timeout, options.keys
+            serve = partial(serve_engine, engine, listeners, stop, stall_timeout=stall_timeout, tls=tls, keys=keys)
             await serving.start(serve)
             announce(_url(listeners, "http" if tls is None else "https"))
         signals.cancel_scope.cancel()
@@ -145,6 +148,7 @@ async def serve_engine(
     *,
     stall_timeout: float,
     tls: ssl.SSLContext | None = None,
+    keys: Collection[bytes] = (),
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve an engine over HTTP, or HTTPS, until `stop` is set; started once requests are accepted."""
@@ -152,7 +156,7 @@ async def serve_engine(
     if tls is not None:
         entrances = [trio.SSLListener(listener, tls, https_compatible=True) for listener in listeners]
     await guard.serve(
-        ASGIWrapper(create_app(engine)),
+        ASGIWrapper(create_app(engine, keys=keys)),
         _hypercorn_config(),
         entrances,
         stall_timeout=stall_timeout,
