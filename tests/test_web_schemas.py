@@ -292,6 +292,7 @@ def test_aliases_and_spellings() -> None:
     assert completion(repeat_penalty=1.3).request.sampling.repetition_penalty == 1.3
     assert completion(top_k=-1).request.sampling.top_k == 0
     assert completion(top_k=10**400).request.sampling.top_k == VOCABULARY
+    assert completion(logit_bias={"7": 1, "07": 2}).request.sampling.logit_bias == ((7, 2.0),)
     assert completion(seed=-1).request.sampling.seed is None
     assert completion(stop="x").request.stop == ("x",)
     assert chat(max_completion_tokens=5).request.max_tokens == 5

@@ -224,15 +224,15 @@ def sampling_params(body: GenerationBody, logprobs: int | None, vocab_size: int)
 
 
 def _logit_bias(body: GenerationBody, vocab_size: int) -> tuple[tuple[int, float], ...]:
-    bias = []
+    bias = {}  # "7" and "07" are one token, which is biased once
     for key, value in (body.logit_bias or {}).items():
         if not (key.isascii() and key.isdigit() and len(key) < 20 and int(key) < vocab_size):
             raise RequestError(
                 f"Invalid key {key[:40]!r} in 'logit_bias': token ids are from 0 to {vocab_size - 1}.",
                 param="logit_bias",
             )
-        bias.append((int(key), value))
-    return tuple(bias)
+        bias[int(key)] = value
+    return tuple(bias.items())
 
 
 def _stop_strings(body: GenerationBody) -> tuple[str, ...]:
