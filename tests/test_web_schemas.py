@@ -57,6 +57,7 @@ BOTH: list[tuple[str, Any, str]] = [
     ("logit_bias", {"5": "1"}, "logit_bias.5"),
     ("logit_bias", {"cat": 1}, "logit_bias"),
     ("logit_bias", {"-1": 1}, "logit_bias"),
+    ("logit_bias", {str(token): 1 for token in range(1025)}, "logit_bias"),
     ("logit_bias", {str(VOCABULARY): 1}, "logit_bias"),
     ("logit_bias", {"9" * 5000: 1}, "logit_bias"),
     ("logit_bias", {"²": 1}, "logit_bias"),

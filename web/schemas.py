@@ -33,6 +33,7 @@ Bias = Annotated[float, Field(ge=-100, le=100)]
 RepetitionPenalty = Annotated[float, Field(ge=0.01, le=100)]
 # As for vLLM and llama-server, -1 asks for a fresh one.
 Seed = Annotated[int, Field(ge=-(2**63), le=2**63 - 1), AfterValidator(lambda seed: None if seed == -1 else seed)]
+MOST_BIASES = 1024  # each is added again at every step, while the neighbours wait
 StopString = Annotated[str, Field(min_length=1)]
 
 # Union members carry a tag, so that an error speaks of the one that the client meant; `_dotted` drops them.
@@ -129,7 +130,7 @@ class GenerationBody(Strict):
     stream_options: StreamOptions | None = None
     presence_penalty: Penalty | None = None
     frequency_penalty: Penalty | None = None
-    logit_bias: dict[str, Bias] | None = None
+    logit_bias: Annotated[dict[str, Bias], Field(max_length=MOST_BIASES)] | None = None
     seed: Seed | None = None
     user: str | None = None
 
