@@ -171,7 +171,7 @@ class Transformer:
         self._run_ahead.drain()
         rest = iter(drawn)
         return [
-            _output(list(islice(rest, len(segment.samples))), finite_rows[rows.start : rows.stop])
+            _output(list(islice(rest, segment.sampled)), finite_rows[rows.start : rows.stop])
             for segment, rows in zip(batch.segments, batch.ranges, strict=True)
         ]
 
@@ -235,9 +235,9 @@ class Transformer:
         return [chunk_mask(segment, window, group, self._device, self._dtype) for segment in segments]
 
     def _sampled_rows(self, segments: Sequence[Segment], ranges: Sequence[range]) -> torch.Tensor:
-        """The last rows of each segment, as many as it has samples."""
+        """The last rows of each segment, as many as are followed by a token to be drawn."""
         pairs = zip(segments, ranges, strict=True)
-        return self._indices([row for segment, rows in pairs for row in rows[len(rows) - len(segment.samples) :]])
+        return self._indices([row for segment, rows in pairs for row in rows[len(rows) - segment.sampled :]])
 
     def _indices(self, values: list[int]) -> torch.Tensor:
         return torch.tensor(values, dtype=torch.int64, device=self._device)

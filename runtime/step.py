@@ -109,8 +109,13 @@ class Segment:
         return self.start + len(self.token_ids)
 
     @property
+    def sampled(self) -> int:
+        """How many of the last rows are followed by a token to be drawn: one, and one more for each proposal."""
+        return 0 if self.sample is None else 1 + len(self.proposals)
+
+    @property
     def samples(self) -> list[SampleSpec]:
-        """How the token after each sampled row is drawn: one, and one more for each proposal."""
+        """How the token after each of those is drawn."""
         if self.sample is None:
             return []
         drafted = [proposal.token_id for proposal in self.proposals]
