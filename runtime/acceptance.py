@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from runtime.sampler import VERDICT, Drawn, adjust, column, draw, indices, random_rows, seed_of, uniform, weigh
+from runtime.sampler import Drawn, adjust, column, draw, indices, random_rows, seed_of, weigh
+from runtime.sampling import VERDICT, uniform
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

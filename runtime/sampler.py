@@ -14,17 +14,16 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from runtime.sampling import SamplingParams, TokenLogprobs, splitmix64
-from runtime.step import SampledToken, SampleSpec
+from runtime.sampling import DRAFT, OWN, TokenLogprobs, uniform
+from runtime.step import SampledToken
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-MOST_LOGPROBS = 20  # alternatives that the OpenAI API gives at most
+    from runtime.sampling import SamplingParams
+    from runtime.step import SampleSpec
 
-# Which of a position's random numbers, each independent of the others: the token's own; the draft's, where the token
-# must not depend on what the draft was drawn by; and that which says whether such a draft stands.
-OWN, DRAFT, VERDICT = range(3)
+MOST_LOGPROBS = 20  # alternatives that the OpenAI API gives at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,15 +85,6 @@ def draw(
         for row in range(len(specs))
     ]
     return tokens_drawn, list(numbers)
-
-
-def uniform(seed: int, position: int, stream: int = OWN) -> float:
-    """A number in (0, 1) for this seed and position (below 2^48) in one of several independent streams.
-
-    22 bits and a half: so short of 1 that its float32 product with a total is always below that total.
-    """
-    bits = splitmix64(splitmix64(seed & ((1 << 64) - 1)) ^ (stream << 48) ^ position) >> 42
-    return (bits + 0.5) / (1 << 22)
 
 
 def random_rows(specs: Sequence[SampleSpec]) -> list[int]:

@@ -1,8 +1,12 @@
-"""Sampling parameters, and how a step's logits become tokens."""
+"""Sampling parameters, what is told of a token, and the random numbers that tokens are drawn by."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+
+# Which of a position's random numbers, each independent of the others: the token's own; the draft's, where the token
+# must not depend on what the draft was drawn by; and that which says whether such a draft stands.
+OWN, DRAFT, VERDICT = range(3)
 
 _MASK64 = (1 << 64) - 1
 
@@ -13,6 +17,15 @@ def splitmix64(state: int) -> int:
     z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK64
     z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK64
     return z ^ (z >> 31)
+
+
+def uniform(seed: int, position: int, stream: int = OWN) -> float:
+    """A number in (0, 1) for this seed and position (below 2^48) in one of several independent streams.
+
+    22 bits and a half: so short of 1 that its float32 product with a total is always below that total.
+    """
+    bits = splitmix64(splitmix64(seed & _MASK64) ^ (stream << 48) ^ position) >> 42
+    return (bits + 0.5) / (1 << 22)
 
 
 @dataclass(frozen=True, slots=True)

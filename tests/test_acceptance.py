@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from runtime import acceptance
 from runtime.acceptance import accept, rejection
-from runtime.sampler import DRAFT, OWN, adjust, distribution, sample, uniform
-from runtime.sampling import SamplingParams
+from runtime.sampler import adjust, distribution, sample
+from runtime.sampling import DRAFT, OWN, SamplingParams, uniform
 from runtime.step import Proposal, SampleSpec, Segment
 from tests.goodness import chi_square, filtered
 

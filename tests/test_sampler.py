@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 
-from runtime import sampler
-from runtime.sampler import DRAFT, OWN, VERDICT, adjust, distribution, sample, uniform
-from runtime.sampling import SamplingParams, splitmix64
+from runtime import sampler, sampling
+from runtime.sampler import adjust, distribution, sample
+from runtime.sampling import DRAFT, OWN, VERDICT, SamplingParams, splitmix64, uniform
 from runtime.step import SampleSpec
 from tests.goodness import chi_square, filtered
 
@@ -382,7 +382,7 @@ def test_a_number_on_a_border_takes_the_next_token(monkeypatch: pytest.MonkeyPat
 
 def test_uniform_is_bounded_by_its_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     for state, number in ((0, NEARLY_ZERO), ((1 << 64) - 1, NEARLY_ONE)):
-        monkeypatch.setattr(sampler, "splitmix64", lambda value, state=state: state)
+        monkeypatch.setattr(sampling, "splitmix64", lambda value, state=state: state)
         assert uniform(1, 1) == number
     assert torch.tensor(NEARLY_ONE).item() == NEARLY_ONE < 1  # in float32 too
 
