@@ -17,6 +17,7 @@ from runtime.acceptance import accept_beside
 from runtime.attention import attend, choose_tile_kernel, chunk_mask, first_visible
 from runtime.device import RunAhead
 from runtime.norm import RMSNorm
+from runtime.parcel import Parcel
 from runtime.rope import apply_rope, rope_tables
 from runtime.step import Output
 from runtime.transfer import Copy, Load, Save
@@ -116,30 +117,34 @@ class Transformer:
     # --- StepModel ------------------------------------------------------------------------------------------------
 
     def begin(self, segments: Sequence[Segment]) -> Batch:
-        token_ids = self._indices([token for segment in segments for token in segment.token_ids])
-        positions = self._indices([p for segment in segments for p in range(segment.start, segment.end)])
-        slots = self._indices([segment.slot for segment in segments for _ in segment.token_ids])
         ranges = _row_ranges(segments)
-        # Here, and not where it is used: what is sent to a device waits for all that is queued there.
-        sampled = self._sampled_rows(segments, ranges)
+        parcel = Parcel()
+        token_ids = parcel.ints([token for segment in segments for token in segment.token_ids])
+        positions = parcel.ints([p for segment in segments for p in range(segment.start, segment.end)])
+        slots = parcel.ints([segment.slot for segment in segments for _ in segment.token_ids])
+        sampled = parcel.ints(_sampled_rows(segments, ranges))
+        parcel.send(self._device)
         return Batch(
             segments=list(segments),
             ranges=ranges,
-            hidden=self._embed(token_ids, slots, positions),
-            slots=slots,
-            positions=positions,
-            sampled=sampled,
-            cos=self._cos[positions].unsqueeze(1),
-            sin=self._sin[positions].unsqueeze(1),
+            hidden=self._embed(token_ids.tensor, slots.tensor, positions.tensor),
+            slots=slots.tensor,
+            positions=positions.tensor,
+            sampled=sampled.tensor,
+            cos=self._cos[positions.tensor].unsqueeze(1),
+            sin=self._sin[positions.tensor].unsqueeze(1),
             masks={window: self._masks(segments, window) for window in set(self.config.window)},
         )
 
     def keep(self, batch: Batch, kept: Sequence[int]) -> None:
-        rows = self._indices([row for i in kept for row in batch.ranges[i]])
+        parcel = Parcel()
+        kept_rows = parcel.ints([row for i in kept for row in batch.ranges[i]])
         batch.segments = [batch.segments[i] for i in kept]
         batch.ranges = _row_ranges(batch.segments)
         batch.masks = {window: [masks[i] for i in kept] for window, masks in batch.masks.items()}
-        batch.sampled = self._sampled_rows(batch.segments, batch.ranges)
+        sampled = parcel.ints(_sampled_rows(batch.segments, batch.ranges))
+        parcel.send(self._device)
+        rows, batch.sampled = kept_rows.tensor, sampled.tensor
         batch.hidden, batch.slots, batch.positions = batch.hidden[rows], batch.slots[rows], batch.positions[rows]
         batch.cos, batch.sin = batch.cos[rows], batch.sin[rows]
 
@@ -234,13 +239,11 @@ class Transformer:
         group = self.config.num_heads // self.config.num_kv_heads
         return [chunk_mask(segment, window, group, self._device, self._dtype) for segment in segments]
 
-    def _sampled_rows(self, segments: Sequence[Segment], ranges: Sequence[range]) -> torch.Tensor:
-        """The last rows of each segment, as many as are followed by a token to be drawn."""
-        pairs = zip(segments, ranges, strict=True)
-        return self._indices([row for segment, rows in pairs for row in rows[len(rows) - segment.sampled :]])
 
-    def _indices(self, values: list[int]) -> torch.Tensor:
-        return torch.tensor(values, dtype=torch.int64, device=self._device)
+def _sampled_rows(segments: Sequence[Segment], ranges: Sequence[range]) -> list[int]:
+    """The last rows of each segment, as many as are followed by a token to be drawn."""
+    pairs = zip(segments, ranges, strict=True)
+    return [row for segment, rows in pairs for row in rows[len(rows) - segment.sampled :]]
 
 
 def _proposals(segments: Sequence[Segment]) -> list[Proposal | None]:

@@ -8,9 +8,10 @@ ways, and more strictly:
   that they become.  An index on the CPU, which PyTorch would copy to the device, is refused.
 - Attention, whose kernel is chosen by the device.  Done here by its formula, so its kernel on MPS is not tried.
 - Numbers from a list: PyTorch remembers what a single one is, and would move it.  Made without them.
+- Numbers from an array: what a buffer holds is not fake.  Made without them.
 - Events.  Replaced by ones that are always over.
 
-What the host reads is answered (each number is 1) and counted.
+What the host reads is answered (each number is 1) and counted, and so is what it sends.
 """
 
 from __future__ import annotations
@@ -24,33 +25,39 @@ import torch
 import torch.nn.functional as F
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from runtime.readbacks import Readbacks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sized
 
-MPS = torch.device("mps", 0)
+    from torch._ops import OpOverload
+
+CPU, MPS = torch.device("cpu"), torch.device("mps", 0)
 
 
 class WrongDevice(AssertionError):
     """Something of the host's met something of the device's."""
 
 
-class Reads:
-    """What the host has read from the device, by the name of what read it."""
+class Traffic:
+    """What the host has read from the device, and sent to it, by the name of what did so."""
 
     def __init__(self, copies: Readbacks) -> None:
+        self.sent: list[str] = []
         self.answered: list[str] = []
         self._copies = copies
 
     @property
-    def names(self) -> list[str]:
+    def read(self) -> list[str]:
         """Answers and copies; forgets nothing."""
         return [*self.answered, *self._copies.seen]
 
     def clear(self) -> None:
         """Begin to count anew."""
+        self.sent.clear()
         self.answered.clear()
         self._copies.seen.clear()
 
@@ -62,14 +69,30 @@ class _Over:
     def synchronize(self) -> None: ...
 
 
+class _Sends(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Sees what becomes a tensor of the device's out of one of the host's."""
+
+    def __init__(self, sent: list[str]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._sent = sent
+
+    def __torch_dispatch__(
+        self, func: OpOverload, types: object, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> object:
+        result = func(*args, **(kwargs or {}))
+        if CPU in _devices((args, kwargs)) and MPS in _devices(result):
+            self._sent.append(func.name().partition(".")[0])  # type: ignore[no-untyped-call]
+        return result
+
+
 class _FakeMps(TorchFunctionMode):
     """See the module's head."""
 
-    def __init__(self, reads: Reads) -> None:
+    def __init__(self, traffic: Traffic) -> None:
         super().__init__()
-        self._reads = reads
+        self._traffic = traffic
         self._instead: dict[object, Callable[..., object]] = {
-            torch.tensor: _made,
+            torch.tensor: self._made,
             torch.Tensor.copy_: torch.ops.aten.copy_,
             torch.Tensor.__invert__: torch.ops.aten.bitwise_not,
             torch.Tensor.contiguous: torch.ops.aten.contiguous,
@@ -92,36 +115,50 @@ class _FakeMps(TorchFunctionMode):
 
     def _answer(self, tensor: torch.Tensor) -> int:
         if tensor.device == MPS:
-            self._reads.answered.append("item")
+            self._traffic.answered.append("item")
         return 1
+
+    def _made(
+        self, data: object, *, dtype: torch.dtype | None = None, device: torch.device | str | None = None
+    ) -> torch.Tensor:
+        """`torch.tensor`."""
+        numbers = np.asarray(data)
+        if dtype is None:
+            dtype = {"i": torch.int64, "f": torch.get_default_dtype(), "b": torch.bool}[numbers.dtype.kind]
+        made = torch.empty(numbers.shape, dtype=dtype, device=device)
+        if made.device == MPS:
+            self._traffic.sent.append("tensor")
+        return made
 
 
 @contextmanager
-def fake_mps() -> Iterator[Reads]:
+def fake_mps() -> Iterator[Traffic]:
     """Everything in this context is fake, on whatever device; only what it is told to be on `MPS` is there."""
 
     def answer(tensor: torch.Tensor) -> object:
-        reads.answered.append("tolist")
+        traffic.answered.append("tolist")
         return _ones(list(tensor.shape))
 
     with pytest.MonkeyPatch.context() as patch, torch.inference_mode(), FakeTensorMode(), Readbacks() as copies:
-        reads = Reads(copies)
+        traffic = Traffic(copies)
         patch.setattr(FakeTensor, "tolist", answer)
         patch.setattr(torch.mps, "Event", _Over)
-        with _FakeMps(reads):
-            yield reads
+        patch.setattr(torch, "frombuffer", _made_of_buffer)
+        with _Sends(traffic.sent), _FakeMps(traffic):
+            yield traffic
 
 
 def _ones(shape: list[int]) -> object:
     return 1 if not shape else [_ones(shape[1:]) for _ in range(shape[0])]
 
 
-def _made(data: object, *, dtype: torch.dtype | None = None, device: torch.device | str | None = None) -> torch.Tensor:
-    """`torch.tensor`."""
-    numbers = np.asarray(data)
-    if dtype is None:
-        dtype = {"i": torch.int64, "f": torch.get_default_dtype(), "b": torch.bool}[numbers.dtype.kind]
-    return torch.empty(numbers.shape, dtype=dtype, device=device)
+def _devices(values: object) -> set[torch.device]:
+    return {leaf.device for leaf in tree_leaves(values) if isinstance(leaf, torch.Tensor)}
+
+
+def _made_of_buffer(buffer: Sized, *, dtype: torch.dtype) -> torch.Tensor:
+    """`torch.frombuffer`, of an array."""
+    return torch.empty(len(buffer), dtype=dtype)
 
 
 def _attention(

@@ -42,7 +42,7 @@ from runtime.step import Proposal, SampleSpec, Segment
 from runtime.transfer import Copy, Load, Save
 from runtime.weights import _allocate as allocate
 from tests.checkpoints import FAMILIES, VOCAB_SIZE, write_checkpoint
-from tests.fake_mps import MPS, Reads, fake_mps
+from tests.fake_mps import MPS, Traffic, fake_mps
 from tests.mtp_checkpoints import write_deepseek, write_mimo
 from tests.speculating import open_pair
 from tests.stepping import CPU, open_transformer, run
@@ -53,7 +53,9 @@ if TYPE_CHECKING:
     from torch._ops import OpOverload
 
     from runtime.config import ModelConfig
+    from runtime.model import Batch
     from runtime.sampler import Drawn
+    from runtime.step import Output
 
 NOT_ON_MPS = {torch.float64, torch.complex128}
 
@@ -312,14 +314,14 @@ def _on_mps(
     return kind(config, weights, KVCache(config, slots=4, context=128, device=MPS, dtype=dtype), *rest)
 
 
-def _reads_of(reads: Reads, model: Transformer, segments: list[Segment], cancelled: int | None = None) -> list[str]:
+def _reads_of(traffic: Traffic, model: Transformer, segments: list[Segment], cancelled: int | None = None) -> list[str]:
     """What the host reads during a step, in whose first layer one segment may be cancelled."""
-    reads.clear()
+    traffic.clear()
     with Recorder() as recorder:
         results = run(model, segments, {} if cancelled is None else {1: [segments[cancelled]]}).segments
     assert [result.computed for result in results] == [i != cancelled for i in range(len(segments))]
     assert [operation for operation in recorder.seen if operation.dtypes & NOT_ON_MPS] == []
-    return reads.names
+    return traffic.read
 
 
 @pytest.mark.parametrize(
@@ -335,12 +337,12 @@ def test_a_step_stays_on_its_device_and_is_read_once(
 ) -> None:
     """With every parameter of sampling; a cancelled row; only prompts; and drafts that are verified."""
     verify = Segment(0, 20, [3, 4], sample=SampleSpec(SamplingParams(seed=1), 21, 0), proposals=[Proposal(4)])
-    with fake_mps() as reads:
+    with fake_mps() as traffic:
         model = _on_mps(configs[family], dtype, quantization)
-        assert _reads_of(reads, model, _step()) == ["tolist"]
-        assert _reads_of(reads, model, _step(), cancelled=2) == ["tolist"]
-        assert _reads_of(reads, model, _step()[:1]) == ["tolist"]
-        assert _reads_of(reads, model, [verify, *_step()[1:]]) == ["tolist"]
+        assert _reads_of(traffic, model, _step()) == ["tolist"]
+        assert _reads_of(traffic, model, _step(), cancelled=2) == ["tolist"]
+        assert _reads_of(traffic, model, _step()[:1]) == ["tolist"]
+        assert _reads_of(traffic, model, [verify, *_step()[1:]]) == ["tolist"]
 
 
 @DTYPES
@@ -348,65 +350,63 @@ def test_drafts_stay_on_their_device_and_are_read_once(configs: dict[str, ModelC
     """By a module, twice, and by a model of fewer ids; each is then verified by rejection sampling."""
     config = configs["embedded"]
     spec = SampleSpec(SamplingParams(seed=1), 21, 0)
-    with fake_mps() as reads:
+    with fake_mps() as traffic:
         states = HiddenStates(4, 128, config.hidden_size, MPS, dtype)
         target = _on_mps(config, dtype, None, Transformer, states)
         module = MtpModule(config, allocate_module(config, MPS, dtype), target, states)
         model = _on_mps(replace(config, vocab_size=4000), dtype, None, DraftModel, config.vocab_size)
-        assert _reads_of(reads, target, [Segment(0, 0, range(20))]) == ["tolist"]
+        assert _reads_of(traffic, target, [Segment(0, 0, range(20))]) == ["tolist"]
         for drafter, first in ((module, 1), (model, 0)):
             for start, tokens in ((first, range(first, 21)), (21, [5])):
                 drafting = Segment(0, start, tokens, sample=replace(spec, for_rejection=True), first=first)
-                assert _reads_of(reads, drafter, [drafting]) == ["tolist"]
+                assert _reads_of(traffic, drafter, [drafting]) == ["tolist"]
             (draft,) = run(drafter, [drafting]).segments[0].tokens
             assert draft.distribution is not None
             assert draft.distribution.device == MPS
             proposal = Proposal(draft.token_id, draft.distribution)
             verifying = Segment(0, 20, [20, draft.token_id], sample=spec, proposals=[proposal])
-            assert _reads_of(reads, target, [verifying]) == ["tolist"]
+            assert _reads_of(traffic, target, [verifying]) == ["tolist"]
 
 
 def test_verdicts_stay_on_their_device_and_are_read_once() -> None:
-    with fake_mps() as reads:
+    with fake_mps() as traffic:
         _verify(MPS)
-        assert reads.names == ["tolist", "tolist"]  # the drafts, and the verdicts
+        assert traffic.read == ["tolist", "tolist"]  # the drafts, and the verdicts
 
 
-def test_a_greedy_step_sends_nothing_to_its_device_behind_the_layers(
-    configs: dict[str, ModelConfig], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_greedy_step_sends_one_tensor_and_nothing_behind_the_layers(configs: dict[str, ModelConfig]) -> None:
     """The host would wait for all of them, as it does when it reads."""
     greedy = SampleSpec(SamplingParams(temperature=0), 21, 0)
     verify = Segment(0, 20, [3, 4], sample=greedy, proposals=[Proposal(4)])
-    with fake_mps():
+    with fake_mps() as traffic:
         model = _on_mps(configs["embedded"], torch.bfloat16)
+        traffic.clear()
         batch = model.begin([verify, *_step()[1:2]])
+        assert len(traffic.sent) == 1
         for index in range(model.num_layers):
             model.layer(batch, index)
-        monkeypatch.setattr(Transformer, "_indices", lambda *_: pytest.fail("sent"))
-        monkeypatch.setattr("runtime.sampler.indices", lambda *_: pytest.fail("sent"))
-        monkeypatch.setattr("runtime.sampler.column", lambda *_: pytest.fail("sent"))
         assert len(model.finish(batch)) == 2
+        assert len(traffic.sent) == 1
 
 
 @DTYPES
 def test_kv_moves_between_host_and_device(configs: dict[str, ModelConfig], dtype: torch.dtype) -> None:
     """A layer at a time on its way out; nothing is read on its way in, nor from slot to slot."""
-    with fake_mps() as reads:
+    with fake_mps() as traffic:
         model = _on_mps(configs["mistral"], dtype)
         saved = model.transfer(Save(0, 0, 64))
         assert saved is not None
         assert saved.device == CPU
-        assert reads.names == ["aten::copy_"] * model.num_layers
-        reads.clear()
+        assert traffic.read == ["aten::copy_"] * model.num_layers
+        traffic.clear()
         model.transfer(Load(1, 0, saved))
         model.transfer(Copy(1, 2, 0, 64))
-        assert reads.names == []
+        assert traffic.read == []
 
 
 class IndexOnTheHost(Transformer):
-    def _indices(self, values: list[int]) -> torch.Tensor:
-        return torch.tensor(values, dtype=torch.int64)
+    def _embed(self, token_ids: torch.Tensor, slots: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        return super()._embed(token_ids.cpu(), slots, positions)
 
 
 class MaskOnTheHost(Transformer):
@@ -415,14 +415,15 @@ class MaskOnTheHost(Transformer):
 
 
 class RowsOnTheHost(Transformer):
-    def _sampled_rows(self, segments: Sequence[Segment], ranges: Sequence[range]) -> torch.Tensor:
-        return super()._sampled_rows(segments, ranges).cpu()
+    def finish(self, batch: Batch) -> list[Output]:
+        batch.sampled = batch.sampled.cpu()
+        return super().finish(batch)
 
 
 class Mask(Transformer):
-    def _sampled_rows(self, segments: Sequence[Segment], ranges: Sequence[range]) -> torch.Tensor:
-        rows = super()._sampled_rows(segments, ranges)
-        return rows[rows > 3]
+    def finish(self, batch: Batch) -> list[Output]:
+        batch.sampled = batch.sampled[batch.sampled > 3]
+        return super().finish(batch)
 
 
 class Nosy(Transformer):
@@ -447,10 +448,10 @@ class Exact(Transformer):
     ],
 )
 def test_a_model_that_is_wrong_is_noticed(configs: dict[str, ModelConfig], wrong: type[Transformer], says: str) -> None:
-    with fake_mps() as reads:
+    with fake_mps() as traffic:
         model = _on_mps(configs["mistral"], torch.bfloat16, None, wrong)
         with pytest.raises((AssertionError, RuntimeError), match=says):
-            assert _reads_of(reads, model, _step()) == ["tolist"]
+            assert _reads_of(traffic, model, _step()) == ["tolist"]
 
 
 class Copies(Transformer):
