@@ -16,43 +16,30 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from runtime.sampler import Drawn, adjust, column, draw, indices, random_rows, seed_of, weigh
-from runtime.sampling import VERDICT, uniform
+from runtime.sampler import Drawn, adjust, draw, weigh
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from runtime.step import Proposal, SampleSpec
+    from runtime.draws import Draws, Verdicts
 
 
-def accept(logits: torch.Tensor, specs: Sequence[SampleSpec], proposals: Sequence[Proposal | None]) -> list[Drawn]:
-    """As `accept_beside`, where nothing else is to be read."""
-    return accept_beside(logits, specs, proposals)[0]
-
-
-def accept_beside(
-    logits: torch.Tensor,
-    specs: Sequence[SampleSpec],
-    proposals: Sequence[Proposal | None],
-    beside: torch.Tensor | None = None,
-) -> tuple[list[Drawn], list[float]]:
+def accept(logits: torch.Tensor, draws: Draws, beside: torch.Tensor | None = None) -> tuple[list[Drawn], list[float]]:
     """Draw one token per row, each as likely as without proposals; accepted is what came out as it was proposed.
 
     A row whose draft is not accepted holds the token to go on with; what was drafted after it is void.
 
     Args:
         logits: the target's, float32 `[rows, vocab]`, as the model gave them; not changed.
-        specs: how the target draws, one per row.
-        proposals: what was drafted for the same position, one per row; None where nothing was.  A `distribution` only
-            where the temperature is above 0.
+        draws: how the target draws, and what was proposed.
         beside: other numbers to be read from the device, `[n]`; returned behind the rows.
     """
-    adjusted = adjust(logits, specs)
-    weights = _verified(weigh(adjusted, specs), specs, proposals)
-    drawn, rest = draw(logits, adjusted, weights, specs, beside)
+    adjusted = adjust(logits, draws)
+    weights = weigh(adjusted, draws)
+    if draws.verdicts is not None:
+        _judge(weights, draws.verdicts)
+    drawn, rest = draw(logits, adjusted, weights, draws, beside)
     judged = [
         Drawn(one.token, one.finite, proposal is not None and proposal.token_id == one.token.token_id)
-        for one, proposal in zip(drawn, proposals, strict=True)
+        for one, proposal in zip(drawn, draws.proposals, strict=True)
     ]
     return judged, rest
 
@@ -79,22 +66,11 @@ def rejection(p: torch.Tensor, q: torch.Tensor, drafted: torch.Tensor, numbers: 
     return torch.where(stands, torch.zeros_like(p).scatter(-1, drafted, 1.0), residual)
 
 
-def _verified(weights: torch.Tensor, specs: Sequence[SampleSpec], proposals: Sequence[Proposal | None]) -> torch.Tensor:
-    """`weights`, `[random rows, vocab]`, after rejection sampling in the rows whose draft has a distribution."""
-    sources, drafted, numbers, rows = [], [], [], []
-    for i, row in enumerate(random_rows(specs)):
-        proposal, spec = proposals[row], specs[row]
-        if proposal is not None and proposal.distribution is not None:
-            rows.append(i)
-            sources.append(proposal.distribution)
-            drafted.append([proposal.token_id])
-            numbers.append(uniform(seed_of(spec), spec.position, VERDICT))
-    if not rows:
-        return weights
-    at = indices(rows, weights)
-    p, q = _normalised(weights[at]), _normalised(torch.stack(sources))
-    weights[at] = rejection(p, q, torch.tensor(drafted, device=weights.device), column(numbers, weights))
-    return weights
+def _judge(weights: torch.Tensor, verdicts: Verdicts) -> None:
+    """Apply rejection sampling to `weights`, `[random rows, vocab]`, in place."""
+    at = verdicts.at.tensor
+    p, q = _normalised(weights[at]), _normalised(torch.stack(verdicts.sources))
+    weights[at] = rejection(p, q, verdicts.token_ids.column, verdicts.numbers.column)
 
 
 def _normalised(weights: torch.Tensor) -> torch.Tensor:

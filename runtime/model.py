@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 import torch
 import torch.nn.functional as F
 
-from runtime.acceptance import accept_beside
+from runtime.acceptance import accept
 from runtime.attention import attend, choose_tile_kernel, chunk_mask, first_visible
 from runtime.device import RunAhead
+from runtime.draws import Draws
 from runtime.norm import RMSNorm
 from runtime.parcel import Parcel
 from runtime.rope import apply_rope, rope_tables
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from runtime.config import ModelConfig
     from runtime.kv_cache import KVCache
     from runtime.sampler import Drawn
-    from runtime.step import Proposal, Segment
+    from runtime.step import Segment
     from runtime.transfer import Transfer
     from runtime.weights import LayerWeights, Weights
 
@@ -43,6 +44,7 @@ class Batch:
     slots: torch.Tensor  # [rows]
     positions: torch.Tensor  # [rows]
     sampled: torch.Tensor  # the rows after which a token is drawn
+    draws: Draws  # how
     cos: torch.Tensor  # [rows, 1, head_dim]
     sin: torch.Tensor  # [rows, 1, head_dim]
     masks: dict[int | None, list[torch.Tensor | None]]  # window -> one per segment, as `chunk_mask` makes it
@@ -122,7 +124,7 @@ class Transformer:
         token_ids = parcel.ints([token for segment in segments for token in segment.token_ids])
         positions = parcel.ints([p for segment in segments for p in range(segment.start, segment.end)])
         slots = parcel.ints([segment.slot for segment in segments for _ in segment.token_ids])
-        sampled = parcel.ints(_sampled_rows(segments, ranges))
+        sampled, draws = parcel.ints(_sampled_rows(segments, ranges)), _draws(segments, parcel)
         parcel.send(self._device)
         return Batch(
             segments=list(segments),
@@ -131,6 +133,7 @@ class Transformer:
             slots=slots.tensor,
             positions=positions.tensor,
             sampled=sampled.tensor,
+            draws=draws,
             cos=self._cos[positions.tensor].unsqueeze(1),
             sin=self._sin[positions.tensor].unsqueeze(1),
             masks={window: self._masks(segments, window) for window in set(self.config.window)},
@@ -142,7 +145,7 @@ class Transformer:
         batch.segments = [batch.segments[i] for i in kept]
         batch.ranges = _row_ranges(batch.segments)
         batch.masks = {window: [masks[i] for i in kept] for window, masks in batch.masks.items()}
-        sampled = parcel.ints(_sampled_rows(batch.segments, batch.ranges))
+        sampled, batch.draws = parcel.ints(_sampled_rows(batch.segments, batch.ranges)), _draws(batch.segments, parcel)
         parcel.send(self._device)
         rows, batch.sampled = kept_rows.tensor, sampled.tensor
         batch.hidden, batch.slots, batch.positions = batch.hidden[rows], batch.slots[rows], batch.positions[rows]
@@ -166,11 +169,9 @@ class Transformer:
         finite = batch.hidden.sum(-1, dtype=torch.float32).isfinite()  # [rows]
         states = self._final_norm(batch.hidden)
         self._keep_states(batch, states)
-        specs = [spec for segment in batch.segments for spec in segment.samples]
         drawn: list[Drawn] = []
-        if specs:
-            logits = self._logits(states[batch.sampled])
-            drawn, finite_rows = accept_beside(logits, specs, _proposals(batch.segments), beside=finite)
+        if batch.draws.specs:
+            drawn, finite_rows = accept(self._logits(states[batch.sampled]), batch.draws, beside=finite)
         else:
             finite_rows = finite.tolist()  # here as there the step's one read from the device
         self._run_ahead.drain()
@@ -246,9 +247,11 @@ def _sampled_rows(segments: Sequence[Segment], ranges: Sequence[range]) -> list[
     return [row for segment, rows in pairs for row in rows[len(rows) - segment.sampled :]]
 
 
-def _proposals(segments: Sequence[Segment]) -> list[Proposal | None]:
-    """One entry per sampled row: the draft that it is to judge, or None."""
-    return [proposal for segment in segments if segment.sample for proposal in (*segment.proposals, None)]
+def _draws(segments: Sequence[Segment], parcel: Parcel) -> Draws:
+    """How tokens are drawn, with one entry per sampled row, and the draft that it is to judge or None."""
+    specs = [spec for segment in segments for spec in segment.samples]
+    proposals = [proposal for segment in segments if segment.sample for proposal in (*segment.proposals, None)]
+    return Draws.of(specs, proposals, parcel)
 
 
 def _output(drawn: Sequence[Drawn], finite_rows: Sequence[float]) -> Output:

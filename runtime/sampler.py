@@ -2,26 +2,24 @@
 
 A row's result depends on that row's logits, its parameters, and one uniform number that is a function of its seed and
 position alone: never on its neighbours in the batch, nor on how often the request was cancelled and sent again.
-Everything a row does not ask for is skipped by looking at the parameters, which are on the host, never at the data.
+All that comes from the host was sent before (`runtime.draws`), and what no row asks for is skipped.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
 import torch
 
-from runtime.sampling import DRAFT, OWN, TokenLogprobs, uniform
+from runtime.sampling import TokenLogprobs
 from runtime.step import SampledToken
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
-    from runtime.sampling import SamplingParams
-    from runtime.step import SampleSpec
+    from runtime.draws import Counts, Draws, Randomness, Repetitions
 
 MOST_LOGPROBS = 20  # alternatives that the OpenAI API gives at most
 
@@ -40,22 +38,11 @@ class Drawn:
     accepted: bool = False
 
 
-def sample(logits: torch.Tensor, specs: Sequence[SampleSpec]) -> list[Drawn]:
-    """Draw one token per row.
-
-    Args:
-        logits: float32 `[rows, vocab]`, as the model gave them; not changed.
-        specs: one per row.
-    """
-    adjusted = adjust(logits, specs)
-    return draw(logits, adjusted, weigh(adjusted, specs), specs)[0]
-
-
 def draw(
     logits: torch.Tensor,
     adjusted: torch.Tensor,
     weights: torch.Tensor,
-    specs: Sequence[SampleSpec],
+    draws: Draws,
     beside: torch.Tensor | None = None,
 ) -> tuple[list[Drawn], list[float]]:
     """Pick each row's token and read all of them back, and what is to be known `beside` them.
@@ -64,164 +51,121 @@ def draw(
         logits: `[rows, vocab]`, as the model gave them: for what is reported beside a token.
         adjusted: `[rows, vocab]`, of which a greedy row takes the likeliest.
         weights: `[random rows, vocab]`, from which the others are drawn; see `weigh`.
-        specs: one per row.
+        draws: how.
         beside: anything else, `[n]`, that is to be read: reading apart would be another wait for the device.
     """
+    rows, randomness = len(draws.specs), draws.randomness
     finite = logits.sum(-1).isfinite()
     tokens = adjusted.argmax(-1)
-    drawn = random_rows(specs)
-    if drawn:
-        tokens[indices(drawn, logits)] = _invert(weights, [_number(specs[row]) for row in drawn])
-    reported = _logprobs(logits, tokens, specs)
+    if randomness is not None:
+        tokens[randomness.at.tensor] = _invert(weights, randomness.numbers.column)
+    reported = _logprobs(logits, tokens, draws)
     rest = beside if beside is not None else finite[:0]
     numbers = iter(torch.cat([part.flatten().float() for part in (tokens, finite, reported, rest)]).tolist())
-    token_ids = [int(number) for number in islice(numbers, len(specs))]  # exact: no vocabulary has 2^24 tokens
-    are_finite = [bool(number) for number in islice(numbers, len(specs))]
-    logprobs = _told_logprobs(numbers, reported.shape[-1], specs)
+    token_ids = [int(number) for number in islice(numbers, rows)]  # exact: no vocabulary has 2^24 tokens
+    are_finite = [bool(number) for number in islice(numbers, rows)]
+    logprobs = _told_logprobs(numbers, reported.shape[-1], draws)
     # A view of its row would keep the others' alive for as long.
-    sources = {row: weights[i].clone() for i, row in enumerate(drawn) if specs[row].for_rejection}
+    random_rows = [] if randomness is None else randomness.rows
+    sources = {row: weights[i].clone() for i, row in enumerate(random_rows) if draws.specs[row].for_rejection}
     tokens_drawn = [
-        Drawn(SampledToken(token_ids[row], logprobs[row], sources.get(row)), are_finite[row])
-        for row in range(len(specs))
+        Drawn(SampledToken(token_ids[row], logprobs[row], sources.get(row)), are_finite[row]) for row in range(rows)
     ]
     return tokens_drawn, list(numbers)
 
 
-def random_rows(specs: Sequence[SampleSpec]) -> list[int]:
-    """The rows whose token is drawn: all but the greedy ones."""
-    return [row for row, spec in enumerate(specs) if spec.params.temperature > 0]
-
-
-def weigh(adjusted: torch.Tensor, specs: Sequence[SampleSpec]) -> torch.Tensor:
-    """What each of `random_rows(specs)` is drawn from: `[random rows, vocab]`, as `distribution` gives it."""
-    rows = random_rows(specs)
-    if not rows:
+def weigh(adjusted: torch.Tensor, draws: Draws) -> torch.Tensor:
+    """What each random row is drawn from: `[random rows, vocab]`, as `distribution` gives it."""
+    if draws.randomness is None:
         return adjusted[:0]
-    return distribution(adjusted[indices(rows, adjusted)], [specs[row].params for row in rows])
+    return distribution(adjusted[draws.randomness.at.tensor], draws.randomness)
 
 
-def adjust(logits: torch.Tensor, specs: Sequence[SampleSpec]) -> torch.Tensor:
+def adjust(logits: torch.Tensor, draws: Draws) -> torch.Tensor:
     """Penalties, logit bias and the ban on early end tokens; `[rows, vocab]`, a copy where anything changes."""
-    changed = [row for row, spec in enumerate(specs) if _is_adjusted(spec)]
-    if not changed:
+    if all(asked is None for asked in (draws.repetitions, draws.counts, draws.biases, draws.bans)):
         return logits
     logits = logits.clone()
-    for row in changed:
-        spec = specs[row]
-        _penalise(logits[row], spec)
-        if spec.params.logit_bias:
-            ids, biases = zip(*spec.params.logit_bias, strict=True)
-            logits[row, indices(ids, logits)] += torch.tensor(biases, dtype=logits.dtype, device=logits.device)
-        if spec.generated < spec.params.min_tokens and spec.end_ids:
-            logits[row, indices(spec.end_ids, logits)] = float("-inf")
+    if draws.repetitions is not None:
+        _penalise_repetitions(logits, draws.repetitions)
+    if draws.counts is not None:
+        _penalise_counts(logits, draws.counts)
+    if draws.biases is not None:
+        logits[draws.biases.entries.index] += draws.biases.biases.tensor
+    if draws.bans is not None:
+        logits[draws.bans.index] = float("-inf")
     return logits
 
 
-def distribution(logits: torch.Tensor, params: Sequence[SamplingParams]) -> torch.Tensor:
-    """What a row is drawn from, up to a factor: temperature, then top-k, top-p and min-p.
+def distribution(logits: torch.Tensor, randomness: Randomness) -> torch.Tensor:
+    """What rows are drawn from, up to a factor: temperature, then top-k, top-p and min-p.
 
     Args:
-        logits: float32 `[rows, vocab]`, adjusted.
-        params: one per row, temperatures above 0.
+        logits: float32 `[random rows, vocab]`, adjusted.
+        randomness: of the same rows.
 
     Returns:
-        `[rows, vocab]`, zero where filtered, not normalised.
+        `[random rows, vocab]`, zero where filtered, not normalised.
     """
     # Subtracting the maximum first keeps a tiny temperature from overflowing to infinity.
     shifted = logits - logits.amax(-1, keepdim=True)
-    temperatures = [max(p.temperature, torch.finfo(logits.dtype).tiny) for p in params]  # or they round to 0
-    probs = torch.softmax(shifted / column(temperatures, logits), dim=-1)
-    if all(p.top_k <= 0 and p.top_p >= 1 and p.min_p <= 0 for p in params):
+    probs = torch.softmax(shifted / randomness.temperatures.column, dim=-1)
+    filters = randomness.filters
+    if filters is None:
         return probs
     ordered = probs.sort(dim=-1, descending=True).values
-    vocab = probs.shape[-1]
-    rank = torch.arange(vocab, device=probs.device)
-    in_top_k = rank < column([float(p.top_k if p.top_k > 0 else vocab) for p in params], logits)
+    in_top_k = torch.arange(probs.shape[-1], device=probs.device) < filters.top_k.column
     candidates = ordered * in_top_k
     mass_before = candidates.cumsum(-1) - candidates
-    # A top_p of 1 keeps the tail that vanishes in the rounded sum too, as it does where no row of the batch filters.
-    top_p = column([p.top_p if p.top_p < 1 else math.inf for p in params], logits)
-    in_top_p = mass_before < top_p * candidates.sum(-1, keepdim=True)
+    in_top_p = mass_before < filters.top_p.column * candidates.sum(-1, keepdim=True)
     in_top_p[:, 0] = True  # the likeliest token stays, also at top_p=0
-    in_min_p = ordered >= column([p.min_p for p in params], logits) * ordered[:, :1]
+    in_min_p = ordered >= filters.min_p.column * ordered[:, :1]
     threshold = ordered.masked_fill(~(in_top_k & in_top_p & in_min_p), 1.0).amin(-1, keepdim=True)
     return probs * (probs >= threshold)
 
 
-def _invert(weights: torch.Tensor, numbers: list[float]) -> torch.Tensor:
-    """Token ids `[rows]`: the first of each row whose cumulated weight exceeds that share of the whole."""
+def _invert(weights: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:
+    """Token ids `[rows]`: the first whose cumulated weight exceeds the row's share of the whole, `[rows, 1]`."""
     cumulated = weights.cumsum(-1)
-    draws = column(numbers, weights)
     # Tokens of no weight are stepped over.
-    return (cumulated <= draws * cumulated[:, -1:]).sum(-1).clamp_(max=weights.shape[-1] - 1)
+    return (cumulated <= numbers * cumulated[:, -1:]).sum(-1).clamp_(max=weights.shape[-1] - 1)
 
 
-def _number(spec: SampleSpec) -> float:
-    return uniform(seed_of(spec), spec.position, DRAFT if spec.for_rejection else OWN)
+def _penalise_repetitions(logits: torch.Tensor, repetitions: Repetitions) -> None:
+    """Divide or multiply `[rows, vocab]`, in place; a token that comes twice is given the same score twice."""
+    rows, _ = index = repetitions.entries.index
+    scores, penalties = logits[index], repetitions.penalties.tensor[rows]
+    logits[index] = torch.where(scores > 0, scores / penalties, scores * penalties)
 
 
-def seed_of(spec: SampleSpec) -> int:
-    assert spec.params.seed is not None, "the request resolves the seed"
-    return spec.params.seed
+def _penalise_counts(logits: torch.Tensor, counts: Counts) -> None:
+    """Apply presence and frequency penalties to `[rows, vocab]`, in place."""
+    rows, _ = index = counts.entries.index
+    logits[index] -= counts.frequency.tensor[rows] * counts.counts.tensor + counts.presence.tensor[rows]
 
 
-def _is_adjusted(spec: SampleSpec) -> bool:
-    p = spec.params
-    return p.penalises or bool(p.logit_bias) or spec.generated < p.min_tokens
-
-
-def _penalise(logits: torch.Tensor, spec: SampleSpec) -> None:
-    """Apply the three penalties to one row `[vocab]`, in place."""
-    params = spec.params
-    if params.repetition_penalty != 1:
-        seen = torch.zeros_like(logits).index_fill_(0, indices(spec.context, logits), 1.0).bool()
-        penalty = params.repetition_penalty
-        logits.copy_(torch.where(seen, torch.where(logits > 0, logits / penalty, logits * penalty), logits))
-    if (params.presence_penalty != 0 or params.frequency_penalty != 0) and spec.generated:
-        output = indices(spec.context[-spec.generated :], logits)
-        ones = torch.ones(output.shape, dtype=logits.dtype, device=logits.device)
-        counts = torch.zeros_like(logits).scatter_add_(0, output, ones)
-        logits -= params.frequency_penalty * counts + params.presence_penalty * (counts > 0)
-
-
-def _logprobs(logits: torch.Tensor, tokens: torch.Tensor, specs: Sequence[SampleSpec]) -> torch.Tensor:
+def _logprobs(logits: torch.Tensor, tokens: torch.Tensor, draws: Draws) -> torch.Tensor:
     """Under the model's own distribution, of the rows that ask for them: `[rows, 1 + 2 * alternatives]`.
 
     First the token's own, then those of the likeliest, then their ids.
     """
-    wanted = _reporting(specs)
-    if not wanted:
+    if draws.reports is None:
         return logits[:0, :1]
-    rows = indices(wanted, logits)
+    rows = draws.reports.at.tensor
     logprobs = torch.log_softmax(logits[rows], dim=-1)
     chosen = logprobs.gather(-1, tokens[rows, None])
     # Not only as many as are asked for here: which of several equal tokens `topk` takes depends on k.
-    most = max(MOST_LOGPROBS, *(specs[row].params.logprobs or 0 for row in wanted))
+    most = max(MOST_LOGPROBS, *(draws.specs[row].params.logprobs or 0 for row in draws.reports.rows))
     best = logprobs.topk(min(most, logprobs.shape[-1]), dim=-1)
     return torch.cat((chosen, best.values, best.indices.to(chosen.dtype)), dim=-1)
 
 
-def _told_logprobs(numbers: Iterator[float], width: int, specs: Sequence[SampleSpec]) -> list[TokenLogprobs | None]:
+def _told_logprobs(numbers: Iterator[float], width: int, draws: Draws) -> list[TokenLogprobs | None]:
     """What `_logprobs` has made, as it is reported: one entry per row."""
-    found: list[TokenLogprobs | None] = [None] * len(specs)
-    for row in _reporting(specs):
+    found: list[TokenLogprobs | None] = [None] * len(draws.specs)
+    for row in [] if draws.reports is None else draws.reports.rows:
         chosen, *best = islice(numbers, width)
         values, ids = best[: width // 2], map(int, best[width // 2 :])
         top = tuple(zip(ids, values, strict=True))
-        found[row] = TokenLogprobs(chosen, top[: specs[row].params.logprobs or 0])
+        found[row] = TokenLogprobs(chosen, top[: draws.specs[row].params.logprobs or 0])
     return found
-
-
-def _reporting(specs: Sequence[SampleSpec]) -> list[int]:
-    """The rows whose log-probabilities are asked for; nobody sees a draft's."""
-    return [row for row, spec in enumerate(specs) if spec.params.logprobs is not None and not spec.for_rejection]
-
-
-def indices(values: Sequence[int], like: torch.Tensor) -> torch.Tensor:
-    """`[values]`, int64, on the device of `like`."""
-    return torch.tensor(values, dtype=torch.int64, device=like.device)
-
-
-def column(values: list[float], like: torch.Tensor) -> torch.Tensor:
-    """`[rows, 1]` of host numbers."""
-    return torch.tensor(values, dtype=like.dtype, device=like.device)[:, None]

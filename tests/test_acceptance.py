@@ -13,11 +13,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime import acceptance
-from runtime.acceptance import accept, rejection
-from runtime.sampler import adjust, distribution, sample
+from runtime import acceptance, draws
+from runtime.acceptance import rejection
 from runtime.sampling import DRAFT, OWN, SamplingParams, uniform
 from runtime.step import Proposal, SampleSpec, Segment
+from tests.drawing import accept, adjust, distribution, sample
 from tests.goodness import chi_square, filtered
 
 if TYPE_CHECKING:
@@ -361,14 +361,14 @@ def _residual_of_others(p: torch.Tensor, q: torch.Tensor, drafted: torch.Tensor,
     return torch.where(stands, _one_hot(p, drafted), p * (1 - _one_hot(p, drafted)))
 
 
-# What is replaced in the module, and by what.
-WRONG: dict[str, tuple[str, Any]] = {
-    "always": ("rejection", _always),
-    "by p alone": ("rejection", _by_p_alone),
-    "residual of p": ("rejection", _residual_of_p),
-    "residual of all others": ("rejection", _residual_of_others),
-    "verdict and draw by one number": ("VERDICT", OWN),
-    "verdict and draft by one number": ("VERDICT", DRAFT),
+# What is replaced, and by what.
+WRONG: dict[str, tuple[Any, str, Any]] = {
+    "always": (acceptance, "rejection", _always),
+    "by p alone": (acceptance, "rejection", _by_p_alone),
+    "residual of p": (acceptance, "rejection", _residual_of_p),
+    "residual of all others": (acceptance, "rejection", _residual_of_others),
+    "verdict and draw by one number": (draws, "VERDICT", OWN),
+    "verdict and draft by one number": (draws, "VERDICT", DRAFT),
 }
 
 
@@ -380,7 +380,7 @@ def test_a_wrong_rule_does_not_pass(setting: dict[str, Any], monkeypatch: pytest
     passed = []
     for name, wrong in WRONG.items():
         with monkeypatch.context() as patch:
-            patch.setattr(acceptance, *wrong)
+            patch.setattr(*wrong)
             statistic, limit = _fit(_verify(proposals, specs), params)
         if statistic < limit:
             passed.append(name)
@@ -529,7 +529,7 @@ def test_looking_up_does_not_change_how_often_a_text_comes() -> None:
 
 @pytest.mark.parametrize("wrong", ["always", "by p alone", "residual of p"])
 def test_a_wrong_rule_changes_how_often_a_text_comes(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(acceptance, *WRONG[wrong])
+    monkeypatch.setattr(*WRONG[wrong])
     params = SamplingParams(seed=1, reproducible=False)
     statistic, limit = _joint(Writer(_dialect, 1, 2).write(_beginnings(params)), params)
     assert statistic > limit

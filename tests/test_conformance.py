@@ -3,8 +3,8 @@
 A step is run on the CPU and each operation that reaches PyTorch's dispatcher is recorded.  Whether MPS has it is looked
 up in the table from which PyTorch's own dispatcher is generated, and which torch ships (`torchgen`).
 
-Then steps are run on a fake MPS (`tests/fake_mps.py`): nothing of the host's meets anything of the device's, and the
-host reads from the device once a step.
+Then steps are run on a fake MPS (`tests/fake_mps.py`): nothing of the host's meets anything of the device's, the host
+reads from the device once a step, and what it sends there is sent before the first layer.
 """
 
 from __future__ import annotations
@@ -24,24 +24,25 @@ from torchgen.model import DispatchKey  # type: ignore[import-untyped]
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from runtime import linear, quantize
-from runtime.acceptance import accept
 from runtime.checkpoint import resolve_model
 from runtime.config import load_config
 from runtime.drafters import DraftModel
+from runtime.draws import Draws
 from runtime.findings import Mismatch
 from runtime.kv_cache import KVCache
 from runtime.model import HiddenStates, Transformer
 from runtime.mtp import MtpModule
 from runtime.mtp_weights import _allocate as allocate_module
+from runtime.parcel import Parcel
 from runtime.quantize import Quantization
 from runtime.readbacks import check_readbacks
-from runtime.sampler import sample
 from runtime.sampling import SamplingParams
 from runtime.served import Proposer
 from runtime.step import Proposal, SampleSpec, Segment
 from runtime.transfer import Copy, Load, Save
 from runtime.weights import _allocate as allocate
 from tests.checkpoints import FAMILIES, VOCAB_SIZE, write_checkpoint
+from tests.drawing import accept, sample
 from tests.fake_mps import MPS, Traffic, fake_mps
 from tests.mtp_checkpoints import write_deepseek, write_mimo
 from tests.speculating import open_pair
@@ -314,13 +315,45 @@ def _on_mps(
     return kind(config, weights, KVCache(config, slots=4, context=128, device=MPS, dtype=dtype), *rest)
 
 
+class Watched:
+    """A model, with what it sends to its device at each `begin` and `keep`; the traffic then holds the rest."""
+
+    def __init__(self, model: Transformer, traffic: Traffic) -> None:
+        self.num_layers = model.num_layers
+        self.parcels: list[list[str]] = []
+        self.layer, self.abandon, self.finish = model.layer, model.abandon, model.finish
+        self.transfer = model.transfer
+        self._model = model
+        self._traffic = traffic
+
+    def begin(self, segments: Sequence[Segment]) -> Batch:
+        batch = self._model.begin(segments)
+        self._set_aside()
+        return batch
+
+    def keep(self, batch: Batch, kept: Sequence[int]) -> None:
+        self._model.keep(batch, kept)
+        self._set_aside()
+
+    def _set_aside(self) -> None:
+        self.parcels.append(self._traffic.sent.copy())
+        self._traffic.sent.clear()
+
+
 def _reads_of(traffic: Traffic, model: Transformer, segments: list[Segment], cancelled: int | None = None) -> list[str]:
-    """What the host reads during a step, in whose first layer one segment may be cancelled."""
+    """What the host reads during a step, in whose first layer one segment may be cancelled.
+
+    All that it sends, to the sampler too, it sends in one tensor of each type: before the layers, and where rows are
+    dropped.
+    """
     traffic.clear()
+    watched = Watched(model, traffic)
     with Recorder() as recorder:
-        results = run(model, segments, {} if cancelled is None else {1: [segments[cancelled]]}).segments
+        results = run(watched, segments, {} if cancelled is None else {1: [segments[cancelled]]}).segments
     assert [result.computed for result in results] == [i != cancelled for i in range(len(segments))]
     assert [operation for operation in recorder.seen if operation.dtypes & NOT_ON_MPS] == []
+    assert all(1 <= len(sent) <= 2 for sent in watched.parcels), "sent in pieces"
+    assert not traffic.sent, "sent behind the layers"
     return traffic.read
 
 
@@ -345,11 +378,14 @@ def test_a_step_stays_on_its_device_and_is_read_once(
         assert _reads_of(traffic, model, [verify, *_step()[1:]]) == ["tolist"]
 
 
+@pytest.mark.parametrize("params", [SamplingParams(seed=1), EVERYTHING], ids=["plain", "everything"])
 @DTYPES
-def test_drafts_stay_on_their_device_and_are_read_once(configs: dict[str, ModelConfig], dtype: torch.dtype) -> None:
+def test_drafts_stay_on_their_device_and_are_read_once(
+    configs: dict[str, ModelConfig], dtype: torch.dtype, params: SamplingParams
+) -> None:
     """By a module, twice, and by a model of fewer ids; each is then verified by rejection sampling."""
     config = configs["embedded"]
-    spec = SampleSpec(SamplingParams(seed=1), 21, 0)
+    spec = SampleSpec(params, 21, 1, context=range(21), end_ids=(3, 4))
     with fake_mps() as traffic:
         states = HiddenStates(4, 128, config.hidden_size, MPS, dtype)
         target = _on_mps(config, dtype, None, Transformer, states)
@@ -372,21 +408,7 @@ def test_verdicts_stay_on_their_device_and_are_read_once() -> None:
     with fake_mps() as traffic:
         _verify(MPS)
         assert traffic.read == ["tolist", "tolist"]  # the drafts, and the verdicts
-
-
-def test_a_greedy_step_sends_one_tensor_and_nothing_behind_the_layers(configs: dict[str, ModelConfig]) -> None:
-    """The host would wait for all of them, as it does when it reads."""
-    greedy = SampleSpec(SamplingParams(temperature=0), 21, 0)
-    verify = Segment(0, 20, [3, 4], sample=greedy, proposals=[Proposal(4)])
-    with fake_mps() as traffic:
-        model = _on_mps(configs["embedded"], torch.bfloat16)
-        traffic.clear()
-        batch = model.begin([verify, *_step()[1:2]])
-        assert len(traffic.sent) == 1
-        for index in range(model.num_layers):
-            model.layer(batch, index)
-        assert len(model.finish(batch)) == 2
-        assert len(traffic.sent) == 1
+        assert len(traffic.sent) == 4  # for either, numbers of two types
 
 
 @DTYPES
@@ -426,6 +448,26 @@ class Mask(Transformer):
         return super().finish(batch)
 
 
+class Late(Transformer):
+    def finish(self, batch: Batch) -> list[Output]:
+        parcel = Parcel()
+        batch.draws = Draws.of(batch.draws.specs, batch.draws.proposals, parcel)
+        parcel.send(self._device)
+        return super().finish(batch)
+
+
+class LateByList(Transformer):
+    def _logits(self, states: torch.Tensor) -> torch.Tensor:
+        return super()._logits(states) / torch.tensor([[1.0]] * len(states), device=states.device)
+
+
+class Piecemeal(Transformer):
+    def begin(self, segments: Sequence[Segment]) -> Batch:
+        batch = super().begin(segments)
+        batch.sampled = torch.tensor([4] * len(batch.sampled), device=self._device)
+        return batch
+
+
 class Nosy(Transformer):
     def _logits(self, states: torch.Tensor) -> torch.Tensor:
         return super()._logits(states) * (2.0 if states.sum().item() else 1.0)
@@ -445,6 +487,9 @@ class Exact(Transformer):
         (Mask, "only the device knows"),
         (Nosy, "item"),
         (Exact, "float64"),
+        (Late, "sent behind the layers"),
+        (LateByList, "sent behind the layers"),
+        (Piecemeal, "sent in pieces"),
     ],
 )
 def test_a_model_that_is_wrong_is_noticed(configs: dict[str, ModelConfig], wrong: type[Transformer], says: str) -> None:

@@ -41,10 +41,11 @@ if TYPE_CHECKING:
     from click.testing import Result
 
     from runtime.config import ModelConfig
+    from runtime.draws import Draws
     from runtime.model import Transformer
     from runtime.sampler import Drawn
     from runtime.served import ServedModel
-    from runtime.step import SampleSpec, Segment, StepResult
+    from runtime.step import Segment, StepResult
 
 SMALL = Sizes(
     prompt=40, tokens=8, rounds=1, generated=16, streams=(1, 2), depth=8, steps=4, prefill=32, read_bytes=2**20
@@ -316,10 +317,10 @@ def test_a_wrong_verdict_is_noticed(parity: Parity, monkeypatch: pytest.MonkeyPa
         logits: torch.Tensor,
         adjusted: torch.Tensor,
         weights: torch.Tensor,
-        specs: Sequence[SampleSpec],
+        draws: Draws,
         beside: torch.Tensor | None,
     ) -> tuple[list[Drawn], list[float]]:
-        return draw(logits, -adjusted, weights, specs, beside)
+        return draw(logits, -adjusted, weights, draws, beside)
 
     monkeypatch.setattr("runtime.acceptance.draw", least)
     with pytest.raises(Mismatch, match="the scores say"):

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 
-from runtime import sampler, sampling
-from runtime.sampler import adjust, distribution, sample
+from runtime import draws, sampler, sampling
 from runtime.sampling import DRAFT, OWN, VERDICT, SamplingParams, splitmix64, uniform
 from runtime.step import SampleSpec
+from tests.drawing import adjust, distribution, sample
 from tests.goodness import chi_square, filtered
 
 if TYPE_CHECKING:
@@ -352,7 +352,7 @@ WRONG: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 @pytest.mark.parametrize("settings", SETTINGS[:5:2], ids=str)
 def test_a_wrong_sampler_does_not_pass(settings: dict[str, Any], wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
     right = sampler.distribution
-    monkeypatch.setattr(sampler, "distribution", lambda logits, params: WRONG[wrong](right(logits, params)))
+    monkeypatch.setattr(sampler, "distribution", lambda logits, asked: WRONG[wrong](right(logits, asked)))
     statistic, limit = _fit(SamplingParams(**settings))
     assert statistic > limit
 
@@ -360,7 +360,7 @@ def test_a_wrong_sampler_does_not_pass(settings: dict[str, Any], wrong: str, mon
 @pytest.mark.parametrize("number", [NEARLY_ZERO, NEARLY_ONE, 0.5])
 @pytest.mark.parametrize("vocab", [8, 1001])
 def test_tokens_of_no_probability_are_never_drawn(number: float, vocab: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sampler, "uniform", lambda *key: number)
+    monkeypatch.setattr(draws, "uniform", lambda *key: number)
     for total in range(1, 8):  # how many may be drawn: all sums of probabilities that rounding can make of them
         for first in (0, 1, vocab - total):
             logits = torch.full((1, vocab), -math.inf)
@@ -371,12 +371,12 @@ def test_tokens_of_no_probability_are_never_drawn(number: float, vocab: int, mon
 def test_the_extreme_numbers_reach_the_extreme_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     logits = torch.zeros(1, VOCAB)
     for number, token in ((NEARLY_ZERO, 0), (NEARLY_ONE, VOCAB - 1)):
-        monkeypatch.setattr(sampler, "uniform", lambda *key, number=number: number)
+        monkeypatch.setattr(draws, "uniform", lambda *key, number=number: number)
         assert _token(logits, _spec(SamplingParams(seed=1))) == token
 
 
 def test_a_number_on_a_border_takes_the_next_token(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sampler, "uniform", lambda *key: 0.5)
+    monkeypatch.setattr(draws, "uniform", lambda *key: 0.5)
     assert _token(torch.tensor([[1.0, -math.inf, 1.0]]), _spec(SamplingParams(seed=1))) == 2
 
 

@@ -6,9 +6,11 @@ from itertools import chain, combinations
 from typing import TYPE_CHECKING
 
 import pytest
+import torch
 
+from runtime.sampling import SamplingParams
 from runtime.simulated import SimulatedModel
-from runtime.step import CancelMark, SampleSpec, Segment, SegmentResult, run_step
+from runtime.step import CancelMark, Proposal, SampleSpec, Segment, SegmentResult, run_step
 from tests.checkpoints import FAMILIES
 from tests.stepping import RecordingModel, Running, Ticks, generate, greedy, open_transformer, random_tokens, run
 
@@ -219,3 +221,39 @@ def test_a_sampled_and_an_unsampled_segment_share_a_step(transformer: Transforme
     tokens = run(transformer, [Segment(0, 0, [1, 2]), Segment(1, 0, [1, 2], sample=sampled)]).segments
     assert not tokens[0].tokens
     assert tokens[1].tokens
+
+
+def _asking(transformer: Transformer) -> list[Segment]:
+    """Three requests that ask for much of the sampler, each differently; the last two have drafts to be judged."""
+    params = [
+        SamplingParams(0.9, top_p=0.9, presence_penalty=0.5, frequency_penalty=0.5, seed=1, logprobs=2),
+        SamplingParams(1.5, min_p=0.01, repetition_penalty=1.2, logit_bias=((5, 3.0),), seed=2),
+        SamplingParams(temperature=0, repetition_penalty=1.3, logit_bias=((6, 1.0), (7, 1.0)), min_tokens=9),
+    ]
+    prompts = [random_tokens(9 + slot, below=256, seed=slot) for slot in range(3)]
+    for slot, prompt in enumerate(prompts):
+        assert run(transformer, [Segment(slot, 0, prompt[:-1])]).segments[0].computed
+    source = torch.ones(transformer.config.vocab_size)
+    drafts = [[], [Proposal(1, source), Proposal(2)], [Proposal(3)]]
+    return [
+        Segment(
+            slot,
+            len(prompt) - 1,
+            [prompt[-1], *(draft.token_id for draft in proposals)],
+            sample=SampleSpec(params[slot], len(prompt), 4, prompt, end_ids=(3, 4)),
+            proposals=proposals,
+        )
+        for slot, (prompt, proposals) in enumerate(zip(prompts, drafts, strict=True))
+    ]
+
+
+@EVERY_SUBSET
+def test_survivors_are_drawn_as_they_would_be_alone(transformer: Transformer, cancelled: tuple[int, ...]) -> None:
+    expected = [run(transformer, [segment]).segments[0].tokens for segment in _asking(transformer)]
+    segments = _asking(transformer)
+    result = run(transformer, segments, {1: [segments[i] for i in cancelled]})
+    for i, segment in enumerate(result.segments):
+        assert segment.computed == (i not in cancelled)
+        if segment.computed:
+            assert [token.token_id for token in segment.tokens] == [token.token_id for token in expected[i]]
+            assert all((token.logprobs is None) == (i > 0) for token in segment.tokens)
