@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from runtime.step import Proposal, SampleSpec
 
 LEAST_TEMPERATURE = torch.finfo(torch.float32).tiny  # below it, numbers are rounded to 0
+MOST_TOKENS = 2**24  # no vocabulary has so many
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +221,7 @@ def _filters(params: Sequence[SamplingParams], parcel: Parcel) -> Filters | None
     if all(p.top_k <= 0 and p.top_p >= 1 and p.min_p <= 0 for p in params):
         return None
     return Filters(
-        parcel.floats([p.top_k if p.top_k > 0 else math.inf for p in params]),
+        parcel.floats([min(p.top_k, MOST_TOKENS) if p.top_k > 0 else math.inf for p in params]),
         # A top_p of 1 keeps the tail that vanishes in the rounded sum too, as it does where no row filters.
         parcel.floats([p.top_p if p.top_p < 1 else math.inf for p in params]),
         parcel.floats([p.min_p for p in params]),

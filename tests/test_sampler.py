@@ -112,6 +112,11 @@ def test_equal_tokens_stand_or_fall_together() -> None:
         assert (distribution(logits, [filters])[0] > 0).tolist() == [False, True, True, True, False, False]
 
 
+def test_a_top_k_may_be_larger_than_any_number_that_is_sent() -> None:
+    whole = distribution(_logits(1), [SamplingParams()])
+    assert torch.equal(distribution(_logits(1), [SamplingParams(top_k=10**400)]), whole)
+
+
 @pytest.mark.parametrize("temperature", [1e-6, 1e-30, 1e-42, 1e-300])
 def test_a_tiny_temperature_is_greedy(temperature: float) -> None:
     logits = _logits(5)
