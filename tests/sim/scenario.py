@@ -92,11 +92,11 @@ def draw(seed: int) -> Scenario:
     """The scenario of a seed."""
     dice = random.Random(seed)
     keeps = dice.random() < 0.5
-    disk = dice.choice([2, 8, 100]) if dice.random() < 0.06 else 0
+    disk = dice.choice([2, 8, 100]) if dice.random() < 0.3 else 0
     speculate = dice.choice([Proposer.OFF, Proposer.OFF, Proposer.NGRAM, Proposer.DRAFT, Proposer.MTP])
     return Scenario(
         seed=seed,
-        slots=dice.randint(1, 4),
+        slots=dice.choice([1, 1, 2, 3]) if disk else dice.randint(1, 4),
         queue=dice.choice([0, 1, 3, 20, 20]),
         queue_timeout=dice.choice([None, None, None, 0.03]),
         chunk_tokens=dice.choice([None, 1, 5, 16, 64]),
@@ -113,16 +113,16 @@ def draw(seed: int) -> Scenario:
         end_ids=tuple(dice.sample(range(VOCABULARY), 20)) if dice.random() < 0.2 else (),
         cursed_blocks=dice.random() < 0.1,
         recovery_seconds=dice.choice([0.0, 0.05]),
-        visits=tuple(_visit(dice, long=keeps or disk > 0) for _ in range(dice.randint(1, 6))),
+        visits=tuple(_visit(dice, long=keeps or disk > 0) for _ in range(dice.randint(1, 9 if disk else 6))),
         plan=FaultPlan(tuple(_fault(dice, disk > 0) for _ in range(dice.choice([0, 0, 1, 1, 2, 3])))),
     )
 
 
 def _visit(dice: random.Random, *, long: bool) -> Visit:
     return Visit(
-        arrives=_milliseconds(dice) if dice.random() < 0.8 else 0.0,
+        arrives=_milliseconds(dice) * (8 if long else 1) if dice.random() < 0.8 else 0.0,
         conversation=dice.randint(0, 2),
-        shared=dice.choice([0, 63, 64, 65, 130]) if long else dice.randint(0, 40),
+        shared=dice.choice([0, 63, 64, 65, 130, 130, 130]) if long else dice.randint(0, 40),
         own=dice.choice([1, 1, 2, 5, 30]),
         cursed=dice.random() < 0.08,
         generations=dice.choice([1, 1, 1, 2, 3]),
