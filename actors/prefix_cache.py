@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import trio
 
+from actors.disk_reader import DiskReader
 from runtime.blocks import BLOCK_TOKENS, Block, BlockKey, block_keys, root_key
 from runtime.disk_blocks import DiskBlocks
 from runtime.disk_tier import DiskTier, open_disk_tier
@@ -59,7 +60,13 @@ class SlotBlock:
 
 @dataclass(frozen=True, slots=True)
 class CacheStatistics:
-    """The cache as a frozen snapshot; `hits` are tokens by where they came from."""
+    """The cache as a frozen snapshot.
+
+    Attributes:
+        hits: tokens by where they came from.
+        late_reads: from disk, that were given up.
+        disk_answers: False while the disk is not asked because of one.
+    """
 
     hits: dict[str, int]
     strikes: int
@@ -68,6 +75,8 @@ class CacheStatistics:
     unsaved_blocks: int
     ram: RamTierStatistics
     disk: DiskTierStatistics | None
+    late_reads: int = 0
+    disk_answers: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +139,7 @@ class PrefixCache:
         self._root = root
         self._ram = ram
         self._disk = disk
+        self._reader = None if disk is None else DiskReader(disk.load)
         self._random = random.Random(seed)
         self._unsaved: dict[int, deque[SlotBlock]] = {}  # by slot
         self._held_until: dict[int, float] = {}  # by slot: what is kept of it is held
@@ -149,19 +159,23 @@ class PrefixCache:
         return block_keys(self._root, token_ids) if self.keeps else []
 
     def reach(self, keys: Sequence[BlockKey], first: int) -> int:
-        """The index after the last of the consecutive blocks from `first` that some tier has."""
+        """The index after the last of the consecutive blocks from `first` that can be had from some tier."""
         last = first
-        while last < len(keys) and keys[last] in self:
+        while last < len(keys) and self._can_be_had(keys[last]):
             last += 1
         return last
+
+    def _can_be_had(self, key: BlockKey) -> bool:
+        """Now; a disk that does not answer may hold it all the same."""
+        return key in self._ram or (self._reader is not None and self._reader.answers() and key in self)
 
     def __contains__(self, key: BlockKey) -> bool:
         return key in self._ram or (self._disk is not None and key in self._disk)
 
     async def fetch(self, keys: Sequence[BlockKey]) -> list[Block]:
-        """The blocks of a chain, up to the first that cannot be had.  Disk is read in a worker thread."""
+        """The blocks of a chain, up to the first that cannot be had, or not in time."""
         cold = [key for key in keys if key not in self._ram]
-        read = await trio.to_thread.run_sync(self._read, cold) if cold else {}
+        read = await self._reader.read(cold) if cold and self._reader is not None else {}
         blocks: list[Block] = []
         for key in keys:
             block = read.get(key) or self._ram.get(key)
@@ -172,16 +186,6 @@ class PrefixCache:
             blocks.append(block)
         self._touch([block.key for block in blocks])
         return blocks
-
-    def _read(self, keys: Sequence[BlockKey]) -> dict[BlockKey, Block]:
-        """Blocks from disk, up to the first that cannot be had; runs in a worker thread."""
-        found: dict[BlockKey, Block] = {}
-        for key in keys:
-            block = self._disk.load(key) if self._disk is not None else None
-            if block is None:
-                break
-            found[key] = block
-        return found
 
     # --- what is to be kept -------------------------------------------------------------------------------------------
 
@@ -216,7 +220,7 @@ class PrefixCache:
             queue = self._unsaved.get(slot, deque())
             while queue and len(taken) < most:
                 block = queue.popleft()
-                if block.key not in self:  # another slot's, the same, may have been kept since
+                if not self._can_be_had(block.key):  # another slot's, the same, may have been kept since
                     taken.append((slot, block))
         return taken
 
@@ -281,6 +285,8 @@ class PrefixCache:
             unsaved_blocks=sum(len(queue) for queue in self._unsaved.values()),
             ram=self._ram.statistics(),
             disk=None if self._disk is None else self._disk.statistics(),
+            late_reads=0 if self._reader is None else self._reader.late_reads,
+            disk_answers=self._reader is None or self._reader.answers(),
         )
 
     def check_integrity(self) -> None:
@@ -293,7 +299,7 @@ class PrefixCache:
         return [
             SlotBlock(key, parents[i], i * BLOCK_TOKENS, tuple(token_ids[i * BLOCK_TOKENS : (i + 1) * BLOCK_TOKENS]))
             for i, key in enumerate(keys)
-            if i >= first and key not in self
+            if i >= first and not self._can_be_had(key)
         ]
 
     def _touch(self, chain: Sequence[BlockKey]) -> None:

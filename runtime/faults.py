@@ -142,6 +142,17 @@ class BitFlip(_DiskFault):
     bit: int = -1  # its place in the file, modulo the file's length
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlowRead(_Fault):
+    """The `read`-th block that the disk tier reads takes so many seconds longer; for ever, if they are enough."""
+
+    counts: ClassVar[str] = "read"
+
+    read: int
+    seconds: float
+    what: Literal["slow-read"] = "slow-read"
+
+
 # --- the world --------------------------------------------------------------------------------------------------------
 
 
@@ -193,6 +204,7 @@ Fault: TypeAlias = (
     | DiskError
     | ShortWrite
     | BitFlip
+    | SlowRead
     | ClockJump
     | MailboxFlood
     | Shutdown

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import time
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from runtime.faults import (
     NotFinite,
     OutOfMemory,
     ShortWrite,
+    SlowRead,
     SlowStep,
     ThreadDeath,
     TransferError,
@@ -126,14 +128,36 @@ class UnreliableModel(Generic[BatchT]):
 
 
 class UnreliableBlocks(DiskBlocks):
-    """Files on a disk that refuses writes, or loses parts of what it said it had."""
+    """Files on a disk that refuses writes, loses parts of what it said it had, or lets who reads wait.
+
+    Args:
+        folder, root, shape, dtype, budget: as for `DiskBlocks`.
+        chaos: of the plan.
+        sleep: as for `UnreliableModel`, of a slow read.
+    """
 
     def __init__(
-        self, folder: int, root: BlockKey, shape: tuple[int, ...], dtype: torch.dtype, budget: int, *, chaos: Chaos
+        self,
+        folder: int,
+        root: BlockKey,
+        shape: tuple[int, ...],
+        dtype: torch.dtype,
+        budget: int,
+        *,
+        chaos: Chaos,
+        sleep: Callable[[float], object] = time.sleep,
     ) -> None:
-        super().__init__(folder, root, shape, dtype, budget)
         self._chaos = chaos
+        self._sleep = sleep
         self._writes = 0
+        self._reads = itertools.count(1)  # by several threads
+        super().__init__(folder, root, shape, dtype, budget)
+
+    def load(self, key: BlockKey) -> Block | None:
+        for slow in self._chaos.due(SlowRead, next(self._reads)):
+            self._chaos.fire(slow)
+            self._sleep(slow.seconds)
+        return super().load(key)
 
     def write(self, block: Block, wanted: Callable[[], bool]) -> bool:
         self._writes += 1

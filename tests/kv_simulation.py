@@ -1,7 +1,7 @@
 """The simulation with KV outside the slots: tiers, a device whose transfers can fail, and a watch on what it moves.
 
-Everything is `tests.simulation`'s, and virtual time too: what the cache reads in a worker thread is read here in its
-own task, and costs virtual seconds.  Blocks handed to the disk tier are on disk when `put_nowait` returns.  So nothing
+Everything is `tests.simulation`'s, and virtual time too: what the cache reads in a worker thread is read here in a
+task, and costs virtual seconds.  Blocks handed to the disk tier are on disk when `put_nowait` returns.  So nothing
 depends on how fast a thread is.
 """
 
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from actors.engine import Engine
-    from actors.prefix_cache import BlockStore
     from runtime.blocks import BlockKey
     from runtime.disk_tier import DiskTier
     from runtime.faults import Chaos
@@ -185,7 +184,7 @@ async def open_kv_simulation(
     context: int = 1024,
     layers: int = 3,
     ram: int = 1000,
-    disk: BlockStore | None = None,
+    disk: SettledDisk | None = None,
     truth: Truth | None = None,
     hold_seconds: float = 60.0,
     audit_share: float = 0.0,
@@ -221,10 +220,10 @@ async def open_kv_simulation(
     settings = EngineConfig(**{"slots": slots, "chunk_tokens": 32, "speculate": speculate, **config})
     options = CacheConfig(hold_seconds=hold_seconds, audit_share=audit_share, piece_bytes=piece * BLOCK_BYTES)
     cache = PrefixCache(ROOT, BLOCK_BYTES, ram=RamTier(ram * BLOCK_BYTES), disk=disk, config=options, seed=1)
-    with reads_in_virtual_time(read_seconds, watch.activity):
+    watch.look_at_reads(cache)
+    with reads_in_virtual_time(read_seconds, disk):
         async with open_engine(watch, served, settings, cache) as engine:
             watch.attach(engine._manager)
-            watch.read_seconds = 0.0 if disk is None else read_seconds
             simulation = KVSimulation(engine, model, watch, faults, truth)
             async with open_chaos(engine, watch.executor, jump=watch.jump):
                 yield simulation

@@ -224,6 +224,27 @@ MUTANTS = (
         ("tests/test_seed4.py", "tests/test_restore.py"),
     ),
     Mutant(
+        "who is cancelled waits for his read from disk",
+        "actors/disk_reader.py",
+        "        await read.ended.wait()\n",
+        "        with trio.CancelScope(shield=True):\n            await read.ended.wait()\n",
+        ("tests/test_disk_reader.py",),
+    ),
+    Mutant(
+        "a read from disk that hangs is waited for",
+        "actors/disk_reader.py",
+        "            with trio.move_on_after(READ_SECONDS) as patience:",
+        "            with trio.CancelScope() as patience:",
+        ("tests/test_disk_reader.py",),
+    ),
+    Mutant(
+        "a disk that hangs is asked by everybody",
+        "actors/disk_reader.py",
+        "        if self._threads.borrowed_tokens or trio.current_time() < self._ask_again_at:",
+        "        if False:",
+        ("tests/test_disk_reader.py",),
+    ),
+    Mutant(
         "a prefix is copied without asking whether it is still there (seed 5)",
         "actors/kv_mover.py",
         "        if move.still_valid():\n",

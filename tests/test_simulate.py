@@ -19,6 +19,7 @@ from tests.simulation import Hung
 
 SEEDS = 300
 BATCH = 25
+FAILING_DISKS = (78, 91)  # seeds whose disks fail in every way between them
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, BATCH))
@@ -46,7 +47,7 @@ def test_the_drawn_scenarios_reach_everything() -> None:
     """Each phase is cancelled in, for every reason that does not take a socket, and each kind of fault happens."""
     tally = Tally()
     with simulate.quiet():
-        for seed in range(60):
+        for seed in (*range(60), *FAILING_DISKS):
             tally.add(play(draw(seed)).tally)
     assert tally.cancels.keys() == {"queued", "prefill", "draft", "verify", "decode"}
     assert tally.reasons.keys() == {str(reason) for reason in CancelReason} - {"stalled_reader"}

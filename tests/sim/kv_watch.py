@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     import torch
 
+    from actors.prefix_cache import PrefixCache
+    from runtime.blocks import Block, BlockKey
     from runtime.faults import Chaos
     from runtime.simulated import SimulatedDrafter
     from runtime.step import Segment, StepResult
@@ -63,6 +65,16 @@ class KVWatch(Watch):
     def transfers(self) -> list[Transfer]:
         """All of them, in order."""
         return [transfer for moved in self.moved for transfer in moved.transfers]
+
+    def look_at_reads(self, cache: PrefixCache) -> None:
+        """Count as work what somebody waits for; what a disk goes on reading for nobody is none."""
+        fetch = cache.fetch
+
+        async def watched_fetch(keys: Sequence[BlockKey]) -> list[Block]:
+            with self.activity.going_on():
+                return await fetch(keys)
+
+        cache.fetch = watched_fetch  # type: ignore[method-assign]
 
     async def transfer(self, transfers: Sequence[Transfer]) -> list[outcome.Outcome[torch.Tensor | None]]:
         self.invariants.between()

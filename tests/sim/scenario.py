@@ -19,6 +19,7 @@ from runtime.faults import (
     OutOfMemory,
     ShortWrite,
     Shutdown,
+    SlowRead,
     SlowStep,
     ThreadDeath,
     TransferError,
@@ -156,8 +157,9 @@ def _fault(dice: random.Random, has_disk: bool) -> Fault:
     if has_disk and dice.random() < 0.5:
         write = dice.randint(1, 4)
         bit = dice.randrange(1 << 20)
+        slow = SlowRead(read=dice.randint(1, 2), seconds=dice.choice([0.1, 8.0, 1000.0]), every=dice.choice([None, 1]))
         spoilt: list[Fault] = [ShortWrite(write=write, lost=1 + bit), BitFlip(write=write, bit=bit)]
-        return dice.choice([DiskError(write=write), *spoilt])
+        return dice.choice([DiskError(write=write), *spoilt, slow, slow])  # fewer blocks are read than written
     usual: list[Fault] = [
         DeviceError(step=step, layer=layer, drafting=drafting, every=dice.choice([None, None, 3])),
         OutOfMemory(step=step, layer=layer, drafting=drafting),

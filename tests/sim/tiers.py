@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from unittest import mock
 
+import outcome
 import torch
 import trio
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from runtime.blocks import Block, BlockKey
     from runtime.disk_tier import DiskTierStatistics
     from runtime.faults import Chaos
-    from tests.sim.invariants import Activity
 
 T = TypeVar("T")
 
@@ -34,10 +34,18 @@ FILE_BYTES = 4096 + BLOCK_BYTES
 
 
 class SettledDisk:
-    """A disk tier whose writer is always done."""
+    """A disk tier whose writer is always done.
 
-    def __init__(self, tier: DiskTier) -> None:
-        self.tier = tier
+    Attributes:
+        late: seconds by which the read that has just been made is slow, and which are still to pass.
+    """
+
+    def __init__(self) -> None:
+        self.tier: DiskTier
+        self.late = 0.0
+
+    def be_late(self, seconds: float) -> None:
+        self.late += seconds
 
     def __contains__(self, key: BlockKey) -> bool:
         return key in self.tier
@@ -64,13 +72,16 @@ class SettledDisk:
 @contextmanager
 def open_settled_disk(folder: Path, *, blocks: int = 1000, chaos: Chaos | None = None) -> Iterator[SettledDisk]:
     """The disk tier in `folder`, with room for so many blocks; nothing is fsynced, since nothing crashes here."""
-    kind: Callable[..., DiskBlocks] = DiskBlocks if chaos is None else partial(UnreliableBlocks, chaos=chaos)
-    budget = blocks * FILE_BYTES
+    disk, budget = SettledDisk(), blocks * FILE_BYTES
+    kind: Callable[..., DiskBlocks] = DiskBlocks
+    if chaos is not None:
+        kind = partial(UnreliableBlocks, chaos=chaos, sleep=disk.be_late)
     with (
         mock.patch("os.fsync"),
         open_disk_tier(folder, ROOT, shape=SHAPE, dtype=DTYPE, budget=budget, open_blocks=kind) as tier,
     ):
-        yield SettledDisk(tier)
+        disk.tier = tier
+        yield disk
         if chaos is None or not chaos.has_happened(ShortWrite):  # of which the index cannot know
             tier.check_integrity()
 
@@ -89,19 +100,37 @@ def rewrite(folder: Path, block: Block, rows: Sequence[int]) -> None:
 
 
 @contextmanager
-def reads_in_virtual_time(seconds: float, activity: Activity | None = None) -> Iterator[None]:
-    """Worker threads' work is done by the caller's task, takes so long, and counts as `activity`.
+def reads_in_virtual_time(seconds: float, disk: SettledDisk | None = None) -> Iterator[None]:
+    """Worker threads' work is done by tasks, and takes so long, or as long as `disk` is late.
 
-    Like a thread's, it is not begun by a caller who is cancelled, and then awaited to its end.
+    Like a thread's, it is not begun by a caller who is cancelled, and goes on to its end if that caller leaves.
     """
 
-    async def run_sync(function: Callable[..., T], *args: Any) -> T:  # noqa: ANN401
+    async def run_sync(
+        function: Callable[..., T],
+        *args: Any,  # noqa: ANN401
+        abandon_on_cancel: bool = False,
+        limiter: trio.CapacityLimiter,
+    ) -> T:
         await trio.lowlevel.checkpoint_if_cancelled()
-        with trio.CancelScope(shield=True), nullcontext() if activity is None else activity.going_on():
+        results: list[outcome.Outcome[T]] = []
+        ended = trio.Event()
+
+        async def work() -> None:
             await trio.sleep(seconds / 2)
-            result = function(*args)
-            await trio.sleep(seconds / 2)  # until the loop hears of it
-        return result
+            results.append(outcome.capture(function, *args))
+            late = 0.0
+            if disk is not None:
+                late, disk.late = disk.late, 0.0
+            await trio.sleep(seconds / 2 + late)  # until the loop hears of it
+            limiter.release_on_behalf_of(ended)
+            ended.set()
+
+        await limiter.acquire_on_behalf_of(ended)
+        trio.lowlevel.spawn_system_task(work)
+        with trio.CancelScope(shield=not abandon_on_cancel):
+            await ended.wait()
+        return results[0].unwrap()
 
     with mock.patch.object(trio.to_thread, "run_sync", run_sync):
         yield

@@ -91,7 +91,6 @@ class Watch:
         self.activity = Activity(self.clock)
         self.longest_layer = 0.0  # seconds
         self.jumped = 0.0  # seconds, in all
-        self.read_seconds = 0.0  # for which a worker thread cannot be cancelled
         self.recovery_seconds = 0.0  # until it is back
         self.after_step: Callable[[], object] = lambda: None  # called before the manager hears of the step's end
         self._model = model
