@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
     from runtime.transfer import Transfer
 
+TURNS = 10  # looks at the thread until it is given up
+
 logger = logging.getLogger("cede.engine")
 
 T = TypeVar("T")
@@ -176,20 +178,23 @@ class ThreadExecutor(Generic[ModelT]):
 
         Raises:
             DeviceThreadEnded: before or while it ran.
-            DeviceHangs: no layer has ended for `patience` seconds or more, less than twice as many.
+            DeviceHangs: no layer has ended for `patience` seconds, as far as this process could run.
         """
         if self._job is not None:
             raise DeviceHangs("the device thread has not come back")
         if not self._is_working:
             raise DeviceThreadEnded("the device thread has ended")
+        signs, quiet = self._signs_of_life, 0
         job = self._job = _Job(function)
         self._jobs.put(job)
         while not job.ended.is_set():
-            signs = self._signs_of_life
+            # In turns: a time in which this process was stopped, device thread and all, is one of them at most.
             # Shielded: an abandoned step would be a thread that writes KV behind everybody's back.
-            with trio.move_on_after(patience, shield=True):
+            with trio.move_on_after(patience / TURNS, shield=True):
                 await job.ended.wait()
-            if not job.ended.is_set() and self._signs_of_life == signs:
+            quiet = quiet + 1 if self._signs_of_life == signs else 0
+            signs = self._signs_of_life
+            if quiet == TURNS and not job.ended.is_set():
                 raise DeviceHangs(
                     f"no layer of a step has ended for {patience:g} s; the device thread may still write KV, "
                     "so no other takes its place unless it comes back"

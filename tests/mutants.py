@@ -245,6 +245,13 @@ MUTANTS = (
         ("tests/test_disk_reader.py",),
     ),
     Mutant(
+        "a process that was stopped takes its device to hang",
+        "runtime/executor.py",
+        "TURNS = 10 ",
+        "TURNS = 1 ",
+        ("tests/test_executor.py",),
+    ),
+    Mutant(
         "a prefix is copied without asking whether it is still there (seed 5)",
         "actors/kv_mover.py",
         "        if move.still_valid():\n",

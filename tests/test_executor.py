@@ -12,7 +12,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from runtime.errors import DeviceHangs, DeviceLost, DeviceThreadEnded
-from runtime.executor import InlineExecutor, SimulatedExecutor, ThreadExecutor, open_thread_executor
+from runtime.executor import TURNS, InlineExecutor, SimulatedExecutor, ThreadExecutor, open_thread_executor
 from runtime.simulated import SimulatedModel
 from runtime.step import Segment
 from runtime.transfer import Copy
@@ -259,11 +259,19 @@ async def test_a_model_that_cannot_be_loaded_leaves_no_thread(raised: BaseExcept
 HANG = 60.0  # seconds of virtual time
 
 
+async def _pass(turns: int) -> None:
+    """Let so many looks at the thread pass."""
+    clock = trio.lowlevel.current_clock()
+    assert isinstance(clock, MockClock)
+    for _ in range(turns):
+        await wait_all_tasks_blocked()
+        clock.jump(HANG / TURNS)
+    await wait_all_tasks_blocked()
+
+
 @asynccontextmanager
 async def _hanging(gate: Gate, model: RecordingModel) -> AsyncIterator[ThreadExecutor[RecordingModel]]:
     """An executor whose thread has been given up in `gate`, which is opened at the end."""
-    clock = trio.lowlevel.current_clock()
-    assert isinstance(clock, MockClock)
 
     async def wait_in_vain(executor: ThreadExecutor[RecordingModel]) -> None:
         with pytest.raises(DeviceHangs, match="60 s"):
@@ -274,11 +282,9 @@ async def _hanging(gate: Gate, model: RecordingModel) -> AsyncIterator[ThreadExe
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(wait_in_vain, executor)
                 await gate.entered.wait()
-                await wait_all_tasks_blocked()
-                clock.jump(HANG)  # layers have ended since the step began, so it gets as long again
-                await wait_all_tasks_blocked()
+                await _pass(TURNS)  # a layer has ended since the step began
                 assert nursery.child_tasks
-                clock.jump(HANG)
+                await _pass(1)
             yield executor
     finally:
         gate.open()
@@ -329,6 +335,25 @@ async def test_a_thread_that_hangs_is_given_up_and_waited_for(mock_clock: MockCl
     assert _device_threads() == []
 
 
+async def test_a_process_that_was_stopped_has_not_seen_the_device_hang(mock_clock: MockClock) -> None:
+    gate = Gate(layer=1)
+    results: list[StepResult] = []
+    model = RecordingModel(during=gate.during)
+    async with open_thread_executor(lambda: model, hang_timeout=HANG) as executor, trio.open_nursery() as nursery:
+
+        @nursery.start_soon
+        async def caller() -> None:
+            results.append(await executor.run_step(_segments()))
+
+        await gate.entered.wait()
+        for _ in range(2):
+            await wait_all_tasks_blocked()
+            mock_clock.jump(1000 * HANG)
+        await wait_all_tasks_blocked()
+        gate.open()
+    assert results[0].layers_run == 3
+
+
 async def test_a_thread_that_came_back_goes_on(mock_clock: MockClock) -> None:
     gate = Gate(layer=1)
     async with _hanging(gate, RecordingModel(during=gate.during)) as executor:
@@ -375,8 +400,7 @@ async def test_what_hangs_is_given_up_under_a_cancel_too(mock_clock: MockClock) 
 
         with trio.CancelScope(shield=True):
             await gate.entered.wait()
-            await wait_all_tasks_blocked()
-            mock_clock.jump(HANG)
+            await _pass(TURNS)
 
 
 async def test_a_device_that_refuses_all_work_is_lost_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
