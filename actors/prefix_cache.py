@@ -42,6 +42,7 @@ class BlockStore(Protocol):
 
     def __contains__(self, key: BlockKey) -> bool: ...
     def put_nowait(self, block: Block) -> bool: ...
+    def take_refused(self) -> list[BlockKey]: ...
     def load(self, key: BlockKey) -> Block | None: ...
     def drop(self, key: BlockKey) -> None: ...
     def touch(self, keys: Sequence[BlockKey]) -> None: ...
@@ -237,11 +238,13 @@ class PrefixCache:
     def write_behind(self, block: Block | None = None) -> bool:
         """Offer the disk what it has not taken yet, as long as it takes it; False if something is left.
 
-        It refuses while its queue is full or the disk is.  What leaves the memory meanwhile is given up; `block` is
-        offered although the memory may have no room for it.
+        It refuses while its queue is full or the disk is, even what it had taken.  What leaves the memory meanwhile is
+        given up; `block` is offered although the memory may have no room for it.
         """
         if self._disk is None:
             self._unwritten.clear()
+        else:
+            self._unwritten.extendleft(reversed(self._disk.take_refused()))
         while self._unwritten:
             key = self._unwritten[0]
             kept = block if block is not None and block.key == key else self._ram.get(key)

@@ -68,7 +68,7 @@ def open_disk_tier(
 
     `budget` bounds the bytes of this model's files alone; other models' lie beside them, untouched.  When the scope
     ends the block in hand is written and what is still queued is let go (see `flush`); no other call may be running.
-    `has_room` is called on the writer's thread when the queue has refused blocks, and is half empty again.
+    `has_room` is called on the writer's thread when blocks were refused, by the disk too, and the queue is half empty.
     `open_blocks` may put another kind of disk in place of the real one.
 
     Raises:
@@ -100,7 +100,8 @@ class DiskTier:
         self._work = threading.Condition(self._lock)  # for the writer: there is something to do
         self._idle = threading.Condition(self._lock)  # for `flush`: there is nothing left to do
         self._queue: dict[BlockKey, Block] = {}  # in the order in which they came
-        self._was_full = False  # it has refused a block, and nobody was told that there is room
+        self._has_refused = False  # a block, and nobody was told that there is room
+        self._refused: list[BlockKey] = []  # for `take_refused`
         self._writing: Block | None = None
         self._unwanted = False  # `_writing` was dropped meanwhile
         self._stamps_due = False
@@ -131,10 +132,8 @@ class DiskTier:
         with self._lock:
             if self._pending(block.key) is not None or block.key in self._blocks:
                 return True
-            if self._closing or self._waiting_for_room():
-                return False
-            if len(self._queue) >= self._queue_blocks:
-                self._was_full = True
+            if self._closing or self._waiting_for_room() or len(self._queue) >= self._queue_blocks:
+                self._has_refused = True
                 return False
             self._queue[block.key] = block
             self._work.notify()
@@ -174,6 +173,12 @@ class DiskTier:
         with self._lock:
             self._stamps_due = True
             self._work.notify()
+
+    def take_refused(self) -> list[BlockKey]:
+        """The blocks that were taken since the last call, and that the disk then refused; they may be offered again."""
+        with self._lock:
+            refused, self._refused = self._refused, []
+            return refused
 
     def flush(self, timeout: float) -> int:
         """Wait until all that was handed in is on disk, or `timeout` seconds; returns how many blocks are not."""
@@ -230,8 +235,8 @@ class DiskTier:
             with self._lock:
                 self._writing = None
                 self._busy = False
-                has_room = self._was_full and 2 * len(self._queue) <= self._queue_blocks
-                self._was_full = self._was_full and not has_room
+                has_room = self._has_refused and 2 * len(self._queue) <= self._queue_blocks
+                self._has_refused = self._has_refused and not has_room
                 self._idle.notify_all()
             if has_room:
                 self._has_room()
@@ -252,7 +257,7 @@ class DiskTier:
         try:
             written = self._blocks.write(block, self._wanted)
         except OSError as error:
-            self._suspend(error)
+            self._suspend(block, error)
             return
         with self._lock:
             self._dropped += not written and not self._unwanted
@@ -266,11 +271,13 @@ class DiskTier:
         with self._lock:
             return not self._unwanted
 
-    def _suspend(self, error: OSError) -> None:
+    def _suspend(self, block: Block, error: OSError) -> None:
         """Write nothing for a while.  What is queued is let go, not held in memory for a disk that may stay full."""
         with self._lock:
             first = self._resume_at is None
             self._write_errors += 1
+            self._refused += [*([] if self._unwanted else [block.key]), *self._queue]
+            self._has_refused = True
             self._dropped += 1 + len(self._queue)
             self._queue.clear()
             self._resume_at = self._clock() + self._backoff

@@ -423,3 +423,21 @@ def test_a_failing_disk_lets_the_queue_go(tmp_path: Path, monkeypatch: pytest.Mo
         assert tier.flush(LONG) == 0
         assert held(tier, blocks) == []
         assert tier.statistics().dropped == 4
+
+
+def test_what_a_failing_disk_let_go_is_told_once_but_for_what_was_dropped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writing: Gate
+) -> None:
+    monkeypatch.setattr(os, "write", FullDisk())
+    blocks, told = chain(4), threading.Semaphore(0)
+    with open_tier(tmp_path, has_room=told.release) as tier:
+        assert tier.put_nowait(blocks[0])
+        assert writing.arrived.wait(LONG)
+        for block in blocks[1:]:
+            tier.put_nowait(block)
+        tier.drop(blocks[0].key)
+        tier.drop(blocks[2].key)
+        writing.open.set()
+        assert told.acquire(timeout=LONG)
+        assert tier.take_refused() == [blocks[1].key, blocks[3].key]
+        assert tier.take_refused() == []

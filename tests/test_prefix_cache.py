@@ -46,6 +46,7 @@ class FakeDisk:
         self.blocks: dict[BlockKey, Block] = {}
         self.room = room
         self.unreadable: set[BlockKey] = set()
+        self.refused: list[BlockKey] = []
         self.asked: list[BlockKey] = []
         self.touched: list[list[BlockKey]] = []
 
@@ -57,6 +58,10 @@ class FakeDisk:
             return False
         self.blocks[block.key] = block
         return True
+
+    def take_refused(self) -> list[BlockKey]:
+        refused, self.refused = self.refused, []
+        return refused
 
     def load(self, key: BlockKey) -> Block | None:
         self.asked.append(key)
@@ -276,6 +281,20 @@ async def test_what_the_disk_refuses_is_offered_again() -> None:
     disk.room = 9
     assert cache.write_behind()
     assert list(disk.blocks) == KEYS[:2]
+
+
+@simulated(seeds=1)
+async def test_what_the_disk_took_and_then_refused_is_offered_again_in_its_order() -> None:
+    disk = FakeDisk()
+    cache = cache_with(disk=disk)
+    keep(cache, 0, 1, 2)
+    disk.blocks.clear()
+    disk.room, disk.refused = 0, KEYS[:3]
+    keep(cache, 3)
+    cache.strike(KEYS[1:2])
+    disk.room = 9
+    assert cache.write_behind()
+    assert list(disk.blocks) == [KEYS[0], *KEYS[2:]]
 
 
 @pytest.mark.parametrize(("layers", "blocks"), [(1, 64), (28, 36), (2000, 1)])

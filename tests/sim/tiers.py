@@ -55,6 +55,9 @@ class SettledDisk:
         assert self.tier.flush(10.0) == 0
         return taken
 
+    def take_refused(self) -> list[BlockKey]:
+        return self.tier.take_refused()
+
     def load(self, key: BlockKey) -> Block | None:
         return self.tier.load(key)
 
