@@ -13,7 +13,7 @@ import os
 import sys
 import threading
 import time
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from runtime.blocks import Block, BlockKey
 
 BACKOFF, LONGEST_BACKOFF = 5.0, 60.0  # seconds until a disk that refused a write is tried again
+LAST_WRITE_SECONDS = 5.0  # that the block in hand has at the end
 
 logger = logging.getLogger("cede.kv")
 
@@ -67,14 +68,16 @@ def open_disk_tier(
     """The tier in `folder` for the model of `root`, whose blocks are tensors of `shape` and `dtype`.
 
     `budget` bounds the bytes of this model's files alone; other models' lie beside them, untouched.  When the scope
-    ends the block in hand is written and what is still queued is let go (see `flush`); no other call may be running.
+    ends the block in hand is written, unless the disk hangs, and what is still queued is let go (see `flush`).
     `has_room` is called on the writer's thread when blocks were refused, by the disk too, and the queue is half empty.
     `open_blocks` may put another kind of disk in place of the real one.
 
     Raises:
         KVFolderError: the folder cannot be used, or another server uses it.
     """
-    with locked_folder(folder), opened_root(folder, root, create=True) as root_folder:
+    with ExitStack() as stack:
+        stack.enter_context(locked_folder(folder))
+        root_folder = stack.enter_context(opened_root(folder, root, create=True))
         try:
             blocks = open_blocks(root_folder, root, shape, dtype, budget)
         except OSError as error:
@@ -86,7 +89,10 @@ def open_disk_tier(
             yield tier
         finally:
             tier._close()
-            writer.join()
+            writer.join(LAST_WRITE_SECONDS)
+            if writer.is_alive():
+                logger.warning("the disk does not answer, and a KV block is left half written")
+                tier._held = stack.pop_all()  # who may still write there keeps the lock
 
 
 class DiskTier:
@@ -108,6 +114,7 @@ class DiskTier:
         self._busy = False
         self._closing = False
         self._resume_at: float | None = None  # set while writing is suspended
+        self._held: ExitStack  # the folder, of a writer that outlives its scope
         self._backoff = BACKOFF
         self._from_queue = self._dropped = self._struck = self._write_errors = 0
 

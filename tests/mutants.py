@@ -245,6 +245,13 @@ MUTANTS = (
         ("tests/test_disk_reader.py",),
     ),
     Mutant(
+        "the end waits for a writer that hangs",
+        "runtime/disk_tier.py",
+        "            writer.join(LAST_WRITE_SECONDS)\n",
+        "            writer.join()\n",
+        ("tests/test_disk_tier.py",),
+    ),
+    Mutant(
         "a process that was stopped takes its device to hang",
         "runtime/executor.py",
         "TURNS = 10 ",

@@ -177,6 +177,26 @@ def test_the_end_of_the_scope_finishes_the_block_in_hand_and_lets_the_rest_go(tm
         assert held(tier, blocks) == [0]
 
 
+def test_a_writer_that_hangs_does_not_hold_up_the_end_and_keeps_the_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writing: Gate, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("runtime.disk_tier.LAST_WRITE_SECONDS", 0.01)
+    (block,) = chain(1)
+    with open_tier(tmp_path) as tier:
+        tier.put_nowait(block)
+        assert writing.arrived.wait(LONG)
+        (writer,) = [thread for thread in threading.enumerate() if thread.name == "kv-disk-writer"]
+    assert writer.daemon
+    assert "the disk does not answer" in caplog.text
+    with pytest.raises(KVFolderError, match="is using"), open_tier(tmp_path):
+        pass
+    writing.open.set()
+    writer.join(LONG)
+    del tier
+    with open_tier(tmp_path) as tier:
+        assert_same(tier.load(block.key), block)
+
+
 def test_files_and_folders_are_for_their_owner_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     folder = tmp_path / "a" / "kv"
     with open_tier(folder) as tier:
