@@ -19,6 +19,7 @@ from actors.disk_reader import DiskReader
 from runtime.blocks import BLOCK_TOKENS, Block, BlockKey, block_keys, root_key
 from runtime.disk_blocks import DiskBlocks
 from runtime.disk_tier import DiskTier, open_disk_tier
+from runtime.errors import CheckpointError
 from runtime.host_memory import available_memory
 from runtime.ram_tier import RamTier, RamTierStatistics
 from runtime.shards import fingerprint
@@ -321,6 +322,7 @@ async def open_prefix_cache(
     options: TierOptions,
     config: CacheConfig,
     model_folder: Path,
+    identity: str,
     kv: KVCache,
     *,
     quantization: str | None = None,
@@ -331,12 +333,15 @@ async def open_prefix_cache(
     Args:
         options, config: see there.
         model_folder, kv, quantization: of the model.
+        identity: the fingerprint of that folder from before the weights were read.
         open_blocks: as for `open_disk_tier`.
 
     Raises:
+        CheckpointError: the folder has changed since, so that nobody knows whose KV this model's would be.
         KVFolderError: the disk tier's folder cannot be used, or another server uses it.
     """
-    identity = await trio.to_thread.run_sync(fingerprint, model_folder)
+    if await trio.to_thread.run_sync(fingerprint, model_folder) != identity:
+        raise CheckpointError(f"{model_folder}: has changed while the model was loaded from it")
     shape = (*kv.row_shape[:3], BLOCK_TOKENS, kv.row_shape[3])
     root = root_key(fingerprint=identity, dtype=str(kv.dtype), kv_shape=shape, quantization=quantization)
     ram = RamTier(available_memory() // 5 if options.ram is None else options.ram)

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 PROMPT, OTHER = text(200, 1), text(200, 2)
 CACHED = 3 * BLOCK_TOKENS
+FINGERPRINT = "f" * 64
 FOR_EVER = 1e5  # virtual seconds
 COMPUTED_WITHIN = 1.0  # the prompts of these tests, and some tokens
 
@@ -210,16 +211,19 @@ async def test_the_end_does_not_wait_for_a_thread_that_hangs(tmp_path: Path, mon
         assert may_read.wait(PATIENCE)
         return block_files.read_block(*args, **kwargs)
 
-    monkeypatch.setattr(prefix_cache, "fingerprint", lambda _: "f" * 64)
+    monkeypatch.setattr(prefix_cache, "fingerprint", lambda _: FINGERPRINT)
     monkeypatch.setattr("runtime.disk_blocks.read_block", read_block)
     kv: Any = SimpleNamespace(row_shape=(1, 2, 1, 8), dtype=torch.float32, bytes_per_token=64)
     options = TierOptions(ram=0, folder=tmp_path / "kv")
     tokens = text(BLOCK_TOKENS, 1)
-    async with open_prefix_cache(options, CacheConfig(), tmp_path, kv) as cache:
+    async with open_prefix_cache(options, CacheConfig(), tmp_path, FINGERPRINT, kv) as cache:
         (key,) = cache.keys(tokens)
         cache.keep(0, SlotBlock(key, cache._root, 0, tuple(tokens)), torch.zeros(1, 2, 1, BLOCK_TOKENS, 8))
     with trio.fail_after(PATIENCE):
-        async with open_prefix_cache(options, CacheConfig(), tmp_path, kv) as cache, trio.open_nursery() as nursery:
+        async with (
+            open_prefix_cache(options, CacheConfig(), tmp_path, FINGERPRINT, kv) as cache,
+            trio.open_nursery() as nursery,
+        ):
             nursery.start_soon(cache.fetch, [key])
             await trio.to_thread.run_sync(reading.wait, PATIENCE)
             nursery.cancel_scope.cancel()

@@ -1,14 +1,16 @@
-"""What is known of a model before its weights are read."""
+"""What is known of a model before its weights are read, and that it still holds afterwards."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from runtime.loading import LoadOptions, describe_model
+from runtime.errors import CheckpointError
+from runtime.loading import LoadOptions, describe_model, load_model
 from tests.checkpoints import FAMILIES, VOCAB_SIZE
+from web.server import ServerOptions, run_server
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,3 +44,22 @@ def test_an_end_token_that_the_model_cannot_say_is_none(folder: Path) -> None:
     """`min_tokens` bans the end tokens by their index among the logits."""
     _edit(folder / "generation_config.json", eos_token_id=[256, VOCAB_SIZE, 258])
     assert _end_tokens(folder) == (256, 258)
+
+
+async def test_a_model_that_is_replaced_while_it_is_loaded_is_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its KV would be kept under the name of the other."""
+    other = folder / "other"
+    other.mkdir()
+    FAMILIES["linear-rope"](other)
+
+    def load_and_replace(*args: Any) -> object:  # noqa: ANN401
+        model = load_model(*args)
+        (other / "model.safetensors").replace(folder / "model.safetensors")
+        return model
+
+    monkeypatch.setattr("web.server.load_model", load_and_replace)
+    options = ServerOptions(LoadOptions(folder, device="cpu", dtype="float32"), "test", port=0)
+    with pytest.raises(CheckpointError, match="has changed"):
+        await run_server(options, announce=lambda url: pytest.fail(url))

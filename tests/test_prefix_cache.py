@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 TOKENS = text(300, 1)
 KEYS = block_keys(ROOT, TOKENS)
+FINGERPRINT = "f" * 64
 
 
 class FakeDisk:
@@ -301,11 +302,11 @@ async def test_what_the_disk_took_and_then_refused_is_offered_again_in_its_order
 async def test_what_waits_for_the_disk_is_bounded_in_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layers: int, blocks: int
 ) -> None:
-    monkeypatch.setattr(prefix_cache, "fingerprint", lambda _: "f" * 64)
+    monkeypatch.setattr(prefix_cache, "fingerprint", lambda _: FINGERPRINT)
     row_shape = (layers, 2, 8, 128)
     kv = SimpleNamespace(row_shape=row_shape, dtype=torch.bfloat16, bytes_per_token=2 * math.prod(row_shape))
     options = TierOptions(ram=0, folder=tmp_path / "kv")
-    async with open_prefix_cache(options, CacheConfig(), tmp_path, kv) as cache:  # type: ignore[arg-type]
+    async with open_prefix_cache(options, CacheConfig(), tmp_path, FINGERPRINT, kv) as cache:  # type: ignore[arg-type]
         assert isinstance(cache._disk, DiskTier)
         assert cache._disk._queue_blocks == blocks
 
@@ -326,13 +327,13 @@ async def test_what_the_disk_refused_is_offered_again_though_nobody_comes(
             all_taken.set()
         return taken
 
-    monkeypatch.setattr(prefix_cache, "fingerprint", lambda _: "f" * 64)
+    monkeypatch.setattr(prefix_cache, "fingerprint", lambda _: FINGERPRINT)
     monkeypatch.setattr(prefix_cache, "QUEUE_BLOCKS", 2)
     monkeypatch.setattr("runtime.disk_blocks.write_temporary", write_temporary)
     monkeypatch.setattr(PrefixCache, "write_behind", write_behind)
     kv = SimpleNamespace(row_shape=(1, 2, 1, 8), dtype=torch.float32, bytes_per_token=64)
     options = TierOptions(ram=2**20, folder=tmp_path / "kv")
-    async with open_prefix_cache(options, CacheConfig(), tmp_path, kv) as cache:  # type: ignore[arg-type]
+    async with open_prefix_cache(options, CacheConfig(), tmp_path, FINGERPRINT, kv) as cache:  # type: ignore[arg-type]
         tokens = text(8 * BLOCK_TOKENS, 1)
         keys = cache.keys(tokens)
         for place, (parent, key) in enumerate(pairwise([cache._root, *keys])):

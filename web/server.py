@@ -26,6 +26,7 @@ from runtime.drafters import plan_drafter
 from runtime.errors import CedeError
 from runtime.executor import open_thread_executor
 from runtime.loading import describe_model, load_model
+from runtime.shards import fingerprint
 from web import guard
 from web.app import create_app
 from web.planned_faults import PlannedFaults
@@ -95,7 +96,7 @@ async def run_server(
         announce: called once with the server's URL, when requests are accepted.
 
     Raises:
-        CheckpointError: the model, or what is to draft for it, cannot be loaded.
+        CheckpointError: the model, or what is to draft for it, cannot be loaded, or its files change meanwhile.
         ListenError: the address cannot be listened on, or not with that certificate.
         KVFolderError: the disk tier's folder cannot be used.
     """
@@ -103,6 +104,7 @@ async def run_server(
     tls = None if options.certfile is None else tls_context(options.certfile, options.keyfile)
     described, model_config = describe_model(load, options.model_name)
     drafter = plan_drafter(load, model_config, described.tokenizer)
+    identity = await trio.to_thread.run_sync(fingerprint, load.folder)
     faults = PlannedFaults(options.chaos)
     async with (
         open_listeners(options.host, options.port) as listeners,
@@ -115,6 +117,7 @@ async def run_server(
             options.tiers,
             options.cache,
             load.folder,
+            identity,
             executor.model.kv,
             quantization=load.quantize,
             open_blocks=faults.open_blocks,
