@@ -176,12 +176,15 @@ class PrefixCache:
 
     async def fetch(self, keys: Sequence[BlockKey]) -> list[Block]:
         """The blocks of a chain, up to the first that cannot be had, or not in time."""
+        alarms = self.alarms
         cold = [key for key in keys if key not in self._ram]
         read = await self._reader.read(cold) if cold and self._reader is not None else {}
+        if self.alarms != alarms:  # some of it may have been struck while it was being read: it may not come back
+            return []
         blocks: list[Block] = []
         for key in keys:
             block = read.get(key) or self._ram.get(key)
-            if block is None or key not in self:  # struck while it was being read: it may not come back
+            if block is None:
                 break
             self.hits["disk" if key in read else "ram"] += BLOCK_TOKENS
             self._ram.insert(block, trio.current_time())

@@ -219,8 +219,8 @@ MUTANTS = (
     Mutant(
         "a block that was struck while it was fetched comes back",
         "actors/prefix_cache.py",
-        "            if block is None or key not in self:",
-        "            if block is None:",
+        "        if self.alarms != alarms:  # some",
+        "        if False:  # some",
         ("tests/test_seed4.py", "tests/test_restore.py"),
     ),
     Mutant(

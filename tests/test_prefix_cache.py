@@ -177,6 +177,27 @@ async def test_fetch_ends_at_the_first_that_cannot_be_had() -> None:
 
 
 @simulated(seeds=1)
+async def test_what_was_struck_while_it_was_read_does_not_come_back_though_it_was_computed_anew() -> None:
+    disk = FakeDisk()
+    cache = cache_with(ram=0, disk=disk)
+    keep(cache, 0)
+    wrong = disk.blocks[KEYS[0]]
+    fetched: list[Block] = []
+    with reads_in_virtual_time(0.01):
+        async with trio.open_nursery() as nursery:
+
+            @nursery.start_soon
+            async def fetch() -> None:
+                fetched.extend(await cache.fetch(KEYS[:1]))
+
+            await trio.sleep(0.009)
+            cache.strike(KEYS[:1])
+            keep(cache, 0)
+    assert not any(block is wrong for block in fetched)
+    assert KEYS[0] in cache
+
+
+@simulated(seeds=1)
 async def test_blocks_come_back_from_a_real_folder(tmp_path: Path) -> None:
     folder = fresh(tmp_path)
     with open_settled_disk(folder) as disk:
