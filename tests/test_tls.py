@@ -94,3 +94,8 @@ def test_what_is_no_certificate_is_refused(certificate: tuple[Path, Path]) -> No
     for files in ((keyfile, keyfile), (certfile, certfile), (certfile, None)):
         with pytest.raises(ListenError, match="no certificate for TLS"):
             tls_context(*files)
+
+
+def test_whoever_forgot_the_key_is_told_of_its_flag(certificate: tuple[Path, Path]) -> None:
+    with pytest.raises(ListenError, match="--keyfile"):
+        tls_context(certificate[0], None)

@@ -198,8 +198,9 @@ def tls_context(certfile: Path, keyfile: Path | None) -> ssl.SSLContext:
     try:
         context.load_cert_chain(certfile, keyfile)
     except OSError as error:
-        key = "" if keyfile is None else f" with the key in {keyfile}"
-        raise ListenError(f"{certfile}: no certificate for TLS{key}: {error.strerror or error}") from error
+        key = "in the same file (--keyfile names another)" if keyfile is None else f"in {keyfile}"
+        why = error.strerror or str(error)
+        raise ListenError(f"{certfile}: no certificate for TLS with its key {key}: {why}") from error
     return context
 
 
