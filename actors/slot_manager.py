@@ -131,10 +131,11 @@ class SlotManager:
         """
         if self.lost is not None and not self._may_wait:
             raise _device_lost(self.lost)
-        waiting = len(self._queue) + len(leases) - len(self.table.free)
-        if waiting > self._queue_limit:
+        free, wait = len(self.table.free), len(self._queue)
+        if wait + len(leases) - free > self._queue_limit:
             raise QueueFull(
-                f"the queue is full: {len(self._queue)} waiting of at most {self._queue_limit}", retry_after=1.0
+                f"no room for {len(leases)} more: {free} slots are free, {wait} of at most {self._queue_limit} wait",
+                retry_after=1.0,
             )
         self._queue.extend(leases)
         self._admit()
