@@ -213,11 +213,17 @@ async def test_wrong_urls_and_methods(method: str, path: str, status: int, code:
     assert response.headers.get("allow") == (", ".join(sorted(allow)) if allow else None)
 
 
+@pytest.mark.parametrize(("path", "hinted"), [("/chat/completions", True), ("/", True), ("/v1/embeddings", False)])
+async def test_whoever_forgot_v1_is_told(path: str, hinted: bool) -> None:
+    error = await error_in(await make().test_client().post(path), 404)
+    assert error["message"].endswith("under /v1.") == hinted
+
+
 async def test_a_target_that_is_no_url_is_an_unknown_one() -> None:
     async with posting(make(), "http://[x/v1", {}) as connection:
         error = json.loads(await connection.receive_all())["error"]
     assert (connection.status, error["code"]) == (404, "unknown_url")
-    assert error["message"] == "Unknown request URL: POST /http://[x/v1."
+    assert error["message"] == "Unknown request URL: POST /http://[x/v1.  The API is under /v1."
 
 
 async def test_a_websocket_is_refused_by_its_url() -> None:

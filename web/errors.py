@@ -71,7 +71,8 @@ def _http_reason(error: HTTPException, status: int) -> tuple[str, str | None]:
     target = f"{asked.method} {asked.path}"
     match status:
         case 404:
-            return f"Unknown request URL: {target}.", "unknown_url"
+            hint = "" if asked.path.startswith("/v1/") else "  The API is under /v1."
+            return f"Unknown request URL: {target}.{hint}", "unknown_url"
         case 405:
             return f"This URL does not serve that method: {target}.", "method_not_allowed"
         case 408:
