@@ -296,6 +296,14 @@ async def test_a_crash_beside_the_answer_is_a_500_and_a_log_line(caplog: pytest.
 # --- the rest ---------------------------------------------------------------------------------------------
 
 
+async def test_each_response_is_a_line_of_the_debug_log(caplog: pytest.LogCaptureFixture) -> None:
+    client = make().test_client()
+    with caplog.at_level("DEBUG", "cede.web"):
+        answer = await client.post(CHAT, json=HI)
+        await client.get("/two%0Alines")
+    assert caplog.messages == [f"'POST {CHAT}': 200 {answer.headers['x-request-id']}", r"'GET /two\nlines': 404 -"]
+
+
 async def test_models() -> None:
     engine = FakeEngine()
     engine.model.name = "org/name"

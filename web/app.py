@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from actors.engine import Engine
     from runtime.served import ServedModel
 
+logger = logging.getLogger("cede.web")
+
 Parser: TypeAlias = "Callable[[bytes, ServedModel], Job]"
 
 MAX_BODY = 16 * 2**20  # bytes; a prompt of token ids takes about 7 for each
@@ -39,7 +42,7 @@ def create_app(engine: Engine, *, keys: Collection[bytes] = (), keep_alive: floa
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY
     app.config["BODY_TIMEOUT"] = BODY_TIMEOUT
     install_error_handlers(app)
-    app.after_request(_with_request_id)
+    app.after_request(_conclude)
     if keys:
         _require_key(app, keys)
     _add_generation_routes(app, engine, keep_alive)
@@ -48,9 +51,12 @@ def create_app(engine: Engine, *, keys: Collection[bytes] = (), keep_alive: floa
     return app
 
 
-async def _with_request_id(response: Response) -> Response:
-    if generation_id := current_request().generation_id:
-        response.headers["x-request-id"] = generation_id
+async def _conclude(response: Response) -> Response:
+    asked = current_request()
+    if asked.generation_id:
+        response.headers["x-request-id"] = asked.generation_id
+    # As a literal: what the client sent may have line ends.
+    logger.debug("%r: %d %s", f"{asked.method} {asked.path}", response.status_code, asked.generation_id or "-")
     return response
 
 
