@@ -12,6 +12,8 @@ import openai
 import psutil
 import pytest
 
+from bench.client.load import Ask, Dialect
+from bench.client.targets import Target, open_target
 from tests.live import PATIENCE, Server, command, environment
 from web.keys import ApiKeyError, is_admitted, read_keys
 
@@ -53,6 +55,13 @@ def test_the_openai_client_without_one_is_told(server: Server) -> None:
     assert refused.value.code == "invalid_api_key"
     assert refused.value.type == "invalid_request_error"
     assert refused.value.response.headers["www-authenticate"] == "Bearer"
+
+
+async def test_cede_bench_with_a_key_is_served(server: Server, tmp_path: Path) -> None:
+    dialect = Dialect(model="", headers={"Authorization": f"Bearer {IN_FILE[0]}"})
+    async with open_target(Target("keyed", server.url, dialect=dialect), tmp_path / "log") as running:
+        trace = await running.client.send(Ask((300, 301), max_tokens=3))
+    assert (trace.tokens, running.client.dialect.model) == (3, "cede-embedded")
 
 
 @pytest.mark.parametrize(

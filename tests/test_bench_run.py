@@ -64,6 +64,7 @@ def test_targets_from_a_file(tmp_path: Path) -> None:
         token_ids = [5, 9]
         fields = { top_k = 1 }
         without_speculation = { drafts = 0 }
+        headers = { Authorization = "Bearer sesame" }
         [two]
         url = "http://127.0.0.1:2"
         endpoint = "chat"
@@ -79,7 +80,11 @@ def test_targets_from_a_file(tmp_path: Path) -> None:
         ready="/health",
         environment={"THREADS": "2"},
         dialect=Dialect(
-            model="", token_ids=range(5, 9), fields={"temperature": 0, "top_k": 1}, without_speculation={"drafts": 0}
+            model="",
+            token_ids=range(5, 9),
+            fields={"temperature": 0, "top_k": 1},
+            without_speculation={"drafts": 0},
+            headers={"Authorization": "Bearer sesame"},
         ),
     )
     assert two.dialect == Dialect(model="m", endpoint="chat", token_ids=None)

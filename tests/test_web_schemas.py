@@ -93,6 +93,8 @@ BOTH: list[tuple[str, Any, str]] = [
     ("guided_json", {}, "guided_json"),
     ("stop_token_ids", [1], "stop_token_ids"),
     ("use_beam_search", True, "use_beam_search"),
+    ("mirostat", 2, "mirostat"),
+    ("allowed_token_ids", [5], "allowed_token_ids"),
 ]
 CHAT: list[tuple[str, Any, str]] = [
     ("messages", None, "messages"),
@@ -361,6 +363,6 @@ def test_the_last_message_can_be_continued() -> None:
 
 def test_unknown_fields_are_logged_and_ignored(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "cede.web"):
-        chat(mirostat=2, zzz=None, metadata={"a": "b"}, user="me")
+        chat(abracadabra=2, zzz=None, metadata={"a": "b"}, user="me")
     (record,) = caplog.records
-    assert record.getMessage().endswith("ignored unknown fields: mirostat, zzz")
+    assert record.getMessage().endswith("ignored unknown fields: abracadabra, zzz")

@@ -198,6 +198,16 @@ UNSUPPORTED: dict[str, tuple[object, ...]] = {
     "bad_words": ([],),
     "prompt_logprobs": (),
     "use_beam_search": (False,),
+    "length_penalty": (1,),
+    "include_stop_str_in_output": (False,),
+    "allowed_token_ids": ([],),
+    "truncate_prompt_tokens": (),
+    "n_predict": (),
+    "typical_p": (1,),
+    "mirostat": (0,),
+    "dynatemp_range": (0,),
+    "xtc_probability": (0,),
+    "dry_multiplier": (0,),
 }
 UNSUPPORTED_IN_MESSAGES: dict[str, tuple[object, ...]] = {
     "tool_calls": ([],),

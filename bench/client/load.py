@@ -47,6 +47,7 @@ class Dialect:
         token_ids: the range from which prompts of token ids are drawn; None for a server that takes only text.
         fields: what each body holds besides.
         without_speculation: the fields that keep the server from speculating.
+        headers: what each request's head holds besides.
     """
 
     model: str = "default"
@@ -54,6 +55,7 @@ class Dialect:
     token_ids: range | None = range(300, 3000)
     fields: Mapping[str, Any] = field(default_factory=lambda: {"temperature": 0, "ignore_eos": True})
     without_speculation: Mapping[str, Any] = field(default_factory=lambda: {"speculate": False})
+    headers: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def path(self) -> str:
@@ -208,6 +210,7 @@ class Client:
         self._wall_clock = wall_clock
         self._http = httpx.AsyncClient(
             base_url=url,
+            headers=dict(dialect.headers),
             transport=transport,
             timeout=httpx.Timeout(timeout, connect=CONNECT_SECONDS),
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=0),

@@ -14,6 +14,7 @@ A TOML file describes them:
     token_ids = [300, 3000]                          # the range that ids are drawn from
     fields = { ignore_eos = true }                   # what each request's body holds besides
     without_speculation = { speculate = false }      # the fields that switch speculation off
+    headers = { Authorization = "Bearer ..." }        # what each request's head holds besides
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ READY_SECONDS = 600.0  # loading a large model from a slow disk
 STOP_SECONDS = 30.0
 POLL_SECONDS = 0.1
 KEYS = frozenset(
-    "url about command ready environment endpoint model prompts token_ids fields without_speculation".split()
+    "url about command ready environment endpoint model prompts token_ids fields without_speculation headers".split()
 )
 
 
@@ -146,6 +147,7 @@ def _dialect(name: str, table: dict[str, Any]) -> Dialect:
         token_ids=range(first, end) if prompts == "ids" else None,
         fields={"temperature": 0} | table.get("fields", {"ignore_eos": True}),
         without_speculation=table.get("without_speculation", plain.without_speculation),
+        headers=table.get("headers", {}),
     )
 
 
@@ -236,7 +238,7 @@ async def _wait_ready(target: Target, process: trio.Process | None, log: Path) -
 
 
 def _status_client(target: Target) -> httpx.AsyncClient:
-    return httpx.AsyncClient(base_url=target.url, timeout=5, trust_env=False)
+    return httpx.AsyncClient(base_url=target.url, headers=dict(target.dialect.headers), timeout=5, trust_env=False)
 
 
 async def _is_ready(http: httpx.AsyncClient, path: str) -> bool:
