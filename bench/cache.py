@@ -32,12 +32,14 @@ from runtime.disk_tier import open_disk_tier
 from runtime.executor import open_thread_executor
 from runtime.ram_tier import RamTier
 from runtime.sampling import SamplingParams
+from runtime.text_stream import TextDelta
 from runtime.units import format_size
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from actors.engine import Engine
+    from actors.output import Text
     from runtime.config import ModelConfig
     from runtime.disk_tier import DiskTier
     from runtime.executor import ThreadExecutor
@@ -45,18 +47,17 @@ if TYPE_CHECKING:
     from runtime.model import Transformer
 
 IDS = count()
+NOTHING = TextDelta("", stopped=False)
 
 
 class NoText:
     """Text is not what is measured."""
 
-    def push(self, token_id: int) -> NoText:
-        return self
+    def push(self, token_id: int, *, looking: bool = True) -> TextDelta:
+        return NOTHING
 
     def flush(self) -> str:
         return ""
-
-    text, stopped = "", False
 
 
 class BareModel:
@@ -67,7 +68,7 @@ class BareModel:
         self.eos_token_ids: tuple[int, ...] = ()
         self.vocab_size = config.vocab_size
 
-    def text(self, stop: Sequence[str], *, continues: bool = False) -> NoText:
+    def text(self, stop: Sequence[str], *, continues: bool = False) -> Text:
         return NoText()
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from bench.cache import BareModel
 from bench.overhead import Bench, Pace, measure
 from bench.roofline import decode_bytes, layer_parameters, measure_decode, measure_prefill, prefill_operations
 from bench.scaling import Line
@@ -17,6 +18,8 @@ from runtime.step import SegmentResult, StepResult
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from runtime.served import ServedModel
 
 DEPTH, TOKENS = 8, 6
 ROOM = Room(EMBEDDED, slots=2, context=DEPTH + TOKENS + 1, device="cpu", dtype="float32")
@@ -42,8 +45,12 @@ def test_time_lies_between_the_ends_of_steps() -> None:
     assert Pace.of(results) == Pace(step=4, gap=2)
 
 
-async def test_the_engine_is_measured_against_the_loop(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("bare", [False, True])
+async def test_the_engine_is_measured_against_the_loop(capsys: pytest.CaptureFixture[str], bare: bool) -> None:
+    """Over the model as it is served, and as shapes of random weights are."""
     async with open_model(ROOM) as (executor, served):
+        if bare:
+            served = cast("ServedModel", BareModel(executor.model.config, ROOM.context))
         ratio = await measure(Bench(executor, served, DEPTH, TOKENS), 2, rounds=1)
     assert ratio > 0
     printed = capsys.readouterr().out
