@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+KIB, MIB, GIB = 2**10, 2**20, 2**30
+
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:([KMGTP])(i?)B?|B)?\s*", re.ASCII | re.IGNORECASE)
 _DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([smhdw])?\s*", re.ASCII | re.IGNORECASE)
 _POWERS = "KMGTP"

@@ -24,6 +24,7 @@ from quart_trio import QuartTrio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from web import guard
+from web.limits import Limits
 
 if TYPE_CHECKING:
     from hypercorn.typing import ASGIFramework
@@ -194,7 +195,7 @@ async def serving(
 
     async def serve(*, task_status: trio.TaskStatus[None]) -> None:
         times = {"stall_timeout": stall_timeout, "linger": linger}
-        await guard.serve(wrapped, config, [listener], stop=stop, task_status=task_status, **times)
+        await guard.serve(wrapped, config, [listener], limits=Limits(), stop=stop, task_status=task_status, **times)
         ended.set()
 
     async with trio.open_nursery() as nursery:

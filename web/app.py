@@ -16,6 +16,7 @@ from web.asgi import ScopedApp, current_request
 from web.conversion import Job, chat_job, completion_job
 from web.errors import error_object, install_error_handlers, json_response
 from web.keys import is_admitted
+from web.limits import Limits
 from web.streaming import CONTENT_TYPE, HEADERS, ChunkWriter, EventStream
 
 if TYPE_CHECKING:
@@ -28,18 +29,20 @@ logger = logging.getLogger("cede.web")
 
 Parser: TypeAlias = "Callable[[bytes, ServedModel], Job]"
 
-MAX_BODY = 16 * 2**20  # bytes; a prompt of token ids takes about 7 for each
 BODY_TIMEOUT = 60  # seconds for the whole upload
 LONG_BODY = 32 * 2**10  # bytes; from here on a body is parsed and tokenised in a worker thread
 
 
-def create_app(engine: Engine, *, keys: Collection[bytes] = (), keep_alive: float = 10.0) -> ScopedApp:
+def create_app(
+    engine: Engine, *, keys: Collection[bytes] = (), limits: Limits | None = None, keep_alive: float = 10.0
+) -> ScopedApp:
     """The application that serves `engine`, to those who have one of the `keys` if there are any (`web.keys`).
 
-    A silent stream gets a comment every `keep_alive` seconds.
+    Clients are held to `limits`.  A silent stream gets a comment every `keep_alive` seconds.
     """
     app = ScopedApp("cede", static_folder=None)
-    app.config["MAX_CONTENT_LENGTH"] = MAX_BODY
+    limits = limits or Limits()
+    app.config["MAX_CONTENT_LENGTH"] = limits.body_bytes
     app.config["BODY_TIMEOUT"] = BODY_TIMEOUT
     install_error_handlers(app)
     app.after_request(_conclude)

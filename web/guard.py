@@ -46,6 +46,7 @@ from hypercorn.typing import (
 from hypercorn.utils import repr_socket_addr
 
 from web.handover import Handover
+from web.limits import Limits
 
 MAX_UNHANDLED = 2**18
 """Bytes read ahead of the protocol, 256 KiB: room for any sane pipeline. Beyond it the reader waits."""
@@ -78,6 +79,7 @@ async def serve(
     config: Config,
     listeners: Sequence[Listener],
     *,
+    limits: Limits,
     stall_timeout: float,
     linger: float,
     stop: trio.Event,
@@ -88,9 +90,10 @@ async def serve(
     At `stop` the listeners and the idle connections are closed; the busy ones have `linger` seconds to finish
     and are then cancelled, stalled or not. The application's lifespan (startup, shutdown) encloses all of it.
 
-    Of `config` the keep-alive and protocol settings and the logs are used. `stall_timeout` (seconds) bounds
-    the time in which a client takes no byte of what is being sent to it; a slow one that takes some is left
-    alone. It also bounds how long more than `MAX_UNHANDLED` received bytes may wait for the application.
+    Clients are held to `limits`. Of `config` the keep-alive and protocol settings and the logs are used.
+    `stall_timeout` (seconds) bounds the time in which a client takes no byte of what is being sent to it; a slow
+    one that takes some is left alone. It also bounds how long more than `MAX_UNHANDLED` received bytes may wait
+    for the application.
 
     Raises hypercorn's LifespanFailureError or LifespanTimeoutError where the application fails to start.
     """
@@ -99,7 +102,7 @@ async def serve(
     context = WorkerContext(None)
 
     async def guard(stream: Stream) -> None:
-        await _Guard(partial(_run, app), config, context, state, stream, stall_timeout).run()
+        await _Guard(partial(_run, app), config, context, state, stream, limits, stall_timeout).run()
 
     async with trio.open_nursery() as lifespan_nursery:
         await lifespan_nursery.start(lifespan.handle_lifespan)
@@ -146,6 +149,7 @@ class _Guard(TCPServer):
         context: WorkerContext,
         state: LifespanState,
         stream: Stream,
+        limits: Limits,
         stall_timeout: float,
     ) -> None:
         self.connection = Connection(stall_timeout)
@@ -153,6 +157,7 @@ class _Guard(TCPServer):
         super().__init__(app, config, context, state, stream)  # type: ignore[arg-type]  # it takes both kinds
         self._tls = isinstance(stream, trio.SSLStream)
         self._socket = (stream.transport_stream if isinstance(stream, trio.SSLStream) else stream).socket
+        self._limits = limits
         self._stall_timeout = stall_timeout
         self._received = Handover()
         self._to_send = Handover()

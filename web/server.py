@@ -29,6 +29,7 @@ from runtime.loading import describe_model, load_model
 from runtime.shards import fingerprint
 from web import guard
 from web.app import create_app
+from web.limits import Limits
 from web.planned_faults import PlannedFaults
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ class ServerOptions:
         grace: seconds that running requests have at shutdown.
         stall_timeout: seconds after which a client that reads nothing is cut.
         hang_timeout: seconds without the end of a layer after which the device is lost; None for no limit.
+        limits: what clients may take of the server.
         chaos: what is to go wrong; None for a server that is meant to work.
     """
 
@@ -79,6 +81,7 @@ class ServerOptions:
     grace: float = 30.0
     stall_timeout: float = 30.0
     hang_timeout: float | None = 120.0
+    limits: Limits = field(default_factory=Limits)
     chaos: FaultPlan | None = None
 
 
@@ -134,8 +137,16 @@ async def run_server(
         stop = trio.Event()
         await signals.start(_stop_on_signal, engine, options.grace, stop)
         async with trio.open_nursery() as serving:
-            stall_timeout, keys = options.stall_timeout, options.keys
-            serve = partial(serve_engine, engine, listeners, stop, stall_timeout=stall_timeout, tls=tls, keys=keys)
+            serve = partial(
+                serve_engine,
+                engine,
+                listeners,
+                stop,
+                stall_timeout=options.stall_timeout,
+                tls=tls,
+                keys=options.keys,
+                limits=options.limits,
+            )
             await serving.start(serve)
             announce(_url(listeners, "http" if tls is None else "https"))
         signals.cancel_scope.cancel()
@@ -152,16 +163,19 @@ async def serve_engine(
     stall_timeout: float,
     tls: ssl.SSLContext | None = None,
     keys: Collection[bytes] = (),
+    limits: Limits | None = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve an engine over HTTP, or HTTPS, until `stop` is set; started once requests are accepted."""
+    limits = limits or Limits()
     entrances: Sequence[guard.Listener] = listeners
     if tls is not None:
         entrances = [trio.SSLListener(listener, tls, https_compatible=True) for listener in listeners]
     await guard.serve(
-        ASGIWrapper(create_app(engine, keys=keys)),
+        ASGIWrapper(create_app(engine, keys=keys, limits=limits)),
         _hypercorn_config(),
         entrances,
+        limits=limits,
         stall_timeout=stall_timeout,
         linger=LINGER_SECONDS,
         stop=stop,
