@@ -19,6 +19,7 @@ from actors.drafting import Drafting, LookupSource, ModelSource
 from actors.lease import Lease
 from actors.output import Output
 from actors.planner import ChunkSizer
+from actors.prompts import chains
 from actors.receipts import CancelReason, Receipt
 from actors.request import Request
 from actors.slot_manager import ManagerStatistics, SlotManager
@@ -27,12 +28,13 @@ from runtime.errors import RequestError, ShuttingDown
 from runtime.served import Proposer
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from actors.generation import Event, GenerationRequest, RequestStatus
     from actors.prefix_cache import PrefixCache
     from runtime.executor import Executor
     from runtime.served import ServedModel
+    from runtime.token_chain import TokenChain
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,12 @@ class Engine:
         self.config = config
         self._manager = SlotManager(
             executor,
-            SlotTable(config.slots, model.context_length, drafts_from_states=config.speculate is Proposer.MTP),
+            SlotTable(
+                config.slots,
+                model.context_length,
+                root=b"" if cache is None else cache.root,
+                drafts_from_states=config.speculate is Proposer.MTP,
+            ),
             ChunkSizer(config.chunk_tokens, config.step_seconds),
             queue_limit=config.queue,
             cache=cache,
@@ -132,7 +139,9 @@ class Engine:
             ShuttingDown: admission is closed.
             DeviceLost: no step can run now.
         """
-        request = self._admit(asked, disconnect_reason)
+        self._check(asked)
+        prompts = await chains(self._manager.cache.root, asked.prompts)
+        request = self._admit(asked, prompts, disconnect_reason)
         try:
             # Opening a nursery is no checkpoint: from the places in the queue to the actors that hold them, no cancel
             # can come between.
@@ -145,19 +154,26 @@ class Engine:
             if not self._live:
                 self._all_ended.set()
 
-    def _admit(self, asked: GenerationRequest, disconnect_reason: Callable[[], CancelReason]) -> Request:
-        if self._closing:
-            raise ShuttingDown("the server is shutting down")
+    def _check(self, asked: GenerationRequest) -> None:
+        self._check_open()
         most = self.config.slots + self.config.queue
         if len(asked.prompts) > most:
             raise RequestError(f"{len(asked.prompts)} generations in one request; at most {most} are possible here")
         for prompt in asked.prompts:
             self._check_length(prompt)
+
+    def _check_open(self) -> None:
+        if self._closing:
+            raise ShuttingDown("the server is shutting down")
+
+    def _admit(
+        self, asked: GenerationRequest, prompts: Sequence[TokenChain], disconnect_reason: Callable[[], CancelReason]
+    ) -> Request:
+        self._check_open()
         if asked.id in self._live:
             raise RequestError(f"request id {asked.id!r} is in use")
         leases = [
-            Lease(self._manager, asked.id, index, prompt, asked.cache_prompt)
-            for index, prompt in enumerate(asked.prompts)
+            Lease(self._manager, asked.id, index, prompt, asked.cache_prompt) for index, prompt in enumerate(prompts)
         ]
         timeout = self.config.request_timeout if asked.timeout is None else asked.timeout
         request = Request(

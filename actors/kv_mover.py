@@ -16,8 +16,9 @@ from runtime.transfer import Copy, Load, Save
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from actors.prefix_cache import PrefixCache, SlotBlock
+    from actors.prefix_cache import PrefixCache
     from actors.slots import SlotTable
+    from actors.waiting_blocks import SlotBlock
     from runtime.blocks import BlockKey
     from runtime.executor import Executor
     from runtime.transfer import KVData, Transfer
@@ -31,7 +32,7 @@ class _Origin:
 
     Attributes:
         trial: blocks that no step has run over, wherever they are copied to.
-        stands_on: all blocks that it came from, or was computed after.
+        stands_on: all blocks that it came from, or may have been computed after.
         alarms: the cache's, so far.
     """
 
@@ -73,7 +74,9 @@ class KVMover:
         origins = [self._origin(move) for move in moves]  # now: who is granted a source meanwhile trims it
         results = deque(await self._executor.transfer(transfers))
         for slot, block in saves:
-            self._keep(slot, block, results.popleft())
+            saved = results.popleft()
+            if self._cache.waiting.is_taken(slot, block):  # else what it stands on was found wrong meanwhile
+                self._keep(slot, block, saved)
         for move, origin in zip(moves, origins, strict=True):
             self._settle(move, origin, [results.popleft() for _ in move.transfers])
         return True
@@ -108,7 +111,7 @@ class KVMover:
         sources = [self._table.slot(transfer.source) for transfer in move.transfers if isinstance(transfer, Copy)]
         return _Origin(
             trial=[*move.on_trial, *(key for source in sources for key in source.trial)],
-            stands_on=set(move.on_trial).union(*(source.stands_on for source in sources)),
+            stands_on=set(move.stands_on).union(*(source.stands_on for source in sources)),
             alarms=self._cache.alarms,
         )
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from actors.slots import Slot
     from runtime.blocks import Block, BlockKey
     from runtime.step import Proposal, SampledToken, SampleSpec
+    from runtime.token_chain import TokenChain
     from runtime.transfer import KVData, Transfer
 
 T = TypeVar("T")
@@ -96,6 +97,7 @@ class Move:
     Attributes:
         tokens: what the slot's tokens grow by; those whose KV it is.
         on_trial: keys of the blocks among it, which no step has run over yet.
+        stands_on: these, and the names of those that they may have been computed after.
         still_valid: asked right before; what it says no to is not moved.
     """
 
@@ -103,6 +105,7 @@ class Move:
     transfers: Sequence[Transfer]
     tokens: Sequence[int]
     on_trial: Sequence[BlockKey]
+    stands_on: Sequence[BlockKey]
     still_valid: Callable[[], bool]
     reply: Reply[list[KVData | None] | None] = field(default_factory=Reply)
 
@@ -129,13 +132,12 @@ class Lease:
     manager: Manager
     request_id: str
     index: int
-    prompt: Sequence[int]
+    prompt: TokenChain
     reuse: bool = True  # may serve the prompt from KV that is already there
 
     slot: Slot | None = None  # None while queued
     cached: int = 0  # leading prompt tokens that were there at the grant
     pending: Work | Move | None = None
-    keys: Sequence[BlockKey] | None = None  # of the prompt's complete blocks
     leaders: list[tuple[Lease, int]] = field(default_factory=list)  # who reads the same prefix, and how long it is
     restored: list[BlockKey] = field(default_factory=list)
     audited: tuple[int, Block] | None = None  # a block that is computed again to be compared, and its position
@@ -205,6 +207,7 @@ class Lease:
         tokens: Sequence[int],
         *,
         on_trial: Sequence[BlockKey] = (),
+        stands_on: Sequence[BlockKey] = (),
         still_valid: Callable[[], bool] = lambda: True,
     ) -> list[KVData | None] | None:
         """Have KV moved between two steps; what each transfer gave, or None if nothing was moved after all.
@@ -212,7 +215,7 @@ class Lease:
         Raises:
             DeviceLost: the device was lost while the lease held a slot.
         """
-        move = Move(self, transfers, tokens, on_trial, still_valid)
+        move = Move(self, transfers, tokens, on_trial, stands_on, still_valid)
         self.manager.post(move)
         return await move.reply.wait(self.note_cancel)
 

@@ -1,7 +1,8 @@
 """KV outside the slots: which blocks exist in RAM and on disk, and which of a slot's blocks have yet to be kept.
 
 Blocks are addressed by their content (`runtime.blocks`), so nothing here maps a place to tokens, and nothing can go
-stale (seed 5).  What fails in use is dropped from both tiers at once (seed 4).  Owned by the slot manager's task.
+stale (seed 5).  What fails in use is dropped from both tiers at once (seed 4); of what an audit finds wrong nothing is
+left that may have been computed on it.  Owned by the slot manager's task.
 """
 
 from __future__ import annotations
@@ -16,18 +17,21 @@ from typing import TYPE_CHECKING, Protocol
 import trio
 
 from actors.disk_reader import DiskReader
+from actors.waiting_blocks import SlotBlock, WaitingBlocks, slot_blocks
 from runtime.blocks import BLOCK_TOKENS, Block, BlockKey, block_keys, root_key
 from runtime.disk_blocks import DiskBlocks
 from runtime.disk_tier import DiskTier, open_disk_tier
 from runtime.errors import CheckpointError
 from runtime.host_memory import available_memory
+from runtime.lineage import severed
 from runtime.ram_tier import RamTier, RamTierStatistics
 from runtime.shards import fingerprint
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncIterator, Callable, Collection, Sequence
     from pathlib import Path
 
+    from actors.slots import Resident
     from runtime.disk_tier import DiskTierStatistics
     from runtime.kv_cache import KVCache
     from runtime.transfer import KVData
@@ -41,23 +45,14 @@ logger = logging.getLogger("cede.kv")
 class BlockStore(Protocol):
     """What is needed of the disk tier, `runtime.disk_tier.DiskTier`."""
 
-    def __contains__(self, key: BlockKey) -> bool: ...
+    def held(self, keys: Collection[BlockKey]) -> set[BlockKey]: ...
+    def parents(self) -> dict[BlockKey, BlockKey]: ...
     def put_nowait(self, block: Block) -> bool: ...
     def take_refused(self) -> list[BlockKey]: ...
     def load(self, key: BlockKey) -> Block | None: ...
-    def drop(self, key: BlockKey) -> None: ...
+    def drop(self, keys: Collection[BlockKey]) -> None: ...
     def touch(self, keys: Sequence[BlockKey]) -> None: ...
     def statistics(self) -> DiskTierStatistics: ...
-
-
-@dataclass(frozen=True, slots=True)
-class SlotBlock:
-    """A complete block whose KV is in a slot, at positions `start` to `start + BLOCK_TOKENS`."""
-
-    key: BlockKey
-    parent: BlockKey
-    start: int
-    token_ids: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,12 +133,12 @@ class PrefixCache:
         self.config = config or CacheConfig()
         self.piece_blocks = max(1, self.config.piece_bytes // max(1, block_bytes))
         self.hits: Counter[str] = Counter(resident=0, live=0, ram=0, disk=0)
-        self._root = root
+        self.root = root
+        self.waiting = WaitingBlocks()
         self._ram = ram
         self._disk = disk
         self._reader = None if disk is None else DiskReader(disk.load)
         self._random = random.Random(seed)
-        self._unsaved: dict[int, deque[SlotBlock]] = {}  # by slot
         self._held_until: dict[int, float] = {}  # by slot: what is kept of it is held
         self._unwritten: deque[BlockKey] = deque()  # kept in memory, and not yet taken by the disk tier
         self.strikes = self._audits = self._audit_failures = 0
@@ -158,21 +153,29 @@ class PrefixCache:
 
     def keys(self, token_ids: Sequence[int]) -> list[BlockKey]:
         """The keys of a sequence's complete blocks; none where nothing is kept."""
-        return block_keys(self._root, token_ids) if self.keeps else []
+        return block_keys(self.root, token_ids) if self.keeps else []
 
     def reach(self, keys: Sequence[BlockKey], first: int) -> int:
         """The index after the last of the consecutive blocks from `first` that can be had from some tier."""
-        last = first
-        while last < len(keys) and self._can_be_had(keys[last]):
-            last += 1
-        return last
+        on_disk: set[BlockKey] | None = None
+        for last in range(first, len(keys)):
+            if keys[last] not in self._ram:
+                on_disk = self._on_disk(keys[last:]) if on_disk is None else on_disk
+                if keys[last] not in on_disk:
+                    return last
+        return max(first, len(keys))
 
     def _can_be_had(self, key: BlockKey) -> bool:
-        """Now; a disk that does not answer may hold it all the same."""
-        return key in self._ram or (self._reader is not None and self._reader.answers() and key in self)
+        return key in self._ram or key in self._on_disk([key])
+
+    def _on_disk(self, keys: Collection[BlockKey]) -> set[BlockKey]:
+        """Those that can be had from there now; a disk that does not answer may hold them all the same."""
+        if self._disk is None or self._reader is None or not self._reader.answers():
+            return set()
+        return self._disk.held(keys)
 
     def __contains__(self, key: BlockKey) -> bool:
-        return key in self._ram or (self._disk is not None and key in self._disk)
+        return key in self._ram or (self._disk is not None and bool(self._disk.held([key])))
 
     async def fetch(self, keys: Sequence[BlockKey]) -> list[Block]:
         """The blocks of a chain, up to the first that cannot be had, or not in time."""
@@ -194,40 +197,33 @@ class PrefixCache:
 
     # --- what is to be kept -------------------------------------------------------------------------------------------
 
-    def leave(self, slot: int, token_ids: Sequence[int], held_until: float) -> None:
+    def leave(self, slot: int, resident: Resident, held_until: float) -> None:
         """A slot was released: its complete blocks are to be kept when there is time, and not let go before then."""
-        self._unsaved[slot] = deque(self._missing(token_ids, 0))
+        self.waiting.put(slot, self._missing(resident, 0))
         self._held_until[slot] = held_until
-        self._ram.hold(self.keys(token_ids), held_until)
+        self._ram.hold(resident.tokens.keys, held_until)
 
-    def displace(self, slot: int, token_ids: Sequence[int], usable: int) -> None:
+    def displace(self, slot: int, resident: Resident, usable: int) -> None:
         """A slot was granted to a prompt that shares `usable` tokens: the rest is to be kept before it is written to.
 
         So is what an earlier grant displaced, if that lease ended before it wrote anything.
         """
         first = usable // BLOCK_TOKENS
-        earlier = [block for block in self._unsaved.get(slot, ()) if block.start >= first * BLOCK_TOKENS]
+        earlier = [block for block in self.waiting.of(slot) if block.start >= first * BLOCK_TOKENS]
         known = {block.key for block in earlier}
-        self._unsaved[slot] = deque(earlier + [b for b in self._missing(token_ids, first) if b.key not in known])
+        self.waiting.put(slot, earlier + [block for block in self._missing(resident, first) if block.key not in known])
 
     def forget(self, slot: int) -> None:
         """A slot was invalidated: nothing of it may be kept."""
-        self._unsaved.pop(slot, None)
+        self.waiting.forget(slot)
 
     def unsaved(self, slot: int) -> bool:
         """Whether a slot holds blocks that are to be kept."""
-        return bool(self._unsaved.get(slot))
+        return bool(self.waiting.of(slot))
 
     def next_saves(self, slots: Sequence[int], most: int) -> list[tuple[int, SlotBlock]]:
         """Take up to `most` blocks to keep, from these slots in this order."""
-        taken: list[tuple[int, SlotBlock]] = []
-        for slot in slots:
-            queue = self._unsaved.get(slot, deque())
-            while queue and len(taken) < most:
-                block = queue.popleft()
-                if not self._can_be_had(block.key):  # another slot's, the same, may have been kept since
-                    taken.append((slot, block))
-        return taken
+        return self.waiting.take(slots, most, unless=self._can_be_had)  # another's, the same, may have been kept since
 
     def keep(self, slot: int, block: SlotBlock, data: KVData) -> None:
         """Put a block that was copied out of its slot into the tiers."""
@@ -259,17 +255,40 @@ class PrefixCache:
 
     # --- what is wrong ------------------------------------------------------------------------------------------------
 
-    def strike(self, keys: Sequence[BlockKey]) -> None:
-        """These blocks were in use when a step failed: one strike, and they are out."""
+    def strike(self, keys: Collection[BlockKey]) -> None:
+        """These blocks were in use when a step failed: one strike, and they are out.
+
+        What was computed on them stays: a step over it gave finite numbers.
+        """
         self.alarms += bool(keys)
-        struck = [key for key in dict.fromkeys(keys) if key in self]
-        for key in struck:
-            self._ram.drop(key)
-            if self._disk is not None:
-                self._disk.drop(key)
+        self.waiting.forget_restored(frozenset(keys))
+        struck = self._drop(set(keys))
         if struck:
-            self.strikes += len(struck)
-            logger.warning("%d cached blocks failed in use and are dropped", len(struck))
+            logger.warning("%d cached blocks failed in use and are dropped", struck)
+
+    def condemn(self, keys: Collection[BlockKey]) -> None:
+        """KV that came from these blocks was found wrong: they go, and whatever may have been computed on them.
+
+        That is what stands on them by its own record, and in the tiers, which have none, what descends from them by
+        name: it may have been computed on another copy, and then is lost for nothing.
+        """
+        wrong = frozenset(keys)
+        self.alarms += bool(wrong)
+        self.waiting.forget_what_stands_on(wrong)
+        parents = self._ram.parents() | ({} if self._disk is None else self._disk.parents())
+        dropped = self._drop(severed(parents, self.root, wrong))
+        logger.warning("%d cached blocks were found wrong, or may have been computed on such, and are dropped", dropped)
+
+    def _drop(self, keys: set[BlockKey]) -> int:
+        """How many of these there were."""
+        on_disk = set() if self._disk is None else self._disk.held(keys)
+        dropped = {key for key in keys if key in self._ram} | on_disk
+        for key in dropped:
+            self._ram.drop(key)
+        if self._disk is not None:
+            self._disk.drop(on_disk)
+        self.strikes += len(dropped)
+        return len(dropped)
 
     def wants_audit(self) -> bool:
         """Whether this restore is one of those whose last block is to be computed again."""
@@ -289,7 +308,7 @@ class PrefixCache:
             strikes=self.strikes,
             audits=self._audits,
             audit_failures=self._audit_failures,
-            unsaved_blocks=sum(len(queue) for queue in self._unsaved.values()),
+            unsaved_blocks=len(self.waiting),
             ram=self._ram.statistics(),
             disk=None if self._disk is None else self._disk.statistics(),
             late_reads=0 if self._reader is None else self._reader.late_reads,
@@ -300,14 +319,17 @@ class PrefixCache:
         """Raise AssertionError if the tiers contradict themselves."""
         self._ram.check_integrity()
 
-    def _missing(self, token_ids: Sequence[int], first: int) -> list[SlotBlock]:
-        keys = self.keys(token_ids)
-        parents = [self._root, *keys]
-        return [
-            SlotBlock(key, parents[i], i * BLOCK_TOKENS, tuple(token_ids[i * BLOCK_TOKENS : (i + 1) * BLOCK_TOKENS]))
-            for i, key in enumerate(keys)
-            if i >= first and not self._can_be_had(key)
-        ]
+    def _missing(self, resident: Resident, first: int) -> list[SlotBlock]:
+        """The blocks from the `first` on that are to be kept.
+
+        Not those on trial: some tier gave them, and if it has one no more, that was struck, or is let go.
+        """
+        if not self.keeps:
+            return []
+        keys = resident.tokens.keys
+        known = self._on_disk(keys[first:]) | resident.trial
+        numbers = (i for i in range(first, len(keys)) if keys[i] not in known and keys[i] not in self._ram)
+        return list(slot_blocks(resident, numbers))
 
     def _touch(self, chain: Sequence[BlockKey]) -> None:
         self._ram.touch(chain)

@@ -43,18 +43,19 @@ def next_source(lease: Lease, table: SlotTable, cache: PrefixCache) -> LiveSourc
     left to compute, because its logits are wanted.
     """
     have, most = lease.length, len(lease.prompt) - 1
-    if not lease.reuse or lease.keys is None or lease.audited is not None:
+    if not lease.reuse or lease.audited is not None:
         return None
+    keys = lease.prompt.keys
     slot, live = table.longest_live_prefix(lease.prompt, besides=lease.slot)
     live = min(live, most)
     first = have // BLOCK_TOKENS
-    last = cache.reach(lease.keys[: most // BLOCK_TOKENS], first)
+    last = cache.reach(keys[: most // BLOCK_TOKENS], first)
     if max(live, last * BLOCK_TOKENS) < have + MIN_GAIN:
         return None
     if slot is not None and live >= last * BLOCK_TOKENS:
         return LiveSource(slot, min(live, have + cache.piece_blocks * BLOCK_TOKENS))
     end = min(last, first + cache.piece_blocks)
-    return BlockSource(tuple(lease.keys[first:end]), first, is_last=end == last)
+    return BlockSource(tuple(keys[first:end]), first, is_last=end == last)
 
 
 async def restore(lease: Lease, table: SlotTable, cache: PrefixCache) -> None:
@@ -71,11 +72,10 @@ async def restore(lease: Lease, table: SlotTable, cache: PrefixCache) -> None:
 async def _copy(lease: Lease, source: LiveSource, cache: PrefixCache) -> bool:
     """False if the device failed; another slot's tokens may change before the copy's turn, which is no failure."""
     start, end = lease.length, source.end
-    expected = list(lease.prompt[:end])
 
     def still_valid() -> bool:
         # From the first token on: KV depends on all before it.
-        return not source.slot.suspect and source.slot.tokens[:end] == expected
+        return not source.slot.suspect and source.slot.tokens.shared_with(lease.prompt) >= end
 
     assert lease.slot is not None
     moved = await lease.move(
@@ -107,6 +107,8 @@ async def _load(lease: Lease, source: BlockSource, cache: PrefixCache) -> bool:
         [Load(slot, start + i * BLOCK_TOKENS, block.data) for i, block in enumerate(blocks)],
         lease.prompt[lease.length : end],
         on_trial=[block.key for block in blocks],
+        # Its ancestors too, wherever theirs came from: it may have been computed on other copies of them.
+        stands_on=lease.prompt.keys[: end // BLOCK_TOKENS],
         still_valid=still_valid,
     )
     return moved is not None
@@ -131,18 +133,17 @@ async def audit(lease: Lease, table: SlotTable, cache: PrefixCache) -> bool:
 
 
 def _quarantine(lease: Lease, table: SlotTable, cache: PrefixCache) -> None:
-    """What came from the same blocks as this lease's KV, or was computed after them, is used no more.
+    """What came from the same blocks as this lease's KV, or may have been computed after them, is used no more.
 
     An idle slot is invalidated at once, one that reads its prompt when it has read it, one that decodes at its end;
     until then nothing is copied from it.
     """
     assert lease.slot is not None
     wrong = lease.slot.stands_on.union(lease.restored)
-    cache.strike(list(wrong))
+    cache.condemn(wrong)
     for slot in table.free:
-        if slot.stands_on & wrong:
-            cache.forget(slot.id)
+        if not slot.stands_on.isdisjoint(wrong):
             table.invalidate(slot)
     for slot in table.leased:
-        if slot is not lease.slot and slot.stands_on & wrong:
+        if slot is not lease.slot and not slot.stands_on.isdisjoint(wrong):
             slot.suspect = True

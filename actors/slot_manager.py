@@ -35,7 +35,7 @@ from actors.lease import Lease, Work
 from actors.prefix_cache import empty_cache
 from actors.receipts import CancelReason, ReceiptLog, receipt_for
 from actors.restore import audit, restore
-from actors.slots import SlotState, common_prefix_length
+from actors.slots import SlotState
 from actors.step_runner import StepCounts, StepRunner
 from actors.supervisor import Supervisor
 from runtime.blocks import BLOCK_TOKENS
@@ -267,7 +267,7 @@ class SlotManager:
                 return
             lease.slot = slot
             lease.cached = lease.length
-            lease.keys = self.cache.keys(lease.prompt)
+            assert slot.before is not None
             self.cache.displace(slot.id, slot.before, lease.length)
             self.cache.hits["resident"] += lease.length
             self._follow(lease)
@@ -278,7 +278,7 @@ class SlotManager:
     def _follow(self, lease: Lease) -> None:
         """Note who is about to read a prefix that this lease's prompt shares: it is computed once, then copied."""
         if lease.reuse:
-            shared = [(leader, common_prefix_length(leader.prompt, lease.prompt)) for leader in self._leases.values()]
+            shared = [(leader, leader.prompt.shared_with(lease.prompt)) for leader in self._leases.values()]
             lease.leaders = [(leader, length) for leader, length in shared if length >= lease.length + BLOCK_TOKENS]
 
     async def _work(self) -> bool:
@@ -315,7 +315,7 @@ class SlotManager:
         held_until = trio.current_time() + self.cache.config.hold_seconds if lease.reason is not None else 0.0
         self.table.release(lease.slot, held_until)
         if self._mover.may_write(lease):  # else what the lease has not overwritten yet is still to be kept
-            self.cache.leave(lease.slot.id, lease.slot.tokens, held_until)
+            self.cache.leave(lease.slot.id, lease.slot.resident(), held_until)
         del self._leases[lease.owner]
         lease.pending = None
         self._finish(lease, slot_freed_at=self.now(), phase=phase)

@@ -1,7 +1,8 @@
 """The slot table: who has which slot, and which tokens' KV is valid in it.
 
 State and everything that changes it, in one class with one owner, the slot manager.  A slot's `tokens` are exactly
-those whose KV is committed: there is no second record that could disagree with them (seed 5).
+those whose KV is committed: there is no second record that could disagree with them (seed 5).  Sequences are compared
+by the names of their blocks, so that what a long one costs is the same as what a short one does.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from runtime.token_chain import TokenChain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,23 +44,42 @@ class IllegalTransition(Exception):
     """A bug in the engine: a slot was asked to do what its state does not allow."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Resident:
+    """What a slot holds, and where that came from.
+
+    Attributes:
+        tokens: whose KV it is.
+        trial: the blocks among it that were restored, and that no step has run over yet.
+        stands_on: the names of all blocks that it came from, or may have been computed after.
+    """
+
+    tokens: TokenChain
+    trial: frozenset[BlockKey] = frozenset()
+    stands_on: frozenset[BlockKey] = frozenset()
+
+
 @dataclass(slots=True, eq=False)
 class Slot:
     """One place for a running sequence."""
 
     id: int
-    tokens: list[int] = field(default_factory=list)  # committed; resident after release
+    tokens: TokenChain  # committed; resident after release
     owner: tuple[str, int] | None = None  # (request id, generation index) of the lease
     state: SlotState = SlotState.IDLE
     last_used: int = 0  # the table's grant count at the last release
     held_until: float = 0.0  # a cancel left these tokens, and its retry may come until then
-    before: list[int] = field(default_factory=list)  # tokens at the last grant, some of whose KV that displaced
+    before: Resident | None = None  # what it held at the last grant, which displaced some of that
     trial: list[BlockKey] = field(default_factory=list)  # restored blocks that no step has run over yet
-    stands_on: set[BlockKey] = field(default_factory=set)  # all blocks that its KV came from, or was computed after
+    stands_on: set[BlockKey] = field(default_factory=set)  # all blocks that its KV came from, or may be computed after
     suspect: bool = False  # an audit of another lease's found one of them wrong
     computed_from: int = 0  # the KV from here on was computed in this slot, what is before it was moved in
     draft_first: int = 0  # the drafter's KV is that of the tokens from here …
     draft_length: int = 0  # … to here, which during a round is beyond the committed tokens
+
+    def resident(self) -> Resident:
+        """What it holds now.  The tokens are the slot's own, and change with it."""
+        return Resident(self.tokens, frozenset(self.trial), frozenset(self.stands_on))
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +103,15 @@ class SlotTable:
 
     Args:
         slots, context: how many, and tokens in each.
+        root: of the tokens' chains.
         drafts_from_states: the drafter goes on from the target's hidden states (an MTP module), so it can read only
             what the target has computed, and its rows that ran ahead of the target do not last.
     """
 
-    def __init__(self, slots: int, context: int, *, drafts_from_states: bool = False) -> None:
+    def __init__(self, slots: int, context: int, *, root: BlockKey = b"", drafts_from_states: bool = False) -> None:
         self.context = context
         self._drafts_from_states = drafts_from_states
-        self._slots = [Slot(i) for i in range(slots)]
+        self._slots = [Slot(i, TokenChain(root)) for i in range(slots)]
         self._grants = 0
 
     def __len__(self) -> int:
@@ -108,9 +131,7 @@ class SlotTable:
         """The others."""
         return [slot for slot in self._slots if slot.owner is not None]
 
-    def grant(
-        self, owner: tuple[str, int], prompt: Sequence[int], *, reuse: bool = True, now: float = 0.0
-    ) -> Slot | None:
+    def grant(self, owner: tuple[str, int], prompt: TokenChain, *, reuse: bool = True, now: float = 0.0) -> Slot | None:
         """Lease the free slot that serves `prompt` at the least cost; its `tokens` are then the part already there.
 
         At least the prompt's last token is left to compute, because its logits are wanted.  A slot whose tokens are
@@ -121,16 +142,17 @@ class SlotTable:
             return None
         slot, usable = min(candidates, key=lambda candidate: self._cost(candidate[0], candidate[1], len(prompt), now))
         self._grants += 1
-        slot.before = list(slot.tokens)
+        slot.before = slot.resident()
+        slot.tokens = slot.tokens.head(usable)
         self.trim(slot, usable)
         slot.owner = owner
         self.enter(slot, SlotState.PREFILL)
         return slot
 
-    def longest_live_prefix(self, prompt: Sequence[int], *, besides: Slot | None) -> tuple[Slot | None, int]:
+    def longest_live_prefix(self, prompt: TokenChain, *, besides: Slot | None) -> tuple[Slot | None, int]:
         """The other slot whose committed tokens share most with `prompt`, and how many; none under suspicion."""
         others = [slot for slot in self._slots if slot is not besides and not slot.suspect]
-        shared = [(slot, common_prefix_length(slot.tokens, prompt)) for slot in others]
+        shared = [(slot, slot.tokens.shared_with(prompt)) for slot in others]
         return max(shared, key=lambda source: source[1], default=(None, 0))
 
     def enter(self, slot: Slot, state: SlotState) -> None:
@@ -151,7 +173,7 @@ class SlotTable:
 
     def trim(self, slot: Slot, length: int) -> None:
         """Keep the first `length` tokens, in the drafter's KV as well; no trace is left of a slot without any."""
-        del slot.tokens[length:]
+        slot.tokens.truncate(length)
         slot.computed_from = min(slot.computed_from, length)
         self._trim_draft(slot, length)
         if not length:
@@ -217,14 +239,15 @@ class SlotTable:
         assert len(owners) == len(set(owners)), f"one lease holds two slots: {owners}"
         for slot in self._slots:
             assert (slot.owner is None) == (slot.state is SlotState.IDLE), slot
+            slot.tokens.check_integrity()
             assert len(slot.tokens) <= self.context, slot
             assert slot.computed_from <= len(slot.tokens), slot
             assert slot.draft_first <= slot.draft_length <= self.context, slot
             assert slot.owner is not None or slot.draft_length <= len(slot.tokens), slot
             assert slot.owner is not None or not slot.suspect, slot
 
-    def _usable(self, slot: Slot, prompt: Sequence[int]) -> int:
-        return min(common_prefix_length(slot.tokens, prompt), len(prompt) - 1)
+    def _usable(self, slot: Slot, prompt: TokenChain) -> int:
+        return min(slot.tokens.shared_with(prompt), len(prompt) - 1)
 
     def _cost(self, slot: Slot, usable: int, prompt_length: int, now: float) -> tuple[bool, float, int]:
         """Tokens to compute now, plus the resident ones lost, which weigh less the longer nobody wanted them."""
@@ -232,16 +255,3 @@ class SlotTable:
         lost = len(slot.tokens) - usable
         robbed = lost > usable and slot.held_until > now
         return robbed, (prompt_length - usable) + lost / (1 + age), slot.last_used
-
-
-def common_prefix_length(first: Sequence[int], second: Sequence[int]) -> int:
-    """How many leading items two sequences share; slices are compared in C, so long ones cost microseconds."""
-    first, second = tuple(first), tuple(second)  # a list's slice never equals a tuple's
-    shared, limit = 0, min(len(first), len(second))
-    stride = limit
-    while stride:
-        if shared + stride <= limit and first[shared : shared + stride] == second[shared : shared + stride]:
-            shared += stride
-        else:
-            stride //= 2
-    return shared

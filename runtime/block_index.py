@@ -46,6 +46,10 @@ class BlockIndex:
     def __iter__(self) -> Iterator[BlockKey]:
         return iter(self._entries)
 
+    def parents(self) -> dict[BlockKey, BlockKey]:
+        """The parent of each block that is held."""
+        return {key: entry.parent for key, entry in self._entries.items()}
+
     def get(self, key: BlockKey) -> IndexEntry | None:
         """The entry of a block, or None where it is not held."""
         return self._entries.get(key)

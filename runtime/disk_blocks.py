@@ -2,7 +2,7 @@
 
 Two locks, taken in this order.  `_files` is held while a block's *name* comes or goes together with its index entry, so
 that the two always agree; it may wait for the disk.  `_lock` guards what is in memory, and is never held over a system
-call: whoever must not wait takes no other.
+call: whoever must not wait takes no other.  So a block is forgotten at once, and its file unlinked by the writer.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from runtime.blocks import Block, BlockKey
 from runtime.kv_folder import remove, remove_temporaries, scan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
 _KINDS = {torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16"}
 
@@ -58,12 +58,24 @@ class DiskBlocks:
         self._touched: dict[BlockKey, IndexEntry] = {}  # whose stamps the files do not show yet
         self._last_stamp = 0
         self._refused = b""  # the last block for which there was no room
+        self._naming = b""  # the block whose file is given its name now
+        self._doomed: set[str] = set()  # files of blocks that were forgotten
         self._read_folder()
         self._evict(0, None)
 
     def __contains__(self, key: BlockKey) -> bool:
         with self._lock:
             return key in self._index
+
+    def held(self, keys: Collection[BlockKey]) -> set[BlockKey]:
+        """Those of these blocks that are here."""
+        with self._lock:
+            return {key for key in keys if key in self._index}
+
+    def parents(self) -> dict[BlockKey, BlockKey]:
+        """The parent of each block."""
+        with self._lock:
+            return self._index.parents()
 
     def __len__(self) -> int:
         with self._lock:
@@ -103,7 +115,8 @@ class DiskBlocks:
     def write(self, block: Block, wanted: Callable[[], bool]) -> bool:
         """Make a block durable, evicting as needed; False if there is no room for it, or it is not `wanted` any more.
 
-        `wanted` is asked at the last moment, and from then until the block is indexed, `remove` waits.  Raises OSError.
+        `wanted` is asked at the last moment; from then on `forget` sees to it that the block is not indexed.  Raises
+        OSError.
         """
         if not self._evict(self._layout.file_bytes, block.parent):
             self._refused = block.key
@@ -114,6 +127,8 @@ class DiskBlocks:
             entry = IndexEntry(block.parent, self._layout.file_bytes, self._stamp())
         temporary = write_temporary(self._folder, header, data, stamp=entry.stamp)
         with self._files:
+            with self._lock:
+                self._naming = block.key
             if not wanted():
                 remove(self._folder, temporary)
                 return False
@@ -123,28 +138,52 @@ class DiskBlocks:
             except OSError:
                 remove(self._folder, temporary)
                 raise
-            with self._lock:
-                self._index.remove(block.key)  # there only if `remove` has been waiting since the last write of it
-                self._index.add(block.key, entry)
-                self.written += 1
-                if block.key == self._refused:
-                    self._refused = b""
+            if not self._named(name, block.key, entry):
+                return False
         os.fsync(self._folder)
         return True
 
-    def remove(self, key: BlockKey) -> bool:
-        """Unlink a block; False where there was none.
+    def _named(self, name: str, key: BlockKey, entry: IndexEntry) -> bool:
+        """Index a block whose file has just got its name, in place of any before; False if it is forgotten by now."""
+        with self._lock:
+            if self._naming != key:
+                self._doomed.add(name)
+                return False
+            self._naming = b""
+            self._doomed.discard(name)
+            self._index.add(key, entry)
+            self.written += 1
+            if key == self._refused:
+                self._refused = b""
+            return True
 
-        May wait for another name's coming or going, never for contents to be written.  Raises OSError, with the block
-        forgotten all the same.
+    def forget(self, keys: Collection[BlockKey]) -> int:
+        """Let blocks be gone at once, also one that is given its name now; returns how many were here.
+
+        Waits for nothing.  Their files stay until `remove_forgotten`.
+        """
+        with self._lock:
+            if self._naming in keys:
+                self._naming = b""
+            entries = [(key, entry) for key in keys if (entry := self._index.remove(key)) is not None]
+            self._doomed.update(block_name(key, entry.parent) for key, entry in entries)
+            return len(entries)
+
+    def remove_forgotten(self) -> int:
+        """Unlink the files of the blocks that were forgotten, durably; returns how many.
+
+        Called by who writes.  Raises OSError, and what could not be unlinked is tried again the next time.
         """
         with self._files:
             with self._lock:
-                entry = self._index.remove(key)
-            if entry is None:
-                return False
-            remove(self._folder, block_name(key, entry.parent))
-            return True
+                names = sorted(self._doomed)
+            for name in names:
+                remove(self._folder, name)
+                with self._lock:
+                    self._doomed.discard(name)
+        if names:
+            os.fsync(self._folder)
+        return len(names)
 
     def touch(self, keys: Sequence[BlockKey]) -> None:
         """Note a use of blocks in the order of their sequence: parents come out later than children."""

@@ -1,9 +1,12 @@
 """The disk tier: blocks handed in are written behind the server's back, and found again after a restart.
 
-The slot manager's thread asks, hands in and drops; worker threads load; one thread writes and evicts, and its one
-owner is `open_disk_tier`.  What must never happen is that a dropped block comes back.  So the writer asks whether its
-block is still wanted just before it gives the file its name, and who drops a block that is being written waits for
-that moment.
+The slot manager's thread asks, hands in and drops; worker threads load; one thread writes, evicts and unlinks, and its
+one owner is `open_disk_tier`.  What must never happen is that a dropped block comes back.  So it is forgotten in the
+same moment; the writer asks whether its block is still wanted just before it gives the file its name; and the files of
+what was dropped are unlinked before anything else is written.  Who drops waits for no disk.
+
+After a kill, or a disk that did not answer any more, between the drop and the unlinking, the next start finds such files
+again: a disk that takes nothing takes no note about them either.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from runtime.disk_blocks import DiskBlocks
 from runtime.kv_folder import KVFolderError, locked_folder, opened_root
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
     import torch
@@ -96,7 +99,7 @@ def open_disk_tier(
 
 
 class DiskTier:
-    """Made by `open_disk_tier`.  Any thread may call; `load` and `flush` wait for the disk, `drop` for names only."""
+    """Made by `open_disk_tier`.  Any thread may call; `load` and `flush` wait for the disk, nothing else does."""
 
     def __init__(
         self, blocks: DiskBlocks, queue_blocks: int, has_room: Callable[[], object], clock: Callable[[], float]
@@ -111,6 +114,8 @@ class DiskTier:
         self._writing: Block | None = None
         self._unwanted = False  # `_writing` was dropped meanwhile
         self._stamps_due = False
+        self._removal_due = False
+        self._removal_fails = False
         self._busy = False
         self._closing = False
         self._resume_at: float | None = None  # set while writing is suspended
@@ -122,6 +127,18 @@ class DiskTier:
         """Whether `load` would find it: on disk, or on its way there."""
         with self._lock:
             return self._pending(key) is not None or key in self._blocks
+
+    def held(self, keys: Collection[BlockKey]) -> set[BlockKey]:
+        """Those of these that `load` would find."""
+        with self._lock:
+            return {key for key in keys if self._pending(key) is not None} | self._blocks.held(keys)
+
+    def parents(self) -> dict[BlockKey, BlockKey]:
+        """The parent of each block that `load` would find."""
+        with self._lock:
+            pending = [block for block in (self._writing, *self._queue.values()) if block is not None]
+            coming = {block.key: block.parent for block in pending if self._pending(block.key) is not None}
+            return coming | self._blocks.parents()
 
     def __len__(self) -> int:
         """Blocks on disk."""
@@ -157,22 +174,18 @@ class DiskTier:
                 return None
         return self._blocks.load(key)  # its stamp is written when the writer wakes next: waking it would cost the load
 
-    def drop(self, key: BlockKey) -> None:
-        """Take a block out at once and for good, be it on disk, queued, or being written."""
+    def drop(self, keys: Collection[BlockKey]) -> None:
+        """Take blocks out at once and for good, be they on disk, queued, or being written; the writer unlinks them."""
         with self._lock:
-            writing = self._writing is not None and self._pending(key) is self._writing
-            self._unwanted = self._unwanted or writing
-            queued = self._queue.pop(key, None) is not None
-        removed = False
-        if writing or key in self._blocks:
-            try:
-                removed = self._blocks.remove(key)
-            except OSError as error:
-                logger.warning("KV block %s… cannot be removed: %s", key.hex()[:16], error.strerror)
-        with self._lock:
-            self._struck += queued or writing or removed
-            if removed and self._resume_at is not None:
-                self._resume_at = self._clock()  # there is room again
+            struck = {key for key in keys if self._pending(key) is not None} | self._blocks.held(keys)
+            if self._writing is not None and self._pending(self._writing.key) is self._writing:
+                self._unwanted = self._writing.key in struck
+            for key in struck:
+                self._queue.pop(key, None)
+            self._blocks.forget(struck)
+            self._struck += len(struck)
+            self._removal_due = self._removal_due or bool(struck)
+            self._work.notify()
 
     def touch(self, keys: Sequence[BlockKey]) -> None:
         """Note that blocks were used; `keys` in the order of their sequence, so that parents come out later."""
@@ -190,7 +203,9 @@ class DiskTier:
     def flush(self, timeout: float) -> int:
         """Wait until all that was handed in is on disk, or `timeout` seconds; returns how many blocks are not."""
         with self._lock:
-            self._idle.wait_for(lambda: not (self._queue or self._stamps_due or self._busy), timeout)
+            self._idle.wait_for(
+                lambda: not (self._queue or self._stamps_due or self._removal_due or self._busy), timeout
+            )
             return len(self._queue) + (self._writing is not None)
 
     def statistics(self) -> DiskTierStatistics:
@@ -236,6 +251,7 @@ class DiskTier:
         """The body of the writer's thread."""
         _give_way()
         while self._take():
+            self._remove_dropped()
             self._blocks.write_stamps()
             if self._writing is not None:
                 self._write(self._writing)
@@ -247,18 +263,32 @@ class DiskTier:
                 self._idle.notify_all()
             if has_room:
                 self._has_room()
+        self._remove_dropped()
         self._blocks.write_stamps()
 
     def _take(self) -> bool:
         """Wait for something to do, and take the next block if it is that; False at the end."""
         with self._lock:
-            self._work.wait_for(lambda: self._queue or self._stamps_due or self._closing)
+            self._work.wait_for(lambda: self._queue or self._stamps_due or self._removal_due or self._closing)
             if self._closing:
                 return False
-            self._busy, self._stamps_due, self._unwanted = True, False, False
+            self._busy, self._stamps_due, self._removal_due, self._unwanted = True, False, False, False
             if self._queue:
                 self._writing = self._queue.pop(next(iter(self._queue)))
             return True
+
+    def _remove_dropped(self) -> None:
+        try:
+            removed = self._blocks.remove_forgotten()
+        except OSError as error:
+            if not self._removal_fails:
+                logger.warning("KV blocks that failed in use cannot be removed: %s", error.strerror)
+            self._removal_fails = True
+            return
+        self._removal_fails = False
+        with self._lock:
+            if removed and self._resume_at is not None:
+                self._resume_at = self._clock()  # there is room again
 
     def _write(self, block: Block) -> None:
         try:

@@ -95,6 +95,10 @@ class RamTier:
         if not self._children[block.parent]:
             del self._children[block.parent]
 
+    def parents(self) -> dict[BlockKey, BlockKey]:
+        """The parent of each block."""
+        return {key: block.parent for key, block in self._blocks.items()}
+
     def statistics(self) -> RamTierStatistics:
         """A frozen snapshot."""
         return RamTierStatistics(len(self._blocks), self._bytes, self.budget, self._evictions)

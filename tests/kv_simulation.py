@@ -147,8 +147,8 @@ class KVSimulation(Simulation):
             for key in _choose(list(self.ram._blocks), blocks):
                 self.ram.drop(key)
         if disk:
-            for key in _choose(list(self.disk._blocks._index), blocks):
-                self.disk.drop(key)
+            assert self.cache._disk is not None
+            self.cache._disk.drop(_choose(list(self.disk._blocks._index), blocks))
 
     def check(self) -> None:
         super().check()

@@ -21,7 +21,7 @@ torch.set_num_threads(1)
 
 
 def write_until_killed(folder: Path, start: int, reports: Connection) -> None:
-    """Put new blocks without end, in chains of eight, and drop one in five; report each drop once it has returned."""
+    """Put new blocks without end, in chains of eight, and drop one in five; report each drop when it is done."""
     with open_disk_tier(folder, ROOT, shape=SHAPE, dtype=DTYPE, budget=BUDGET, queue_blocks=4) as tier:
         reports.send_bytes(b"")
         parent = ROOT
@@ -32,5 +32,7 @@ def write_until_killed(folder: Path, start: int, reports: Connection) -> None:
             while not tier.put_nowait(block):
                 tier.flush(1)
             if start % 5 == 0:
-                tier.drop(block.key)
+                tier.drop([block.key])
+                while tier.flush(1):
+                    pass
                 reports.send_bytes(block.key)

@@ -179,7 +179,8 @@ def test_changed_bytes_under_a_fitting_checksum_pass_for_the_model_to_judge(tmp_
         put_all(tier, [changed])
     with open_tier(tmp_path) as tier:
         assert_same(tier.load(block.key), changed)
-        tier.drop(block.key)
+        tier.drop([block.key])
+        assert tier.flush(LONG) == 0
         assert names(tmp_path) == set()
 
 
@@ -292,7 +293,8 @@ def test_a_drop_makes_room_and_ends_the_pause(tmp_path: Path, monkeypatch: pytes
         put_all(tier, [second])
         disk.full = False
         assert not tier.put_nowait(second)
-        tier.drop(first.key)
+        tier.drop([first.key])
+        assert tier.flush(LONG) == 0
         put_all(tier, [second])
         assert second.key in tier
 

@@ -41,7 +41,7 @@ def test_many_threads_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
                     if loaded is not None and not torch.equal(loaded.data, block.data):
                         wrong.append(block)
                 case 4:
-                    tier.drop(block.key)
+                    tier.drop([block.key])
                 case 5:
                     tier.touch([block.key])
 
@@ -119,7 +119,7 @@ class TierAgainstDict(RuleBasedStateMachine):
 
     @rule(block=st.sampled_from(POOL))
     def drop(self, block: Block) -> None:
-        self.tier.drop(block.key)
+        self.tier.drop([block.key])
         if block in self.held:
             self.held.remove(block)
 

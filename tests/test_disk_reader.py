@@ -14,7 +14,8 @@ import trio
 
 from actors import prefix_cache
 from actors.disk_reader import READ_SECONDS, READERS, REST_SECONDS, DiskReader
-from actors.prefix_cache import CacheConfig, SlotBlock, TierOptions, open_prefix_cache
+from actors.prefix_cache import CacheConfig, TierOptions, open_prefix_cache
+from actors.waiting_blocks import SlotBlock
 from runtime.blocks import BLOCK_TOKENS
 from runtime.faults import Chaos, FaultPlan, SlowRead
 from tests.kv_simulation import (
@@ -221,7 +222,7 @@ async def test_the_end_does_not_wait_for_a_thread_that_hangs(tmp_path: Path, mon
     tokens = text(BLOCK_TOKENS, 1)
     async with open_prefix_cache(options, CacheConfig(), tmp_path, FINGERPRINT, kv) as cache:
         (key,) = cache.keys(tokens)
-        cache.keep(0, SlotBlock(key, cache._root, 0, tuple(tokens)), torch.zeros(1, 2, 1, BLOCK_TOKENS, 8))
+        cache.keep(0, SlotBlock(key, cache.root, 0, tuple(tokens)), torch.zeros(1, 2, 1, BLOCK_TOKENS, 8))
     with trio.fail_after(PATIENCE):
         async with (
             open_prefix_cache(options, CacheConfig(), tmp_path, FINGERPRINT, kv) as cache,

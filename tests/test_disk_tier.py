@@ -15,7 +15,7 @@ from runtime.block_files import block_name, read_block, write_temporary
 from runtime.block_index import BlockIndex, IndexEntry
 from runtime.blocks import Block
 from runtime.disk_tier import open_disk_tier
-from runtime.kv_folder import KVFolderError
+from runtime.kv_folder import KVFolderError, remove
 from tests.kv_blocks import (
     FILE_BYTES,
     LONG,
@@ -105,7 +105,7 @@ def test_what_was_never_put_is_a_quiet_miss(tmp_path: Path, caplog: pytest.LogCa
     with open_tier(tmp_path) as tier:
         assert make_block(1).key not in tier
         assert tier.load(make_block(1).key) is None
-        tier.drop(make_block(1).key)
+        tier.drop([make_block(1).key])
         tier.touch([make_block(1).key])
         assert tier.statistics().struck == 0
     assert caplog.records == []
@@ -249,8 +249,9 @@ def test_a_dropped_block_is_gone_at_once_and_after_a_restart(tmp_path: Path) -> 
     blocks = chain(3)
     with open_tier(tmp_path) as tier:
         put_all(tier, blocks)
-        tier.drop(blocks[1].key)
+        tier.drop([blocks[1].key])
         assert held(tier, blocks) == [0, 2]
+        assert tier.flush(LONG) == 0
         assert len(names(tmp_path)) == 2
         assert tier.load(blocks[1].key) is None
         assert tier.statistics().struck == 1
@@ -267,7 +268,7 @@ def test_a_block_dropped_in_the_queue_is_never_written(tmp_path: Path, writing: 
         tier.put_nowait(first)
         assert writing.arrived.wait(LONG)
         tier.put_nowait(second)
-        tier.drop(second.key)
+        tier.drop([second.key])
         assert second.key not in tier
         writing.open.set()
         assert tier.flush(LONG) == 0
@@ -280,7 +281,7 @@ def test_a_block_dropped_while_it_is_written_does_not_appear(tmp_path: Path, wri
     with open_tier(tmp_path) as tier:
         tier.put_nowait(block)
         assert writing.arrived.wait(LONG)
-        tier.drop(block.key)
+        tier.drop([block.key])
         assert block.key not in tier
         assert tier.load(block.key) is None
         writing.open.set()
@@ -296,7 +297,7 @@ def test_a_block_put_again_after_that_drop_is_written(tmp_path: Path, writing: G
     with open_tier(tmp_path) as tier:
         tier.put_nowait(block)
         assert writing.arrived.wait(LONG)
-        tier.drop(block.key)
+        tier.drop([block.key])
         assert tier.put_nowait(again)
         assert tier.load(block.key) is again
         writing.open.set()
@@ -304,20 +305,114 @@ def test_a_block_put_again_after_that_drop_is_written(tmp_path: Path, writing: G
         assert_same(tier.load(block.key), again)
 
 
-def test_a_drop_at_the_last_moment_waits_for_the_name_and_removes_it(tmp_path: Path, renaming: Gate) -> None:
+def test_a_block_dropped_while_its_file_gets_its_name_is_gone_at_once_and_then_removed(
+    tmp_path: Path, renaming: Gate
+) -> None:
     (block,) = chain(1)
     with open_tier(tmp_path) as tier:
         tier.put_nowait(block)
         assert renaming.arrived.wait(LONG)
-        dropping = threading.Thread(target=tier.drop, args=[block.key])
-        dropping.start()
-        renaming.open.set()
-        dropping.join(LONG)
-        assert names(tmp_path) == set()
+        tier.drop([block.key])
         assert block.key not in tier
+        renaming.open.set()
         assert tier.flush(LONG) == 0
+        assert block.key not in tier
         assert names(tmp_path) == set()
+        assert (tier.statistics().written, tier.statistics().struck) == (0, 1)
         tier.check_integrity()
+
+
+# --- dropping while the disk hangs --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def unlinking(monkeypatch: pytest.MonkeyPatch) -> Gate:
+    """Before a dropped block's file is unlinked."""
+    gate = Gate(remove)
+    monkeypatch.setattr("runtime.disk_blocks.remove", gate)
+    return gate
+
+
+def test_a_drop_waits_for_no_disk_and_is_believed_at_once(tmp_path: Path, unlinking: Gate) -> None:
+    """This thread stands for the event loop: it would stand still, were it to wait for the unlinking."""
+    blocks = chain(3)
+    with open_tier(tmp_path) as tier:
+        put_all(tier, blocks)
+        tier.drop([block.key for block in blocks[1:]])
+        assert unlinking.arrived.wait(LONG)
+        assert held(tier, blocks) == [0]
+        assert tier.load(blocks[1].key) is None
+        assert tier.parents() == {blocks[0].key: ROOT}
+        assert tier.statistics().struck == 2
+        assert tier.put_nowait(make_block(50))
+        tier.drop([blocks[0].key])
+        tier.touch([blocks[0].key])
+        assert held(tier, blocks) == []
+        assert len(names(tmp_path)) == 3, "they are unlinked already: this shows nothing"
+        unlinking.open.set()
+        assert tier.flush(LONG) == 0
+        assert names(tmp_path) == {block_name(make_block(50).key, ROOT)}
+        tier.check_integrity()
+    with open_tier(tmp_path) as tier:
+        assert held(tier, blocks) == []
+
+
+def test_a_block_computed_anew_while_the_dropped_one_is_still_there_takes_its_place(
+    tmp_path: Path, unlinking: Gate
+) -> None:
+    (block,) = chain(1)
+    again = Block(block.key, block.parent, block.token_ids, block.data + 1)
+    with open_tier(tmp_path) as tier:
+        put_all(tier, [block])
+        tier.drop([block.key])
+        assert unlinking.arrived.wait(LONG)
+        assert tier.put_nowait(again)
+        assert tier.load(block.key) is again
+        unlinking.open.set()
+        assert tier.flush(LONG) == 0
+        assert_same(tier.load(block.key), again)
+        tier.check_integrity()
+    with open_tier(tmp_path) as tier:
+        assert_same(tier.load(block.key), again)
+
+
+def test_what_was_dropped_is_unlinked_before_anything_else_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writing: Gate
+) -> None:
+    blocks, others, seen = chain(2), chain(3, seed=50), list[set[str]]()
+    writing.open.set()
+
+    def write(*args: object, **kwargs: object) -> object:
+        seen.append(names(tmp_path))
+        return writing(*args, **kwargs)
+
+    with open_tier(tmp_path) as tier:
+        put_all(tier, blocks)
+        monkeypatch.setattr("runtime.disk_blocks.write_temporary", write)
+        writing.open.clear()
+        writing.arrived.clear()
+        for block in others:
+            tier.put_nowait(block)
+        assert writing.arrived.wait(LONG)
+        tier.drop([block.key for block in blocks])
+        writing.open.set()
+        assert tier.flush(LONG) == 0
+    assert [len(listing) for listing in seen] == [2, 1, 2]
+
+
+def test_what_was_dropped_is_unlinked_at_the_end(tmp_path: Path, writing: Gate) -> None:
+    blocks = chain(2)
+    with open_tier(tmp_path) as tier:
+        writing.open.set()
+        put_all(tier, blocks)
+        writing.open.clear()
+        writing.arrived.clear()
+        tier.put_nowait(make_block(50))
+        assert writing.arrived.wait(LONG)
+        tier.drop([block.key for block in blocks])
+        tier._close()
+        writing.open.set()
+    assert names(tmp_path) == {block_name(make_block(50).key, ROOT)}
 
 
 def test_a_block_dropped_while_it_is_read_is_a_miss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -327,7 +422,7 @@ def test_a_block_dropped_while_it_is_read_is_a_miss(tmp_path: Path, monkeypatch:
 
         def read_then_drop(*args: object, **kwargs: object) -> object:
             contents = read_block(*args, **kwargs)  # type: ignore[arg-type]
-            tier.drop(block.key)
+            tier.drop([block.key])
             return contents
 
         monkeypatch.setattr("runtime.disk_blocks.read_block", read_then_drop)
@@ -347,9 +442,13 @@ def test_a_drop_that_the_disk_refuses_raises_nothing(
 
         with monkeypatch.context() as patch:
             patch.setattr(os, "unlink", refuse)
-            tier.drop(block.key)
+            tier.drop([block.key])
+            assert tier.flush(LONG) == 0
+            tier.touch([])  # and the writer tries again
+            assert tier.flush(LONG) == 0
         assert block.key not in tier
-        assert "cannot be removed: Read-only file system" in caplog.text
+        assert caplog.text.count("cannot be removed: Read-only file system") == 1
+    assert names(tmp_path) == set(), "it is tried once more at the end"
 
 
 # --- least recently used ------------------------------------------------------------------------------------------
@@ -455,8 +554,8 @@ def test_what_a_failing_disk_let_go_is_told_once_but_for_what_was_dropped(
         assert writing.arrived.wait(LONG)
         for block in blocks[1:]:
             tier.put_nowait(block)
-        tier.drop(blocks[0].key)
-        tier.drop(blocks[2].key)
+        tier.drop([blocks[0].key])
+        tier.drop([blocks[2].key])
         writing.open.set()
         assert told.acquire(timeout=LONG)
         assert tier.take_refused() == [blocks[1].key, blocks[3].key]

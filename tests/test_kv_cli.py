@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.units import format_size, parse_duration, parse_size
-from tests.kv_blocks import FILE_BYTES, OTHER_ROOT, ROOT, chain, flip, held, make_block, names, open_tier, put_all
+from tests.kv_blocks import FILE_BYTES, LONG, OTHER_ROOT, ROOT, chain, flip, held, make_block, names, open_tier, put_all
 from web.kv_cli import kv
 
 if TYPE_CHECKING:
@@ -64,7 +64,8 @@ def test_ls_shows_each_model_and_its_chains(folder: Path) -> None:
 
 def test_ls_counts_what_cannot_be_reached(folder: Path) -> None:
     with open_tier(folder) as tier:
-        tier.drop(chain(3)[0].key)
+        tier.drop([chain(3)[0].key])
+        assert tier.flush(LONG) == 0
         assert "5 blocks, 60 KiB in 3 chains, 2 loose" in run("ls", folder).output  # while it is in use, too
 
 

@@ -13,11 +13,14 @@ import torch
 import trio
 
 from actors import prefix_cache
-from actors.prefix_cache import CacheConfig, PrefixCache, SlotBlock, TierOptions, empty_cache, open_prefix_cache
+from actors.prefix_cache import CacheConfig, PrefixCache, TierOptions, empty_cache, open_prefix_cache
+from actors.slots import Resident
+from actors.waiting_blocks import SlotBlock
 from runtime import block_files
 from runtime.blocks import BLOCK_TOKENS, Block, BlockKey, block_keys
 from runtime.disk_tier import DiskTier, DiskTierStatistics
 from runtime.ram_tier import RamTier
+from runtime.token_chain import TokenChain
 from tests.kv_simulation import (
     BLOCK_BYTES,
     ROOT,
@@ -32,7 +35,7 @@ from tests.live import PATIENCE
 from tests.simulation import simulated
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
     from pathlib import Path
 
 TOKENS = text(300, 1)
@@ -51,8 +54,11 @@ class FakeDisk:
         self.asked: list[BlockKey] = []
         self.touched: list[list[BlockKey]] = []
 
-    def __contains__(self, key: BlockKey) -> bool:
-        return key in self.blocks
+    def held(self, keys: Collection[BlockKey]) -> set[BlockKey]:
+        return {key for key in keys if key in self.blocks}
+
+    def parents(self) -> dict[BlockKey, BlockKey]:
+        return {key: block.parent for key, block in self.blocks.items()}
 
     def put_nowait(self, block: Block) -> bool:
         if len(self.blocks) >= self.room:
@@ -67,11 +73,12 @@ class FakeDisk:
     def load(self, key: BlockKey) -> Block | None:
         self.asked.append(key)
         if key in self.unreadable:
-            self.drop(key)
+            self.drop([key])
         return self.blocks.get(key)
 
-    def drop(self, key: BlockKey) -> None:
-        self.blocks.pop(key, None)
+    def drop(self, keys: Collection[BlockKey]) -> None:
+        for key in keys:
+            self.blocks.pop(key, None)
 
     def touch(self, keys: Sequence[BlockKey]) -> None:
         self.touched.append(list(keys))
@@ -100,9 +107,13 @@ def keep(cache: PrefixCache, *places: int, slot: int = 0) -> None:
         cache.keep(slot, slot_block(place), rows(place))
 
 
+def resident(tokens: Sequence[int], *stands_on: BlockKey) -> Resident:
+    return Resident(TokenChain(ROOT, tokens), stands_on=frozenset(stands_on))
+
+
 def waiting(cache: PrefixCache, slot: int = 0) -> list[int]:
     """Places of the blocks of a slot that are to be kept."""
-    return [block.start // BLOCK_TOKENS for block in cache._unsaved.get(slot, ())]
+    return [block.start // BLOCK_TOKENS for block in cache.waiting.of(slot)]
 
 
 # --- what is there ----------------------------------------------------------------------------------------------------
@@ -125,7 +136,7 @@ async def test_reach_is_where_the_first_gap_is() -> None:
     assert [cache.reach(KEYS, first) for first in range(5)] == [2, 2, 2, 4, 4]
     cache._ram.drop(KEYS[1])  # on disk still
     assert cache.reach(KEYS, 0) == 2
-    disk.drop(KEYS[1])
+    disk.drop([KEYS[1]])
     assert cache.reach(KEYS, 0) == 1
     assert cache.reach(KEYS[:1], 0) == 1
     assert cache.reach([], 0) == 0
@@ -136,8 +147,8 @@ async def test_a_cache_that_keeps_nothing() -> None:
     cache = empty_cache()
     assert not cache.keeps
     assert cache.keys(TOKENS) == []
-    cache.leave(0, TOKENS, 10.0)
-    cache.displace(0, TOKENS, 0)
+    cache.leave(0, resident(TOKENS), 10.0)
+    cache.displace(0, resident(TOKENS), 0)
     assert not cache.unsaved(0)
     assert cache.statistics().disk is None
     assert cache_with(ram=0, disk=FakeDisk()).keeps
@@ -229,7 +240,7 @@ async def test_a_small_memory_does_not_hinder_a_long_chain() -> None:
 @simulated(seeds=1)
 async def test_what_a_slot_leaves_is_saved_in_order_and_in_pieces() -> None:
     cache = cache_with()
-    cache.leave(3, TOKENS, 0.0)
+    cache.leave(3, resident(TOKENS), 0.0)
     assert cache.statistics().unsaved_blocks == 4
     assert cache.next_saves([3], 3) == [(3, slot_block(place)) for place in range(3)]
     assert cache.unsaved(3)
@@ -243,8 +254,8 @@ async def test_what_some_tier_has_is_not_saved_again() -> None:
     cache = cache_with(disk=FakeDisk())
     keep(cache, 0, 2)
     cache._ram.drop(KEYS[2])
-    cache.leave(0, TOKENS, 0.0)
-    cache.leave(1, TOKENS, 0.0)
+    cache.leave(0, resident(TOKENS), 0.0)
+    cache.leave(1, resident(TOKENS), 0.0)
     assert waiting(cache) == [1, 3]
     for slot, block in cache.next_saves([0, 1], 2):
         cache.keep(slot, block, rows(9))
@@ -255,27 +266,27 @@ async def test_what_some_tier_has_is_not_saved_again() -> None:
 @simulated(seeds=1)
 async def test_what_is_displaced_begins_with_the_block_that_is_shared_in_part(usable: int, expected: list[int]) -> None:
     cache = cache_with()
-    cache.displace(0, TOKENS, usable)
+    cache.displace(0, resident(TOKENS), usable)
     assert waiting(cache) == expected
 
 
 @simulated(seeds=1)
 async def test_what_was_displaced_and_not_saved_yet_stays_to_be_saved() -> None:
     cache = cache_with()
-    cache.displace(0, TOKENS, 0)
+    cache.displace(0, resident(TOKENS), 0)
     cache.next_saves([0], 1)
     # The lease ended before it wrote: the table has 100 tokens, the slot the rows of all.
-    cache.displace(0, TOKENS[:100], 70)
+    cache.displace(0, resident(TOKENS[:100]), 70)
     assert waiting(cache) == [1, 2, 3]
-    cache.displace(0, TOKENS[:70], 0)
+    cache.displace(0, resident(TOKENS[:70]), 0)
     assert sorted(waiting(cache)) == [0, 1, 2, 3]
 
 
 @simulated(seeds=1)
 async def test_an_invalid_slot_has_nothing_to_keep() -> None:
     cache = cache_with()
-    cache.leave(0, TOKENS, 0.0)
-    cache.leave(1, text(100, 2), 0.0)
+    cache.leave(0, resident(TOKENS), 0.0)
+    cache.leave(1, resident(text(100, 2)), 0.0)
     cache.forget(0)
     cache.forget(7)
     assert not cache.unsaved(0)
@@ -357,7 +368,7 @@ async def test_what_the_disk_refused_is_offered_again_though_nobody_comes(
     async with open_prefix_cache(options, CacheConfig(), tmp_path, FINGERPRINT, kv) as cache:  # type: ignore[arg-type]
         tokens = text(8 * BLOCK_TOKENS, 1)
         keys = cache.keys(tokens)
-        for place, (parent, key) in enumerate(pairwise([cache._root, *keys])):
+        for place, (parent, key) in enumerate(pairwise([cache.root, *keys])):
             start = place * BLOCK_TOKENS
             block = SlotBlock(key, parent, start, tuple(tokens[start : start + BLOCK_TOKENS]))
             cache.keep(0, block, torch.zeros(1, 2, 1, BLOCK_TOKENS, 8))
@@ -366,7 +377,7 @@ async def test_what_the_disk_refused_is_offered_again_though_nobody_comes(
         with trio.fail_after(PATIENCE):
             await all_taken.wait()
         assert cache._disk is not None
-        assert all(key in cache._disk for key in keys)
+        assert cache._disk.held(keys) == set(keys)
 
 
 @simulated(seeds=1)
@@ -399,7 +410,7 @@ async def test_what_is_struck_before_the_disk_took_it_is_not_offered_again() -> 
 async def test_a_hold_covers_what_is_there_and_what_comes() -> None:
     cache = cache_with(ram=5)
     keep(cache, 0, 1)
-    cache.leave(0, TOKENS, held_until=100.0)
+    cache.leave(0, resident(TOKENS), held_until=100.0)
     for slot, block in cache.next_saves([0], 9):
         cache.keep(slot, block, rows(5))
     for n in range(6):
@@ -417,7 +428,7 @@ async def test_a_strike_takes_blocks_out_of_both_tiers() -> None:
     cache = cache_with(disk=disk)
     keep(cache, 0, 1, 2)
     cache._ram.drop(KEYS[0])
-    disk.drop(KEYS[1])
+    disk.drop([KEYS[1]])
     cache.strike(KEYS[:2])
     cache.strike(KEYS[:2])
     assert cache.statistics().strikes == 2

@@ -18,8 +18,9 @@ from actors.lease import Lease, Move
 from actors.restore import MIN_GAIN, LiveSource, next_source, restore
 from actors.slots import Slot, SlotState
 from runtime.blocks import BLOCK_TOKENS
+from runtime.token_chain import TokenChain
 from runtime.transfer import Copy, Load, Save
-from tests.kv_simulation import KVSimulation, fresh, open_kv_simulation, open_settled_disk, text, until
+from tests.kv_simulation import ROOT, KVSimulation, fresh, open_kv_simulation, open_settled_disk, text, until
 from tests.simulation import Story, ask, run, simulated
 
 if TYPE_CHECKING:
@@ -49,12 +50,12 @@ async def warm(sim: KVSimulation, source: str) -> tuple[list[int], int]:
         (slot,) = [slot for slot in sim.manager.table.free if len(slot.tokens) == committed]
         if "ram" not in source:
             return conversation, committed
-        del slot.tokens[150:]
+        slot.tokens.truncate(150)
         sim.evict(slots=False, ram=True, blocks=range(4, 20))
         if "live" in source:
             for key in sim.cache.keys(conversation)[:2]:
                 sim.ram.drop(key)
-                sim.disk.drop(key)
+                sim.disk.drop([key])
     else:
         sim.evict()
         if source == "disk":
@@ -352,8 +353,8 @@ async def test_a_leader_that_fails_leaves_its_follower_alone() -> None:
 @simulated(seeds=1)
 async def test_nobody_waits_for_a_leader_that_reads_no_more(why: str) -> None:
     async with open_kv_simulation() as sim:
-        leader, follower = (Lease(sim.manager, name, 0, tuple(SYSTEM)) for name in ("leader", "follower"))
-        leader.slot, follower.slot = Slot(0, state=SlotState.PREFILL), Slot(1, state=SlotState.PREFILL)
+        leader, follower = (Lease(sim.manager, name, 0, TokenChain(ROOT, SYSTEM)) for name in ("leader", "follower"))
+        leader.slot, follower.slot = (Slot(n, TokenChain(ROOT), state=SlotState.PREFILL) for n in range(2))
         follower.leaders = [(leader, 128)]
         assert follower.is_led
         match why:
@@ -364,9 +365,9 @@ async def test_nobody_waits_for_a_leader_that_reads_no_more(why: str) -> None:
             case "decodes":
                 leader.slot.state = SlotState.DECODE
             case "has read it":
-                leader.slot.tokens = SYSTEM[:128]
+                leader.slot.tokens.extend(SYSTEM[:128])
             case "follower has it":
-                follower.slot.tokens = SYSTEM[:128]
+                follower.slot.tokens.extend(SYSTEM[:128])
             case "still queued":
                 leader.slot = None
         assert not follower.is_led
@@ -444,7 +445,7 @@ async def test_a_load_that_fails_takes_nothing_with_it_that_was_resident() -> No
         first = await sim.client(ask("first", text(400, 1)))
         await sim.settle()
         (slot,) = sim.manager.table.free
-        del slot.tokens[150:]
+        slot.tokens.truncate(150)
         sim.faults.fails = lambda transfer: isinstance(transfer, Load)
         story = await sim.client(ask("second", sim.whole(first)[:380]))
         assert story.finished().cached_tokens in (128, 150)
@@ -459,8 +460,9 @@ async def test_a_source_that_has_changed_when_the_copys_turn_comes_is_not_copied
         await sim.client(ask("source", shared + same))
         source = next(slot for slot in sim.manager.table.free if slot.tokens)
         await sim.settle()
-        lease = Lease(sim.manager, "reader", 0, tuple(shared + same + text(10, 3)))
-        lease.slot, lease.keys = Slot(9, tokens=list(shared)), ()
+        lease = Lease(sim.manager, "reader", 0, TokenChain(ROOT, shared + same + text(10, 3)))
+        lease.slot = Slot(9, TokenChain(ROOT, shared))
+        sim.evict(slots=False, ram=True)
         found = next_source(lease, sim.manager.table, sim.cache)
         assert isinstance(found, LiveSource)
         assert (found.slot, found.end) == (source, 64 + PIECE * BLOCK_TOKENS)
@@ -471,12 +473,12 @@ async def test_a_source_that_has_changed_when_the_copys_turn_comes_is_not_copied
                 await trio.testing.wait_all_tasks_blocked()
                 nursery.cancel_scope.cancel()
         (move,) = posted
-        before = list(source.tokens)
+        before = source.tokens
         source.suspect = change == "under suspicion"
         if change in ("other tokens before", "shorter"):
-            source.tokens[:] = [*text(64, 4), *same] if change == "other tokens before" else before[:100]
+            source.tokens = TokenChain(ROOT, [*text(64, 4), *same] if change == "other tokens before" else before[:100])
         assert move.still_valid() == (change == "nothing")
-        source.tokens[:], source.suspect = before, False
+        source.tokens, source.suspect = before, False
 
 
 @simulated()

@@ -20,8 +20,10 @@ from actors.restore import restore
 from actors.slots import Slot
 from runtime.blocks import BLOCK_TOKENS
 from runtime.errors import StepFailed
+from runtime.token_chain import TokenChain
 from runtime.transfer import Copy, Load
 from tests.kv_simulation import (
+    ROOT,
     KVSimulation,
     SettledDisk,
     Truth,
@@ -64,7 +66,7 @@ async def warm(folder: Path, *tiers: str, slots: int = 2, audit_share: float = 0
                     sim.ram.insert(block)
             if "disk" not in tiers:
                 for key in sim.cache.keys(PROMPT):
-                    disk.drop(key)
+                    disk.drop([key])
             yield sim
 
 
@@ -291,8 +293,8 @@ async def test_two_that_restore_the_same_blocks(failure: str, delay: float, tmp_
 @simulated()
 async def test_a_block_that_is_struck_before_its_load_is_not_loaded(tmp_path: Path) -> None:
     async with warm(fresh(tmp_path), "disk") as sim, trio.open_nursery() as nursery:
-        lease = Lease(sim.manager, "reader", 0, tuple(PROMPT))
-        lease.slot, lease.keys = Slot(9), sim.cache.keys(PROMPT)
+        lease = Lease(sim.manager, "reader", 0, TokenChain(ROOT, PROMPT))
+        lease.slot = Slot(9, TokenChain(ROOT))
         posted: list[Move] = []
         with mock.patch.object(sim.manager, "post", posted.append):
             nursery.start_soon(restore, lease, sim.manager.table, sim.cache)

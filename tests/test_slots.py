@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.slots import IllegalTransition, Slot, SlotState, SlotTable, common_prefix_length
+from actors.slots import IllegalTransition, Slot, SlotState, SlotTable
+from runtime.token_chain import TokenChain
 
 IDLE, PREFILL, DECODE, DRAFT, VERIFY = SlotState
 LEGAL = {
@@ -22,7 +23,7 @@ token_lists = st.lists(st.integers(0, 2), max_size=40)
 
 
 def leased(table: SlotTable, owner: tuple[str, int], prompt: list[int], *, reuse: bool = True) -> Slot:
-    granted = table.grant(owner, prompt, reuse=reuse)
+    granted = table.grant(owner, TokenChain(b"", prompt), reuse=reuse)
     assert granted is not None
     return granted
 
@@ -38,7 +39,7 @@ def used(table: SlotTable, owner: tuple[str, int], tokens: list[int]) -> Slot:
 @pytest.mark.parametrize(("before", "after"), list(itertools.product(SlotState, SlotState)))
 def test_only_the_transitions_of_the_table_are_possible(before: SlotState, after: SlotState) -> None:
     table = SlotTable(1, 8)
-    slot = Slot(0, state=before)
+    slot = Slot(0, TokenChain(b""), state=before)
     if (before, after) in LEGAL:
         table.enter(slot, after)
         assert slot.state is after
@@ -60,7 +61,7 @@ def test_every_slot_is_granted_once() -> None:
     table = SlotTable(3, 8)
     assert {leased(table, owner, [1, 2]).id for owner in (A, B, C)} == {0, 1, 2}
     assert table.free == []
-    assert table.grant(("d", 0), [1, 2]) is None
+    assert table.grant(("d", 0), TokenChain(b"", [1, 2])) is None
     table.check_integrity()
 
 
@@ -158,7 +159,8 @@ def test_a_grant_remembers_what_was_in_the_slot() -> None:
     table = SlotTable(1, 64)
     used(table, A, [1, 2, 3])
     slot = leased(table, B, [1, 7, 8])
-    assert (slot.before, slot.tokens) == ([1, 2, 3], [1])
+    assert slot.before is not None
+    assert (slot.before.tokens, slot.tokens) == ([1, 2, 3], [1])
 
 
 @pytest.mark.parametrize(("now", "taken"), [(5.0, False), (15.0, True)])
@@ -168,7 +170,7 @@ def test_what_is_held_for_a_retry_goes_last(now: float, taken: bool) -> None:
     table.commit(held, [1, 2, 3])
     other = used(table, B, list(range(40, 60)))
     table.release(held, held_until=10.0)
-    slot = table.grant(C, [30, 31], now=now)
+    slot = table.grant(C, TokenChain(b"", [30, 31]), now=now)
     assert slot is (held if taken else other)
 
 
@@ -177,7 +179,7 @@ def test_what_is_held_for_a_retry_is_there_for_the_retry() -> None:
     held = leased(table, A, [1, 2, 3, 4])
     table.commit(held, [1, 2, 3, 4])
     table.release(held, held_until=10.0)
-    slot = table.grant(B, [1, 2, 3, 4, 5], now=5.0)
+    slot = table.grant(B, TokenChain(b"", [1, 2, 3, 4, 5]), now=5.0)
     assert slot is held
     assert slot.tokens == [1, 2, 3, 4]
 
@@ -198,24 +200,6 @@ def test_integrity_check_finds_a_planted_contradiction(planted: str) -> None:
             table.commit(first, [1, 2, 3, 4, 5])
     with pytest.raises(AssertionError):
         table.check_integrity()
-
-
-def naive_common_prefix(first: list[int], second: list[int]) -> int:
-    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False)))
-
-
-@given(token_lists, token_lists)
-@settings(deadline=None)
-def test_common_prefix_of_anything(first: list[int], second: list[int]) -> None:
-    assert common_prefix_length(first, second) == naive_common_prefix(first, second)
-
-
-@given(st.lists(st.integers(0, 9), max_size=300), st.integers(0, 300), token_lists, token_lists)
-@settings(deadline=None)
-def test_common_prefix_that_ends_anywhere(shared: list[int], cut: int, left: list[int], right: list[int]) -> None:
-    first, second = [*shared[:cut], *left], (*shared[:cut], *right)
-    assert common_prefix_length(first, second) == naive_common_prefix(first, list(second))
-    assert common_prefix_length(second, first) == naive_common_prefix(first, list(second))
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), token_lists.filter(bool), st.integers(0, 40)), max_size=30))

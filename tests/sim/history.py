@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from actors.slots import common_prefix_length
 from runtime.blocks import BLOCK_TOKENS, BlockKey, block_key, root_key
 from runtime.simulated import chain
 
@@ -33,7 +32,10 @@ class Rows:
         """One row per token; not to be changed."""
         known = len(self._tokens)
         if self._tokens != tokens[:known]:
-            known = common_prefix_length(self._tokens, tokens)
+            pairs = zip(self._tokens, tokens, strict=False)
+            known = next(
+                (place for place, (mine, theirs) in enumerate(pairs) if mine != theirs), min(known, len(tokens))
+            )
             del self._tokens[known:]
             del self._rows[known:]
             del self._keys[known // BLOCK_TOKENS + 1 :]

@@ -103,8 +103,9 @@ class KVWatch(Watch):
     def _look_at_slots(self) -> None:
         """I3 for what was displaced, until it is saved."""
         for slot in self.manager.table._slots:
-            self.truth.rows(slot.before, ("before", slot.id))  # so that its blocks are known
-            for block in self.manager.cache._unsaved.get(slot.id, ()):
+            if slot.before is not None:
+                self.truth.rows(slot.before.tokens, ("before", slot.id))  # so that its blocks are known
+            for block in self.manager.cache.waiting.of(slot.id):
                 rows = self._model.kv[slot.id][block.start : block.start + BLOCK_TOKENS]
                 if self.kv_is_exact and rows != self.truth.block(block.key):
                     self.invariants.violated(f"I3: slot {slot.id}: a block that is still to be saved was overwritten")

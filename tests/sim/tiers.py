@@ -20,7 +20,7 @@ from tests.sim.history import ROOT, SHAPE
 from tests.sim.kv_device import DTYPE, pack
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
     from pathlib import Path
 
     from runtime.blocks import Block, BlockKey
@@ -47,8 +47,11 @@ class SettledDisk:
     def be_late(self, seconds: float) -> None:
         self.late += seconds
 
-    def __contains__(self, key: BlockKey) -> bool:
-        return key in self.tier
+    def held(self, keys: Collection[BlockKey]) -> set[BlockKey]:
+        return self.tier.held(keys)
+
+    def parents(self) -> dict[BlockKey, BlockKey]:
+        return self.tier.parents()
 
     def put_nowait(self, block: Block) -> bool:
         taken = self.tier.put_nowait(block)
@@ -61,8 +64,9 @@ class SettledDisk:
     def load(self, key: BlockKey) -> Block | None:
         return self.tier.load(key)
 
-    def drop(self, key: BlockKey) -> None:
-        self.tier.drop(key)
+    def drop(self, keys: Collection[BlockKey]) -> None:
+        self.tier.drop(keys)
+        assert self.tier.flush(10.0) == 0
 
     def touch(self, keys: Sequence[BlockKey]) -> None:
         self.tier.touch(keys)
