@@ -2,11 +2,11 @@
 
 The slot manager's thread asks, hands in and drops; worker threads load; one thread writes, evicts and unlinks, and its
 one owner is `open_disk_tier`.  What must never happen is that a dropped block comes back.  So it is forgotten in the
-same moment; the writer asks whether its block is still wanted just before it gives the file its name; and the files of
-what was dropped are unlinked before anything else is written.  Who drops waits for no disk.
+same moment; the writer asks whether its block is still wanted just before it gives the file its name; and the files
+of what was dropped are unlinked before anything else is written.  Who drops waits for no disk.
 
-After a kill, or a disk that did not answer any more, between the drop and the unlinking, the next start finds such files
-again: a disk that takes nothing takes no note about them either.
+After a kill between the drop and the unlinking, perhaps because the disk did not answer any more, the next start finds
+such files again: a disk that takes nothing takes no note about them either.
 """
 
 from __future__ import annotations

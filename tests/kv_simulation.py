@@ -20,6 +20,7 @@ from runtime.faults import ShortWrite
 from runtime.ram_tier import RamTier
 from runtime.served import Proposer
 from runtime.tokenizer import Tokenizer
+from tests.sim.endings import check_exact
 from tests.sim.history import ROOT, SHAPE, Truth
 from tests.sim.kv_device import DTYPE, Faults, KVModel, pack, unpack
 from tests.sim.kv_watch import KVWatch, Moved
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from runtime.blocks import BlockKey
     from runtime.disk_tier import DiskTier
     from runtime.faults import Chaos
+    from tests.sim.lies import Lies
     from tests.simulation import Story
 
 __all__ = [
@@ -150,10 +152,13 @@ class KVSimulation(Simulation):
             assert self.cache._disk is not None
             self.cache._disk.drop(_choose(list(self.disk._blocks._index), blocks))
 
+    def check_exact(self, story: Story) -> None:
+        check_exact(story, self.model, self.watch.deceived)
+
     def check(self) -> None:
         super().check()
         for key, block in self.ram._blocks.items():
-            assert unpack(block.data) == self.truth.block(key), "a block in RAM is not its tokens'"
+            self._check_block(key, unpack(block.data))
             assert block.data.shape == SHAPE
         if self.cache._disk is not None:
             if not self.watch.chaos.has_happened(ShortWrite):  # of which the index cannot know
@@ -165,12 +170,18 @@ class KVSimulation(Simulation):
         for key in list(self.disk._blocks._index):
             block = self.disk._blocks.load(key)
             assert block is not None
-            assert unpack(block.data) == self.truth.block(key), "a block on disk is not its tokens'"
+            self._check_block(key, unpack(block.data))
+
+    def _check_block(self, key: BlockKey, rows: list[int]) -> None:
+        taint = self.model.lies.taint(rows)
+        assert not taint & self.model.lies.found, "I10: a block was found wrong, and is kept"
+        assert taint or rows == self.truth.block(key), "a block in a tier is not its tokens'"
 
     def _sums_are_plain(self) -> bool:
         # A prompt that was read again from a clean state has rows that were computed and are not kept.
         failed = any(step.failed for step in self.steps)
-        return not failed and self.watch.kv_is_exact and not self.cache.statistics().strikes
+        statistics = self.cache.statistics()
+        return not (failed or statistics.strikes or statistics.audit_failures) and self.watch.kv_is_exact
 
 
 def _choose(keys: list[BlockKey], places: range | None) -> list[BlockKey]:
@@ -197,6 +208,7 @@ async def open_kv_simulation(
     vocabulary: int = VOCABULARY,
     end_ids: tuple[int, ...] = (),
     chaos: Chaos | None = None,
+    lies: Lies | None = None,
     **config: Any,  # noqa: ANN401  EngineConfig's
 ) -> AsyncIterator[KVSimulation]:
     """An engine over the stand-in model, with tiers; at the end, everything must have been given back.
@@ -210,17 +222,19 @@ async def open_kv_simulation(
         read_seconds: how long it takes to read one from disk.
         speculate, accuracy, vocabulary, end_ids: as for `open_simulation`.
         chaos: faults by step and layer, shutdowns and the like; those of the disk are up to `disk`.
+        lies: are told about blocks that are kept.
         config: for `EngineConfig`; prompts are read 32 rows at a time unless it says otherwise.
     """
     faults, truth = Faults(), truth or Truth()
     model = KVModel(faults, slots=slots, context=context, num_layers=layers, vocabulary=vocabulary)
+    model.lies = model.lies if lies is None else lies
     drafter = open_drafter(model, speculate, accuracy)
     watch = KVWatch(model, lambda rows: step_seconds(rows) / layers, chaos, truth, block_seconds, drafter)
     served = FaultyServed("stand-in", 0, context, VOCABULARY, end_ids, Tokenizer(byte_level()), faults=faults)
     settings = EngineConfig(**{"slots": slots, "chunk_tokens": 32, "speculate": speculate, **config})
     options = CacheConfig(hold_seconds=hold_seconds, audit_share=audit_share, piece_bytes=piece * BLOCK_BYTES)
     cache = PrefixCache(ROOT, BLOCK_BYTES, ram=RamTier(ram * BLOCK_BYTES), disk=disk, config=options, seed=1)
-    watch.look_at_reads(cache)
+    watch.look_at_cache(cache)
     with reads_in_virtual_time(read_seconds, disk):
         async with open_engine(watch, served, settings, cache) as engine:
             watch.attach(engine._manager)

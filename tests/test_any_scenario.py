@@ -55,6 +55,8 @@ class AnyScenario(RuleBasedStateMachine):
         speculate=st.sampled_from(Proposer),
         draft_tokens=st.sampled_from([1, 3, None]),
         cursed_blocks=st.booleans(),
+        lies=st.sampled_from([0.0, 0.0, 0.3]),
+        audit_share=st.sampled_from([0.0, 0.5]),
     )
     def serve(self, **how: Any) -> None:  # noqa: ANN401
         self.scenario = Scenario(
@@ -62,8 +64,8 @@ class AnyScenario(RuleBasedStateMachine):
             step_seconds=(0.002, 0.0001),
             disk=0,
             piece=2,
+            block_seconds=0.003,
             hold_seconds=0.05,
-            audit_share=0.0,
             accuracy=0.8,
             end_ids=(),
             visits=(),
@@ -77,7 +79,7 @@ class AnyScenario(RuleBasedStateMachine):
 
     @rule(
         conversation=st.integers(0, 2),
-        shared=st.sampled_from([0, 10, 64, 65, 130]),
+        shared=st.sampled_from([0, 10, 64, 65, 130, 330]),
         own=st.sampled_from([1, 5, 30]),
         cursed=st.integers(0, 9).map(lambda n: n == 9),
         generations=st.sampled_from([1, 2]),

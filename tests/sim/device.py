@@ -48,6 +48,10 @@ class FaultyModel(SimulatedModel):
         super().__init__(slots=slots, context=context, num_layers=num_layers, vocab_size=vocabulary)
         self.faults = faults
 
+    def exact(self, slot: int, length: int) -> int:
+        """How many of a slot's first rows must be those of its tokens: all that no lie has tainted."""
+        return length
+
     def begin(self, segments: Sequence[Segment]) -> SimulatedBatch:
         batch = super().begin(segments)
         if self.faults.lost is not None:

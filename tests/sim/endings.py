@@ -10,18 +10,22 @@ from runtime.errors import CedeError
 from tests.sim.invariants import ROUNDING
 
 if TYPE_CHECKING:
+    from collections.abc import Set
+
     from actors.receipts import Receipt
     from tests.sim.clients import Story
     from tests.sim.device import FaultyModel
     from tests.sim.watch import Watch
 
 
-def check_exact(story: Story, model: FaultyModel) -> None:
-    """I4: whatever was generated is what the request would have got alone (C1)."""
+def check_exact(story: Story, model: FaultyModel, deceived: Set[tuple[str, int]] = frozenset()) -> None:
+    """I4: whatever was generated is what the request would have got alone (C1), but for whom a lie has `deceived`."""
     if story.asked.sampling.min_tokens:
         return
     for index, tokens in enumerate(story.asked.prompts):
         got = story.tokens(index, all=True)
+        if (story.asked.id, index) in deceived:
+            continue
         assert got == model.continuation(tokens, len(got)), f"I4: {story.asked.id}/{index} is not exact"
 
 

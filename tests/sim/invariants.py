@@ -9,10 +9,11 @@
     I7  every request ends exactly once, and every cancel has one receipt whose token counts add up
     I8  nobody starves: queue wait is bounded by the work ahead of it
     I9  a request that meets one fault costs nobody else anything
+    I10 KV that an audit has found wrong, and what was computed on it, is used by nobody who did not have it already
 
-Here are those that can be seen at each step's boundaries; what can be said only when all is over is in
-`tests.sim.endings`.  A violation is kept, not raised: raised inside a step, the manager would take it for a fault of
-the device.
+Here are those that can be seen at each step's boundaries, but for I10, which is in `tests.sim.kv_watch`; what can be
+said only when all is over is in `tests.sim.endings`.  A violation is kept, not raised: raised inside a step, the
+manager would take it for a fault of the device.
 """
 
 from __future__ import annotations
@@ -173,7 +174,8 @@ class Invariants:
         """The tokens that the table has are those whose KV is in the slots, row by row (seed 5)."""
         for slot in self._manager.table._slots:
             rows = self._truth.rows(slot.tokens, slot.id)
-            if self.kv_is_exact and self._model.kv[slot.id][: len(rows)] != rows:
+            exact = self._model.exact(slot.id, len(rows))
+            if self.kv_is_exact and self._model.kv[slot.id][:exact] != rows[:exact]:
                 self.violated(f"I3: slot {slot.id}: its KV is not that of its {len(rows)} tokens")
             if self._drafter is not None:
                 self._check_i3_drafts(slot, self._drafter)
@@ -198,6 +200,8 @@ class Invariants:
         for segment, entry in zip(segments, result.segments, strict=True):
             if segment.sample is None or segment.sample.params.min_tokens or not entry.tokens:
                 continue
+            if self._model.exact(segment.slot, segment.end) < segment.end:
+                continue  # of who was deceived
             drawn = [token.token_id for token in entry.tokens]
             rows = list(segment.token_ids)[: len(segment.token_ids) - len(segment.proposals)]
             history = [*self._manager.table.slot(segment.slot).tokens, *rows, *drawn[:-1]]

@@ -11,6 +11,7 @@ from runtime.step import Output
 from runtime.transfer import Copy, Load, Save
 from tests.sim.device import VOCABULARY, FaultyModel, PlantedFault
 from tests.sim.device import Faults as StepFaults
+from tests.sim.lies import CLEAN, Lies, Taint, disguise, union
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -58,8 +59,19 @@ class KVModel(FaultyModel):
         self._kv_faults = faults
         self._curses = [[""] * context for _ in range(slots)]
 
-        # Set where blocks may lie: the true KV of what is committed in a slot.
+        self.lies = Lies()
+        self.taints = [[CLEAN] * context for _ in range(slots)]
+        # Set where blocks may lie that the test has changed itself: the true KV of what is committed in a slot.
         self.true_rows: Callable[[int], list[int]] | None = None
+
+    def taint(self, slot: int, start: int, end: int) -> Taint:
+        """Of some rows of a slot."""
+        return union(self.taints[slot][start:end]) if len(self.lies) else CLEAN
+
+    def exact(self, slot: int, length: int) -> int:
+        if not self.taint(slot, 0, length):
+            return length
+        return next(place for place, taint in enumerate(self.taints[slot]) if taint)
 
     def begin(self, segments: Sequence[Segment]) -> SimulatedBatch:
         batch = super().begin(segments)
@@ -84,10 +96,12 @@ class KVModel(FaultyModel):
             case Load(slot, start, data):
                 end = start + len(data)
                 self.kv[slot][start:end] = [_GARBAGE] * len(data) if fails else unpack(data)
+                self.taints[slot][start:end] = [self.lies.taint(unpack(data))] * len(data)
                 self._curses[slot][start:end] = [self._curse()] * len(data)
             case Copy(source, slot, start, end):
                 self.kv[slot][start:end] = [_GARBAGE] * (end - start) if fails else self.kv[source][start:end]
                 self._curses[slot][start:end] = self._curses[source][start:end]
+                self.taints[slot][start:end] = self.taints[source][start:end]
         if fails:
             raise PlantedFault("the device ran into a planted fault while KV was moved")
         return None
@@ -95,6 +109,11 @@ class KVModel(FaultyModel):
     def _write(self, segment: Segment) -> None:
         """A row depends on all before it, as attention's do: a wrong one among them makes it wrong too."""
         super()._write(segment)
+        taint = self.taint(segment.slot, 0, segment.start)
+        self.taints[segment.slot][segment.start : segment.end] = [taint] * len(segment.token_ids)
+        if taint:
+            kv = self.kv[segment.slot]
+            kv[segment.start : segment.end] = [row ^ disguise(taint) for row in kv[segment.start : segment.end]]
         if self.true_rows is not None:
             kv = self.kv[segment.slot]
             pairs = zip(kv[: segment.start], self.true_rows(segment.slot), strict=True)

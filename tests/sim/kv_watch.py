@@ -10,10 +10,11 @@ import trio
 
 from runtime.blocks import BLOCK_TOKENS
 from runtime.transfer import Copy, Load, Save
+from tests.sim.kv_device import pack, unpack
 from tests.sim.watch import Watch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     import torch
 
@@ -39,7 +40,8 @@ class KVWatch(Watch):
     """Looks at transfers as well.
 
     Blocks that wait to be saved are still in their slot, whole, and nothing is written there before they are saved;
-    what a copy reads is committed in its source; what is moved into a slot follows what is committed there.
+    what a copy reads is committed in its source; what is moved into a slot follows what is committed there.  What an
+    audit has found wrong is used no more, wherever it went (I10).
 
     Args:
         block_seconds: how long the transfer of one block takes.
@@ -60,25 +62,32 @@ class KVWatch(Watch):
         self.moved: list[Moved] = []
         self.is_moving = False
         self._block_seconds = block_seconds
+        self.deceived: set[tuple[str, int]] = set()  # generations whose tokens were drawn from tainted KV
 
     @property
     def transfers(self) -> list[Transfer]:
         """All of them, in order."""
         return [transfer for moved in self.moved for transfer in moved.transfers]
 
-    def look_at_reads(self, cache: PrefixCache) -> None:
-        """Count as work what somebody waits for; what a disk goes on reading for nobody is none."""
-        fetch = cache.fetch
+    def look_at_cache(self, cache: PrefixCache) -> None:
+        """Count as work what somebody waits for, not what a disk goes on reading for nobody.  Note what is found."""
+        fetch, condemn = cache.fetch, cache.condemn
+
+        def watched_condemn(keys: Collection[BlockKey]) -> None:
+            self._model.lies.find(keys)
+            condemn(keys)
 
         async def watched_fetch(keys: Sequence[BlockKey]) -> list[Block]:
             with self.activity.going_on():
                 return await fetch(keys)
 
         cache.fetch = watched_fetch  # type: ignore[method-assign]
+        cache.condemn = watched_condemn  # type: ignore[method-assign]
 
     async def transfer(self, transfers: Sequence[Transfer]) -> list[outcome.Outcome[torch.Tensor | None]]:
         self.invariants.between()
         self._look_at_slots()
+        self._check_i10()
         for transfer in transfers:
             self._look_at(transfer)
         seconds = self._block_seconds * sum(_tokens_of(transfer) for transfer in transfers) / BLOCK_TOKENS
@@ -90,6 +99,7 @@ class KVWatch(Watch):
         self.is_moving = False
         done: list[outcome.Outcome[torch.Tensor | None]]
         done = [outcome.capture(self.device._model.transfer, transfer) for transfer in transfers]
+        done = [self._told(transfer, result) for transfer, result in zip(transfers, done, strict=True)]
         self.moved.append(Moved(self.clock(), tuple(transfers)))
         self.invariants.moved()
         return done
@@ -98,7 +108,44 @@ class KVWatch(Watch):
         for segment in segments:
             self._may_be_written(segment.slot)
         self._look_at_slots()
-        return await super().run_step(segments, drafting=drafting)
+        self._check_i10()
+        result = await super().run_step(segments, drafting=drafting)
+        for run in [] if drafting else self.steps[-1].runs:
+            if self._model.taint(run.slot, 0, run.start + run.rows):
+                self.deceived.add(run.owner)
+            elif not run.start:  # read again, from a clean state
+                self.deceived.discard(run.owner)
+        return result
+
+    def _told(
+        self, transfer: Transfer, result: outcome.Outcome[torch.Tensor | None]
+    ) -> outcome.Outcome[torch.Tensor | None]:
+        """What is kept of a block that was copied out of its slot: sometimes a lie."""
+        if not isinstance(transfer, Save) or isinstance(result, outcome.Error):
+            return result
+        taken = self.manager.cache.waiting._taken
+        key = next((block.key for slot, block in taken if (slot, block.start) == (transfer.slot, transfer.start)), None)
+        data = result.unwrap()  # which can be done once
+        if key is None or data is None:
+            return outcome.Value(data)
+        taint = self._model.taint(transfer.slot, transfer.start, transfer.end)
+        return outcome.Value(pack(self._model.lies.save(key, unpack(data), taint)))
+
+    def _check_i10(self) -> None:
+        """What an audit has found wrong is used no more, wherever it went."""
+        found, cache = self._model.lies.found, self.manager.cache
+        if not found:
+            return
+        for slot in self.manager.table._slots:
+            if self._model.taint(slot.id, 0, len(slot.tokens)) & found and not slot.suspect:
+                self.invariants.violated(f"I10: slot {slot.id} holds KV that was found wrong, and is not suspected")
+            for block in cache.waiting.of(slot.id):
+                if self._model.taint(slot.id, block.start, block.start + BLOCK_TOKENS) & found:
+                    self.invariants.violated(f"I10: slot {slot.id}: KV that was found wrong waits to be kept")
+        for key in self._model.lies.keys:
+            kept = cache._ram.get(key)
+            if kept is not None and self._model.lies.taint(unpack(kept.data)) & found:
+                self.invariants.violated("I10: KV that was found wrong is kept in memory")
 
     def _look_at_slots(self) -> None:
         """I3 for what was displaced, until it is saved."""
@@ -107,6 +154,8 @@ class KVWatch(Watch):
                 self.truth.rows(slot.before.tokens, ("before", slot.id))  # so that its blocks are known
             for block in self.manager.cache.waiting.of(slot.id):
                 rows = self._model.kv[slot.id][block.start : block.start + BLOCK_TOKENS]
+                if self._model.taint(slot.id, block.start, block.start + BLOCK_TOKENS):
+                    continue
                 if self.kv_is_exact and rows != self.truth.block(block.key):
                     self.invariants.violated(f"I3: slot {slot.id}: a block that is still to be saved was overwritten")
 
@@ -119,7 +168,11 @@ class KVWatch(Watch):
         alive = any(lease.slot is slot and lease.mark.at is None for lease in self.manager._leases.values())
         if not alive:
             self.invariants.violated(f"I2: KV is moved into slot {slot.id} for nobody")
+        if isinstance(transfer, Load) and self._model.lies.taint(unpack(transfer.data)) & self._model.lies.found:
+            self.invariants.violated(f"I10: KV that was found wrong is loaded into slot {slot.id}")
         if isinstance(transfer, Copy):
+            if self._model.taint(transfer.source, 0, transfer.end) & self._model.lies.found:
+                self.invariants.violated(f"I10: KV that was found wrong is copied into slot {slot.id}")
             committed = len(table.slot(transfer.source).tokens)
             if transfer.end > committed:
                 self.invariants.violated(f"I3: slot {transfer.source}: copied is what is not there")

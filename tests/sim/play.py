@@ -29,6 +29,7 @@ from runtime.faults import CancelAt, Chaos, Shutdown, SlowStep
 from runtime.served import Proposer
 from tests.kv_simulation import open_kv_simulation, open_settled_disk
 from tests.sim.device import CULPRIT, VOCABULARY
+from tests.sim.lies import Lies
 from tests.sim.scenario import CONTEXT, LOOKED_UP, first_request, next_request
 from tests.sim.scheduler import run
 
@@ -58,6 +59,7 @@ class Tally:
     cancels: Counter[str] = field(default_factory=Counter)  # by phase
     reasons: Counter[str] = field(default_factory=Counter)  # of the cancels
     faults: Counter[str] = field(default_factory=Counter)  # by kind
+    lies: Counter[str] = field(default_factory=Counter)  # told, found, audits, who was deceived
     virtual_seconds: float = 0.0
 
     def add(self, other: Tally) -> None:
@@ -68,7 +70,7 @@ class Tally:
         self.draft_steps += other.draft_steps
         self.moves += other.moves
         self.virtual_seconds += other.virtual_seconds
-        for name in ("refused", "ended", "cancels", "reasons", "faults"):
+        for name in ("refused", "ended", "cancels", "reasons", "faults", "lies"):
             getattr(self, name).update(getattr(other, name))
 
 
@@ -116,6 +118,7 @@ async def _opened(scenario: Scenario) -> AsyncIterator[KVSimulation]:
             ram=scenario.ram,
             disk=disk,
             piece=scenario.piece,
+            block_seconds=scenario.block_seconds,
             hold_seconds=scenario.hold_seconds,
             audit_share=scenario.audit_share,
             speculate=scenario.speculate,
@@ -124,6 +127,7 @@ async def _opened(scenario: Scenario) -> AsyncIterator[KVSimulation]:
             end_ids=scenario.end_ids,
             vocabulary=LOOKED_UP if scenario.speculate is Proposer.NGRAM else VOCABULARY,
             chaos=chaos,
+            lies=Lies(scenario.lies, scenario.seed),
         ) as sim:
             sim.faults.raise_on.add(CULPRIT)
             sim.faults.cursed = scenario.cursed_blocks
@@ -248,6 +252,8 @@ class Explanation:
                 assert reason in self._causes(visit) | {CancelReason.OPERATOR}, f"I9: {name} was cancelled by {reason}"
                 if reason is CancelReason.OPERATOR and visit.deleted_at is None:
                     by_chaos.add(story.asked.id)
+            case Finished() if (story.asked.id, index) in sim.watch.deceived:
+                pass  # it got what a lie made of it, until somebody's audit found that
             case Finished():
                 self._check_whole(sim, story, index, last.reason)
             case Failed(error=error):
@@ -312,6 +318,10 @@ def _tally(sim: KVSimulation) -> Tally:
     tally.faults["cursed prompt"] = sum(
         story.opened and CULPRIT in prompt for story in sim.stories.values() for prompt in story.asked.prompts
     )
+    statistics = sim.cache.statistics()
+    tally.lies.update(told=len(sim.model.lies), found=len(sim.model.lies.found), deceived=len(sim.watch.deceived))
+    tally.lies.update({"audits": statistics.audits, "audits that failed": statistics.audit_failures})
+    tally.lies["scenarios"] = int(len(sim.model.lies) > 0)
     tally.virtual_seconds = sim.steps[-1].finished_at - sim.steps[0].started_at if sim.steps else 0.0
     return tally
 

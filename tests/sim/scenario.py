@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from actors.generation import GenerationRequest
 from runtime.faults import (
@@ -77,6 +77,7 @@ class Scenario:
     ram: int  # blocks; 0 keeps nothing
     disk: int  # blocks; 0 for no such tier
     piece: int  # blocks
+    block_seconds: float  # to move one
     hold_seconds: float
     audit_share: float
     speculate: Proposer
@@ -85,12 +86,58 @@ class Scenario:
     end_ids: tuple[int, ...]
     visits: tuple[Visit, ...]
     cursed_blocks: bool  # KV that comes from a tier does not bear a step
+    lies: float  # share of the blocks that lie, of those that are kept
     recovery_seconds: float  # of a device that was lost
     plan: FaultPlan
 
 
 def draw(seed: int) -> Scenario:
-    """The scenario of a seed."""
+    """The scenario of a seed.  In a third of them some blocks lie, and audits find that now and then."""
+    dice = random.Random(f"lies {seed}")
+    return _with_lies(_honest(seed), dice) if dice.random() < 1 / 3 else _honest(seed)
+
+
+def _with_lies(scenario: Scenario, dice: random.Random) -> Scenario:
+    """The same with lies, more of those who stay, prompts that share much, and copies that take their time."""
+    return replace(
+        scenario,
+        slots=dice.choice([2, 2, 3]),
+        queue=20,
+        queue_timeout=None,
+        chunk_tokens=dice.choice([16, 64, 64, None]),
+        ram=dice.choice([8, 100, 100]),
+        piece=1,
+        block_seconds=dice.choice([0.003, 0.03]),
+        speculate=Proposer.OFF,
+        audit_share=dice.choice([0.3, 0.5]),
+        lies=dice.choice([0.2, 0.4]),
+        visits=tuple(_lied_to(dice) for _ in range(dice.randint(8, 14))),
+        plan=scenario.plan if dice.random() < 0.3 else FaultPlan(),
+    )
+
+
+def _lied_to(dice: random.Random) -> Visit:
+    patient = dice.random() < 0.8
+    visit = _visit(dice, long=True)
+    return replace(
+        visit,
+        arrives=visit.arrives / dice.choice([1, 4]),
+        conversation=dice.choice([0, 0, 0, 1, 2]),
+        shared=dice.choice([130, 130, 200, 330]),
+        own=dice.choice([1, 30, 70, 150]),
+        max_tokens=dice.randint(1, 4),
+        cursed=False,
+        generations=1,
+        cache_prompt=dice.random() < 0.95,
+        timeout=None,
+        hang_up_after=None if patient else visit.hang_up_after,
+        hang_up_at=None if patient else visit.hang_up_at,
+        deleted_at=None if patient else visit.deleted_at,
+        reads=True,
+    )
+
+
+def _honest(seed: int) -> Scenario:
     dice = random.Random(seed)
     keeps = dice.random() < 0.5
     disk = dice.choice([2, 8, 100]) if dice.random() < 0.3 else 0
@@ -106,6 +153,7 @@ def draw(seed: int) -> Scenario:
         ram=dice.choice([1, 2, 4, 100]) if keeps else 0,
         disk=disk,
         piece=dice.randint(1, 3),
+        block_seconds=0.003,
         hold_seconds=dice.choice([0.0, 0.05, 60.0]),
         audit_share=dice.choice([0.0, 0.0, 0.0, 1.0]),
         speculate=speculate,
@@ -113,6 +161,7 @@ def draw(seed: int) -> Scenario:
         accuracy=dice.choice([0.0, 0.6, 0.9, 1.0]),
         end_ids=tuple(dice.sample(range(VOCABULARY), 20)) if dice.random() < 0.2 else (),
         cursed_blocks=dice.random() < 0.1,
+        lies=0.0,
         recovery_seconds=dice.choice([0.0, 0.05]),
         visits=tuple(_visit(dice, long=keeps or disk > 0) for _ in range(dice.randint(1, 9 if disk else 6))),
         plan=FaultPlan(tuple(_fault(dice, disk > 0) for _ in range(dice.choice([0, 0, 1, 1, 2, 3])))),
@@ -184,7 +233,7 @@ def text(length: int, seed: int) -> list[int]:
 def first_request(visit: Visit, request_id: str) -> GenerationRequest:
     """What a client asks when it comes."""
     own = text(visit.own, 100 + 10 * visit.own + visit.conversation)
-    tokens = [*text(130, visit.conversation)[: visit.shared], *own, *([CULPRIT] if visit.cursed else [])]
+    tokens = [*text(visit.shared, visit.conversation), *own, *([CULPRIT] if visit.cursed else [])]
     return _request(visit, request_id, [tokens] * visit.generations)
 
 
