@@ -64,6 +64,11 @@ class LoadOptions:
     draft: Path | None = None
     quantize: Quantization | None = None
 
+    @property
+    def adapts_threads(self) -> bool:
+        """Whether steps may use fewer threads while other programs want the processor."""
+        return self.threads is None and select_device(self.device).type == "cpu"
+
 
 def describe_model(options: LoadOptions, name: str) -> tuple[ServedModel, ModelConfig]:
     """Read everything but the weights: fast, so that a wrong folder or value is refused at once.
