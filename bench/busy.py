@@ -2,8 +2,8 @@
 
     GOMP_SPINCOUNT=10000 python -m bench.busy [--model smollm2-135m] [--loops 1]
 
-Bare steps of one stream, in turns: alone and beside each way, then all again.  OpenMP reads how long threads spin at its
-barriers only once, so other values of GOMP_SPINCOUNT are other runs.
+Bare steps of one stream, in turns: each way alone and beside, then all again.  OpenMP reads how long threads spin at
+its barriers only once, so other values of GOMP_SPINCOUNT are other runs.
 """
 
 from __future__ import annotations

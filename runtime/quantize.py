@@ -188,14 +188,14 @@ def _int4_block(outputs: int) -> int | None:
 
 @cache
 def spreading(columns: int) -> Tensor:
-    """What `spread` multiplies rows of so many columns by: a Hadamard matrix over its norm, of at most `SPREAD` columns.
+    """What `spread` multiplies rows of so many columns by: a Hadamard matrix over its norm, its own inverse.
 
-    It is its own inverse.  As many columns have to divide those of the rows, a single one if nothing else does.
+    It has at most `SPREAD` columns, and as many as divide those of the rows: a single one where they are odd.
     """
-    matrix = torch.ones(1, 1)
+    matrix: Tensor = torch.ones(1, 1)
     while matrix.shape[0] < SPREAD and columns % (2 * matrix.shape[0]) == 0:
         matrix = torch.cat((torch.cat((matrix, matrix), 1), torch.cat((matrix, -matrix), 1)))
-    return matrix / matrix.shape[0] ** 0.5
+    return matrix.mul_(matrix.shape[0] ** -0.5)
 
 
 def spread(x: Tensor, turn: Tensor) -> Tensor:
