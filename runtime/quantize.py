@@ -24,7 +24,7 @@ from torch import Tensor
 from runtime.linear import Forms, lossless, total_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from torch import ScriptObject
 
@@ -157,6 +157,15 @@ def _int4(weight: Tensor, bias: Tensor | None, otherwise: Form) -> Product:
     return WeightInt4(weight, bias) if fits else otherwise(weight, bias)
 
 
+def packed_bytes(outputs: int, inputs: int, dtype: torch.dtype, quantization: Quantization | None) -> int:
+    """Bytes of a matrix in its form, its bias aside, but for a few where a form of the CPU pads it."""
+    if quantization is None:
+        return outputs * inputs * dtype.itemsize
+    if quantization is Quantization.INT4 and outputs % 16 == 0 and inputs % (2 * GROUP) == 0:
+        return outputs * (inputs // 2 + 2 * dtype.itemsize * inputs // GROUP)
+    return outputs * (inputs + torch.float32.itemsize)
+
+
 def has_integer_products(device: torch.device) -> bool:
     """Whether FBGEMM is there, and the processor adds up products of bytes without loss (AVX-512 VNNI)."""
     return (
@@ -224,10 +233,18 @@ def quantise_int4(weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return quantised, scales, zeros
 
 
-def _by_slabs(quantise: Callable[[Tensor], tuple[Tensor, ...]], weight: Tensor) -> Iterator[Tensor]:
+def _by_slabs(quantise: Callable[[Tensor], tuple[Tensor, ...]], weight: Tensor) -> list[Tensor]:
     """What `quantise` makes of a few outputs at a time: what lies between in float32 stays in the cache."""
-    slabs = torch.split(weight, max(1, SLAB // weight.shape[1]))
-    return map(torch.cat, zip(*map(quantise, slabs), strict=True))
+    wholes: list[Tensor] = []
+    done = 0
+    for slab in torch.split(weight, max(1, SLAB // weight.shape[1])):
+        parts = quantise(slab)
+        # Each is put where it belongs at once: in a list of their own, all of them would be there twice.
+        wholes = wholes or [part.new_empty((weight.shape[0], *part.shape[1:])) for part in parts]
+        for whole, part in zip(wholes, parts, strict=True):
+            whole[done : done + slab.shape[0]] = part
+        done += slab.shape[0]
+    return wholes
 
 
 def _int8_slab(weight: Tensor, turn: Tensor | None) -> tuple[Tensor, Tensor]:

@@ -77,7 +77,7 @@ class _Try:
 
 
 class ThreadChoice:
-    """Told of each step, says how many threads the next is to use.  Steps of one `kind` are expected to take equally long.
+    """Told of each step, says how many threads the next is to use.
 
     Args:
         most: threads to use while nothing is in the way.
@@ -89,9 +89,8 @@ class ThreadChoice:
             self._counts.append(self._counts[-1] // 2)
         self._level = 0
         self._try: _Try | None = None
-        self._recent: deque[tuple[Hashable, float, float]] = deque(
-            maxlen=REMEMBERED
-        )  # kind, seconds, of them computing
+        # Of each step the kind, the seconds, and how many of them it was computing.
+        self._recent: deque[tuple[Hashable, float, float]] = deque(maxlen=REMEMBERED)
         self._start_waiting(0.0)
 
     @property
@@ -103,7 +102,7 @@ class ThreadChoice:
         """Take note of a step that ran to its end on that many threads.
 
         Args:
-            kind: what it had to do, as its number of rows.
+            kind: what it had to do, as its number of rows; steps of one kind are expected to take equally long.
             seconds: how long it took.
             computing: how much of that the thread that runs steps was on a processor.
             now: the time at its end, in seconds.

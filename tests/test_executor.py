@@ -50,7 +50,8 @@ async def test_a_thread_may_adapt_how_many_threads_its_steps_use(monkeypatch: py
             assert most == 2
 
         def observe(self, kind: object, seconds: float, computing: float, now: float) -> None:
-            assert seconds > 0 and computing >= 0
+            assert seconds > 0
+            assert computing >= 0
             observed.append(kind)
 
     class Watched(RecordingModel):

@@ -1,4 +1,4 @@
-"""How many threads a step uses, with invented times: fewer while others want the processor, and all again afterwards."""
+"""How many threads a step uses, with invented times: fewer while others want the processor, then all again."""
 
 from __future__ import annotations
 
@@ -110,7 +110,8 @@ def test_a_single_thread_is_left_alone() -> None:
 def test_whatever_steps_take_there_are_between_one_and_all_threads(most: int) -> None:
     machine = Machine(most)
     used = machine.run(3000, lambda threads: (7 * len(machine.used) % 13 + 1) * threads / 1000)
-    assert 1 <= min(used) and max(used) == most
+    assert min(used) >= 1
+    assert max(used) == most
 
 
 def test_a_slow_machine_does_not_look_like_a_better_choice() -> None:
