@@ -1,8 +1,9 @@
 """What a form of the weights costs in accuracy: its distance from the float32 model over held-out text.
 
-    python -m bench.accuracy [--model FOLDER] [--form int8 --form int4 --form bfloat16] [--dtype float32]
+    python -m bench.accuracy [--model FOLDER] [--form int8 --form int4 --form bfloat16] [--dtype float32] [--text prose]
 
-The text is of the embedded model's own domain.  For each position the whole distribution of the next token is compared:
+The text is Python, the embedded model's own domain, or English prose, the reference manual that comes with Python.  For
+each position the whole distribution of the next token is compared:
 by the KL divergence from the full model's to the form's, in nats, by whether both find the same token likeliest, and by
 what the token that does come costs each of them, the cross-entropy.
 """
@@ -10,6 +11,7 @@ what the token that does come costs each of them, the cross-entropy.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pydoc_data.topics import topics
 from typing import TYPE_CHECKING
 
 import click
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 FULL = "float32"
 QUANTIZED = [quantization.value for quantization in Quantization]
 FORMS = ("bfloat16", *QUANTIZED)
+CODE, PROSE = "code", "prose"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +89,11 @@ def open_form(folder: Path, form: str, dtype: str, context: int) -> Transformer:
     return load_model(options, describe_model(options, "bench")[1])
 
 
-def held_out(folder: Path, count: int, tokens: int) -> list[list[int]]:
-    """The beginnings of `count` sources that the embedded model has not learnt from, `tokens` long."""
+def held_out(folder: Path, count: int, tokens: int, text: str = CODE) -> list[list[int]]:
+    """The beginnings of `count` texts, `tokens` long; of code, such as the embedded model has not learnt from."""
     tokenizer = Tokenizer.load(folder)
-    encoded = (tokenizer.encode(text[: 8 * tokens]) for text in load_corpus(0)[1].files)
+    texts = load_corpus(0)[1].files if text == CODE else [topics[name] for name in sorted(topics)]
+    encoded = (tokenizer.encode(text[: 8 * tokens]) for text in texts)
     return [ids[:tokens] for ids in encoded if len(ids) >= tokens][:count]
 
 
@@ -97,12 +101,13 @@ def held_out(folder: Path, count: int, tokens: int) -> list[list[int]]:
 @click.option("--model", help="Folder; the embedded model by default.")
 @click.option("--form", "forms", multiple=True, default=FORMS, type=click.Choice(FORMS))
 @click.option("--dtype", default=FULL, show_default=True, help="What quantised forms compute in.")
+@click.option("--text", default=CODE, show_default=True, type=click.Choice([CODE, PROSE]))
 @click.option("--pieces", "count", default=8, show_default=True)
 @click.option("--tokens", default=512, show_default=True, help="Of each piece.")
-def main(model: str | None, forms: Sequence[str], dtype: str, count: int, tokens: int) -> None:
+def main(model: str | None, forms: Sequence[str], dtype: str, text: str, count: int, tokens: int) -> None:
     """Print a line for each form."""
     folder = resolve_model(model)
-    pieces = held_out(folder, count, tokens)
+    pieces = held_out(folder, count, tokens, text)
     with torch.inference_mode():
         full = open_form(folder, FULL, FULL, tokens)
         for form in forms:

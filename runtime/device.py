@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 import torch
 
 from runtime.errors import CheckpointError
-from runtime.host_memory import available_memory
+from runtime.host_memory import available_memory, most_host_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,6 +63,11 @@ def free_memory(device: torch.device) -> int:
     if device.type == "mps":
         return torch.mps.recommended_max_memory() - torch.mps.current_allocated_memory()
     return available_memory()
+
+
+def most_memory(device: torch.device) -> int:
+    """Bytes beyond which nothing fits on `device` now; where the system does not say what is free, all there are."""
+    return most_host_memory() if device.type == "cpu" else free_memory(device)
 
 
 def device_answers() -> bool:

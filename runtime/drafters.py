@@ -15,6 +15,7 @@ import torch
 from runtime.config import load_config
 from runtime.device import select_dtype
 from runtime.errors import CheckpointError
+from runtime.footprint import kept_bytes
 from runtime.kv_cache import KVCache, kv_bytes_per_token
 from runtime.model import HiddenStates, Transformer
 from runtime.mtp import MtpModule, one_layer
@@ -22,7 +23,7 @@ from runtime.mtp_weights import find_mtp, load_mtp_weights, mtp_bytes, no_mtp
 from runtime.quantize import choose_forms
 from runtime.served import Proposer
 from runtime.tokenizer import Tokenizer
-from runtime.weights import load_weights, weight_bytes
+from runtime.weights import load_weights
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -121,7 +122,8 @@ class ModelPlan:
 
     def memory(self, device: torch.device, dtype: torch.dtype) -> Memory:
         own = select_dtype(self.dtype, device, self.config.dtype)
-        return Memory(weight_bytes(self.config, own), kv_bytes_per_token(self.config, own))
+        weights = kept_bytes(self.config, device, own, self.quantize)
+        return Memory(weights, kv_bytes_per_token(self.config, own))
 
     def states(self, slots: int, context: int, device: torch.device, dtype: torch.dtype) -> HiddenStates | None:
         return None
@@ -129,8 +131,8 @@ class ModelPlan:
     def load(self, target: Transformer) -> Transformer | None:
         device = target.weights.embedding.device
         dtype = select_dtype(self.dtype, device, self.config.dtype)
-        weights = load_weights(self.folder, self.config, device=device, dtype=dtype)
-        weights.pack(choose_forms(self.quantize, device, dtype))
+        forms = choose_forms(self.quantize, device, dtype)
+        weights = load_weights(self.folder, self.config, device=device, dtype=dtype, forms=forms)
         kv = KVCache(self.config, slots=target.kv.slots, context=target.context, device=device, dtype=dtype)
         return DraftModel(self.config, weights, kv, self.vocab_size)
 

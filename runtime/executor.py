@@ -25,6 +25,7 @@ import trio
 from runtime.device import device_answers
 from runtime.errors import DeviceHangs, DeviceLost, DeviceThreadEnded
 from runtime.step import Segment, StepModel, StepResult, run_step
+from runtime.step_threads import StepThreads
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Generator, Sequence
@@ -146,7 +147,7 @@ class ThreadExecutor(Generic[ModelT]):
     which the thread says it, so there is no lock and no race with its end.
     """
 
-    def __init__(self, hang_timeout: float | None = None) -> None:
+    def __init__(self, hang_timeout: float | None = None, *, adapt_threads: bool = False) -> None:
         self.model: ModelT
         self.drafter: StepModel[Any] | None = None
         self._patience = math.inf if hang_timeout is None else hang_timeout
@@ -155,6 +156,8 @@ class ThreadExecutor(Generic[ModelT]):
         self._is_working = False  # the thread has been started, and has not said that it ends
         self._job: _Job[Any] | None = None  # what the thread is at, awaited or not
         self._signs_of_life = 0  # counted by the thread
+        self._adapt_threads = adapt_threads
+        self._threads: StepThreads | None = None  # the thread's own
 
     def clock(self) -> float:
         return time.perf_counter()
@@ -166,7 +169,7 @@ class ThreadExecutor(Generic[ModelT]):
 
     async def run_step(self, segments: Sequence[Segment], *, drafting: bool = False) -> StepResult:
         model = _chosen(self.model, self.drafter, drafting)
-        return await self.call(lambda: self._run(run_step(model, segments, self.clock)), self._patience)
+        return await self.call(lambda: self._run(model, segments, drafting), self._patience)
 
     async def transfer(self, transfers: Sequence[Transfer]) -> list[outcome.Outcome[torch.Tensor | None]]:
         return await self.call(lambda: _transfer_all(self.model, transfers), self._patience)
@@ -218,6 +221,8 @@ class ThreadExecutor(Generic[ModelT]):
         """Start the thread and load the models on it."""
         self._start_thread()
         model = self.model = await self.call(load)
+        if self._adapt_threads:
+            self._threads = await self.call(StepThreads)
         if load_drafter is not None:
             self.drafter = await self.call(lambda: load_drafter(model))
 
@@ -268,9 +273,10 @@ class ThreadExecutor(Generic[ModelT]):
                 trio_token.run_sync_soon(self._answered, job, job.run())
                 del job  # or the last step's tensors would live until the next one
 
-    def _run(self, step: Generator[None, None, StepResult]) -> StepResult:
+    def _run(self, model: StepModel[Any], segments: Sequence[Segment], drafting: bool) -> StepResult:
+        step = partial(_exhaust, run_step(model, segments, self.clock), self._count_layer)
         try:
-            return _exhaust(step, self._count_layer)
+            return step() if self._threads is None else self._threads.run(step, segments, drafting=drafting)
         except Exception as error:
             if device_answers():
                 raise
@@ -298,6 +304,7 @@ async def open_thread_executor(
     load_drafter: Callable[[ModelT], StepModel[Any] | None] | None = None,
     *,
     hang_timeout: float | None = None,
+    adapt_threads: bool = False,
 ) -> AsyncIterator[ThreadExecutor[ModelT]]:
     """A device thread that has loaded its model, and a drafter for it if there is to be one; it ends with the context.
 
@@ -305,8 +312,9 @@ async def open_thread_executor(
         load: called on the device thread, as all that follows.
         load_drafter: called with what `load` returned.
         hang_timeout: seconds in which a layer of a step, or a transfer, must end; None for no limit.
+        adapt_threads: use fewer threads than `load` left it while other programs make that faster.
     """
-    executor: ThreadExecutor[ModelT] = ThreadExecutor(hang_timeout)
+    executor: ThreadExecutor[ModelT] = ThreadExecutor(hang_timeout, adapt_threads=adapt_threads)
     try:
         await executor.start(load, load_drafter)
         yield executor

@@ -17,11 +17,27 @@ def available_memory(proc: Path = PROC, cgroups: Path = CGROUPS) -> int:
 
     A container's limit counts, for whoever exceeds it is killed; it is known of control groups of version 2.
     """
+    known = _known_available(proc, cgroups)
+    return _installed() // 2 if known is None else known  # not Linux: count half of what is installed as free
+
+
+def most_host_memory(proc: Path = PROC, cgroups: Path = CGROUPS) -> int:
+    """Bytes beyond which nothing fits for certain: what is available, or all that is installed if nobody says."""
+    known = _known_available(proc, cgroups)
+    return _installed() if known is None else known
+
+
+def _known_available(proc: Path, cgroups: Path) -> int | None:
+    """None where the system is not Linux."""
     try:
         free = _fields(proc / "meminfo")["MemAvailable:"] * 1024
-    except FileNotFoundError:  # not Linux: count half of what is installed as free
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+    except FileNotFoundError:
+        return None
     return max(0, min([free, *_left_by_groups(proc, cgroups)]))
+
+
+def _installed() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _left_by_groups(proc: Path, cgroups: Path) -> Iterator[int]:

@@ -14,12 +14,13 @@ from runtime.config import load_config
 from runtime.device import free_memory, select_device, select_dtype
 from runtime.drafters import NoDrafter, log_drafter
 from runtime.errors import CheckpointError
+from runtime.footprint import check_memory
 from runtime.kv_cache import KVCache, kv_bytes_per_token
 from runtime.model import Transformer
 from runtime.quantize import choose_forms
 from runtime.served import ServedModel
 from runtime.tokenizer import Tokenizer
-from runtime.weights import load_weights
+from runtime.weights import load_weights, weight_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from runtime.drafters import DraftPlan, Memory
     from runtime.quantize import Quantization
     from runtime.served import Proposer
-    from runtime.weights import Weights
 
 logger = logging.getLogger("cede.model")
 
@@ -63,6 +63,11 @@ class LoadOptions:
     speculate: Proposer | None = None
     draft: Path | None = None
     quantize: Quantization | None = None
+
+    @property
+    def adapts_threads(self) -> bool:
+        """Whether steps may use fewer threads while other programs want the processor."""
+        return self.threads is None and select_device(self.device).type == "cpu"
 
 
 def describe_model(options: LoadOptions, name: str) -> tuple[ServedModel, ModelConfig]:
@@ -111,14 +116,15 @@ def load_model(
         progress: called with bytes done and in all.
 
     Raises:
-        CheckpointError: the weights are not what the config says, or memory does not hold even a short context.
+        CheckpointError: the weights are not what the config says, or memory does not hold them and the KV.
     """
     drafter = drafter or NoDrafter()
     device = select_device(options.device)
     dtype = select_dtype(options.dtype, device, config.dtype)
-    weights = load_weights(options.folder, config, device=device, dtype=dtype, progress=progress)
-    _set_threads(options.threads, weights)
-    weights.pack(choose_forms(options.quantize, device, dtype))
+    check_memory(options, config, drafter, device, dtype)
+    _set_threads(options.threads, weight_bytes(config, dtype))
+    forms = choose_forms(options.quantize, device, dtype)
+    weights = load_weights(options.folder, config, device=device, dtype=dtype, forms=forms, progress=progress)
     context = options.context or _affordable_context(
         config, options.slots, device, dtype, drafter.memory(device, dtype)
     )
@@ -132,13 +138,13 @@ def load_model(
     return Transformer(config, weights, kv, drafter.states(options.slots, context, device, dtype))
 
 
-def _set_threads(threads: int | None, weights: Weights) -> None:
-    """Choose how many threads an operation of this thread's uses.
+def _set_threads(threads: int | None, weights: int) -> None:
+    """Choose how many threads an operation of this thread's uses, for a model of so many bytes of plain weights.
 
     The products of a model that fits a last-level cache take some tens of microseconds, and a barrier between threads
     costs as much, more where the event loop or anybody else is busy (bench/LOG.md).
     """
-    if threads is None and weights.nbytes <= SMALL_MODEL:
+    if threads is None and weights <= SMALL_MODEL:
         threads = 1
     if threads is not None:
         torch.set_num_threads(threads)

@@ -14,7 +14,8 @@ from runtime.linear import Linear
 from runtime.mtp import MtpWeights
 from runtime.mtp_layout import BESIDE, DEEPSEEK
 from runtime.shards import check_shapes, read_shard, read_shards
-from runtime.weights import allocate_layer, fill, layer_by_name
+from runtime.tensor_reader import TensorReader
+from runtime.weights import allocate_layer, layer_by_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,7 +80,7 @@ def load_mtp_weights(
     expected = {name: tuple(t.shape) for name, t in _by_name(_allocate(config, "meta", dtype), config, source.layout)}
     check_shapes(source.tensors, expected)
     weights = _allocate(config, device, dtype)
-    fill(dict(_by_name(weights, config, source.layout)), source.shards)
+    TensorReader(source.shards, source.tensors).fill(dict(_by_name(weights, config, source.layout)))
     if source.layout.state_first:
         weights.projection.weight.copy_(weights.projection.weight.roll(config.hidden_size, dims=1))
     return weights

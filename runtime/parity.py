@@ -48,7 +48,8 @@ DRAFTS = 4
 # What 8 and 4 bits may cost, in nats between the distributions, on average.  The embedded model was seen to lose 0.002
 # and 0.013; other models lose more or less, but wrong kernels would make noise of any model.
 MOST_DIVERGENCE = {Quantization.INT8: 0.1, Quantization.INT4: 1.0}
-# A product with rounded weights, against the same weights expanded: the CPU's int8 rounds the rows as well.
+# A product with rounded weights, against the same weights expanded: the CPU's int8 spreads the weights before it rounds
+# them, and rounds the rows as well.
 ROUNDED_ROWS = 0.02
 
 

@@ -6,12 +6,16 @@ never quantised together with another: no request changes a neighbour's result.
 
 int8 is symmetric, with a scale for each output.  int4 has a scale and a zero for each `GROUP` inputs of an output; the
 head, to which the result is most sensitive, stays in int8, as in the formats of llama.cpp.
+
+Where rows are brought to 8 bits too, they are spread first (`spread`): in trained models a few columns are a hundred
+times as large as the others, which one scale for the row would round away (bench/LOG.md).
 """
 
 from __future__ import annotations
 
 import warnings
 from enum import StrEnum
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 import torch
@@ -20,7 +24,7 @@ from torch import Tensor
 from runtime.linear import Forms, lossless, total_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from torch import ScriptObject
 
@@ -30,6 +34,8 @@ GROUP = 32
 # From so many rows on, int4 weights are expanded for the product: 512 rows take half the time (bench/LOG.md).
 EXPAND_ROWS = 64
 SLAB = 2**18  # weights that are quantised at a time
+# Columns that are spread over each other: 128 take longer, and are no better for a real model (bench/LOG.md).
+SPREAD = 64
 TINY = torch.finfo(torch.float32).tiny
 
 
@@ -55,23 +61,25 @@ class DynamicInt8:
     """On the CPU: rows are quantised as they come, and the product is one of integers.
 
     FBGEMM's, which few rows get their weights from in two thirds of the time that oneDNN's takes (bench/LOG.md).  It
-    has one scale for all rows, so they are brought to a common one before, and back to their own after.
+    has one scale for all rows, so they are brought to a common one before, and back to their own after.  Rows and
+    weights are spread alike, which leaves their products as they are.
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
-        quantised, scales = quantise_int8(weight)
+        self._turn = spreading(weight.shape[1])
+        quantised, scales = quantise_int8(weight, self._turn)
         self._weight = _fbgemm_weight(quantised, scales)
         self._bias = bias
         self.nbytes = total_bytes(quantised, scales, bias)
 
     def __call__(self, x: Tensor) -> Tensor:
-        wide = x.float()
-        scales = wide.abs().amax(-1, keepdim=True).mul_(1 / 127).clamp_(min=TINY)  # [rows, 1]
+        even = spread(x, self._turn)
+        largest = even.abs().amax(-1, keepdim=True).clamp_(min=TINY)  # [rows, 1]
         # It rounds to the nearest of 0 to 255, of which 128 is zero.
         y: Tensor = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32(
-            wide / scales, 1.0, 128, self._weight
+            even.div_(largest), 1 / 127, 128, self._weight
         )
-        y = y.mul_(scales).to(x.dtype)
+        y = y.mul_(largest).to(x.dtype)
         return y if self._bias is None else y.add_(self._bias)
 
 
@@ -149,6 +157,15 @@ def _int4(weight: Tensor, bias: Tensor | None, otherwise: Form) -> Product:
     return WeightInt4(weight, bias) if fits else otherwise(weight, bias)
 
 
+def packed_bytes(outputs: int, inputs: int, dtype: torch.dtype, quantization: Quantization | None) -> int:
+    """Bytes of a matrix in its form, its bias aside, but for a few where a form of the CPU pads it."""
+    if quantization is None:
+        return outputs * inputs * dtype.itemsize
+    if quantization is Quantization.INT4 and outputs % 16 == 0 and inputs % (2 * GROUP) == 0:
+        return outputs * (inputs // 2 + 2 * dtype.itemsize * inputs // GROUP)
+    return outputs * (inputs + torch.float32.itemsize)
+
+
 def has_integer_products(device: torch.device) -> bool:
     """Whether FBGEMM is there, and the processor adds up products of bytes without loss (AVX-512 VNNI)."""
     return (
@@ -178,9 +195,32 @@ def _int4_block(outputs: int) -> int | None:
 # --- the arithmetic -----------------------------------------------------------------------------------------------
 
 
-def quantise_int8(weight: Tensor) -> tuple[Tensor, Tensor]:
-    """`[out, in]` as int8, and the scale of each output, float32 `[out]`; their product is near `weight`."""
-    quantised, scales = _by_slabs(_int8_slab, weight)
+@cache
+def spreading(columns: int) -> Tensor:
+    """What `spread` multiplies rows of so many columns by: a Hadamard matrix over its norm, its own inverse.
+
+    It has at most `SPREAD` columns, and as many as divide those of the rows: a single one where they are odd.
+    """
+    matrix: Tensor = torch.ones(1, 1)
+    while matrix.shape[0] < SPREAD and columns % (2 * matrix.shape[0]) == 0:
+        matrix = torch.cat((torch.cat((matrix, matrix), 1), torch.cat((matrix, -matrix), 1)))
+    return matrix.mul_(matrix.shape[0] ** -0.5)
+
+
+def spread(x: Tensor, turn: Tensor) -> Tensor:
+    """Rows `[rows, in]` in float32, turned so that each number is shared by the columns of its block; a new tensor.
+
+    A turn leaves products of two rows that are spread alike as they were (Ashkboos et al., "QuaRot", arXiv 2404.00456).
+    """
+    return torch.mm(x.float().reshape(-1, turn.shape[0]), turn).view(x.shape)
+
+
+def quantise_int8(weight: Tensor, turn: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """`[out, in]` as int8, and the scale of each output, float32 `[out]`; their product is near `weight`.
+
+    With `turn`, near what `spread` makes of it.
+    """
+    quantised, scales = _by_slabs(partial(_int8_slab, turn=turn), weight)
     return quantised, scales
 
 
@@ -193,14 +233,22 @@ def quantise_int4(weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return quantised, scales, zeros
 
 
-def _by_slabs(quantise: Callable[[Tensor], tuple[Tensor, ...]], weight: Tensor) -> Iterator[Tensor]:
+def _by_slabs(quantise: Callable[[Tensor], tuple[Tensor, ...]], weight: Tensor) -> list[Tensor]:
     """What `quantise` makes of a few outputs at a time: what lies between in float32 stays in the cache."""
-    slabs = torch.split(weight, max(1, SLAB // weight.shape[1]))
-    return map(torch.cat, zip(*map(quantise, slabs), strict=True))
+    wholes: list[Tensor] = []
+    done = 0
+    for slab in torch.split(weight, max(1, SLAB // weight.shape[1])):
+        parts = quantise(slab)
+        # Each is put where it belongs at once: in a list of their own, all of them would be there twice.
+        wholes = wholes or [part.new_empty((weight.shape[0], *part.shape[1:])) for part in parts]
+        for whole, part in zip(wholes, parts, strict=True):
+            whole[done : done + slab.shape[0]] = part
+        done += slab.shape[0]
+    return wholes
 
 
-def _int8_slab(weight: Tensor) -> tuple[Tensor, Tensor]:
-    wide = weight.float()
+def _int8_slab(weight: Tensor, turn: Tensor | None) -> tuple[Tensor, Tensor]:
+    wide = weight.float() if turn is None else spread(weight, turn)
     scales = (wide.abs().amax(1) / 127).clamp_(min=TINY)
     return (wide / scales[:, None]).round_().to(torch.int8), scales
 

@@ -1,8 +1,9 @@
-"""The weights of a decoder: allocated in the shapes that it computes with, then filled in place.
+"""The weights of a decoder: allocated in the shapes that it computes with, filled in place, and put into their forms.
 
 Query, key and value projections are rows of one matrix, and so are gate and up: one product instead of three,
 or two.  `_by_name` maps each tensor's name in the checkpoint to the rows where it belongs, so that loading,
-checking and random filling are loops over one table.  Once filled, the matrices may be packed (`runtime.linear`).
+checking and random filling are loops over one table.  Once a layer is filled, its matrices may be packed
+(`runtime.linear`), before there is memory for the next one.
 """
 
 from __future__ import annotations
@@ -16,18 +17,18 @@ from torch import Tensor
 from runtime.errors import CheckpointError
 from runtime.families import FAMILIES
 from runtime.linear import Linear
-from runtime.shards import check_shapes, open_shard, read_shards
+from runtime.shards import check_shapes, read_shards
 from runtime.shards import fingerprint as fingerprint
+from runtime.tensor_reader import TensorReader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from runtime.config import ModelConfig
     from runtime.linear import Form, Forms
-    from runtime.shards import Shard
 
-_EMBEDDING, _LM_HEAD = "model.embed_tokens.weight", "lm_head.weight"
+_EMBEDDING, _FINAL_NORM, _LM_HEAD = "model.embed_tokens.weight", "model.norm.weight", "lm_head.weight"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +83,15 @@ def load_weights(
     *,
     device: torch.device | str,
     dtype: torch.dtype,
+    forms: Forms | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Weights:
     """Read `model.safetensors`, or the shards of `model.safetensors.index.json`, as `dtype` onto `device`.
 
-    Names, shapes and dtypes are all checked before anything is allocated.  One tensor is read at a time, so
-    the peak is the model and its largest tensor.  `progress(done_bytes, total_bytes)`, bytes of the files,
-    follows each tensor.  Modules for multi-token prediction are passed over; see `runtime.drafters`.
+    Names, shapes and dtypes are all checked before anything is allocated.  One layer is read at a time and, with
+    `forms`, put into its form before the next has any memory: the peak is the model as it is kept and its largest part,
+    plain.  `progress(done_bytes, total_bytes)`, bytes of the files, follows each tensor.  Modules for multi-token
+    prediction are passed over; see `runtime.drafters`.
 
     Raises:
         CheckpointError: a file or tensor is missing, misshapen, unexpected or unreadable.
@@ -104,35 +107,39 @@ def load_weights(
     redundant_head = config.tied_embeddings and _LM_HEAD in found
     check_shapes(found, _expected_shapes(config, redundant_head=redundant_head))
 
-    weights = _allocate(config, device, dtype)
-    places = dict(_by_name(weights, config))
+    reader = TensorReader(shards, found, progress)
+    embedding = torch.empty((config.vocab_size, config.hidden_size), device=device, dtype=dtype)
+    reader.fill({_EMBEDDING: embedding})
     if redundant_head:
-        places[_LM_HEAD] = torch.empty_like(weights.embedding)
-    fill(places, shards, progress)
-    if redundant_head and not torch.equal(places[_LM_HEAD], weights.embedding):
+        _check_redundant_head(reader, embedding)
+    layers = tuple(_load_layer(reader, config, index, embedding, forms) for index in range(config.num_layers))
+    final_norm = embedding.new_empty(config.hidden_size)
+    reader.fill({_FINAL_NORM: final_norm})
+    lm_head = Linear(embedding if config.tied_embeddings else torch.empty_like(embedding))
+    if not config.tied_embeddings:
+        reader.fill({_LM_HEAD: lm_head.weight})
+    if forms is not None:
+        lm_head.pack(forms.head)
+    return Weights(embedding, layers, final_norm, lm_head)
+
+
+def _load_layer(
+    reader: TensorReader, config: ModelConfig, index: int, like: Tensor, forms: Forms | None
+) -> LayerWeights:
+    """One layer, of the device and dtype of `like`, in its form."""
+    layer = allocate_layer(config, like.device, like.dtype)
+    reader.fill({f"model.layers.{index}.{name}": place for name, place in layer_by_name(layer, config)})
+    if forms is not None:
+        layer.pack(forms.layers)
+    return layer
+
+
+def _check_redundant_head(reader: TensorReader, embedding: Tensor) -> None:
+    head = torch.empty_like(embedding)
+    reader.fill({_LM_HEAD: head})
+    if not torch.equal(head, embedding):
         # transformers 4 ties them all the same and 5 keeps both, so either choice would be wrong for someone.
         raise CheckpointError(f"{_LM_HEAD}: differs from {_EMBEDDING}, which config.json says it is tied to")
-    return weights
-
-
-def fill(
-    places: Mapping[str, Tensor], shards: Iterable[Shard], progress: Callable[[int, int], None] | None = None
-) -> None:
-    """Read the tensors that `places` names into their places, one at a time; shapes have been checked.
-
-    Raises:
-        CheckpointError: a file is unreadable.
-    """
-    wanted = [(shard, [name for name in shard.tensors if name in places]) for shard in shards]
-    done, total = 0, sum(shard.tensors[name].num_bytes for shard, names in wanted for name in names)
-    for shard, names in wanted:
-        with open_shard(shard.path) as file:
-            for name in names:
-                # Cast on the CPU: not every device casts from every dtype.
-                places[name].copy_(file.get_tensor(name).to(places[name].dtype))
-                done += shard.tensors[name].num_bytes
-                if progress is not None:
-                    progress(done, total)
 
 
 def weight_bytes(config: ModelConfig, dtype: torch.dtype) -> int:
@@ -204,7 +211,7 @@ def _by_name(weights: Weights, config: ModelConfig) -> Iterator[tuple[str, Tenso
     for index, layer in enumerate(weights.layers):
         for name, place in layer_by_name(layer, config):
             yield f"model.layers.{index}.{name}", place
-    yield "model.norm.weight", weights.final_norm
+    yield _FINAL_NORM, weights.final_norm
     if not config.tied_embeddings:
         yield _LM_HEAD, weights.lm_head.weight
 

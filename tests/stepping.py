@@ -42,8 +42,7 @@ def open_transformer(
     for layer in range(config.num_layers):
         for slot in range(slots):
             kv.write(layer, slot, 0, poison)
-    weights = load_weights(folder, config, device=CPU, dtype=dtype)
-    weights.pack(forms or choose_forms(None, CPU, dtype))
+    weights = load_weights(folder, config, device=CPU, dtype=dtype, forms=forms or choose_forms(None, CPU, dtype))
     return Transformer(config, weights, kv)
 
 

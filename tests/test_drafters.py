@@ -243,9 +243,9 @@ def test_what_a_drafter_takes_is_known_before(tmp_path: Path, llama: Path, smoll
         assert drafter is not None
         states = 0 if drafter.states is None else drafter.states.nbytes
         assert foreseen.per_token * slots * context == drafter.kv.nbytes + states
-    files = {"mtp": tmp_path / "mtp.safetensors", "draft": smollm / "model.safetensors"}
-    assert plan(tmp_path, Proposer.MTP).memory(CPU, torch.float32).weights == _bytes(files["mtp"])
-    assert plan(llama, Proposer.DRAFT, draft=smollm).memory(CPU, torch.float32).weights == _bytes(files["draft"])
+    assert plan(tmp_path, Proposer.MTP).memory(CPU, torch.float32).weights == _bytes(tmp_path / "mtp.safetensors")
+    assert drafter is not None
+    assert foreseen.weights == drafter.weights.nbytes  # of the last one, the draft model
 
 
 def _bytes(path: Path) -> int:

@@ -15,6 +15,7 @@ from runtime.errors import DeviceHangs, DeviceLost, DeviceThreadEnded
 from runtime.executor import TURNS, InlineExecutor, SimulatedExecutor, ThreadExecutor, open_thread_executor
 from runtime.simulated import SimulatedModel
 from runtime.step import Segment
+from runtime.step_threads import FEW_ROWS
 from runtime.transfer import Copy
 from tests.stepping import RecordingModel, greedy
 
@@ -35,6 +36,45 @@ def _segments(count: int = 3) -> list[Segment]:
 
 def _thread(model: RecordingModel) -> AbstractAsyncContextManager[ThreadExecutor[RecordingModel]]:
     return open_thread_executor(lambda: model)
+
+
+async def test_a_thread_may_adapt_how_many_threads_its_steps_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps of few rows use those that are chosen, steps of many all; what is learnt is of whole steps of few rows."""
+    used: list[int] = []
+    observed: list[object] = []
+
+    class Choice:
+        threads = 1
+
+        def __init__(self, most: int) -> None:
+            assert most == 2
+
+        def observe(self, kind: object, seconds: float, computing: float, now: float) -> None:
+            assert seconds > 0
+            assert computing >= 0
+            observed.append(kind)
+
+    class Watched(RecordingModel):
+        def _record(self, name: str, batch: list[Segment]) -> None:
+            used.append(torch.get_num_threads())
+            super()._record(name, batch)
+
+    def load() -> Watched:
+        torch.set_num_threads(2)
+        return Watched()
+
+    before = torch.get_num_threads()
+    monkeypatch.setattr("runtime.step_threads.ThreadChoice", Choice)
+    async with open_thread_executor(load, adapt_threads=True) as executor:
+        for rows in (2, FEW_ROWS + 1):
+            await executor.run_step([Segment(0, 0, [7] * rows, sample=greedy(rows))])
+        cancelled = Segment(1, 0, [7])
+        cancelled.mark.set(0)
+        await executor.run_step([Segment(0, 0, [7]), cancelled])
+        await executor.call(lambda: torch.set_num_threads(before))
+    assert used[0] == used[-1] == 1
+    assert set(used) == {1, 2}
+    assert observed == [(False, 2)]
 
 
 # --- one result ---------------------------------------------------------------------------------------------------

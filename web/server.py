@@ -115,6 +115,7 @@ async def run_server(
             faults.model(partial(load_model, load, model_config, drafter, progress)),
             faults.drafter(drafter.load),
             hang_timeout=options.hang_timeout,
+            adapt_threads=load.adapts_threads,
         ) as executor,
         open_prefix_cache(
             options.tiers,
