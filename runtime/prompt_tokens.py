@@ -29,8 +29,9 @@ def encode_within(tokenizer: Encoder, text: str, most: int, *, add_special_token
 
     A text is refused for its length if `most` tokens of the longest kind could not spell it.  Any other that is long is
     first encoded piece by piece, until the count alone is too large.  A cut between two pieces splits at most one token
-    and changes how its neighbourhood falls into tokens; a longest token's characters are taken off for each cut, which
-    is several times what was seen for any vocabulary (`tests/test_prompt_tokens.py`).
+    and changes how its neighbourhood falls into tokens: by as many tokens as the longest has characters, at the worst
+    that was seen (a special token in two).  Twice that is taken off for each cut, and `tests/test_prompt_tokens.py`
+    looks for texts that need more.
 
     Raises:
         TooManyTokens: there are certainly more than `most`.
@@ -41,7 +42,7 @@ def encode_within(tokenizer: Encoder, text: str, most: int, *, add_special_token
         raise TooManyTokens
     least = 0
     for piece in _pieces(text, 2 * most + 16 * longest):
-        least += max(0, len(tokenizer.encode(piece, add_special_tokens=False)) - longest)
+        least += max(0, len(tokenizer.encode(piece, add_special_tokens=False)) - 2 * longest)
         if least > most:
             raise TooManyTokens
     return tokenizer.encode(text, add_special_tokens=add_special_tokens)

@@ -83,8 +83,8 @@ class Tokenizer:
         of `tokenizer_config.json` is not looked at, as in transformers 5: beside a `tokenizer.json` the
         post-processor alone decides.
 
-        Other threads run meanwhile: the library's functions for batches let go of the interpreter, `encode` and `decode`
-        do not.  How long it takes is the text's to say (`prompt_tokens.py` bounds that).
+        Other threads run meanwhile: the library's functions for batches let go of the interpreter, those for one text
+        do not.  How long it takes is the text's to say; `prompt_tokens.py` bounds that.
 
         Raises RequestError for text that is not Unicode (JSON can spell half of a surrogate pair).
         """

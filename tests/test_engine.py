@@ -138,6 +138,21 @@ async def test_a_stop_string_ends_it_and_is_not_emitted() -> None:
         assert not story.receipts
 
 
+@simulated(seeds=2)
+async def test_nothing_is_built_of_stop_strings_in_the_event_loop() -> None:
+    """However many choices there are: each has a state of its own in the one automaton that came with the request."""
+    whole = text_of(await continuation(prompt(10), 12))
+    stop, made = StopAutomaton([whole[-3:], "never"]), []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(StopAutomaton, "__init__", lambda *args: made.append(args))
+        async with open_simulation() as sim:
+            story = await sim.client(ask("a", prompt(10), prompt(10), prompt(10), max_tokens=30, stop=stop))
+            for index in range(3):
+                assert story.finished(index).reason is FinishReason.STOP
+                assert story.text(index) == whole[: whole.index(whole[-3:])]
+    assert not made
+
+
 @simulated()
 @pytest.mark.parametrize(("min_tokens", "ends"), [(4, True), (5, False)])
 async def test_a_stop_string_ends_nothing_before_min_tokens(min_tokens: int, ends: bool) -> None:

@@ -16,7 +16,9 @@ from web import fields, limits, refusals, schemas
 from web.schemas import ChatBody, CompletionBody, Strict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    from web.conversion import Job
 
 Json = dict[str, Any]
 
@@ -128,23 +130,25 @@ def test_the_walk_finds_what_has_no_bound(kind: Any, said: str) -> None:  # noqa
 # --- what the schema does not say ---------------------------------------------------------------------------------
 
 
-def test_fields_that_nobody_knows_are_bounded_wherever_they_are() -> None:
+MESSAGE = {"role": "user", "content": "hi"}
+PART = {"type": "text", "text": "hi"}
+PLACES: list[tuple[str | None, Callable[[Json], Job]]] = [
+    (None, lambda more: completion(**more)),
+    (None, lambda more: chat(**more)),
+    ("stream_options", lambda more: chat(stream=True, stream_options=more)),
+    ("messages.0", lambda more: chat(messages=[MESSAGE | more])),
+    ("messages.0.content.1", lambda more: chat(messages=[MESSAGE | {"content": [PART, PART | more]}])),
+]
+
+
+@pytest.mark.parametrize(("param", "ask"), PLACES)
+def test_fields_that_nobody_knows_are_bounded_wherever_they_are(param: str | None, ask: Callable[[Json], Job]) -> None:
     few: Json = {f"x{number}": 0 for number in range(limits.MAX_UNKNOWN_FIELDS)}
-    long: Json = {"x" * (limits.MAX_NAME + 1): 0}
-    completion(**few)
-    message = {"role": "user", "content": "hi"}
-    part = {"type": "text", "text": "hi"}
-    for many in (few | {"y": 0}, long):
-        for ask, where in [
-            (lambda: completion(**many), None),
-            (lambda: chat(**many), None),
-            (lambda: chat(stream=True, stream_options=many), "stream_options"),
-            (lambda: chat(messages=[message | many]), "messages.0"),
-            (lambda: chat(messages=[message | {"content": [part, part | many]}]), "messages.0.content.1"),
-        ]:
-            with pytest.raises(RequestError, match=r"at most 64 fields|more than 256 characters") as caught:
-                ask()
-            assert caught.value.param == where
+    ask(few)
+    for many in (few | {"y": 0}, {"x" * (limits.MAX_NAME + 1): 0}):
+        with pytest.raises(RequestError, match=r"at most 64 fields|more than 256 characters") as caught:
+            ask(many)
+        assert caught.value.param == param
 
 
 # --- our own words ------------------------------------------------------------------------------------------------

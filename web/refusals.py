@@ -65,7 +65,9 @@ def request_error(error: ValidationError) -> RequestError:
     """The first fault in `error`, in one sentence."""
     first = error.errors(include_url=False)[0]
     kind, param = first["type"], dotted(first["loc"])
-    context = {name: f"{value:g}" if isinstance(value, float) else value for name, value in first.get("ctx", {}).items()}
+    context = {
+        name: f"{value:g}" if isinstance(value, float) else value for name, value in first.get("ctx", {}).items()
+    }
     if kind == "json_invalid":
         return _json_error(context)
     if kind == "missing":
@@ -85,6 +87,11 @@ def dotted(location: Sequence[str | int]) -> str:
         location = location[:-2]
     steps = [str(step)[:40] for step in location]
     return ".".join(step for step in steps if not step.startswith("<"))[:200]
+
+
+def _number(value: object) -> object:
+    """A bound as one writes it: 2 and not 2.0."""
+    return f"{value:g}" if isinstance(value, float) else value
 
 
 def _json_error(context: Mapping[str, Any]) -> RequestError:
