@@ -75,6 +75,15 @@ def test_a_cut_adds_fewer_tokens_than_are_taken_off_for_it(
     assert added <= 2 * tokenizer.longest_token
 
 
+@pytest.mark.parametrize("count", range(60, 101, 5))
+def test_what_just_fits_is_not_refused_for_the_cuts(count: int) -> None:
+    """Each cut goes through a special token, whose parts are several tokens."""
+    tokenizer = TOKENIZERS["byte-level"]
+    text = "<|im_start|>" * count
+    assert len(text) > 2 * 100 + 16 * tokenizer.longest_token
+    assert encode_within(tokenizer, text, 100, add_special_tokens=False) == [1] * count
+
+
 # --- the cost is the context's ------------------------------------------------------------------------------------
 
 LONG = 400_000

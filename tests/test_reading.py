@@ -35,7 +35,7 @@ class Parsers:
             self.threads.add(threading.get_ident())
             self.running.append(len(raw))
             self._changed.notify_all()
-            self._changed.wait_for(lambda: len(raw) in self._go)
+            self._changed.wait_for(lambda: len(raw) in self._go, timeout=60)
             self.running.remove(len(raw))
         return JOB
 
@@ -47,7 +47,7 @@ class Parsers:
     async def until_running(self, *lengths: int) -> None:
         def wait() -> bool:
             with self._changed:
-                return self._changed.wait_for(lambda: sorted(self.running) == sorted(lengths), timeout=30)
+                return self._changed.wait_for(lambda: sorted(self.running) == sorted(lengths), timeout=10)
 
         assert await trio.to_thread.run_sync(wait)
 
@@ -60,12 +60,14 @@ async def test_long_bodies_are_read_one_at_a_time_and_ordinary_ones_do_not_wait_
         for length in (*long, *ordinary):
             nursery.start_soon(reader.read, parsers, b"x" * length)
             await trio.testing.wait_all_tasks_blocked()  # so they wait in this order
-        await parsers.until_running(long[0], *ordinary[:AT_A_TIME])
-        parsers.let_go(ordinary[0])
-        await parsers.until_running(long[0], *ordinary[1:])
-        parsers.let_go(long[0])
-        await parsers.until_running(long[1], *ordinary[1:])
-        parsers.let_go(*long, *ordinary)
+        try:
+            await parsers.until_running(long[0], *ordinary[:AT_A_TIME])
+            parsers.let_go(ordinary[0])
+            await parsers.until_running(long[0], *ordinary[1:])
+            parsers.let_go(long[0])
+            await parsers.until_running(long[1], *ordinary[1:])
+        finally:
+            parsers.let_go(*long, *ordinary)
     assert threading.get_ident() not in parsers.threads
 
 

@@ -27,7 +27,7 @@ ENDPOINTS = (ChatBody, CompletionBody)
 
 # --- the walk -----------------------------------------------------------------------------------------------------
 
-BOUNDS = {
+BOUNDS: dict[str, list[tuple[str, ...]]] = {
     "string": [("maxLength",)],
     "array": [("maxItems",)],
     "integer": [("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")],

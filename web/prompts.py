@@ -96,8 +96,8 @@ def as_prompts(prompt: str | list[str] | list[int] | list[list[int]]) -> Sequenc
     if isinstance(prompt, str):
         return [prompt]
     if isinstance(prompt[0], int):
-        return [prompt]  # type: ignore[list-item]  # the schema let no mixed list through
-    return prompt  # type: ignore[return-value]
+        return [prompt]  # the schema let no mixed list through
+    return prompt
 
 
 def prompt_ids(prompt: str | list[int], model: ServedModel) -> TokenIds:
