@@ -120,6 +120,11 @@ class Engine:
         self._all_ended = trio.Event()
         self._closing = False
 
+    @property
+    def most_generations(self) -> int:
+        """How many one request can have: as many as the slots and the queue hold."""
+        return self.config.slots + self.config.queue
+
     # --- requests -----------------------------------------------------------------------------------------------------
 
     @asynccontextmanager
@@ -156,9 +161,10 @@ class Engine:
 
     def _check(self, asked: GenerationRequest) -> None:
         self._check_open()
-        most = self.config.slots + self.config.queue
-        if len(asked.prompts) > most:
-            raise RequestError(f"{len(asked.prompts)} generations in one request; at most {most} are possible here")
+        if len(asked.prompts) > self.most_generations:
+            raise RequestError(
+                f"{len(asked.prompts)} generations in one request; at most {self.most_generations} are possible here"
+            )
         for prompt in asked.prompts:
             self._check_length(prompt)
 

@@ -10,6 +10,8 @@ import enum
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+from runtime.stop_strings import NO_STOPS, StopAutomaton
+
 if TYPE_CHECKING:
     from runtime.errors import CedeError
     from runtime.sampling import SamplingParams, TokenLogprobs
@@ -32,7 +34,7 @@ class GenerationRequest:
         prompts: token ids, one tuple per generation (a request with n=3 holds its prompt three times).
         sampling: shared by all generations; generation i draws from `sampling.for_choice(i)`.
         max_tokens: at most this many new tokens per generation; None means up to the context.
-        stop: strings that end the text, themselves not emitted.
+        stop: strings that end the text, themselves not emitted; one automaton for all generations.
         ignore_eos: do not end at the model's end-of-sequence tokens.
         continues: the output carries on the prompt's own text (a completion), so a leading space is part of it.
         cache_prompt: whether KV computed earlier may be used for the prompt.
@@ -44,7 +46,7 @@ class GenerationRequest:
     prompts: tuple[tuple[int, ...], ...]
     sampling: SamplingParams
     max_tokens: int | None = None
-    stop: tuple[str, ...] = ()
+    stop: StopAutomaton = NO_STOPS
     ignore_eos: bool = False
     continues: bool = False
     cache_prompt: bool = True

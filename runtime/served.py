@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 from runtime.text_stream import TextStream
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from runtime.chat import ChatTemplate
+    from runtime.stop_strings import StopAutomaton
     from runtime.tokenizer import Tokenizer
 
 
@@ -44,6 +43,6 @@ class ServedModel:
     tokenizer: Tokenizer
     chat_template: ChatTemplate | None = None
 
-    def text(self, stop: Sequence[str], *, continues: bool = False) -> TextStream:
+    def text(self, stop: StopAutomaton, *, continues: bool = False) -> TextStream:
         """A fresh stream from tokens to text that ends at any of `stop`; see `TextStream` for `continues`."""
         return TextStream(self.tokenizer, stop, continues=continues)

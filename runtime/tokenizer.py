@@ -23,7 +23,13 @@ OTHER_FORMS = ("tokenizer.model", "tekken.json", "vocab.json", "tiktoken.model")
 
 
 class Tokenizer:
-    """The vocabulary of one checkpoint.  Nothing changes after loading, so any thread may use it."""
+    """The vocabulary of one checkpoint.  Nothing changes after loading, so any thread may use it.
+
+    Attributes:
+        longest_token: characters of text that one token stands for, at most.
+        special_ids: of tokens that are not text.
+        eos_id: the token that ends a text, if the folder names one.
+    """
 
     def __init__(self, backend: tokenizers.Tokenizer, token_names: Mapping[str, str] | None = None) -> None:
         """`token_names`: what `read_token_names` gives.  Raises CheckpointError as `compile_decoder` does."""
@@ -36,7 +42,9 @@ class Tokenizer:
             token_id for token_id, token in backend.get_added_tokens_decoder().items() if token.special
         )
         self.eos_id = self.token_id((token_names or {}).get("eos_token", ""))
-        self._bytes: dict[int, bytes] = {}  # memo of token_bytes
+        # As they are written in the file, where a character stands for one of text, or for a byte of one.
+        self.longest_token = max(map(len, self.vocabulary), default=1)
+        self._bytes: dict[int, bytes] = {}  # memo of token_bytes, at most the vocabulary
 
     @classmethod
     def load(cls, folder: Path) -> Tokenizer:
@@ -75,16 +83,24 @@ class Tokenizer:
         of `tokenizer_config.json` is not looked at, as in transformers 5: beside a `tokenizer.json` the
         post-processor alone decides.
 
+        Other threads run meanwhile: the library's functions for batches let go of the interpreter, those for one text
+        do not.  How long it takes is the text's to say; `prompt_tokens.py` bounds that.
+
         Raises RequestError for text that is not Unicode (JSON can spell half of a surrogate pair).
         """
         try:
-            return list(self._backend.encode(text, add_special_tokens=add_special_tokens).ids)
+            (encoding,) = self._backend.encode_batch_fast([text], add_special_tokens=add_special_tokens)
+            return list(encoding.ids)
         except (UnicodeEncodeError, TypeError) as error:
             raise RequestError("The text holds half of a surrogate pair, so it is not valid Unicode.") from error
 
     def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
-        """The library's own decoding of a whole text; ids beyond the vocabulary count as nothing."""
-        return str(self._backend.decode(list(ids), skip_special_tokens=skip_special_tokens))
+        """The library's own decoding of a whole text; ids beyond the vocabulary count as nothing.
+
+        Other threads run meanwhile, as while a text is encoded.
+        """
+        (text,) = self._backend.decode_batch([list(ids)], skip_special_tokens=skip_special_tokens)
+        return str(text)
 
     def token_bytes(self, token_id: int) -> bytes:
         """The bytes that this token adds in the middle of a text (OpenAI's `bytes` in logprobs).

@@ -13,6 +13,7 @@ from actors.generation import Finished, FinishReason, RequestState, Token
 from actors.receipts import CancelReason
 from runtime.errors import CedeError, DeadlineExceeded, RequestError, ShuttingDown
 from runtime.sampling import SamplingParams
+from runtime.stop_strings import StopAutomaton
 from runtime.text_stream import TextStream
 from runtime.tokenizer import Tokenizer
 from tests.simulation import AtStep, Simulation, Story, ask, open_simulation, prompt, run, simulated
@@ -130,11 +131,26 @@ async def test_a_stop_string_ends_it_and_is_not_emitted() -> None:
     whole = text_of(tokens)
     stop = text_of(tokens[:8])[-3:]
     async with open_simulation() as sim:
-        story = await sim.client(ask("a", prompt(10), max_tokens=30, stop=(stop,)))
+        story = await sim.client(ask("a", prompt(10), max_tokens=30, stop=StopAutomaton([stop])))
         assert story.finished().reason is FinishReason.STOP
         assert story.text() == whole[: whole.index(stop)]
         assert story.finished().text == ""
         assert not story.receipts
+
+
+@simulated(seeds=2)
+async def test_nothing_is_built_of_stop_strings_in_the_event_loop() -> None:
+    """However many choices there are: each has a state of its own in the one automaton that came with the request."""
+    whole = text_of(await continuation(prompt(10), 12))
+    stop, made = StopAutomaton([whole[-3:], "never"]), []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(StopAutomaton, "__init__", lambda *args: made.append(args))
+        async with open_simulation() as sim:
+            story = await sim.client(ask("a", prompt(10), prompt(10), prompt(10), max_tokens=30, stop=stop))
+            for index in range(3):
+                assert story.finished(index).reason is FinishReason.STOP
+                assert story.text(index) == whole[: whole.index(whole[-3:])]
+    assert not made
 
 
 @simulated()
@@ -146,7 +162,7 @@ async def test_a_stop_string_ends_nothing_before_min_tokens(min_tokens: int, end
     assert whole.count(stop) == 1
     async with open_simulation() as sim:
         sampling = SamplingParams(temperature=0, min_tokens=min_tokens)
-        story = await sim.client(ask("a", prompt(10), max_tokens=12, sampling=sampling, stop=(stop,)))
+        story = await sim.client(ask("a", prompt(10), max_tokens=12, sampling=sampling, stop=StopAutomaton([stop])))
         assert story.finished().completion_tokens == (5 if ends else 12)
         assert story.text() == (whole[: whole.index(stop)] if ends else whole)
 
@@ -156,7 +172,7 @@ async def test_text_held_back_for_a_stop_string_comes_with_the_end() -> None:
     tokens = await continuation(prompt(10), 6)
     whole = text_of(tokens)
     async with open_simulation() as sim:
-        story = await sim.client(ask("a", prompt(10), max_tokens=6, stop=(whole[-1] + "never",)))
+        story = await sim.client(ask("a", prompt(10), max_tokens=6, stop=StopAutomaton([whole[-1] + "never"])))
         assert story.text() == whole
         assert story.finished().reason is FinishReason.LENGTH
 
@@ -386,11 +402,13 @@ async def test_a_bug_while_a_cancel_is_told() -> None:
 
 @simulated(seeds=2)
 async def test_a_request_that_cannot_be_built_leaves_no_trace() -> None:
-    """The web layer refuses an empty stop string; if it did not, the slot must not be lost for that."""
+    """Whatever raises while it is being built, the slot must not be lost for that."""
     async with open_simulation(slots=1) as sim:
-        with pytest.raises(ValueError, match="empty stop"):
-            async with sim.engine.open_request(ask("a", prompt(5), stop=("",))):
+        sim.faults.text_cannot_be_made = True
+        with pytest.raises(ZeroDivisionError, match="planted"):
+            async with sim.engine.open_request(ask("a", prompt(5))):
                 raise AssertionError("admitted")
+        sim.faults.text_cannot_be_made = False
         assert (await sim.client(ask("b", prompt(5)))).finished().reason is FinishReason.LENGTH
 
 

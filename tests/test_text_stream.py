@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.text_stream import Detokenizer, StopMatcher, TextDelta, TextStream
+from runtime.stop_strings import StopAutomaton, StopMatcher
+from runtime.text_stream import Detokenizer, TextDelta, TextStream
 from runtime.tokenizer import Tokenizer
 from tests.small_tokenizers import byte_level, llama2_style
 
@@ -39,7 +40,7 @@ every_tokenizer = pytest.mark.parametrize("tokenizer", TOKENIZERS.values(), ids=
 
 def stream(tokenizer: Tokenizer, ids: Iterable[int], stop: Sequence[str] = ()) -> str:
     """The whole text, pushed token by token."""
-    text_stream = TextStream(tokenizer, stop)
+    text_stream = TextStream(tokenizer, StopAutomaton(stop))
     return "".join(text_stream.push(token_id).text for token_id in ids) + text_stream.flush()
 
 
@@ -164,7 +165,7 @@ def test_a_continued_prompt_joins_up() -> None:
 
 
 def run_matcher(stops: Sequence[str], pieces: Iterable[str]) -> str:
-    matcher = StopMatcher(stops)
+    matcher = StopMatcher(StopAutomaton(stops))
     return "".join(matcher.push(piece) for piece in pieces) + matcher.flush()
 
 
@@ -182,14 +183,14 @@ def run_matcher(stops: Sequence[str], pieces: Iterable[str]) -> str:
 )
 def test_stop_matcher(stops: list[str], text: str, sent: str, found: str | None) -> None:
     for pieces in (list(text), [text]):
-        matcher = StopMatcher(stops)
+        matcher = StopMatcher(StopAutomaton(stops))
         assert "".join(map(matcher.push, pieces)) + matcher.flush() == sent
         assert matcher.found == found
         assert matcher.push("more") == ("" if found else "more")
 
 
 def test_just_the_possible_beginning_is_kept_back() -> None:
-    matcher = StopMatcher(["###", "#!end"])
+    matcher = StopMatcher(StopAutomaton(["###", "#!end"]))
     assert [matcher.push(piece) for piece in ["a#", "#", "b", "##", "!", "e", "x"]] == [
         "a",
         "",
@@ -201,9 +202,17 @@ def test_just_the_possible_beginning_is_kept_back() -> None:
     ]
 
 
+def test_texts_share_an_automaton_and_none_sees_another() -> None:
+    automaton = StopAutomaton(["one", "never"])
+    first, second = StopMatcher(automaton), StopMatcher(automaton)
+    assert (first.push("on"), second.push("nev")) == ("", "")
+    assert (first.push("ly"), second.push("er")) == ("only", "")
+    assert (first.found, second.found) == (None, "never")
+
+
 def test_an_empty_stop_is_refused() -> None:
     with pytest.raises(ValueError, match="empty"):
-        StopMatcher(["a", ""])
+        StopAutomaton(["a", ""])
 
 
 # A small alphabet, so that overlaps are the rule.
@@ -222,7 +231,7 @@ def test_the_split_does_not_matter(pieces: list[str], stops: list[str]) -> None:
 @given(tight, tight, tight_stops)
 def test_a_stop_that_nobody_looks_for_is_text(before: str, after: str, stops: list[str]) -> None:
     """What is looked for is the end of a stop: it may have begun earlier."""
-    matcher = StopMatcher(stops)
+    matcher = StopMatcher(StopAutomaton(stops))
     sent = matcher.push(before, looking=False)
     assert matcher.found is None
     text = before + after
@@ -240,7 +249,7 @@ def test_a_stop_that_nobody_looks_for_is_text(before: str, after: str, stops: li
 @anytime
 @given(tight, tight_stops)
 def test_what_is_kept_back_is_the_longest_end_that_begins_a_stop(text: str, stops: list[str]) -> None:
-    matcher = StopMatcher(stops)
+    matcher = StopMatcher(StopAutomaton(stops))
     sent = matcher.push(text)
     if matcher.found is None:
         beginnings = [n for n in range(len(text) + 1) if any(s.startswith(text[len(text) - n :]) for s in stops)]
@@ -268,7 +277,7 @@ def test_stream_with_stops_equals_decode_cut_at_the_first(case: tuple[str, list[
 
 
 def test_a_stop_across_tokens_and_nothing_after_it() -> None:
-    text_stream = TextStream(BYTE_LEVEL, ["stops exactly"])
+    text_stream = TextStream(BYTE_LEVEL, StopAutomaton(["stops exactly"]))
     ids = BYTE_LEVEL.encode("cancelling it stops exactly its own work")
     deltas = [text_stream.push(token_id) for token_id in ids]
     assert "".join(delta.text for delta in deltas) == "cancelling it "
@@ -288,7 +297,7 @@ def test_an_unfinished_stop_is_given_back_at_the_end() -> None:
 def seconds_per_token(ids: list[int], stop: Sequence[str]) -> float:
     best = float("inf")
     for _ in range(3):
-        text_stream = TextStream(BYTE_LEVEL, stop)
+        text_stream = TextStream(BYTE_LEVEL, StopAutomaton(stop))
         began = time.thread_time()
         for token_id in ids:
             text_stream.push(token_id)

@@ -23,7 +23,7 @@ from runtime.errors import (
 )
 from runtime.sampling import TokenLogprobs
 from tests.web_fakes import BOS, FakeEngine, FakeRequest, as_engine, finished, posting, say, token
-from web import app as web_app
+from web import reading
 from web.app import create_app
 
 if TYPE_CHECKING:
@@ -155,8 +155,8 @@ async def test_a_long_body_is_read_in_a_thread(monkeypatch: pytest.MonkeyPatch) 
     client = make(engine).test_client()
     assert (await client.post(TEXT, json={"prompt": "x" * 100})).status_code == 200
     assert threads == []
-    assert (await client.post(TEXT, json={"prompt": "x" * web_app.LONG_BODY})).status_code == 200
-    assert threads == [{}]  # so not abandoned on cancel
+    assert (await client.post(TEXT, json={"prompt": "x" * reading.INLINE_BODY})).status_code == 200
+    assert [set(options) for options in threads] == [{"limiter"}]  # so not abandoned on cancel
 
 
 # --- refusals ---------------------------------------------------------------------------------------------

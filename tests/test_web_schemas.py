@@ -27,7 +27,9 @@ BOTH: list[tuple[str, Any, str]] = [
     ("max_tokens", 5.0, "max_tokens"),
     ("max_tokens", True, "max_tokens"),
     ("max_tokens", 0, "max_tokens"),
-    ("max_tokens", -1, "max_tokens"),
+    ("max_tokens", -2, "max_tokens"),
+    ("max_tokens", 2**63, "max_tokens"),
+    ("n_predict", 0, "n_predict"),
     ("temperature", "hot", "temperature"),
     ("temperature", -0.1, "temperature"),
     ("temperature", 2.1, "temperature"),
@@ -45,6 +47,8 @@ BOTH: list[tuple[str, Any, str]] = [
     ("stop", ["a", ""], "stop.1"),
     ("stop", ["a", 1], "stop.1"),
     ("stop", ["x"] * 17, "stop"),
+    ("stop", "x" * 1025, "stop"),
+    ("stop", ["a", "x" * 1025], "stop.1"),
     ("stream", "true", "stream"),
     ("stream", 1, "stream"),
     ("stream_options", {"include_usage": True}, "stream_options"),  # without stream
@@ -64,8 +68,12 @@ BOTH: list[tuple[str, Any, str]] = [
     ("seed", BIG, "seed"),
     ("seed", "7", "seed"),
     ("user", 7, "user"),
+    ("user", "x" * 257, "user"),
     ("model", 7, "model"),
+    ("model", "x" * 257, "model"),
+    ("best_of", 17, "best_of"),
     ("top_k", -2, "top_k"),
+    ("top_k", 10**400, "top_k"),
     ("top_k", 1.5, "top_k"),
     ("min_p", 1.1, "min_p"),
     ("min_p", -0.1, "min_p"),
@@ -116,13 +124,24 @@ CHAT: list[tuple[str, Any, str]] = [
     ),
     ("messages", [{"role": "assistant", "content": "", "tool_calls": [{}]}], "messages.0.tool_calls"),
     ("messages", [{"role": "user", "content": "x" * CONTEXT}], "messages"),
+    ("messages", [{"role": "user", "content": "", "name": "x" * 257}], "messages.0.name"),
+    ("messages", [{"role": "tool", "content": "", "tool_call_id": "x" * 257}], "messages.0.tool_call_id"),
+    ("messages", [{"role": "user", "content": ""}] * 2049, "messages"),
+    ("messages", [{"role": "user", "content": [{"type": "text", "text": ""}] * 1025}], "messages.0.content"),
     ("max_completion_tokens", 0, "max_completion_tokens"),
+    ("max_completion_tokens", 3, "max_tokens"),  # differs from max_tokens, below
+    ("n_predict", 3, "max_tokens"),
     ("logprobs", 1, "logprobs"),
     ("top_logprobs", 3, "top_logprobs"),  # without logprobs
     ("top_logprobs", 21, "top_logprobs"),
     ("echo", True, "echo"),
     ("chat_template_kwargs", [], "chat_template_kwargs"),
     ("chat_template_kwargs", {"messages": []}, "chat_template_kwargs"),
+    ("chat_template_kwargs", {str(entry): 1 for entry in range(65)}, "chat_template_kwargs"),
+    ("chat_template_kwargs", {"a": [[0] * 40] * 40}, "chat_template_kwargs"),
+    ("chat_template_kwargs", {"a": {"b": ["x" * 70_000]}}, "chat_template_kwargs"),
+    ("chat_template_kwargs", {"a": {"x" * 70_000: 0}}, "chat_template_kwargs"),
+    ("chat_template_kwargs", {"x" * 257: 0}, "chat_template_kwargs"),
     ("chat_template_kwargs", {"add_generation_prompt": False}, "chat_template_kwargs"),
 ]
 COMPLETION: list[tuple[str, Any, str]] = [
@@ -136,9 +155,10 @@ COMPLETION: list[tuple[str, Any, str]] = [
     ("prompt", [1, "a"], "prompt.1"),
     ("prompt", [1, True], "prompt.1"),
     ("prompt", [[1], [2, "a"]], "prompt.1.1"),
-    ("prompt", [0, -1], "prompt"),
+    ("prompt", [0, -1], "prompt.1"),
     ("prompt", [VOCABULARY], "prompt"),
-    ("prompt", [10**30], "prompt"),
+    ("prompt", [10**30], "prompt.0"),
+    ("prompt", ["x"] * 4097, "prompt"),
     ("prompt", [1] * CONTEXT, "prompt"),
     ("logprobs", True, "logprobs"),
     ("logprobs", 21, "logprobs"),
@@ -171,7 +191,7 @@ def test_a_bad_completion_body_is_refused_by_name(name: str, value: object, para
 
 @pytest.mark.parametrize(
     "raw",
-    [b"", b"{", b"nonsense", b'{"prompt": "\\ud800"}', b'{"prompt": "\xff"}', b"[" * 100_000, b'{"a": 1,}'],
+    [b"", b"{", b"nonsense", b'{"prompt": "\\ud800"}', b'{"prompt": "\xff"}', b"[" * 1000, b'{"a": 1,}'],
 )
 def test_what_is_not_json_is_said_to_be_so(raw: bytes) -> None:
     with pytest.raises(RequestError, match="not valid JSON") as caught:
@@ -187,9 +207,9 @@ def test_a_body_that_is_no_object_is_refused(raw: bytes) -> None:
 
 def test_messages_are_short_sentences_that_show_what_was_sent() -> None:
     cases: dict[str, dict[str, Any]] = {
-        "it should be a valid integer, but got '5'.": {"max_tokens": "5"},
-        "it should be greater than or equal to 1, but got 0.": {"max_tokens": 0},
-        "it should be less than or equal to 2, but got 2.1.": {"temperature": 2.1},
+        "it should be an integer, but got '5'.": {"max_tokens": "5"},
+        "it should be at least 1, or -1 for as many as the context has room for, but got 0.": {"max_tokens": 0},
+        "it should be at most 2, but got 2.1.": {"temperature": 2.1},
         "'user', 'assistant' or 'tool', but got 'wizard'.": {"messages": [{"role": "wizard", "content": ""}]},
         "it should be 'text', but got 'image_url'.": {
             "messages": [{"role": "user", "content": [{"type": "image_url"}]}]
@@ -236,7 +256,7 @@ def test_a_model_without_a_template_cannot_chat() -> None:
 def test_defaults_are_openais() -> None:
     request = chat().request
     assert request.sampling == SamplingParams()
-    assert (request.max_tokens, request.stop, request.ignore_eos) == (None, (), False)
+    assert (request.max_tokens, request.stop.stops, request.ignore_eos) == (None, (), False)
     assert (request.cache_prompt, request.speculate) == (True, True)
     assert completion().request.max_tokens == 16
     assert not chat().stream
@@ -285,7 +305,7 @@ def test_every_parameter_reaches_the_engine() -> None:
         seed=-(2**63),
         logprobs=3,
     )
-    assert (request.max_tokens, request.stop) == (9, ("\n", "END"))
+    assert (request.max_tokens, request.stop.stops) == (9, ("\n", "END"))
     assert request.ignore_eos
     assert not request.cache_prompt
     assert not request.speculate
@@ -294,10 +314,10 @@ def test_every_parameter_reaches_the_engine() -> None:
 def test_aliases_and_spellings() -> None:
     assert completion(repeat_penalty=1.3).request.sampling.repetition_penalty == 1.3
     assert completion(top_k=-1).request.sampling.top_k == 0
-    assert completion(top_k=10**400).request.sampling.top_k == VOCABULARY
+    assert completion(top_k=10**18).request.sampling.top_k == VOCABULARY
     assert completion(logit_bias={"7": 1, "07": 2}).request.sampling.logit_bias == ((7, 2.0),)
     assert completion(seed=-1).request.sampling.seed is None
-    assert completion(stop="x").request.stop == ("x",)
+    assert completion(stop="x").request.stop.stops == ("x",)
     assert chat(max_completion_tokens=5).request.max_tokens == 5
     assert chat(logprobs=True).request.sampling.logprobs == 0
     assert chat(logprobs=True, top_logprobs=4).request.sampling.logprobs == 4
@@ -307,6 +327,18 @@ def test_aliases_and_spellings() -> None:
 
 def test_max_tokens_is_cut_to_the_context() -> None:
     assert completion(prompt=[1] * 60, max_tokens=10**9).request.max_tokens == CONTEXT - 60
+
+
+def test_the_limit_of_tokens_has_other_names_and_a_value_for_none() -> None:
+    """As llama.cpp's users write it: -1 is for as many as the context has room for."""
+    for ask in (chat, completion):
+        assert ask(n_predict=5).request.max_tokens == 5
+        assert ask(n_predict=5, max_tokens=5).request.max_tokens == 5
+        for name in ("max_tokens", "n_predict"):
+            assert ask(**{name: -1}).request.max_tokens is None
+    assert chat(max_completion_tokens=-1).request.max_tokens is None
+    with pytest.raises(RequestError, match="'max_tokens' and 'n_predict' differ"):
+        completion(max_tokens=-1, n_predict=5)
 
 
 def test_a_prompt_has_four_forms() -> None:

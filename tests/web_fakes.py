@@ -57,6 +57,8 @@ Script = Callable[["FakeRequest"], Awaitable[None]]
 class ByteTokenizer:
     """A token is a byte."""
 
+    longest_token = 1
+
     def encode(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
         return [BOS] * add_special_tokens + list(text.encode())
 
@@ -160,6 +162,7 @@ class FakeEngine:
 
     def __init__(self, script: Script | Sequence[Event] | None = None) -> None:
         self.model = FakeModel()
+        self.most_generations = 68
         self.refusal: Exception | None = None
         self.sick: str | None = None
         self.has_disk = True

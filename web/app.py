@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import trio
 from quart import request as http
@@ -13,24 +13,24 @@ from quart_trio.wrappers import TrioResponse as Response
 from runtime.errors import RequestError
 from web.answers import collect
 from web.asgi import ScopedApp, current_request
-from web.conversion import Job, chat_job, completion_job
+from web.conversion import chat_job, completion_job
 from web.errors import error_object, install_error_handlers, json_response
 from web.keys import is_admitted
 from web.limits import Limits
+from web.reading import BodyReader
 from web.streaming import CONTENT_TYPE, HEADERS, ChunkWriter, EventStream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Collection
 
     from actors.engine import Engine
     from runtime.served import ServedModel
+    from web.conversion import Job
+    from web.reading import Parser
 
 logger = logging.getLogger("cede.web")
 
-Parser: TypeAlias = "Callable[[bytes, ServedModel], Job]"
-
 BODY_TIMEOUT = 60  # seconds for the whole upload
-LONG_BODY = 32 * 2**10  # bytes; from here on a body is parsed and tokenised in a worker thread
 
 
 def create_app(
@@ -78,21 +78,21 @@ def _require_key(app: ScopedApp, keys: Collection[bytes]) -> None:
 
 
 def _add_generation_routes(app: ScopedApp, engine: Engine, keep_alive: float) -> None:
+    bodies = BodyReader(engine)
+
     @app.post("/v1/chat/completions")
     async def chat_completions() -> Response:
-        return await _generate(engine, await _read_job(chat_job, engine.model), keep_alive)
+        return await _generate(engine, await _read_job(bodies, chat_job), keep_alive)
 
     @app.post("/v1/completions")
     async def completions() -> Response:
-        return await _generate(engine, await _read_job(completion_job, engine.model), keep_alive)
+        return await _generate(engine, await _read_job(bodies, completion_job), keep_alive)
 
 
-async def _read_job(parse: Parser, model: ServedModel) -> Job:
-    """The job in the request's body.  A long one must not stall everyone's tokens, so a thread reads it."""
+async def _read_job(bodies: BodyReader, parse: Parser) -> Job:
+    """The job in the request's body."""
     raw = await current_request().get_data(cache=False, as_text=False, parse_form_data=False)
-    if len(raw) < LONG_BODY:
-        return parse(raw, model)
-    return await trio.to_thread.run_sync(parse, raw, model)
+    return await bodies.read(parse, raw)
 
 
 async def _generate(engine: Engine, job: Job, keep_alive: float) -> Response:

@@ -75,6 +75,8 @@ class AutoOrInteger(click.ParamType[int | None]):
 def main() -> None:
     """Serve a language model, and give the accelerator back the moment nobody is listening."""
     os.environ.setdefault("GOMP_SPINCOUNT", GOMP_SPINCOUNT)
+    # A prompt is encoded in the thread that asks for it: a pool would have a thread on every core beside the device's.
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 
 main.add_command(kv)

@@ -10,31 +10,31 @@ import logging
 import time
 import uuid
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from actors.generation import GenerationRequest
 from runtime.errors import RequestError
 from runtime.sampling import SamplingParams
+from runtime.stop_strings import StopAutomaton
 from web import schemas
+from web.body_size import check_size
+from web.fields import NO_LIMIT
+from web.limits import MAX_PROMPTS
+from web.prompts import as_prompts, chat_prompt, check_number, prompt_ids, prompt_texts
 from web.replies import ChatFormat, Format, Reply, TextFormat
 from web.schemas import ChatBody, CompletionBody, GenerationBody
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from runtime.chat import ChatTemplate
     from runtime.served import ServedModel
-    from runtime.tokenizer import Tokenizer
-    from web.schemas import Message
+    from web.prompts import TokenIds
 
 logger = logging.getLogger("cede.web")
 
 T = TypeVar("T")
-TokenIds = tuple[int, ...]
 
 COMPLETION_MAX_TOKENS = 16  # the default of OpenAI's older endpoint; the chat endpoint has none
-RESERVED_TEMPLATE_NAMES = frozenset({"messages", "add_generation_prompt"})
-OPEN_END = "<<the model continues here>>"  # marks a place in a rendered template, and is cut off again
 PLAIN_SAMPLING_FIELDS = (
     "temperature top_p min_p repetition_penalty presence_penalty frequency_penalty min_tokens seed".split()
 )
@@ -50,122 +50,49 @@ class Job:
     stream: bool
 
 
-def chat_job(raw: bytes, model: ServedModel) -> Job:
-    """The job in the body of `POST /v1/chat/completions`.  Raises RequestError."""
+def chat_job(raw: bytes, model: ServedModel, most_generations: int = MAX_PROMPTS) -> Job:
+    """The job in the body of `POST /v1/chat/completions`.
+
+    Raises RequestError, also for more than `most_generations` prompts and choices.
+    """
+    check_size(raw, model.context_length)
     body = schemas.parse(ChatBody, raw)
-    rendered = render_chat(body, model)
-    prompt = tuple(model.tokenizer.encode(rendered, add_special_tokens=False))  # the template wrote them
-    check_prompts([prompt], model, "messages")
+    check_number(1, body.n or 1, most_generations)
+    max_tokens = _max_tokens(body, body.max_completion_tokens, default=None)
+    _check_consistency(body, max_tokens)
     request = generation_request(
         body,
         model,
         "chatcmpl",
-        [prompt],
-        max_tokens=_chat_max_tokens(body),
+        [chat_prompt(body, model)],
+        max_tokens=max_tokens,
         logprobs=_chat_logprobs(body),
         continues=bool(body.continue_final_message),
     )
     return Job(request, reply_to(body, request, model), ChatFormat(), bool(body.stream))
 
 
-def completion_job(raw: bytes, model: ServedModel) -> Job:
-    """The job in the body of `POST /v1/completions`.  Raises RequestError."""
+def completion_job(raw: bytes, model: ServedModel, most_generations: int = MAX_PROMPTS) -> Job:
+    """The job in the body of `POST /v1/completions`.  Raises RequestError, as `chat_job` does."""
+    check_size(raw, model.context_length)
     body = schemas.parse(CompletionBody, raw)
     if body.echo and body.logprobs is not None:
         raise RequestError("'echo' together with 'logprobs' is not supported by this server.", param="echo")
-    prompts = prompt_ids(body, model.tokenizer)
-    check_prompts(prompts, model, "prompt")
+    given = as_prompts(body.prompt)
+    check_number(len(given), body.n or 1, most_generations)
+    max_tokens = _max_tokens(body, default=COMPLETION_MAX_TOKENS)
+    _check_consistency(body, max_tokens)
     request = generation_request(
         body,
         model,
         "cmpl",
-        prompts,
-        max_tokens=body.max_tokens or COMPLETION_MAX_TOKENS,
+        [prompt_ids(prompt, model) for prompt in given],
+        max_tokens=max_tokens,
         logprobs=body.logprobs,
         continues=True,
     )
-    echo = prompt_texts(body, model.tokenizer) if body.echo else []
+    echo = prompt_texts(given, model.tokenizer) if body.echo else []
     return Job(request, reply_to(body, request, model, echo), TextFormat(), bool(body.stream))
-
-
-# --- prompts --------------------------------------------------------------------------------------------
-
-
-def render_chat(body: ChatBody, model: ServedModel) -> str:
-    """The conversation as the model's chat template writes it.  Raises RequestError."""
-    if model.chat_template is None:
-        raise RequestError("This model has no chat template; use /v1/completions.", param="messages")
-    variables = body.chat_template_kwargs or {}
-    if clash := RESERVED_TEMPLATE_NAMES & variables.keys():
-        raise RequestError(f"'chat_template_kwargs' must not set '{min(clash)}'.", param="chat_template_kwargs")
-    messages = [template_message(message, index) for index, message in enumerate(body.messages)]
-    if body.continue_final_message:
-        return _render_open_ended(messages, body, model.chat_template, variables)
-    add_prompt = body.add_generation_prompt is not False
-    return model.chat_template.render(messages, add_generation_prompt=add_prompt, **variables)
-
-
-def _render_open_ended(
-    messages: list[dict[str, Any]], body: ChatBody, template: ChatTemplate, variables: dict[str, Any]
-) -> str:
-    """The conversation up to the end of the last message's content, for the model to go on there."""
-    if body.add_generation_prompt:
-        raise RequestError(
-            "'continue_final_message' and 'add_generation_prompt' exclude each other.",
-            param="continue_final_message",
-        )
-    messages[-1]["content"] += OPEN_END
-    shown, mark, _ = template.render(messages, add_generation_prompt=False, **variables).rpartition(OPEN_END)
-    if not mark:
-        raise RequestError("The chat template hides the last message.", param="continue_final_message")
-    return shown
-
-
-def template_message(message: Message, index: int) -> dict[str, Any]:
-    """One message as templates expect it: OpenAI's developer is everyone else's system; content is text."""
-    schemas.refuse_unsupported(message, schemas.UNSUPPORTED_IN_MESSAGES, f"messages.{index}.")
-    content = message.content
-    fields: dict[str, Any] = {
-        "role": "system" if message.role == "developer" else message.role,
-        "content": content if isinstance(content, str) else "\n".join(part.text for part in content),
-    }
-    optional = {"name": message.name, "tool_call_id": message.tool_call_id}
-    return fields | {name: value for name, value in optional.items() if value is not None}
-
-
-def prompt_ids(body: CompletionBody, tokenizer: Tokenizer) -> list[TokenIds]:
-    """The prompts' token ids, one tuple for each prompt."""
-    return [
-        tuple(tokenizer.encode(prompt) if isinstance(prompt, str) else prompt) for prompt in _as_prompts(body.prompt)
-    ]
-
-
-def prompt_texts(body: CompletionBody, tokenizer: Tokenizer) -> list[str]:
-    """The prompts as text, for `echo`."""
-    return [prompt if isinstance(prompt, str) else tokenizer.decode(prompt) for prompt in _as_prompts(body.prompt)]
-
-
-def _as_prompts(prompt: str | list[str] | list[int] | list[list[int]]) -> list[str | list[int]]:
-    if isinstance(prompt, str) or isinstance(prompt[0], int):
-        return [prompt]  # the schema let no mixed list through
-    return list(prompt)
-
-
-def check_prompts(prompts: list[TokenIds], model: ServedModel, param: str) -> None:
-    """Raises RequestError unless each prompt has tokens, all of them known, and leaves room for one more."""
-    for prompt in prompts:
-        if not prompt:
-            raise RequestError("The prompt is empty.", param=param)
-        if min(prompt) < 0 or max(prompt) >= model.vocab_size:
-            raise RequestError(f"Token ids must be from 0 to {model.vocab_size - 1}.", param=param)
-        if len(prompt) >= model.context_length:
-            raise RequestError(
-                f"This model's maximum context length is {model.context_length} tokens. However, your "
-                f"{param} resulted in {len(prompt)} tokens, and one more is needed for the completion. "
-                f"Please reduce the length of the {param}.",
-                param=param,
-                code="context_length_exceeded",
-            )
 
 
 # --- parameters -----------------------------------------------------------------------------------------
@@ -182,14 +109,13 @@ def generation_request(
     continues: bool,
 ) -> GenerationRequest:
     """The engine's half of a job.  `max_tokens` is cut to the context, as many clients send a large one."""
-    _check_consistency(body, max_tokens)
     room = model.context_length - min(map(len, prompts))
     return GenerationRequest(
         id=f"{prefix}-{uuid.uuid4().hex}",
         prompts=_repeat(prompts, body.n or 1),
         sampling=sampling_params(body, logprobs, model.vocab_size),
         max_tokens=None if max_tokens is None else min(max_tokens, room),
-        stop=_stop_strings(body),
+        stop=_stops(body),
         ignore_eos=bool(body.ignore_eos),
         continues=continues,
         cache_prompt=body.cache_prompt is not False,
@@ -235,14 +161,19 @@ def _logit_bias(body: GenerationBody, vocab_size: int) -> tuple[tuple[int, float
     return tuple(bias.items())
 
 
-def _stop_strings(body: GenerationBody) -> tuple[str, ...]:
-    return (body.stop,) if isinstance(body.stop, str) else tuple(body.stop or ())
+def _stops(body: GenerationBody) -> StopAutomaton:
+    """Built here and not where the request is opened: that is the event loop, and this may be a worker thread."""
+    return StopAutomaton([body.stop] if isinstance(body.stop, str) else body.stop or ())
 
 
-def _chat_max_tokens(body: ChatBody) -> int | None:
-    if None not in (body.max_tokens, body.max_completion_tokens) and body.max_tokens != body.max_completion_tokens:
-        raise RequestError("'max_tokens' and 'max_completion_tokens' differ; give one.", param="max_tokens")
-    return body.max_completion_tokens or body.max_tokens
+def _max_tokens(body: GenerationBody, completion: int | None = None, *, default: int | None) -> int | None:
+    """The one limit that was given under any of its names; None for the context's.  Raises RequestError for two."""
+    names = {"max_tokens": body.max_tokens, "max_completion_tokens": completion, "n_predict": body.n_predict}
+    given = {name: value for name, value in names.items() if value is not None}
+    if len(set(given.values())) > 1:
+        raise RequestError(f"{' and '.join(map(repr, given))} differ; give one.", param=next(iter(given)))
+    limit = next(iter(given.values()), default)
+    return None if limit == NO_LIMIT else limit
 
 
 def _chat_logprobs(body: ChatBody) -> int | None:

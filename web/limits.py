@@ -13,7 +13,30 @@ from runtime.units import KIB, MIB
 # --- one request's body -----------------------------------------------------------------------------------------------
 
 MAX_NAME = 256
-"""Characters of a name that is echoed or handed on: `model`, `user`, a message's `name` and `tool_call_id`."""
+"""Characters of a name that is echoed or handed on: `model`, `user`, a message's `name` and `tool_call_id`; also of the
+name of a field that no schema has."""
+
+MAX_TEXT = 16 * MIB
+"""Characters of one text: a prompt, a message's content or a part of it.  The context, which the schemas do not know,
+bounds it further (`runtime.prompt_tokens`)."""
+
+MAX_MESSAGES = 2048
+"""Messages of a conversation: the chat template is a program that goes through them."""
+
+MAX_PARTS = 1024
+"""Text parts of one message's content."""
+
+MAX_PROMPTS = 4096
+"""Prompts of a request; the engine's slots and queue bound their number further."""
+
+MAX_PROMPT_IDS = 2**20
+"""Token ids of one prompt; the context bounds their number further."""
+
+MAX_TOKEN_ID = 2**31 - 1
+"""The largest token id that is looked at; the vocabulary bounds it further."""
+
+MAX_INTEGER = 2**63 - 1
+"""The largest of all other integers: some clients write it where they want no limit."""
 
 MAX_STOP_STRINGS = 16
 """Stop strings of a request."""
@@ -27,8 +50,30 @@ MAX_CHOICES = 16
 MAX_BIASES = 1024
 """Entries of `logit_bias`: each is added again at every step, while the neighbours wait."""
 
+MAX_DIGITS = 20
+"""Characters of a token id where it is a key, as in `logit_bias`."""
+
+MAX_LOGPROBS = 20
+"""Alternatives shown for each token."""
+
 MAX_UNKNOWN_FIELDS = 64
 """Fields that no schema has, in one object."""
+
+MAX_TEMPLATE_VARIABLES = 64
+"""Entries of `chat_template_kwargs`."""
+
+MAX_TEMPLATE_VALUES = 1024
+"""Values in `chat_template_kwargs`, at any depth."""
+
+MAX_TEMPLATE_TEXT = 64 * KIB
+"""Characters in `chat_template_kwargs`, of all keys and strings."""
+
+MAX_OBJECTS = 24 * KIB
+"""Strings (keys are strings), arrays and objects in a body: the parser holds the interpreter while it makes them, about
+half a microsecond for each."""
+
+MAX_VALUES = 128 * KIB
+"""Values in a body beyond the context's length, which are numbers for the most part: 0.1 microseconds for each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +91,7 @@ class Limits:
 
     connections: int = 512
     streams: int = 100
-    body_bytes: int = 16 * MIB
+    body_bytes: int = 4 * MIB
     bodies_bytes: int = 64 * MIB
     write_bytes: int = 64 * KIB
     unread_bytes: int = 256 * MIB

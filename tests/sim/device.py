@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from runtime.step import Segment
+    from runtime.stop_strings import StopAutomaton
     from runtime.tokenizer import Tokenizer
 
 VOCABULARY = 389
@@ -36,6 +37,7 @@ class Faults:
     not_finite_on: set[int] = field(default_factory=set)  # a segment with any of these yields NaN
     text_raises_on: set[int] = field(default_factory=set)  # a bug in the actor that turns this token into text
     flush_raises: bool = False
+    text_cannot_be_made: bool = False  # a bug while a request is being built
     lost: str | None = None  # the device is gone, and this is why
 
 
@@ -79,7 +81,9 @@ def _without_early_end(segment: Segment, token: SampledToken) -> SampledToken:
 class FaultyText(TextStream):
     """A text stream that raises where it is told to."""
 
-    def __init__(self, faults: Faults, tokenizer: Tokenizer, stop: Sequence[str], *, continues: bool) -> None:
+    def __init__(self, faults: Faults, tokenizer: Tokenizer, stop: StopAutomaton, *, continues: bool) -> None:
+        if faults.text_cannot_be_made:
+            raise ZeroDivisionError("a planted bug")
         super().__init__(tokenizer, stop, continues=continues)
         self._faults = faults
 
@@ -100,5 +104,5 @@ class FaultyServed(ServedModel):
 
     faults: Faults = field(default_factory=Faults)
 
-    def text(self, stop: Sequence[str], *, continues: bool = False) -> TextStream:
+    def text(self, stop: StopAutomaton, *, continues: bool = False) -> TextStream:
         return FaultyText(self.faults, self.tokenizer, stop, continues=continues)

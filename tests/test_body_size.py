@@ -1,0 +1,104 @@
+"""What a body would cost its parser is found out in slices, before it is parsed."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from runtime.errors import RequestError
+from web import body_size
+from web.body_size import check_size
+from web.limits import MAX_OBJECTS, MAX_VALUES
+
+CONTEXT = 1000
+VALUES = MAX_VALUES + CONTEXT
+
+MILLIONS = 1_000_000
+TOO_MUCH = {
+    "numbers": b"[" + b"1," * MILLIONS,
+    "prompts of a letter": b"[" + b'"a",' * MILLIONS,
+    "lists": b"[" + b"[]," * MILLIONS,
+    "objects": b"[" + b"{}," * MILLIONS,
+    "nested lists": b"[" * MILLIONS,
+    "fields": b"{" + b'"a":1,' * MILLIONS,
+}
+
+
+@pytest.mark.parametrize("kind", TOO_MUCH)
+def test_too_many_values_are_refused_with_the_number(kind: str) -> None:
+    with pytest.raises(RequestError, match=rf"more than ({MAX_OBJECTS}|{VALUES}) ") as caught:
+        check_size(TOO_MUCH[kind], CONTEXT)
+    assert caught.value.status == 400
+
+
+ENOUGH = {
+    "token ids of a context and more": json.dumps({"prompt": [1234] * (VALUES - 1)}),
+    "a text of commas and quotes": json.dumps({"prompt": '",",[[{{' * 300_000}),
+    "a text of backslashes": json.dumps({"prompt": "\\" * 600_000}),
+    "a text of escaped quotes": json.dumps({"prompt": '\\"' * 400_000}),
+    "the longest conversation": json.dumps(
+        {"messages": [{"role": "user", "content": [{"type": "text", "text": "[,]"}]}] * 2048}
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", ENOUGH)
+def test_what_a_request_may_hold_passes(kind: str) -> None:
+    check_size(ENOUGH[kind].encode(), CONTEXT)
+
+
+def counted(value: object) -> tuple[int, int]:
+    """Strings, arrays and objects in it, and commas between its values."""
+    match value:
+        case str():
+            return 1, 0
+        case list():
+            parts = [counted(part) for part in value]
+            return 1 + sum(part[0] for part in parts), max(0, len(value) - 1) + sum(part[1] for part in parts)
+        case dict():
+            parts = [counted(part) for part in value.values()]
+            within = sum(part[1] for part in parts)
+            return 1 + len(value) + sum(part[0] for part in parts), max(0, len(value) - 1) + within
+    return 0, 0
+
+
+hard_text = st.text('"\\,[{}]aé😀\n', max_size=12)
+trees = st.recursive(
+    hard_text | st.integers() | st.none(),
+    lambda below: st.lists(below, max_size=5) | st.dictionaries(hard_text, below, max_size=5),
+    max_leaves=25,
+)
+
+
+@settings(deadline=None)
+@given(trees, st.integers(2, 9), st.booleans())
+def test_any_json_is_counted_as_it_is_however_the_slices_fall(tree: object, size: int, ascii_only: bool) -> None:
+    raw = json.dumps(tree, ensure_ascii=ascii_only).encode()
+    objects, values = counted(tree)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(body_size, "SLICE", size)
+        for most_objects, most_values in ((objects, values), (objects - 1, values), (objects, values - 1)):
+            patch.setattr(body_size, "MAX_OBJECTS", most_objects)
+            patch.setattr(body_size, "MAX_VALUES", most_values)
+            fits = len(raw) <= most_objects or (objects <= most_objects and values <= most_values)
+            try:
+                check_size(raw, 0)
+                passed = True
+            except RequestError:
+                passed = False
+            assert passed == fits
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=40) | st.text('"\\', max_size=12).map(str.encode))
+def test_what_is_no_json_ends_too(raw: bytes) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(body_size, "SLICE", 2)
+        patch.setattr(body_size, "MAX_OBJECTS", 0)
+        try:
+            check_size(raw, 0)
+        except RequestError:
+            pass

@@ -1,0 +1,117 @@
+"""Pydantic's errors as sentences of our own, in OpenAI's error shape.
+
+The first fault is told, with the field's path as `param`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from runtime.errors import RequestError
+from web.limits import MAX_BIASES, MAX_NAME, MAX_TEMPLATE_TEXT, MAX_TEMPLATE_VALUES, MAX_UNKNOWN_FIELDS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pydantic import ValidationError
+    from pydantic_core import ErrorDetails
+
+# What a field should be, for each type of error; the names in braces are of the error's context.
+WANTED: dict[str, str] = {
+    "bool_type": "true or false",
+    "int_type": "an integer",
+    "float_type": "a number",
+    "finite_number": "a finite number",
+    "greater_than": "greater than {gt}",
+    "greater_than_equal": "at least {ge}",
+    "less_than_equal": "at most {le}",
+    "string_type": "a string",
+    "list_type": "an array",
+    "dict_type": "an object",
+    "model_type": "an object",
+    "literal_error": "{expected}",
+    "no_tokens": "at least 1, or -1 for as many as the context has room for",
+    "stop": "a string or an array of strings",
+    "prompt": "text, an array of token ids, or a non-empty array of either",
+    "content": "a string or an array of text parts",
+}
+# What a field should have; here the value is not shown, but how much it has where that is known.
+WANTED_SIZES: dict[str, str] = {
+    "string_too_short": "must not be empty",
+    "string_too_long": "should have at most {max_length} characters",
+    "too_short": "must not be empty",
+    "too_long": "should have at most {max_length} entries",
+    "too_many_biases": f"should have at most {MAX_BIASES} entries",
+    "too_much_in_it": (
+        f"should hold at most {MAX_TEMPLATE_VALUES} values and {MAX_TEMPLATE_TEXT} characters, at all depths together"
+    ),
+    "unknown_fields": f"should have at most {MAX_UNKNOWN_FIELDS} fields that this server does not know",
+    "unknown_name": f"should have no field with a name of more than {MAX_NAME} characters",
+}
+# What is wrong with a text that is no JSON, where the parser's words tell.
+_JSON_FAULTS = {
+    "recursion": "arrays and objects in it are nested too deeply",
+    "surrogate": "it holds half of a surrogate pair",
+    "hex escape": "it holds half of a surrogate pair, or a broken escape",
+    "unicode": "it is not UTF-8, or holds half of a surrogate pair",
+    "number out of range": "a number in it is too large",
+    "EOF": "it ends too early",
+    "control character": "a string in it holds a control character",
+}
+
+
+def request_error(error: ValidationError) -> RequestError:
+    """The first fault in `error`, in one sentence."""
+    first = error.errors(include_url=False)[0]
+    kind, param = first["type"], dotted(first["loc"])
+    context = {
+        name: f"{value:g}" if isinstance(value, float) else value for name, value in first.get("ctx", {}).items()
+    }
+    if kind == "json_invalid":
+        return _json_error(context)
+    if kind == "missing":
+        return RequestError(f"Missing required parameter: '{param}'.", param=param, code="missing_required_parameter")
+    if not param and kind == "model_type":
+        return RequestError("The body must be a JSON object.")
+    if kind in WANTED_SIZES:
+        subject = f"Invalid '{param}': it" if param else "Invalid body: it"
+        return RequestError(f"{subject} {WANTED_SIZES[kind].format_map(context)}.", param=param or None)
+    wanted = WANTED.get(kind, "of another form").format_map(context)
+    return RequestError(f"Invalid '{param}': it should be {wanted}, but got {_shown(first)}.", param=param)
+
+
+def dotted(location: Sequence[str | int]) -> str:
+    """`messages.0.content.1.type`: pydantic's path without our union tags."""
+    if location and location[-1] == "[key]":  # it is the key that is wrong, and may be of any length
+        location = location[:-2]
+    steps = [str(step)[:40] for step in location]
+    return ".".join(step for step in steps if not step.startswith("<"))[:200]
+
+
+def _number(value: object) -> object:
+    """A bound as one writes it: 2 and not 2.0."""
+    return f"{value:g}" if isinstance(value, float) else value
+
+
+def _json_error(context: Mapping[str, Any]) -> RequestError:
+    said = str(context["error"])
+    place = re.search(r"at (line \d+ column \d+)$", said)
+    fault = next((ours for theirs, ours in _JSON_FAULTS.items() if theirs in said), None)
+    where = f" ({place[1].replace(' column', ', column')})" if place else ""
+    return RequestError(f"The body is not valid JSON{where}{': ' + fault if fault else ''}.", code="invalid_json")
+
+
+def _shown(fault: ErrorDetails) -> str:
+    """A faulty value for a message: short scalars as they are, anything else by its JSON type."""
+    value = fault["input"]
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list):
+        return "an empty array" if not value else "an array"
+    if isinstance(value, int) and value.bit_length() > 200:
+        return "a larger one" if value > 0 else "a smaller one"
+    shown = repr(value[:60]) if isinstance(value, str) else repr(value)
+    return shown if len(shown) <= 60 else shown[:57] + "..."
