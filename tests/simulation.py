@@ -128,7 +128,7 @@ class Simulation:
         finally:
             if story.hung_up and story.left_at is None and story.connection.deadline < math.inf:
                 story.left_at = max(arrived, story.connection.deadline)
-            story.unread = [] if request is None else request.events_nowait()
+            story.unread = [] if request is None else list(iter(request.event_nowait, None))
             story.ended = True
             story.receipts = [r for r in self.engine.receipts(10_000) if r.request_id == asked.id]
         return story

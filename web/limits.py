@@ -41,7 +41,10 @@ class Limits:
         body_bytes: of one request's body.
         bodies_bytes: of all bodies that are being read or were not yet understood.
         write_bytes: of one write to a connection; a longer answer is written in pieces, and others run in between.
-        unread_bytes: of answers that were made and not yet taken by their readers, in all.
+        answer_bytes: of one answer that was made and not yet taken by its reader: the events of a stream that is not read,
+            or an answer that is sent whole.  What a request may make, choices times tokens times log-probabilities, has
+            no bound of its own: it is seldom made, and a stream that is read takes no memory.
+        unread_bytes: of all such answers.
     """
 
     connections: int = 512
@@ -49,4 +52,5 @@ class Limits:
     body_bytes: int = 16 * MIB
     bodies_bytes: int = 64 * MIB
     write_bytes: int = 64 * KIB
+    answer_bytes: int = 64 * MIB
     unread_bytes: int = 256 * MIB
