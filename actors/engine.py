@@ -28,7 +28,7 @@ from runtime.errors import RequestError, ShuttingDown
 from runtime.served import Proposer
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Iterator
 
     from actors.generation import Event, GenerationRequest, RequestStatus
     from actors.prefix_cache import PrefixCache
@@ -255,8 +255,8 @@ class Engine:
         """The live requests, oldest first."""
         return [request.status() for request in self._live.values()]
 
-    def slots(self) -> list[SlotStatus]:
-        """Every slot."""
+    def slots(self) -> Iterator[SlotStatus]:
+        """Every slot, each as it is when its turn comes."""
         return self._manager.table.status()
 
     def receipts(self, limit: int) -> list[Receipt]:

@@ -37,6 +37,7 @@ class Tokenizer:
         )
         self.eos_id = self.token_id((token_names or {}).get("eos_token", ""))
         self._bytes: dict[int, bytes] = {}  # memo of token_bytes
+        self._texts: dict[int, str] = {}  # memo of token_text
 
     @classmethod
     def load(cls, folder: Path) -> Tokenizer:
@@ -106,7 +107,10 @@ class Tokenizer:
         Part of a character is written as escapes (`\xf0\x9f`) rather than as U+FFFD: different tokens
         should look different, the more so where they are the keys of an object.
         """
-        return self.token_bytes(token_id).decode("utf-8", errors="backslashreplace")
+        found = self._texts.get(token_id)
+        if found is None:
+            found = self._texts[token_id] = self.token_bytes(token_id).decode("utf-8", errors="backslashreplace")
+        return found
 
 
 # --- the files beside it ----------------------------------------------------------------------------------

@@ -173,7 +173,7 @@ class Simulation:
     def check_idle(self) -> None:
         """Nothing is held, nobody waits, and each generation that was cancelled has its receipt (I6, I7)."""
         self.check()
-        assert all(slot.request_id is None for slot in self.engine.slots()), f"I6: {self.engine.slots()}"
+        assert all(slot.request_id is None for slot in self.engine.slots()), f"I6: {[*self.engine.slots()]}"
         assert not self.manager._queue, "I6: somebody is left in the queue"
         assert not self.manager._leases, "I6: a lease is left"
         assert not self.manager._mailbox, "I6: mail is left unread"

@@ -8,7 +8,6 @@ import trio
 from quart.wrappers.response import ResponseBody
 from quart_trio.wrappers import TrioResponse as Response
 
-from runtime.units import KIB
 from web.pieces import Pages, json_pieces
 
 if TYPE_CHECKING:
@@ -17,17 +16,13 @@ if TYPE_CHECKING:
     from actors.unread import Account
     from runtime.errors import CedeError
 
-STEP = 16 * KIB
-"""Bytes of an answer that are made before others run."""
-
-
 async def whole_response(value: object, account: Account, write_bytes: int) -> Response:
     """The response with the JSON of `value`, which may hold `pieces.Written`; all of it is made, and its length known.
 
     Args:
         value: see `pieces.json_pieces`.
         account: open until the response was sent.
-        write_bytes: of a page.
+        write_bytes: of a page; also how much is made before others run.
 
     Raises:
         CedeError: the account's reader was cut.
@@ -38,11 +33,11 @@ async def whole_response(value: object, account: Account, write_bytes: int) -> R
 
 
 async def _make(value: object, account: Account, write_bytes: int) -> Pages:
-    pages, next_stop = Pages(write_bytes), STEP
+    pages, next_stop = Pages(write_bytes), write_bytes
     for piece in json_pieces(value):
         pages.write(piece)
         if len(pages) >= next_stop:
-            next_stop = len(pages) + STEP
+            next_stop = len(pages) + write_bytes
             account.hold(max(account.held, len(pages)))  # what it was made of was accounted for already
             account.check()
             await trio.lowlevel.checkpoint()

@@ -19,9 +19,12 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 
+_encoder = json.JSONEncoder(separators=(",", ":"))
+
+
 def dumps(value: object) -> str:
     """Compact JSON.  Plain ASCII, so that no line separator or lone surrogate can upset an event stream."""
-    return json.dumps(value, separators=(",", ":"))
+    return _encoder.encode(value)
 
 
 @dataclass(frozen=True, slots=True)
