@@ -87,7 +87,7 @@ class Unread:
             most = max(self._holding, key=lambda other: (other.is_behind, other.held))
             self._give_up(most, AnswersUnread(_too_many(self._budget or 0)))
 
-    def _give_up(self, account: Account, error: CedeError) -> None:
+    def _give_up(self, account: Account, error: AnswersUnread | AnswerTooLarge) -> None:
         logger.warning("%s: cut, with %s that its reader had not taken", account.name, format_size(account.held))
         self._cut += 1
         account.cut(error)
@@ -106,7 +106,7 @@ class Account:
     def __init__(self, ledger: Unread, name: str, gathering: bool) -> None:
         self.name = name
         self.held = 0
-        self.error: CedeError | None = None
+        self.error: AnswersUnread | AnswerTooLarge | None = None
         self.gathering = gathering
         self.on_cut: Callable[[CedeError], None] | None = None
         self._ledger = ledger
@@ -129,11 +129,15 @@ class Account:
             self._ledger.set_held(self, size)
 
     def check(self) -> None:
-        """Raise the CedeError that the reader was cut with, if it was."""
-        if self.error is not None:
-            raise self.error
+        """Raise the CedeError that the reader was cut with, if it was.
 
-    def cut(self, error: CedeError) -> None:
+        It is a fresh one: an error that was raised refers, by its traceback, to whoever raised it, so that kept here it would
+        keep all of that.
+        """
+        if self.error is not None:
+            raise type(self.error)(str(self.error))
+
+    def cut(self, error: AnswersUnread | AnswerTooLarge) -> None:
         """Give the reader up; for the ledger."""
         let_go = self.on_cut
         self.error = error

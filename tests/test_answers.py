@@ -7,10 +7,12 @@ import itertools
 import json
 import random
 import weakref
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import trio
+import trio.testing
 
 from actors.generation import Failed, FinishReason, Token
 from actors.receipts import CancelReason, Receipt
@@ -26,9 +28,9 @@ from web.pieces import BLOCK, Pages, json_pieces
 from web.replies import Tally
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
 
-    from actors.generation import Event
+    from actors.generation import Event, GenerationRequest
     from web.conversion import Job
     from web.replies import Json
 
@@ -186,6 +188,8 @@ def encoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 async def fetch(engine: FakeEngine, path: str, body: Json) -> tuple[Any, type[Watched]]:
     """The answer, and how it came; others run meanwhile."""
     client = watched()
+    if isinstance(engine, Left):
+        engine.turns = client.turns
     async with trio.open_nursery() as nursery:
         nursery.start_soon(client.turns.run)
         async with posting(create_app(as_engine(engine)), path, body, exchange=client) as connection:
@@ -208,15 +212,30 @@ async def test_a_large_answer_is_made_and_sent_in_pieces(encoded: list[int]) -> 
     assert take_turns(client.before[1:-1])
 
 
+class Left(FakeEngine):
+    """Knows when its request was left, which is before the answer is made."""
+
+    turns: Turns
+    turns_when_left = 0
+
+    @asynccontextmanager
+    async def open_request(
+        self, asked: GenerationRequest, *, disconnect_reason: Callable[[], CancelReason]
+    ) -> AsyncIterator[FakeRequest]:
+        async with super().open_request(asked, disconnect_reason=disconnect_reason) as request:
+            yield request
+        self.turns_when_left = self.turns.count
+
+
 async def test_others_run_while_an_answer_is_made(encoded: list[int]) -> None:
     """A prompt's ids, several times over: nothing of it comes with an event."""
     length = 20 * BLOCK
-    engine = FakeEngine([finished(index) for index in range(8)])
+    engine = Left([finished(index) for index in range(8)])
     engine.model.context_length = 2 * length
     body = {"prompt": [7] * length, "n": 8, "return_token_ids": True, "echo": True}
     answer, client = await fetch(engine, TEXT, body)
     assert all(choice["prompt_token_ids"] == [7] * length for choice in answer["choices"])
-    assert client.before[0] > 8 * length // Limits().write_bytes, "turns before the first write"
+    assert client.before[0] - engine.turns_when_left > 8 * length // Limits().write_bytes, "turns before the first write"
     assert max(client.sizes) <= Limits().write_bytes
     assert max(encoded[1:]) <= 12 * BLOCK
 
@@ -299,7 +318,7 @@ async def test_an_answer_that_grows_too_large_is_an_error_while_it_is_generated(
     response = await create_app(as_engine(engine)).test_client().post(TEXT, json={"prompt": "hi", "logprobs": 20})
     assert response.status_code == 400
     assert (await response.get_json())["error"]["code"] == "answer_too_large"
-    assert (await engine.next_request()).cancels == [CancelReason.STALLED_READER]
+    assert (await engine.next_request()).cancels[0] is CancelReason.STALLED_READER, "the first one counts"
     assert (engine.unread.statistics().bytes, engine.unread.statistics().cut) == (0, 1)
 
 
@@ -324,11 +343,26 @@ async def test_a_reader_that_is_cut_while_it_is_sent_to_gets_no_more(
     assert (engine.unread.statistics().bytes, engine.unread.statistics().cut) == (0, 1)
 
 
+async def answering(request: FakeRequest) -> None:
+    request.emit(*bulky(100))
+
+
+async def failing(request: FakeRequest) -> None:
+    request.emit(*bulky(100)[:-1])
+    await trio.testing.wait_all_tasks_blocked()
+    request.emit(Failed(0, StepFailed("broken")))
+
+
+@pytest.mark.parametrize("script", [answering, failing])
 @pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("each", [None, 20_000, 70_000])
 async def test_nothing_of_an_answer_waits_for_the_garbage_collector(
-    stream: bool, monkeypatch: pytest.MonkeyPatch
+    script: Any,  # noqa: ANN401
+    stream: bool,
+    each: int | None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What was sent is freed by the last reference to it."""
+    """Sent, failed or cut (while it is generated, or made), it is freed by the last reference to it."""
     made: list[weakref.ref[Pages]] = []
     create = Pages.__init__
 
@@ -337,14 +371,17 @@ async def test_nothing_of_an_answer_waits_for_the_garbage_collector(
         create(self, size)
 
     monkeypatch.setattr(Pages, "__init__", watch)
+    engine = FakeEngine(script)
+    engine.model.context_length = 30_000
+    engine.unread = Unread(each=each)
     gc.collect()
     gc.disable()
     try:
-        body = {"prompt": "hi", "logprobs": 20, "stream": stream}
-        async with posting(create_app(as_engine(FakeEngine(bulky(100)))), TEXT, body) as connection:
+        body = {"prompt": [7] * 20_000, "logprobs": 20, "return_token_ids": True, "stream": stream}
+        async with posting(create_app(as_engine(engine)), TEXT, body) as connection:
             await connection.receive_all()
         del connection
         assert made
-        assert [pages() for pages in made if pages() is not None] == []
+        assert sum(len(pages) for ref in made if (pages := ref()) is not None) == 0
     finally:
         gc.enable()

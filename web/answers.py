@@ -33,7 +33,8 @@ async def collect(request: Request, answer: Answer, account: Account) -> Json:
         CedeError: a generation failed, or the reader was cut.
     """
 
-    def give_up(_: CedeError) -> None:
+    def give_up(error: CedeError) -> None:
+        answer.fail(error)
         request.cancel(CancelReason.STALLED_READER)
 
     account.on_cut = give_up
@@ -43,7 +44,6 @@ async def collect(request: Request, answer: Answer, account: Account) -> Json:
         if answer.failed:
             request.cancel(CancelReason.FAULT)  # no use in finishing the siblings
             break
-    account.check()
     return answer.result()
 
 
@@ -128,10 +128,17 @@ class Answer:
         """Whether a generation has failed, and the answer with it."""
         return self._error is not None
 
+    def fail(self, error: CedeError) -> None:
+        """It ends with `error`; what was gathered is dropped now, since the error may outlive this in a traceback."""
+        self._error = self._error or error
+        self._choices.clear()
+        self._length = 0
+
     def add(self, event: Event) -> None:
         """Takes one event."""
         if isinstance(event, Failed):
-            self._error = event.error
+            self.fail(event.error)
+        if self.failed:
             return
         choice = self._choices[event.index]
         before = len(choice)
