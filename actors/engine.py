@@ -24,11 +24,12 @@ from actors.receipts import CancelReason, Receipt
 from actors.request import Request
 from actors.slot_manager import ManagerStatistics, SlotManager
 from actors.slots import SlotStatus, SlotTable
+from actors.unread import Unread, UnreadStatistics
 from runtime.errors import RequestError, ShuttingDown
 from runtime.served import Proposer
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
     from actors.generation import Event, GenerationRequest, RequestStatus
     from actors.prefix_cache import PrefixCache
@@ -50,6 +51,8 @@ class EngineConfig:
         request_timeout: seconds from admission to the deadline, where the request sets none; None for no limit.
         speculate: where drafts come from; the executor has a drafter if that takes one.
         draft_tokens: drafts in a round; None adapts them to what they bring.
+        unread_bytes: of answers that were made and not yet taken by their readers, in all; None for no bound.
+        answer_bytes: of one such answer; None for no bound.
     """
 
     slots: int = 4
@@ -60,6 +63,8 @@ class EngineConfig:
     request_timeout: float | None = None
     speculate: Proposer = Proposer.OFF
     draft_tokens: int | None = None
+    unread_bytes: int | None = None
+    answer_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +94,7 @@ class EngineStatistics:
     live_requests: int
     manager: ManagerStatistics
     speculation: SpeculationStatistics
+    unread: UnreadStatistics
 
 
 def client_disconnect() -> CancelReason:
@@ -115,6 +121,7 @@ class Engine:
             cache=cache,
             epoch=time.time() - executor.clock(),
         )
+        self.unread = Unread(config.unread_bytes, config.answer_bytes)
         self._acceptance = Acceptance()
         self._live: dict[str, Request] = {}
         self._all_ended = trio.Event()
@@ -155,6 +162,7 @@ class Engine:
                 yield request
                 request.cancel(CancelReason.DISCONNECT)  # without effect on one that has ended
         finally:
+            request.account.close()
             del self._live[asked.id]
             if not self._live:
                 self._all_ended.set()
@@ -188,6 +196,7 @@ class Engine:
             self._outputs(asked),
             lambda: self._drafting(asked),
             self._manager,
+            self.unread.account(f"request {asked.id}"),
             deadline=float("inf") if timeout is None else trio.current_time() + timeout,
             queue_timeout=self.config.queue_timeout,
             disconnect_reason=disconnect_reason,
@@ -268,8 +277,8 @@ class Engine:
         """The live requests, oldest first."""
         return [request.status() for request in self._live.values()]
 
-    def slots(self) -> list[SlotStatus]:
-        """Every slot."""
+    def slots(self) -> Iterator[SlotStatus]:
+        """Every slot, each as it is when its turn comes."""
         return self._manager.table.status()
 
     def receipts(self, limit: int) -> list[Receipt]:
@@ -294,11 +303,12 @@ class Engine:
             accepted_tokens=counts.accepted,
             acceptance_rate=counts.accepted / counts.drafted if counts.drafted else None,
         )
-        return EngineStatistics(len(self._live), self._manager.statistics(), speculation)
+        return EngineStatistics(len(self._live), self._manager.statistics(), speculation, self.unread.statistics())
 
     def check_integrity(self) -> None:
         """Raise AssertionError if the engine's records contradict one another."""
         self._manager.check_integrity()
+        self.unread.check_integrity()
 
 
 @asynccontextmanager

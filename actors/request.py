@@ -8,12 +8,12 @@ listening, is told so.
 from __future__ import annotations
 
 import logging
-import math
 import time
 from typing import TYPE_CHECKING
 
 import trio
 
+from actors.buffer import EventBuffer
 from actors.decode import decode
 from actors.generation import (
     Event,
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from actors.lease import Lease
     from actors.output import Output
     from actors.slot_manager import SlotManager
+    from actors.unread import Account
 
 logger = logging.getLogger("cede.engine")
 
@@ -49,6 +50,7 @@ class Request:
         outputs: makes the `Output` of generation i, which emits to the function given.
         drafting: makes a generation's drafts; None where it gets none.
         manager: grants the leases.
+        account: for what the client has not read yet; fresh.
         deadline: on Trio's clock.
         queue_timeout: seconds.
         disconnect_reason: asked when a cancel came from outside this request.
@@ -61,6 +63,7 @@ class Request:
         outputs: Callable[[int, Callable[[Event], None]], Output],
         drafting: Callable[[], Drafting | None],
         manager: SlotManager,
+        account: Account,
         *,
         deadline: float,
         queue_timeout: float | None,
@@ -74,9 +77,10 @@ class Request:
         self._disconnect_reason = disconnect_reason
         self._scope = trio.CancelScope(deadline=deadline)
         self._reason: CancelReason | None = None
-        # Large enough for all that the actors can ever say, so that they never wait for the client (C6).
-        self._send, self._receive = trio.open_memory_channel[Event](math.inf)
-        self._outputs = [outputs(i, self._send.send_nowait) for i in range(len(leases))]
+        self.account = account
+        self._buffer = EventBuffer(len(leases), account)
+        account.on_cut = self._cut
+        self._outputs = [outputs(i, self._buffer.put) for i in range(len(leases))]
         self._drafting = drafting
 
     @property
@@ -87,22 +91,22 @@ class Request:
 
     def __aiter__(self) -> AsyncIterator[Event]:
         """Events as they come; ends when each generation has had its `Finished` or `Failed`."""
-        return self._receive.__aiter__()
+        return aiter(self._buffer)
 
-    def events_nowait(self) -> list[Event]:
-        """Whatever is buffered right now."""
-        events = []
-        try:
-            while True:
-                events.append(self._receive.receive_nowait())
-        except (trio.WouldBlock, trio.EndOfChannel):
-            return events
+    def event_nowait(self) -> Event | None:
+        """The next event if it is there."""
+        return self._buffer.take_nowait()
 
     def cancel(self, reason: CancelReason) -> None:
         """Stop the actors; the events end with `Finished(CANCELLED)`.  The first reason is the one that counts."""
         if self._reason is None:
             self._reason = reason
         self._scope.cancel(reason=reason.value)
+
+    def _cut(self, error: CedeError) -> None:
+        """Give up a reader who has left too much: it finds the error next, and the actors stop."""
+        self._buffer.fail(error)
+        self.cancel(CancelReason.STALLED_READER)
 
     def status(self) -> RequestStatus:
         """This request as a frozen snapshot."""
@@ -119,7 +123,7 @@ class Request:
 
     async def run(self) -> None:
         """Run one actor per generation to its end."""
-        with self._send, self._scope:
+        with self._buffer, self._scope:
             async with trio.open_nursery() as actors:
                 for lease, output in zip(self._leases, self._outputs, strict=True):
                     actors.start_soon(self._generate, lease, output)
@@ -139,22 +143,22 @@ class Request:
             self._say_cancelled(lease, output, stopwatch)
             raise
         except CedeError as error:
-            self._send.send_nowait(Failed(lease.index, error))
+            self._buffer.put(Failed(lease.index, error))
         except Exception:
             self._say_internal_error(lease)
 
     def _say_internal_error(self, lease: Lease) -> None:
         logger.exception("request %s/%d failed", self.id, lease.index)
-        self._send.send_nowait(Failed(lease.index, CedeError("internal error; the log says more")))
+        self._buffer.put(Failed(lease.index, CedeError("internal error; the log says more")))
 
     def _say_cancelled(self, lease: Lease, output: Output, stopwatch: Stopwatch) -> None:
         """Tell whoever still listens.  With nothing generated, what ended the request is its error."""
         reason = self._cancel_reason()
         if len(output) == 0 and reason is CancelReason.DEADLINE:
             error = DeadlineExceeded("the request's deadline passed before its first token")
-            self._send.send_nowait(Failed(lease.index, error))
+            self._buffer.put(Failed(lease.index, error))
         elif len(output) == 0 and reason is CancelReason.SHUTDOWN:
-            self._send.send_nowait(Failed(lease.index, ShuttingDown("the server is shutting down")))
+            self._buffer.put(Failed(lease.index, ShuttingDown("the server is shutting down")))
         else:
             try:
                 self._finish(lease, output, FinishReason.CANCELLED, stopwatch)
@@ -162,7 +166,7 @@ class Request:
                 self._say_internal_error(lease)
 
     def _finish(self, lease: Lease, output: Output, reason: FinishReason, stopwatch: Stopwatch) -> None:
-        self._send.send_nowait(
+        self._buffer.put(
             Finished(
                 index=lease.index,
                 reason=reason,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from runtime.token_chain import TokenChain
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from runtime.blocks import BlockKey
 
@@ -219,10 +219,10 @@ class SlotTable:
         slot.held_until = held_until
         slot.last_used = self._grants
 
-    def status(self) -> list[SlotStatus]:
-        """Every slot as a frozen snapshot."""
-        return [
-            SlotStatus(
+    def status(self) -> Iterator[SlotStatus]:
+        """Every slot as a frozen snapshot, made when its turn comes: there may be thousands."""
+        for slot in self._slots:
+            yield SlotStatus(
                 id=slot.id,
                 state=slot.state,
                 request_id=slot.owner[0] if slot.owner else None,
@@ -230,8 +230,6 @@ class SlotTable:
                 resident_tokens=len(slot.tokens),
                 draft_tokens=slot.draft_length,
             )
-            for slot in self._slots
-        ]
 
     def check_integrity(self) -> None:
         """Raise AssertionError if the table contradicts itself."""

@@ -34,6 +34,13 @@ class RequestError(CedeError):
         self.code = code
 
 
+class AnswerTooLarge(RequestError):
+    """The answer outgrew what is kept for one reader."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, code="answer_too_large")
+
+
 # --- nobody's fault: not now --------------------------------------------------------------------------------------
 
 
@@ -74,6 +81,12 @@ class ShuttingDown(Unavailable):
     """Admission is closed; running requests are being finished."""
 
     code = "shutting_down"
+
+
+class AnswersUnread(Unavailable):
+    """Answers that nobody reads take more memory than they may, and this one took most."""
+
+    code = "answers_unread"
 
 
 class DeviceLost(Unavailable):

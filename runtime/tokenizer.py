@@ -45,6 +45,7 @@ class Tokenizer:
         # As they are written in the file, where a character stands for one of text, or for a byte of one.
         self.longest_token = max(map(len, self.vocabulary), default=1)
         self._bytes: dict[int, bytes] = {}  # memo of token_bytes, at most the vocabulary
+        self._texts: dict[int, str] = {}  # memo of token_text
 
     @classmethod
     def load(cls, folder: Path) -> Tokenizer:
@@ -122,7 +123,10 @@ class Tokenizer:
         Part of a character is written as escapes (`\xf0\x9f`) rather than as U+FFFD: different tokens
         should look different, the more so where they are the keys of an object.
         """
-        return self.token_bytes(token_id).decode("utf-8", errors="backslashreplace")
+        found = self._texts.get(token_id)
+        if found is None:
+            found = self._texts[token_id] = self.token_bytes(token_id).decode("utf-8", errors="backslashreplace")
+        return found
 
 
 # --- the files beside it ----------------------------------------------------------------------------------

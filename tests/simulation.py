@@ -128,7 +128,7 @@ class Simulation:
         finally:
             if story.hung_up and story.left_at is None and story.connection.deadline < math.inf:
                 story.left_at = max(arrived, story.connection.deadline)
-            story.unread = [] if request is None else request.events_nowait()
+            story.unread = [] if request is None else list(iter(request.event_nowait, None))
             story.ended = True
             story.receipts = [r for r in self.engine.receipts(10_000) if r.request_id == asked.id]
         return story
@@ -173,7 +173,7 @@ class Simulation:
     def check_idle(self) -> None:
         """Nothing is held, nobody waits, and each generation that was cancelled has its receipt (I6, I7)."""
         self.check()
-        assert all(slot.request_id is None for slot in self.engine.slots()), f"I6: {self.engine.slots()}"
+        assert all(slot.request_id is None for slot in self.engine.slots()), f"I6: {[*self.engine.slots()]}"
         assert not self.manager._queue, "I6: somebody is left in the queue"
         assert not self.manager._leases, "I6: a lease is left"
         assert not self.manager._mailbox, "I6: mail is left unread"

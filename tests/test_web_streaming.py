@@ -34,6 +34,8 @@ from web.replies import timings
 from web.streaming import DONE, KEEP_ALIVE, ChunkWriter
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from trio.testing import MockClock
 
     from actors.generation import Event
@@ -45,8 +47,12 @@ STREAM: dict[str, Any] = {"messages": [{"role": "user", "content": "hi"}], "stre
 
 def written(job: Job, *events: Any) -> list[Any]:  # noqa: ANN401
     writer = ChunkWriter(job.reply, job.format)
-    chunks = writer.write(events)
+    chunks = chunks_of(writer, events)
     return events_of(chunks + writer.closing() if writer.finished else chunks)
+
+
+def chunks_of(writer: ChunkWriter, events: Iterable[Event]) -> bytes:
+    return b"".join(piece for event in events for piece in writer.write(event))
 
 
 def choices(chunks: list[Any]) -> list[Any]:
@@ -222,7 +228,7 @@ def test_a_cancelled_stream_ends_properly() -> None:
 def test_an_error_ends_the_stream_without_done() -> None:
     writer = ChunkWriter((job := chat(stream=True, n=2)).reply, job.format)
     events: list[Event] = [token("a"), Failed(0, QueueTimeout("no slot came free")), token("b", 1)]
-    *_, last = events_of(writer.write(events))
+    *_, last = events_of(chunks_of(writer, events))
     error = {"message": "no slot came free", "type": "unavailable_error", "param": None, "code": "queue_timeout"}
     assert last == {"error": error}
     assert writer.failed

@@ -27,6 +27,7 @@ from actors.prefix_cache import CacheStatistics
 from actors.receipts import CancelReason, Receipt
 from actors.slot_manager import ManagerStatistics
 from actors.slots import SlotState, SlotStatus
+from actors.unread import Unread
 from runtime.chat import ChatTemplate
 from runtime.disk_tier import DiskTierStatistics
 from runtime.ram_tier import RamTierStatistics
@@ -136,13 +137,11 @@ class FakeRequest:
     def __aiter__(self) -> AsyncIterator[Event]:
         return self._receive.__aiter__()
 
-    def events_nowait(self) -> list[Event]:
-        events = []
+    def event_nowait(self) -> Event | None:
         try:
-            while True:
-                events.append(self._receive.receive_nowait())
+            return self._receive.receive_nowait()
         except (trio.WouldBlock, trio.EndOfChannel):
-            return events
+            return None
 
     def emit(self, *events: Event) -> None:
         for event in events:
@@ -168,6 +167,7 @@ class FakeEngine:
         self.has_disk = True
         self.live: dict[str, FakeRequest] = {}
         self.log: list[Receipt] = []
+        self.unread = Unread()
         self._script = script
         self._open, self._opened = trio.open_memory_channel[FakeRequest](math.inf)
 
@@ -222,7 +222,8 @@ class FakeEngine:
         hits = {"resident": 5, "live": 0, "ram": 64, "disk": 128}
         cache = CacheStatistics(hits, 1, 2, 1, 0, RamTierStatistics(2, 200, 500, 7), disk if self.has_disk else None)
         manager = ManagerStatistics(9, 20, 12, 8, 0, 1, 2, 4, {"client_disconnect": 3}, cache)
-        return EngineStatistics(len(self.live), manager, SpeculationStatistics(Proposer.MTP, 10, 14, 4, 12, 9, 0.75))
+        speculation = SpeculationStatistics(Proposer.MTP, 10, 14, 4, 12, 9, 0.75)
+        return EngineStatistics(len(self.live), manager, speculation, self.unread.statistics())
 
     def health(self) -> str | None:
         return self.sick

@@ -1,90 +1,158 @@
-"""Answers that are sent whole: the same events as a stream's, gathered into one object."""
+"""Answers that are sent whole: the same events as a stream's, gathered into one object.
+
+An answer may be megabytes long, most of it log-probabilities.  So each event becomes JSON when it comes, a bounded piece of
+work, and what is kept of it is these bytes.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from actors.generation import Failed, FinishReason, Token
 from actors.receipts import CancelReason
+from web.pieces import GrowingArray, GrowingText
 from web.replies import Tally
 
 if TYPE_CHECKING:
     from actors.generation import Event, Finished
     from actors.request import Request
+    from actors.unread import Account
     from runtime.errors import CedeError
     from web.replies import Format, Json, Reply
 
 
-async def collect(request: Request, reply: Reply, format: Format) -> Answer:
-    """Everything that `request` says, or everything up to the first failure."""
-    answer = Answer(reply, format)
+async def collect(request: Request, answer: Answer, account: Account) -> Json:
+    """Everything that `request` says, as the response object, or everything up to the first failure.
+
+    Args:
+        request: open, and nobody else's to read.
+        answer: fresh.
+        account: of which it is a part while it grows; a reader that is cut has its request cancelled.
+
+    Raises:
+        CedeError: a generation failed, or the reader was cut.
+    """
+
+    def give_up(error: CedeError) -> None:
+        answer.fail(error)
+        request.cancel(CancelReason.STALLED_READER)
+
+    account.on_cut = give_up
     async for event in request:
         answer.add(event)
+        account.hold(len(answer))
         if answer.failed:
             request.cancel(CancelReason.FAULT)  # no use in finishing the siblings
             break
-    return answer
+    return answer.result()
 
 
-@dataclass(slots=True)
 class _Choice:
-    """What one generation has said so far."""
+    """What one generation has said so far, as JSON.
 
-    texts: list[str] = field(default_factory=list)
-    tokens: list[Token] = field(default_factory=list)
-    finish_reason: FinishReason | None = None
+    Args:
+        reply: how to answer.
+        format: which endpoint's.
+        index: of the choice.
+        page: bytes of a page.
+    """
+
+    def __init__(self, reply: Reply, format: Format, index: int, page: int) -> None:
+        self._reply = reply
+        self._format = format
+        self._index = index
+        self._text = GrowingText(page, reply.echo[index] if reply.echo else "")
+        self._token_ids = GrowingArray(page)
+        # The log-probabilities of several tokens are those of each, list by list.
+        none = format.logprobs([], reply.tokenizer, 0)
+        self._logprobs = {name: GrowingArray(page) if value == [] else value for name, value in none.items()}
+        self._offset = 0  # where the next token starts
+        self.finish_reason: FinishReason | None = None
+
+    def __len__(self) -> int:
+        lists = [value for value in self._logprobs.values() if isinstance(value, GrowingArray)]
+        return len(self._text) + len(self._token_ids) + sum(map(len, lists))
+
+    def add(self, event: Token | Finished) -> None:
+        if event.text:
+            self._text.add(event.text)
+        if not isinstance(event, Token):
+            self.finish_reason = event.reason
+            return
+        if self._reply.token_ids:
+            self._token_ids.add(event.token_id)
+        if self._reply.logprobs:
+            self._add_logprobs(event)
+
+    def _add_logprobs(self, token: Token) -> None:
+        tokenizer = self._reply.tokenizer
+        for name, value in self._format.logprobs([token], tokenizer, self._offset).items():
+            if isinstance(array := self._logprobs[name], GrowingArray):
+                array.add(*value)
+        self._offset += len(tokenizer.token_text(token.token_id))
+
+    def result(self) -> Json:
+        shown: Json = {"index": self._index, "logprobs": None, "finish_reason": self.finish_reason}
+        shown |= self._format.message(self._text)
+        if self._reply.logprobs:
+            shown["logprobs"] = self._logprobs
+        if self._reply.token_ids:
+            shown["token_ids"] = self._token_ids
+            shown |= self._format.prompt_ids(self._reply, self._index)[1]
+        return shown
 
 
 class Answer:
-    """Gathers a request's events.  Pure, like `streaming.ChunkWriter`."""
+    """Gathers a request's events.  Pure, like `streaming.ChunkWriter`.
 
-    def __init__(self, reply: Reply, format: Format) -> None:
+    Args:
+        reply: how to answer.
+        format: which endpoint's.
+        page: bytes of the pages that it is kept in.
+    """
+
+    def __init__(self, reply: Reply, format: Format, page: int) -> None:
         self._reply = reply
         self._format = format
         self._tally = Tally(reply)
-        self._choices = [_Choice() for _ in range(reply.choices)]
+        self._choices = [_Choice(reply, format, index, page) for index in range(reply.choices)]
+        self._length = 0
         self._error: CedeError | None = None
+
+    def __len__(self) -> int:
+        """Bytes of what was gathered so far."""
+        return self._length
 
     @property
     def failed(self) -> bool:
         """Whether a generation has failed, and the answer with it."""
         return self._error is not None
 
+    def fail(self, error: CedeError) -> None:
+        """It ends with `error`; what was gathered is dropped now, since the error may outlive this in a traceback."""
+        self._error = self._error or error
+        self._choices.clear()
+        self._length = 0
+
     def add(self, event: Event) -> None:
         """Takes one event."""
         if isinstance(event, Failed):
-            self._error = event.error
+            self.fail(event.error)
+        if self.failed:
             return
         choice = self._choices[event.index]
-        choice.texts.append(event.text)
-        if isinstance(event, Token):
-            choice.tokens.append(event)
-        else:
-            self._finish(choice, event)
+        before = len(choice)
+        choice.add(event)
+        self._length += len(choice) - before
+        if not isinstance(event, Token):
+            self._tally.add(event)
 
     def result(self) -> Json:
-        """The response object.  Raises the CedeError of a generation that failed."""
+        """The response object, whose long parts are `pieces.Written`.  Raises the CedeError of a generation that failed."""
         if self._error is not None:
             raise self._error
         answer = self._reply.envelope(self._format.full)
-        answer["choices"] = [self._choice(index) for index in range(self._reply.choices)]
+        answer["choices"] = [choice.result() for choice in self._choices]
         if self._reply.token_ids:
             answer |= self._format.prompt_ids(self._reply, 0)[0]
         return answer | {"usage": self._tally.usage(), "timings": self._tally.timings()}
-
-    def _finish(self, choice: _Choice, event: Finished) -> None:
-        choice.finish_reason = event.reason
-        self._tally.add(event)
-
-    def _choice(self, index: int) -> Json:
-        choice = self._choices[index]
-        text = (self._reply.echo[index] if self._reply.echo else "") + "".join(choice.texts)
-        shown: Json = {"index": index, "logprobs": None, "finish_reason": choice.finish_reason}
-        shown |= self._format.message(text)
-        if self._reply.logprobs:
-            shown["logprobs"] = self._format.logprobs(choice.tokens, self._reply.tokenizer, 0)
-        if self._reply.token_ids:
-            shown["token_ids"] = [token.token_id for token in choice.tokens]
-            shown |= self._format.prompt_ids(self._reply, index)[1]
-        return shown

@@ -11,17 +11,21 @@ from quart import request as http
 from quart_trio.wrappers import TrioResponse as Response
 
 from runtime.errors import RequestError
-from web.answers import collect
+from web.answers import Answer, collect
 from web.asgi import ScopedApp, current_request
+from web.whole import whole_response
 from web.conversion import chat_job, completion_job
 from web.errors import error_object, install_error_handlers, json_response
 from web.keys import is_admitted
 from web.limits import Limits
+from web.pieces import Rows
 from web.reading import BodyReader
 from web.streaming import CONTENT_TYPE, HEADERS, ChunkWriter, EventStream
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
+
+    from _typeshed import DataclassInstance
 
     from actors.engine import Engine
     from runtime.served import ServedModel
@@ -48,9 +52,9 @@ def create_app(
     app.after_request(_conclude)
     if keys:
         _require_key(app, keys)
-    _add_generation_routes(app, engine, keep_alive)
+    _add_generation_routes(app, engine, limits.write_bytes, keep_alive)
     _add_model_routes(app, engine)
-    _add_inspection_routes(app, engine)
+    _add_inspection_routes(app, engine, limits.write_bytes)
     return app
 
 
@@ -77,16 +81,23 @@ def _require_key(app: ScopedApp, keys: Collection[bytes]) -> None:
 # --- generation -----------------------------------------------------------------------------------------
 
 
-def _add_generation_routes(app: ScopedApp, engine: Engine, keep_alive: float) -> None:
+def _add_generation_routes(app: ScopedApp, engine: Engine, write_bytes: int, keep_alive: float) -> None:
     bodies = BodyReader(engine)
+
+    async def generate(parse: Parser) -> Response:
+        job = await _read_job(bodies, parse)
+        current_request().generation_id = job.request.id
+        if job.stream:
+            return await _stream(engine, job, write_bytes, keep_alive)
+        return await _answer(engine, job, write_bytes)
 
     @app.post("/v1/chat/completions")
     async def chat_completions() -> Response:
-        return await _generate(engine, await _read_job(bodies, chat_job), keep_alive)
+        return await generate(chat_job)
 
     @app.post("/v1/completions")
     async def completions() -> Response:
-        return await _generate(engine, await _read_job(bodies, completion_job), keep_alive)
+        return await generate(completion_job)
 
 
 async def _read_job(bodies: BodyReader, parse: Parser) -> Job:
@@ -95,19 +106,23 @@ async def _read_job(bodies: BodyReader, parse: Parser) -> Job:
     return await bodies.read(parse, raw)
 
 
-async def _generate(engine: Engine, job: Job, keep_alive: float) -> Response:
-    """Opens the request and answers it, as a stream or whole.  What opening raises is an ordinary error."""
+async def _stream(engine: Engine, job: Job, write_bytes: int, keep_alive: float) -> Response:
+    """Opens the request and answers it as a stream.  What opening raises is an ordinary error."""
     here = current_request()
-    here.generation_id = job.request.id
     opening = engine.open_request(job.request, disconnect_reason=here.disconnect_reason)
-    if not job.stream:
-        async with opening as request:
-            answer = await collect(request, job.reply, job.format)
-        return json_response(answer.result())
     request = await here.resources.enter_async_context(opening)
     writer = ChunkWriter(job.reply, job.format)
-    body = EventStream(request, writer, keep_alive, leave=here.resources.aclose)
+    body = EventStream(request, writer, keep_alive, here.resources.aclose, write_bytes)
     return Response(body, headers=HEADERS, content_type=CONTENT_TYPE)
+
+
+async def _answer(engine: Engine, job: Job, write_bytes: int) -> Response:
+    """Opens the request and answers it whole.  What opening raises, or a generation, is an ordinary error."""
+    here = current_request()
+    account = here.resources.enter_context(engine.unread.account(f"request {job.request.id}", gathering=True))
+    async with engine.open_request(job.request, disconnect_reason=here.disconnect_reason) as request:
+        answer = await collect(request, Answer(job.reply, job.format, write_bytes), account)
+    return await whole_response(answer, account, write_bytes)
 
 
 # --- models ---------------------------------------------------------------------------------------------
@@ -139,7 +154,13 @@ def _model_card(model: ServedModel) -> dict[str, Any]:
 # --- the engine's state ---------------------------------------------------------------------------------
 
 
-def _add_inspection_routes(app: ScopedApp, engine: Engine) -> None:
+def _add_inspection_routes(app: ScopedApp, engine: Engine, write_bytes: int) -> None:
+    async def rows(name: str, values: Iterable[DataclassInstance]) -> Response:
+        """An object with one array, which may be long."""
+        here = current_request()
+        account = here.resources.enter_context(engine.unread.account(f"GET {here.path}", gathering=True))
+        return await whole_response({name: Rows(map(asdict, values))}, account, write_bytes)
+
     @app.get("/health")
     async def health() -> Response:
         if (reason := engine.health()) is None:
@@ -149,15 +170,15 @@ def _add_inspection_routes(app: ScopedApp, engine: Engine) -> None:
 
     @app.get("/slots")
     async def slots() -> Response:
-        return json_response({"slots": [asdict(slot) for slot in engine.slots()]})
+        return await rows("slots", engine.slots())
 
     @app.get("/v1/requests")
     async def requests() -> Response:
-        return json_response({"data": [asdict(status) for status in engine.requests()]})
+        return await rows("data", engine.requests())
 
     @app.get("/v1/receipts")
     async def receipts() -> Response:
-        return json_response({"data": [asdict(receipt) for receipt in engine.receipts(_limit())]})
+        return await rows("data", engine.receipts(_limit()))
 
     @app.get("/v1/statistics")
     async def statistics() -> Response:

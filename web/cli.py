@@ -133,6 +133,13 @@ def bench(arguments: tuple[str, ...]) -> None:
 @click.option("--request-timeout", type=SECONDS, help="Seconds that one may take in all.  [default: no limit]")
 @click.option("--stall-timeout", type=SECONDS, default=30.0, help="Seconds until a client that reads nothing is cut.")
 @click.option(
+    "--max-answer",
+    type=SIZE,
+    default="64MiB",
+    help="Memory for what one client has not read yet; one that leaves more is cut.",
+)
+@click.option("--max-unread", type=SIZE, default="256MiB", help="The same for all; who left most is cut.")
+@click.option(
     "--hang-timeout",
     type=Number(min=0),
     default=120.0,
@@ -176,6 +183,8 @@ def serve(
     queue_timeout: float | None,
     request_timeout: float | None,
     stall_timeout: float,
+    max_answer: int,
+    max_unread: int,
     hang_timeout: float,
     grace: float,
     kv_ram: int | None,
@@ -218,6 +227,7 @@ def serve(
         from runtime.loading import LoadOptions
         from runtime.quantize import Quantization
         from runtime.served import Proposer
+        from web.limits import Limits
         from web.server import ServerOptions
 
         options = ServerOptions(
@@ -251,6 +261,7 @@ def serve(
             grace=grace,
             stall_timeout=stall_timeout,
             hang_timeout=hang_timeout or None,
+            limits=Limits(answer_bytes=max_answer, unread_bytes=max_unread),
             chaos=plan,
         )
         _run(options)

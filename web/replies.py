@@ -19,9 +19,12 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 
+_encoder = json.JSONEncoder(separators=(",", ":"))
+
+
 def dumps(value: object) -> str:
     """Compact JSON.  Plain ASCII, so that no line separator or lone surrogate can upset an event stream."""
-    return json.dumps(value, separators=(",", ":"))
+    return _encoder.encode(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +75,8 @@ class Format(Protocol):
     def delta(self, text: str | None) -> Json:
         """The fields that carry `text` in a chunk; None in the last one."""
 
-    def message(self, text: str) -> Json:
-        """The fields that carry the whole text."""
+    def message(self, text: object) -> Json:
+        """The fields that carry the whole text, a string or what will be one."""
 
     def logprobs(self, tokens: Sequence[Token], tokenizer: Tokenizer, offset: int) -> Json:
         """The log-probabilities of `tokens`, of which the first starts `offset` characters into the text."""
@@ -94,7 +97,7 @@ class ChatFormat:
     def delta(self, text: str | None) -> Json:
         return {"delta": {} if text is None else {"content": text}}
 
-    def message(self, text: str) -> Json:
+    def message(self, text: object) -> Json:
         return {"message": {"role": "assistant", "content": text, "refusal": None}}
 
     def logprobs(self, tokens: Sequence[Token], tokenizer: Tokenizer, offset: int) -> Json:
@@ -117,7 +120,7 @@ class TextFormat:
     def delta(self, text: str | None) -> Json:
         return {"text": text or ""}
 
-    def message(self, text: str) -> Json:
+    def message(self, text: object) -> Json:
         return {"text": text}
 
     def logprobs(self, tokens: Sequence[Token], tokenizer: Tokenizer, offset: int) -> Json:

@@ -129,7 +129,12 @@ async def run_server(
         open_engine(
             faults.executor(executor),
             replace(described, context_length=executor.model.context),
-            replace(options.engine, speculate=drafter.proposer),
+            replace(
+                options.engine,
+                speculate=drafter.proposer,
+                unread_bytes=options.limits.unread_bytes,
+                answer_bytes=options.limits.answer_bytes,
+            ),
             cache,
         ) as engine,
         faults.happen_to(engine),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import trio
@@ -11,10 +12,11 @@ from quart.wrappers.response import ResponseBody
 from actors.generation import Failed, Finished, Token
 from actors.receipts import CancelReason
 from web.errors import INTERNAL_ERROR, describe, report
+from web.pieces import Pages, json_pieces
 from web.replies import Tally, dumps, timings
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Awaitable, Callable, Iterable, Iterator
     from types import TracebackType
 
     from actors.generation import Event
@@ -32,9 +34,20 @@ KEEP_ALIVE = b": keep-alive\n\n"
 DONE = b"data: [DONE]\n\n"
 
 
+MOST_EVENTS = 256
+"""Events that are taken before others run: those whose text is held back make no bytes to bound them by."""
+
+
 def sse(value: object) -> bytes:
     """One server-sent event."""
     return f"data: {dumps(value)}\n\n".encode()
+
+
+def sse_pieces(value: object) -> Iterator[bytes]:
+    """One server-sent event, which may be long."""
+    yield b"data: "
+    yield from json_pieces(value)
+    yield b"\n\n"
 
 
 class ChunkWriter:
@@ -58,9 +71,20 @@ class ChunkWriter:
     def finished(self) -> bool:
         return not self._unfinished
 
-    def write(self, events: Iterable[Event]) -> bytes:
-        """The chunks for `events`, empty if there is nothing to show.  What follows an error is dropped."""
-        return b"".join(self._event(event) for event in events if not self.failed)
+    def write(self, event: Event) -> Iterable[bytes]:
+        """The chunks for `event`, none if there is nothing to show.  What follows an error is dropped.
+
+        They come in pieces, since the first may hold a long prompt's token ids; they are to be taken before the next event
+        is written.
+        """
+        if self.failed:
+            return ()
+        if isinstance(event, Failed):
+            report(event.error)
+            return (self.fail(describe(event.error)),)
+        opening: Iterable[bytes] = () if event.index in self._offsets else self._opening(event.index)
+        chunk = self._token(event) if isinstance(event, Token) else self._finished(event)
+        return chain(opening, (chunk,)) if opening else (chunk,)
 
     def fail(self, error: Json) -> bytes:
         """An error in the middle of a stream ends it, without `[DONE]`, as OpenAI's does."""
@@ -74,22 +98,13 @@ class ChunkWriter:
         last = self._reply.envelope(self._format.chunk) | {"choices": [], "usage": self._tally.usage()}
         return sse(last | {"timings": self._tally.timings()}) + DONE
 
-    def _event(self, event: Event) -> bytes:
-        if isinstance(event, Failed):
-            report(event.error)
-            return self.fail(describe(event.error))
-        opening = b"" if event.index in self._offsets else self._opening(event.index)
-        if isinstance(event, Token):
-            return opening + self._token(event)
-        return opening + self._finished(event)
-
-    def _opening(self, index: int) -> bytes:
+    def _opening(self, index: int) -> Iterable[bytes]:
         self._offsets[index] = 0
         fields = self._format.opening(self._reply, index)
         if fields is None:
-            return b""
+            return ()
         envelope, choice = self._format.prompt_ids(self._reply, index) if self._reply.token_ids else ({}, {})
-        return sse(self._chunk(index, fields | choice) | envelope)
+        return sse_pieces(self._chunk(index, fields | choice) | envelope)
 
     def _token(self, token: Token) -> bytes:
         if not self._plain:
@@ -141,19 +156,35 @@ class EventStream(ResponseBody):
     It does not own the request, which is in its connection's exit stack; but it leaves it (`leave`) before it says
     `[DONE]`, so that a client who has read that finds the slot free, and can no longer cancel anything.
 
-    All that the engine has buffered goes out in one write.  After `keep_alive` seconds of silence (in the queue, in a
-    long prefill) a comment goes out, so that no proxy takes the connection for dead.
+    What the engine has buffered goes out in writes of a bounded size, and others run between any two.  After `keep_alive`
+    seconds of silence (in the queue, in a long prefill) a comment goes out, so that no proxy takes the connection for
+    dead.
+
+    Args:
+        request: open, and nobody else's to read.
+        writer: fresh.
+        keep_alive: seconds.
+        leave: see above.
+        write_bytes: of one write.
     """
 
     def __init__(
-        self, request: Request, writer: ChunkWriter, keep_alive: float, leave: Callable[[], Awaitable[None]]
+        self,
+        request: Request,
+        writer: ChunkWriter,
+        keep_alive: float,
+        leave: Callable[[], Awaitable[None]],
+        write_bytes: int,
     ) -> None:
         self._request = request
         self._events = aiter(request)
         self._writer = writer
         self._keep_alive = keep_alive
         self._leave = leave
-        self._ended = False
+        self._most = write_bytes
+        self._pieces: Iterator[bytes] = iter(())  # of the event that was taken last
+        self._made = Pages(write_bytes)
+        self._ended = False  # nothing follows what is made
 
     async def __aenter__(self) -> EventStream:
         return self
@@ -167,34 +198,50 @@ class EventStream(ResponseBody):
         return self
 
     async def __anext__(self) -> bytes:
-        if self._ended:
+        if self._ended and not self._made:
             raise StopAsyncIteration
         try:
-            return await (self._last_write() if self._writer.finished else self._next_write())
+            await self._make()
         except Exception as error:  # the headers are out: what is left is to say so, and to end in good order
             logger.error("a stream failed", exc_info=error)
             self._ended = True
-            return self._writer.fail(INTERNAL_ERROR)
+            self._made.write(self._writer.fail(INTERNAL_ERROR))
+        return self._made.take() or KEEP_ALIVE
 
-    async def _next_write(self) -> bytes:
-        """What to send next, which is a comment if nothing comes in time."""
-        written = b""
-        with trio.move_on_after(self._keep_alive):
-            while not written:
-                written = self._writer.write(await self._next_events())
-        if self._writer.failed:
+    async def _make(self) -> None:
+        """Make what to send next, unless nothing comes in time."""
+        if self._ended:
+            await trio.lowlevel.checkpoint()
+        elif self._fill():
+            await trio.lowlevel.checkpoint()  # the reader is behind: nobody waits until it has caught up
+        elif self._writer.finished:
+            await self._close()
+        else:
+            with trio.move_on_after(self._keep_alive):
+                await self._wait()
+        if self._writer.failed and not self._ended:
             self._ended = True
             self._request.cancel(CancelReason.FAULT)  # no use in finishing the siblings
-        return written or KEEP_ALIVE
 
-    async def _last_write(self) -> bytes:
+    async def _wait(self) -> None:
+        """Until there is something to send.  Cut short, it has lost nothing."""
+        while not self._fill():
+            self._pieces = iter(self._writer.write(await anext(self._events)))
+
+    async def _close(self) -> None:
         self._ended = True
         await self._leave()
-        return self._writer.closing()
+        self._made.write(self._writer.closing())
 
-    async def _next_events(self) -> list[Event]:
-        """At least one event, and whatever else is there.  A wait that is cut short loses none."""
-        if buffered := self._request.events_nowait():
-            return buffered
-        first = await anext(self._events)
-        return [first, *self._request.events_nowait()]
+    def _fill(self) -> bool:
+        """Make one write of what is there, or as much of one as there is; whether that is anything."""
+        taken = 0
+        while len(self._made) < self._most:
+            if (piece := next(self._pieces, None)) is not None:
+                self._made.write(piece)
+            elif taken < MOST_EVENTS and (event := self._request.event_nowait()) is not None:
+                self._pieces = iter(self._writer.write(event))
+                taken += 1
+            else:
+                break
+        return bool(self._made)
