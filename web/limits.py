@@ -30,6 +30,17 @@ MAX_BIASES = 1024
 MAX_UNKNOWN_FIELDS = 64
 """Fields that no schema has, in one object."""
 
+# --- one connection ---------------------------------------------------------------------------------------------------
+
+MAX_UNHANDLED = 64 * KIB
+"""Bytes read ahead of the protocol: room for any sane pipeline.  Beyond it the reader waits."""
+
+HANDSHAKE_TIMEOUT = 15.0
+"""Seconds for a TLS handshake."""
+
+KEEP_ALIVE = 75.0
+"""Seconds without a request until a connection is closed; so many, too, has a client for the head of one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -41,6 +52,9 @@ class Limits:
         body_bytes: of one request's body.
         bodies_bytes: of all bodies that are being read or were not yet understood.
         write_bytes: of one write to a connection; a longer answer is written in pieces, and others run in between.
+        least_read: bytes that a reader has to take within each stall timeout, of what waits for it.  In 30 s this is
+            550 bytes a second: a line that slow is a tenth of a dial-up's; a reader that takes a byte now and then,
+            to hold what waits for it, is below.
         unread_bytes: of answers that were made and not yet taken by their readers, in all.
     """
 
@@ -49,4 +63,5 @@ class Limits:
     body_bytes: int = 16 * MIB
     bodies_bytes: int = 64 * MIB
     write_bytes: int = 64 * KIB
+    least_read: int = 16 * KIB
     unread_bytes: int = 256 * MIB

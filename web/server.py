@@ -11,6 +11,7 @@ import logging
 import os
 import signal
 import ssl
+import sys
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -29,7 +30,7 @@ from runtime.loading import describe_model, load_model
 from runtime.shards import fingerprint
 from web import guard
 from web.app import create_app
-from web.limits import Limits
+from web.limits import HANDSHAKE_TIMEOUT, KEEP_ALIVE, Limits
 from web.planned_faults import PlannedFaults
 
 if TYPE_CHECKING:
@@ -43,8 +44,6 @@ logger = logging.getLogger("cede.web")
 
 # How long a client may take over the last bytes of its response once everything else has ended.
 LINGER_SECONDS = 3.0
-# An idle keep-alive connection costs next to nothing; clients pool theirs for about this long.
-KEEP_ALIVE_SECONDS = 75.0
 
 
 class ListenError(CedeError):
@@ -246,7 +245,9 @@ def _exit(status: int) -> NoReturn:
 
 def _hypercorn_config() -> Config:
     config = Config()
-    config.keep_alive_timeout = KEEP_ALIVE_SECONDS
+    config.keep_alive_timeout = KEEP_ALIVE
+    config.keep_alive_max_requests = sys.maxsize  # a request's number is no reason to end a connection
+    config.ssl_handshake_timeout = HANDSHAKE_TIMEOUT
     config.include_server_header = False
     config.errorlog = logging.getLogger("cede.web")  # or it makes a handler of its own
     return config
