@@ -13,10 +13,12 @@ from quart_trio.wrappers import TrioResponse as Response
 from runtime.errors import RequestError
 from web.answers import collect
 from web.asgi import ScopedApp, current_request
+from web.bodies import Bodies
 from web.conversion import Job, chat_job, completion_job
 from web.errors import error_object, install_error_handlers, json_response
 from web.keys import is_admitted
 from web.limits import Limits
+from web.origin import Allowed, preflight
 from web.streaming import CONTENT_TYPE, HEADERS, ChunkWriter, EventStream
 
 if TYPE_CHECKING:
@@ -34,18 +36,25 @@ LONG_BODY = 32 * 2**10  # bytes; from here on a body is parsed and tokenised in 
 
 
 def create_app(
-    engine: Engine, *, keys: Collection[bytes] = (), limits: Limits | None = None, keep_alive: float = 10.0
+    engine: Engine,
+    *,
+    keys: Collection[bytes] = (),
+    allowed: Allowed | None = None,
+    limits: Limits | None = None,
+    keep_alive: float = 10.0,
 ) -> ScopedApp:
     """The application that serves `engine`, to those who have one of the `keys` if there are any (`web.keys`).
 
-    Clients are held to `limits`.  A silent stream gets a comment every `keep_alive` seconds.
+    Web pages are served as far as they are `allowed`.  Clients are held to `limits`.  A silent stream gets a comment
+    every `keep_alive` seconds.
     """
     app = ScopedApp("cede", static_folder=None)
     limits = limits or Limits()
     app.config["MAX_CONTENT_LENGTH"] = limits.body_bytes
-    app.config["BODY_TIMEOUT"] = BODY_TIMEOUT
+    app.bodies = Bodies(limits.bodies_bytes)
     install_error_handlers(app)
     app.after_request(_conclude)
+    _refuse_strange_pages(app, allowed or Allowed())
     if keys:
         _require_key(app, keys)
     _add_generation_routes(app, engine, keep_alive)
@@ -61,6 +70,24 @@ async def _conclude(response: Response) -> Response:
     # As a literal: what the client sent may have line ends.
     logger.debug("%r: %d %s", f"{asked.method} {asked.path}", response.status_code, asked.generation_id or "-")
     return response
+
+
+def _refuse_strange_pages(app: ScopedApp, allowed: Allowed) -> None:
+    @app.before_request
+    async def check_page() -> Response | None:
+        """Refuse before the body is read, and before a key is asked for: a browser that asks first sends none."""
+        asked = current_request()
+        local, *_ = asked.scope.get("server") or (None,)
+        target = asked.scope.get("raw_path", b"/").decode("ascii", "replace")
+        allowed.check(asked.method, target, local, asked.headers)
+        if asked.method == "OPTIONS" and (answer := preflight(asked.headers)) is not None:
+            return Response(b"", 204, answer)
+        return None
+
+    @app.after_request
+    async def let_page_read(response: Response) -> Response:
+        response.headers.update(allowed.cors(current_request().headers.get("Origin")))
+        return response
 
 
 def _require_key(app: ScopedApp, keys: Collection[bytes]) -> None:
@@ -89,10 +116,12 @@ def _add_generation_routes(app: ScopedApp, engine: Engine, keep_alive: float) ->
 
 async def _read_job(parse: Parser, model: ServedModel) -> Job:
     """The job in the request's body.  A long one must not stall everyone's tokens, so a thread reads it."""
-    raw = await current_request().get_data(cache=False, as_text=False, parse_form_data=False)
-    if len(raw) < LONG_BODY:
-        return parse(raw, model)
-    return await trio.to_thread.run_sync(parse, raw, model)
+    body = current_request().body
+    raw = await body.read(BODY_TIMEOUT)
+    with body.lease:  # until it is understood
+        if len(raw) < LONG_BODY:
+            return parse(raw, model)
+        return await trio.to_thread.run_sync(parse, raw, model)
 
 
 async def _generate(engine: Engine, job: Job, keep_alive: float) -> Response:

@@ -20,10 +20,11 @@ from quart_trio.asgi import TrioASGIHTTPConnection
 from quart_trio.wrappers import TrioRequest
 
 from actors.receipts import CancelReason
+from web.bodies import Bodies, BodyLease, LeasedBody
 
 if TYPE_CHECKING:
     import trio
-    from hypercorn.typing import ASGISendCallable
+    from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable
 
     from web.requests import Connection
 
@@ -33,6 +34,8 @@ logger = logging.getLogger("cede.web")
 class ScopedRequest(TrioRequest):
     """A request that can hold what must live until its response was sent."""
 
+    body_class = LeasedBody
+    body: LeasedBody
     resources: AsyncExitStack
     generation_id: str | None = None  # set once known; the response's `x-request-id`
 
@@ -50,13 +53,22 @@ class ScopedRequest(TrioRequest):
 class ScopedConnection(TrioASGIHTTPConnection):
     """One request from its first byte to its response's last."""
 
+    app: ScopedApp
+
+    async def __call__(self, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+        """As the parent's, with the room that the request's body takes."""
+        with BodyLease(self.app.bodies) as self._lease:
+            await super().__call__(receive, send)
+
     def _create_request_from_scope(self, send: ASGISendCallable) -> ScopedRequest:
         try:
             made = super()._create_request_from_scope(send)
         except ValueError:  # a target such as `http://[x/`: not a path, and not a URL that has one
             self.scope["path"] = f"/{self.scope['path']}"
             made = super()._create_request_from_scope(send)
-        return cast("ScopedRequest", made)
+        request = cast("ScopedRequest", made)
+        request.body.lease_from(self._lease)
+        return request
 
     async def handle_request(  # type: ignore[override]  # the parent overrides its own parent in this way
         self, nursery: trio.Nursery, request: ScopedRequest, send: ASGISendCallable
@@ -75,8 +87,9 @@ class ScopedConnection(TrioASGIHTTPConnection):
 
 
 class ScopedApp(QuartTrio):
-    """A QuartTrio whose requests are `ScopedRequest`s."""
+    """A QuartTrio whose requests are `ScopedRequest`s, whose bodies share one room."""
 
+    bodies: Bodies
     asgi_http_class = ScopedConnection
     request_class = ScopedRequest
 

@@ -268,8 +268,8 @@ class _Connection(h2.connection.H2Connection):
 class _Settings(h2.settings.Settings):
     """Ours.  h2 ends the connection of a client that opens a stream too many; here that stream is refused (`_open`)."""
 
-    @property
-    def max_concurrent_streams(self) -> int:  # type: ignore[override]  # nothing sets it
+    @property  # type: ignore[misc]  # nothing sets it
+    def max_concurrent_streams(self) -> int:
         return 2**31
 
 

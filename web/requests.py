@@ -62,7 +62,7 @@ class Requests(TaskGroup):
     ) -> Callable[[ASGIReceiveEvent], Awaitable[None]]:
         """Start a request; what is returned hands it a message, or ends it."""
         connection = Connection()
-        scope["state"]["connection"] = connection  # type: ignore[typeddict-item]  # the copy that is its own
+        scope["state"]["connection"] = connection  # in the copy that is its own
         self._live.add(connection)
         to_app: trio.MemorySendChannel[ASGIReceiveEvent]
         to_app, messages = trio.open_memory_channel(config.max_app_queue_size)

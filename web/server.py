@@ -31,6 +31,7 @@ from runtime.shards import fingerprint
 from web import guard
 from web.app import create_app
 from web.limits import HANDSHAKE_TIMEOUT, KEEP_ALIVE, Limits
+from web.origin import Allowed
 from web.planned_faults import PlannedFaults
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ class ServerOptions:
         host, port: to listen on; port 0 picks a free one.
         certfile, keyfile: PEM, for TLS; the key may be in the certificate's file.  None for no TLS.
         keys: one of which a client has to have (`web.keys.read_keys`); empty to serve everybody.
+        allowed: pages and names to serve beside those that need no leave.
         grace: seconds that running requests have at shutdown.
         stall_timeout: seconds after which a client that reads nothing is cut.
         hang_timeout: seconds without the end of a layer after which the device is lost; None for no limit.
@@ -77,6 +79,7 @@ class ServerOptions:
     certfile: Path | None = None
     keyfile: Path | None = None
     keys: frozenset[bytes] = frozenset()
+    allowed: Allowed = field(default_factory=Allowed)
     grace: float = 30.0
     stall_timeout: float = 30.0
     hang_timeout: float | None = 120.0
@@ -144,6 +147,7 @@ async def run_server(
                 stall_timeout=options.stall_timeout,
                 tls=tls,
                 keys=options.keys,
+                allowed=options.allowed,
                 limits=options.limits,
             )
             await serving.start(serve)
@@ -162,6 +166,7 @@ async def serve_engine(
     stall_timeout: float,
     tls: ssl.SSLContext | None = None,
     keys: Collection[bytes] = (),
+    allowed: Allowed | None = None,
     limits: Limits | None = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
@@ -171,7 +176,7 @@ async def serve_engine(
     if tls is not None:
         entrances = [trio.SSLListener(listener, tls, https_compatible=True) for listener in listeners]
     await guard.serve(
-        ASGIWrapper(create_app(engine, keys=keys, limits=limits)),
+        ASGIWrapper(create_app(engine, keys=keys, allowed=allowed, limits=limits)),
         _hypercorn_config(),
         entrances,
         limits=limits,
