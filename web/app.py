@@ -78,8 +78,7 @@ def _refuse_strange_pages(app: ScopedApp, allowed: Allowed) -> None:
         """Refuse before the body is read, and before a key is asked for: a browser that asks first sends none."""
         asked = current_request()
         local, *_ = asked.scope.get("server") or (None,)
-        target = asked.scope.get("raw_path", b"/").decode("ascii", "replace")
-        allowed.check(asked.method, target, local, asked.headers)
+        allowed.check(asked.method, local, asked.headers)
         if asked.method == "OPTIONS" and (answer := preflight(asked.headers)) is not None:
             return Response(b"", 204, answer)
         return None

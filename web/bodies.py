@@ -56,7 +56,7 @@ class BodyLease:
         self.give_back()
 
     def announce(self, size: int) -> bool:
-        """Whether there is room for a body of `size` now.  It is taken as the bytes come: words cost a client nothing."""
+        """Whether there is room for a body of `size` now.  It is taken as the bytes come: to say so costs nothing."""
         return self._bodies.has_room(size, size)
 
     def take(self, more: int) -> bool:

@@ -8,7 +8,7 @@ Three refusals, each before the body is read; a client that is no browser notice
   connection to a loopback address the name that was asked for has to be one that nobody else can give away: an IP
   address, `localhost`, a name under `.localhost` or `.internal` (reserved for private use: `host.docker.internal`), or
   what `--host` or `--allow-host` says.  On other addresses every name goes: who listens there has names of his own.
-  A request without a name (HTTP/1.0) is from no browser.
+  A request without a name (HTTP/1.0), or with one in its target that is not its `Host`, is from no browser.
 - **Content type.**  A page can send a form, or plain text, without asking first, so JSON has to say that it is
   `application/json`.  A form's type, which is what `curl -d` sends, and none at all are taken for JSON where no browser
   has left its marks (`Origin`, `Sec-Fetch-Site`), as every one does with a POST.
@@ -69,10 +69,10 @@ class Allowed:
         """As the command line says it.  Raises OriginError."""
         return cls(frozenset(map(_read_origin, origins)), frozenset(map(_read_host, hosts)))
 
-    def check(self, method: str, target: str, local: str | None, headers: Mapping[str, str]) -> None:
+    def check(self, method: str, local: str | None, headers: Mapping[str, str]) -> None:
         """Raise Refused where a request may not be served.  `local` is the address that it came to."""
-        host = headers.get("Host", "")
-        self._check_host([host, urlsplit(target).netloc if not target.startswith("/") else ""], local)
+        host = headers.get("Host", "")  # over HTTP/2 `:authority`
+        self._check_host(host, local)
         self._check_origin(method, host, headers.get("Origin"), headers.get("Sec-Fetch-Site"))
         if method in _TYPED_METHODS:
             _check_type(headers)
@@ -88,13 +88,12 @@ class Allowed:
         named = {"Access-Control-Allow-Origin": origin, "Access-Control-Expose-Headers": _EXPOSED}
         return named | {"Vary": "Origin"}
 
-    def _check_host(self, hosts: Iterable[str], local: str | None) -> None:
-        if ANY in self.hosts or local is None or not _is_loopback(local):
+    def _check_host(self, host: str, local: str | None) -> None:
+        name = host_name(host)
+        if {name, ANY} & self.hosts or local is None or not _is_loopback(local) or _is_unambiguous(name):
             return
-        for name in map(host_name, hosts):
-            if not (_is_unambiguous(name) or name in self.hosts):
-                message = f"This server is not asked for by the name {name!r}; --allow-host {name} would serve it."
-                raise Refused(message, 403, "host_not_allowed")
+        message = f"This server is not asked for by the name {name!r}; --allow-host {name} would serve it."
+        raise Refused(message, 403, "host_not_allowed")
 
     def _check_origin(self, method: str, host: str, origin: str | None, site: str | None) -> None:
         if ANY in self.origins:
