@@ -268,7 +268,7 @@ class H2Client:
             (b":method", method.encode()),
             (b":path", path),
             (b":scheme", b"http"),
-            (b":authority", b"test"),
+            (b":authority", b"localhost"),
         ]
         self.h2.send_headers(stream_id, headers, end_stream=end)
         await self.flush()

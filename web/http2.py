@@ -68,7 +68,7 @@ class Http2:
         self._context = context
         self._requests = requests
         self._state = state
-        self._stream_arguments = (app, config, context, requests, ssl, client, server, self._stream_send)
+        self._stream_arguments = (app, config, context, requests, ssl, client, server)
         self._send = send
         self.limits = limits
         self.stall_timeout = stall_timeout
@@ -130,7 +130,7 @@ class Http2:
         elif path is None or method == "CONNECT":  # a tunnel, or a web socket
             self.h2.reset_stream(stream_id, ErrorCodes.PROTOCOL_ERROR)
         else:
-            stream = self._streams[stream_id] = HTTPStream(*self._stream_arguments, stream_id)
+            stream = self._streams[stream_id] = HTTPStream(*self._stream_arguments, self._stream_send, stream_id)
             asked = filter_pseudo_headers(event.headers)
             await stream.handle(Request(stream_id, asked, "2", method, path, self._state))
             await self._send(Updated(idle=False))

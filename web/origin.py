@@ -24,7 +24,9 @@ from urllib.parse import urlsplit
 from runtime.errors import CedeError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
+
+    from werkzeug.datastructures import Headers
 
 ANY = "*"
 
@@ -69,7 +71,7 @@ class Allowed:
         """As the command line says it.  Raises OriginError."""
         return cls(frozenset(map(_read_origin, origins)), frozenset(map(_read_host, hosts)))
 
-    def check(self, method: str, local: str | None, headers: Mapping[str, str]) -> None:
+    def check(self, method: str, local: str | None, headers: Headers) -> None:
         """Raise Refused where a request may not be served.  `local` is the address that it came to."""
         host = headers.get("Host", "")  # over HTTP/2 `:authority`
         self._check_host(host, local)
@@ -106,7 +108,7 @@ class Allowed:
             raise Refused(message, 403, "origin_not_allowed")
 
 
-def preflight(headers: Mapping[str, str]) -> dict[str, str] | None:
+def preflight(headers: Headers) -> dict[str, str] | None:
     """What a browser that asks before it sends is told, beside `Allowed.cors`; None where it does not ask."""
     if "Access-Control-Request-Method" not in headers:
         return None
@@ -162,7 +164,7 @@ def _with_port(host: str, default: str) -> tuple[str, str]:
     return host_name(host), port if colon and port else default
 
 
-def _check_type(headers: Mapping[str, str]) -> None:
+def _check_type(headers: Headers) -> None:
     kind = headers.get("Content-Type", "").partition(";")[0].strip().lower()
     of_browser = "Origin" in headers or headers.get("Sec-Fetch-Site") not in (None, "none")
     if kind in _NEVER_JSON or (kind in _FORM and of_browser):

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 import trio
 from hypercorn.trio.task_group import TaskGroup
 
+from web.frames import empty_frames
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
@@ -93,7 +95,11 @@ class Requests(TaskGroup):
 
         try:
             with messages, connection.scope:
-                await app(scope, messages.receive, send_whole, trio.to_thread.run_sync, trio.from_thread.run)
+                try:
+                    await app(scope, messages.receive, send_whole, trio.to_thread.run_sync, trio.from_thread.run)
+                except BaseException as error:
+                    empty_frames(error)
+                    raise
         except* Exception as errors:  # Cancelled goes on
             _log.error("a request failed", exc_info=errors)
         finally:
