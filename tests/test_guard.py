@@ -12,8 +12,6 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-import h2.connection
-import h2.events
 import h11
 import pytest
 import trio
@@ -23,6 +21,7 @@ from quart import request
 from quart_trio import QuartTrio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from tests.h2_client import PATIENCE, H2Client
 from web import guard
 from web.limits import MAX_UNHANDLED, Limits
 from web.requests import Connection
@@ -30,7 +29,6 @@ from web.requests import Connection
 if TYPE_CHECKING:
     from hypercorn.typing import ASGIFramework
 
-PATIENCE = 20  # seconds; only a failing test waits that long
 CHUNK = bytes(2**16)
 BIG = CHUNK * 256  # more than the kernel will take at once
 NOVEL = (b"x-novel", b"a header that HPACK has to learn")
@@ -248,51 +246,6 @@ async def is_well(server: Server) -> None:
     """The server still takes a new connection and answers on it."""
     async with await server.get("/refuse") as stream:
         assert await read_answers(stream, 1) == [(404, b"no")]
-
-
-class H2Client:
-    """An HTTP/2 client with prior knowledge."""
-
-    def __init__(self, stream: trio.SocketStream) -> None:
-        self.stream = stream
-        self.h2 = h2.connection.H2Connection()
-        self.h2.initiate_connection()
-        self._events: list[h2.events.Event] = []
-
-    async def flush(self) -> None:
-        await self.stream.send_all(self.h2.data_to_send())
-
-    async def ask(self, method: str, path: bytes, *, end: bool = True) -> int:
-        stream_id = self.h2.get_next_available_stream_id()
-        headers = [
-            (b":method", method.encode()),
-            (b":path", path),
-            (b":scheme", b"http"),
-            (b":authority", b"localhost"),
-        ]
-        self.h2.send_headers(stream_id, headers, end_stream=end)
-        await self.flush()
-        return stream_id
-
-    async def next_event(self) -> h2.events.Event:
-        with trio.fail_after(PATIENCE):
-            while not self._events:
-                data = await self.stream.receive_some()
-                if not data:
-                    raise EOFError
-                self._events = self.h2.receive_data(data)
-                await self.flush()
-        return self._events.pop(0)
-
-    async def answer(self, stream_id: int) -> bytes:
-        """The status of the response on this stream, once it is complete."""
-        status = b""
-        while True:
-            event = await self.next_event()
-            if isinstance(event, h2.events.ResponseReceived) and event.stream_id == stream_id:
-                status = dict(event.headers)[b":status"]
-            elif isinstance(event, h2.events.StreamEnded) and event.stream_id == stream_id:
-                return status
 
 
 # a. What one connection raises ends at most that connection

@@ -11,7 +11,7 @@ from quart_trio.wrappers import TrioResponse as Response
 from werkzeug.exceptions import HTTPException
 
 from runtime.errors import CedeError, Unavailable
-from web.frames import empty_frames, forget_frames
+from web.frames import forget_frames
 from web.replies import dumps
 
 if TYPE_CHECKING:
@@ -90,5 +90,5 @@ def _http_reason(error: HTTPException, status: int) -> tuple[str, str | None]:
 
 async def _internal_error(error: Exception) -> Response:
     logger.error("a handler failed", exc_info=error)
-    empty_frames(error)  # the log may be shown later
+    forget_frames(error)
     return json_response(INTERNAL_ERROR, 500)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import trio
 from hypercorn.trio.task_group import TaskGroup
 
-from web.frames import empty_frames
+from web.frames import forget_frames
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -98,10 +98,18 @@ class Requests(TaskGroup):
                 try:
                     await app(scope, messages.receive, send_whole, trio.to_thread.run_sync, trio.from_thread.run)
                 except BaseException as error:
-                    empty_frames(error)
+                    _log_fault(error)
+                    forget_frames(error)
                     raise
-        except* Exception as errors:  # Cancelled goes on
-            _log.error("a request failed", exc_info=errors)
+        except* Exception:
+            pass  # it is in the log; Cancelled goes on
         finally:
             self._live.discard(connection)
             await send(None)
+
+
+def _log_fault(error: BaseException) -> None:
+    """Log what is no cancel."""
+    fault = error.split(trio.Cancelled)[1] if isinstance(error, BaseExceptionGroup) else error
+    if fault is not None and not isinstance(fault, trio.Cancelled):
+        _log.error("a request failed", exc_info=fault)
