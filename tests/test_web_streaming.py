@@ -29,7 +29,6 @@ from tests.web_fakes import (
     token,
 )
 from web.app import create_app
-from web.guard import Connection
 from web.replies import timings
 from web.streaming import DONE, KEEP_ALIVE, ChunkWriter
 
@@ -344,43 +343,6 @@ async def test_a_hang_up_between_handler_and_body_leaks_nothing() -> None:
         request = await engine.next_request()
         await request.left.wait()
     assert request.hung_up is CancelReason.DISCONNECT
-
-
-async def test_a_reader_that_opens_no_http2_window_is_given_up(
-    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
-) -> None:
-    class Closed(Exchange):
-        http_version = "2"
-
-        async def app_sends(self, message: Any) -> None:  # noqa: ANN401
-            if message["type"] == "http.response.body":
-                await trio.sleep_forever()
-
-    engine, connection = FakeEngine([token("a")]), Connection(stall_timeout=30)
-    async with posting(create_app(as_engine(engine)), CHAT, STREAM, state={"connection": connection}, exchange=Closed):
-        request = await engine.next_request()
-        await request.left.wait()
-    assert connection.stalled
-    assert trio.current_time() == 30
-    assert "took nothing for 30 s" in caplog.text
-
-
-async def test_a_long_http2_body_that_is_taken_slowly_is_not_given_up(autojump_clock: MockClock) -> None:
-    taken: list[bytes] = []
-
-    class Slow(Exchange):
-        http_version = "2"
-
-        async def app_sends(self, message: Any) -> None:  # noqa: ANN401
-            await trio.sleep(20)
-            taken.append(message.get("body", b""))
-
-    engine, connection = FakeEngine([token("x" * 100_000), finished()]), Connection(stall_timeout=30)
-    state = {"connection": connection}
-    async with posting(create_app(as_engine(engine)), CHAT, STREAM, state=state, exchange=Slow) as exchange:
-        await exchange.receive_all()
-    assert not connection.stalled
-    assert events_of(b"".join(taken))[-1] == "[DONE]"
 
 
 async def test_a_refusal_is_an_ordinary_http_error() -> None:

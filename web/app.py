@@ -13,14 +13,16 @@ from quart_trio.wrappers import TrioResponse as Response
 from runtime.errors import RequestError
 from web.answers import Answer, collect
 from web.asgi import ScopedApp, current_request
-from web.whole import whole_response
+from web.bodies import Bodies
 from web.conversion import chat_job, completion_job
 from web.errors import error_object, install_error_handlers, json_response
 from web.keys import is_admitted
 from web.limits import Limits
+from web.origin import Allowed, preflight
 from web.pieces import Rows
 from web.reading import BodyReader
 from web.streaming import CONTENT_TYPE, HEADERS, ChunkWriter, EventStream
+from web.whole import whole_response
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -38,18 +40,25 @@ BODY_TIMEOUT = 60  # seconds for the whole upload
 
 
 def create_app(
-    engine: Engine, *, keys: Collection[bytes] = (), limits: Limits | None = None, keep_alive: float = 10.0
+    engine: Engine,
+    *,
+    keys: Collection[bytes] = (),
+    allowed: Allowed | None = None,
+    limits: Limits | None = None,
+    keep_alive: float = 10.0,
 ) -> ScopedApp:
     """The application that serves `engine`, to those who have one of the `keys` if there are any (`web.keys`).
 
-    Clients are held to `limits`.  A silent stream gets a comment every `keep_alive` seconds.
+    Web pages are served as far as they are `allowed`.  Clients are held to `limits`.  A silent stream gets a comment
+    every `keep_alive` seconds.
     """
     app = ScopedApp("cede", static_folder=None)
     limits = limits or Limits()
     app.config["MAX_CONTENT_LENGTH"] = limits.body_bytes
-    app.config["BODY_TIMEOUT"] = BODY_TIMEOUT
+    app.bodies = Bodies(limits.bodies_bytes)
     install_error_handlers(app)
     app.after_request(_conclude)
+    _refuse_strange_pages(app, allowed or Allowed())
     if keys:
         _require_key(app, keys)
     _add_generation_routes(app, engine, limits.write_bytes, keep_alive)
@@ -67,6 +76,23 @@ async def _conclude(response: Response) -> Response:
     return response
 
 
+def _refuse_strange_pages(app: ScopedApp, allowed: Allowed) -> None:
+    @app.before_request
+    async def check_page() -> Response | None:
+        """Refuse before the body is read, and before a key is asked for: a browser that asks first sends none."""
+        asked = current_request()
+        local, *_ = asked.scope.get("server") or (None,)
+        allowed.check(asked.method, local, asked.headers)
+        if asked.method == "OPTIONS" and (answer := preflight(asked.headers)) is not None:
+            return Response(b"", 204, answer)
+        return None
+
+    @app.after_request
+    async def let_page_read(response: Response) -> Response:
+        response.headers.update(allowed.cors(current_request().headers.get("Origin")))
+        return response
+
+
 def _require_key(app: ScopedApp, keys: Collection[bytes]) -> None:
     @app.before_request
     async def check_key() -> Response | None:
@@ -82,10 +108,10 @@ def _require_key(app: ScopedApp, keys: Collection[bytes]) -> None:
 
 
 def _add_generation_routes(app: ScopedApp, engine: Engine, write_bytes: int, keep_alive: float) -> None:
-    bodies = BodyReader(engine)
+    reader = BodyReader(engine)
 
     async def generate(parse: Parser) -> Response:
-        job = await _read_job(bodies, parse)
+        job = await _read_job(reader, parse)
         current_request().generation_id = job.request.id
         if job.stream:
             return await _stream(engine, job, write_bytes, keep_alive)
@@ -100,10 +126,12 @@ def _add_generation_routes(app: ScopedApp, engine: Engine, write_bytes: int, kee
         return await generate(completion_job)
 
 
-async def _read_job(bodies: BodyReader, parse: Parser) -> Job:
+async def _read_job(reader: BodyReader, parse: Parser) -> Job:
     """The job in the request's body."""
-    raw = await current_request().get_data(cache=False, as_text=False, parse_form_data=False)
-    return await bodies.read(parse, raw)
+    body = current_request().body
+    raw = await body.read(BODY_TIMEOUT)
+    with body.lease:  # until it is understood
+        return await reader.read(parse, raw)
 
 
 async def _stream(engine: Engine, job: Job, write_bytes: int, keep_alive: float) -> Response:

@@ -14,35 +14,34 @@ import logging
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, cast
 
-import trio
 from quart import request
 from quart_trio import QuartTrio
 from quart_trio.asgi import TrioASGIHTTPConnection
 from quart_trio.wrappers import TrioRequest
 
 from actors.receipts import CancelReason
+from web.bodies import Bodies, BodyLease, LeasedBody
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    import trio
+    from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable
 
-    from hypercorn.typing import ASGISendCallable, ASGISendEvent
-
-    from web.guard import Connection
+    from web.requests import Connection
 
 logger = logging.getLogger("cede.web")
-
-SLICE = 2**14  # bytes of a body that are sent at a time
 
 
 class ScopedRequest(TrioRequest):
     """A request that can hold what must live until its response was sent."""
 
+    body_class = LeasedBody
+    body: LeasedBody
     resources: AsyncExitStack
     generation_id: str | None = None  # set once known; the response's `x-request-id`
 
     @property
     def connection(self) -> Connection | None:
-        """The connection it came on; absent under Quart's test client."""
+        """The way back to its client; absent under Quart's test client."""
         return cast("Connection | None", self.scope.get("state", {}).get("connection"))
 
     def disconnect_reason(self) -> CancelReason:
@@ -51,37 +50,15 @@ class ScopedRequest(TrioRequest):
         return CancelReason.STALLED_READER if stalled else CancelReason.DISCONNECT
 
 
-def with_clock(send: ASGISendCallable, connection: Connection) -> ASGISendCallable:
-    """`send`, given up when a slice of a body is not taken within the connection's stall timeout.
-
-    The guard sees to readers that take nothing from their socket.  One that reads the socket but opens no HTTP/2 window
-    looks alive to it; its request waits in here.
-    """
-
-    async def send_clocked(message: ASGISendEvent) -> None:
-        for part in _slices(message):
-            with trio.move_on_after(connection.stall_timeout) as clock:
-                await send(part)
-            if clock.cancelled_caught:
-                connection.stalled = True
-                raise trio.TooSlowError(f"its reader took nothing for {connection.stall_timeout:g} s")
-
-    return send_clocked
-
-
-def _slices(message: ASGISendEvent) -> Iterator[ASGISendEvent]:
-    """A message whose body is long, in several, so that each that is taken is progress."""
-    body = message.get("body", b"") if message["type"] == "http.response.body" else b""
-    if len(body) <= SLICE:
-        yield message
-        return
-    for start in range(0, len(body), SLICE):
-        more = message.get("more_body", False) or start + SLICE < len(body)
-        yield cast("ASGISendEvent", {**message, "body": body[start : start + SLICE], "more_body": more})
-
-
 class ScopedConnection(TrioASGIHTTPConnection):
     """One request from its first byte to its response's last."""
+
+    app: ScopedApp
+
+    async def __call__(self, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+        """As the parent's, with the room that the request's body takes."""
+        with BodyLease(self.app.bodies) as self._lease:
+            await super().__call__(receive, send)
 
     def _create_request_from_scope(self, send: ASGISendCallable) -> ScopedRequest:
         try:
@@ -89,7 +66,9 @@ class ScopedConnection(TrioASGIHTTPConnection):
         except ValueError:  # a target such as `http://[x/`: not a path, and not a URL that has one
             self.scope["path"] = f"/{self.scope['path']}"
             made = super()._create_request_from_scope(send)
-        return cast("ScopedRequest", made)
+        request = cast("ScopedRequest", made)
+        request.body.lease_from(self._lease)
+        return request
 
     async def handle_request(  # type: ignore[override]  # the parent overrides its own parent in this way
         self, nursery: trio.Nursery, request: ScopedRequest, send: ASGISendCallable
@@ -101,19 +80,16 @@ class ScopedConnection(TrioASGIHTTPConnection):
         try:
             async with AsyncExitStack() as request.resources:
                 response = await self.app.handle_request(request)
-                if request.connection is not None and request.http_version == "2":
-                    send = with_clock(send, request.connection)
                 await self._send_response(send, response)
-        except* trio.TooSlowError as slow:
-            logger.warning("a response was given up: %s", slow.exceptions[0])
         except* Exception as errors:  # beside a cancel, too, where quart-trio would lose them; Cancelled goes on
             logger.error("a response failed after its handler had returned", exc_info=errors)
         nursery.cancel_scope.cancel()
 
 
 class ScopedApp(QuartTrio):
-    """A QuartTrio whose requests are `ScopedRequest`s."""
+    """A QuartTrio whose requests are `ScopedRequest`s, whose bodies share one room."""
 
+    bodies: Bodies
     asgi_http_class = ScopedConnection
     request_class = ScopedRequest
 

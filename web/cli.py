@@ -111,6 +111,21 @@ def bench(arguments: tuple[str, ...]) -> None:
     help="Serve those who send one of the keys; `ps` shows it, which the variable and the file do not.",
 )
 @click.option("--api-key-file", type=FILE, help="Keys, one a line.")
+@click.option(
+    "--allow-origin",
+    "allowed_origins",
+    metavar="ORIGIN",
+    multiple=True,
+    help="Serve web pages of this origin, such as http://localhost:3000; * for any.",
+)
+@click.option(
+    "--allow-host",
+    "allowed_hosts",
+    metavar="NAME",
+    multiple=True,
+    help="Name that clients may ask for on a loopback address; * for any.  [default: localhost, addresses, --host]",
+)
+@click.option("--max-connections", type=POSITIVE, default=512, help="Open connections; one more is refused.")
 @click.option("--slots", type=POSITIVE, default=4, help="Sequences that run at a time.")
 @click.option("--context", type=POSITIVE, help="Tokens per slot.  [default: the model's own, bounded by memory]")
 @click.option("--device", type=click.Choice(["auto", "mps", "cuda", "cpu"]), default="auto")
@@ -169,6 +184,9 @@ def serve(
     keyfile: Path | None,
     api_keys: tuple[str, ...],
     api_key_file: Path | None,
+    allowed_origins: tuple[str, ...],
+    allowed_hosts: tuple[str, ...],
+    max_connections: int,
     slots: int,
     context: int | None,
     device: str,
@@ -206,6 +224,7 @@ def serve(
     from runtime.checkpoint import resolve_model
     from web.chaos import plan_for
     from web.keys import read_keys
+    from web.origin import Allowed
 
     if kv_dir is None and _is_given("kv_disk"):
         raise click.UsageError("--kv-disk has no use without --kv-dir")
@@ -217,6 +236,7 @@ def serve(
         raise click.UsageError("--draft-tokens has no use with --speculate off")
     try:
         keys = read_keys(api_keys, api_key_file)
+        allowed = Allowed.read(allowed_origins, [host, *allowed_hosts])
         plan = None if chaos is None else plan_for(host, chaos)
         folder = resolve_model(model)
         draft = _draft_folder(draft_model, model, speculate)
@@ -258,6 +278,8 @@ def serve(
             certfile=certfile,
             keyfile=keyfile,
             keys=keys,
+            allowed=allowed,
+            limits=Limits(connections=max_connections),
             grace=grace,
             stall_timeout=stall_timeout,
             hang_timeout=hang_timeout or None,

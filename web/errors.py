@@ -11,6 +11,7 @@ from quart_trio.wrappers import TrioResponse as Response
 from werkzeug.exceptions import HTTPException
 
 from runtime.errors import CedeError, Unavailable
+from web.frames import forget_frames
 from web.replies import dumps
 
 if TYPE_CHECKING:
@@ -53,11 +54,13 @@ def install_error_handlers(app: QuartTrio) -> None:
 
 async def _cede_error(error: CedeError) -> Response:
     report(error)
+    forget_frames(error)
     headers = {} if error.retry_after is None else {"Retry-After": str(math.ceil(error.retry_after))}
     return json_response(describe(error), error.status, headers)
 
 
 async def _http_error(error: HTTPException) -> Response:
+    forget_frames(error)
     status = error.code or 500
     message, code = _http_reason(error, status)
     kind = "invalid_request_error" if status < 500 else "server_error"
@@ -87,4 +90,5 @@ def _http_reason(error: HTTPException, status: int) -> tuple[str, str | None]:
 
 async def _internal_error(error: Exception) -> Response:
     logger.error("a handler failed", exc_info=error)
+    forget_frames(error)
     return json_response(INTERNAL_ERROR, 500)

@@ -75,6 +75,17 @@ half a microsecond for each."""
 MAX_VALUES = 128 * KIB
 """Values in a body beyond the context's length, which are numbers for the most part: 0.1 microseconds for each."""
 
+# --- one connection ---------------------------------------------------------------------------------------------------
+
+MAX_UNHANDLED = 64 * KIB
+"""Bytes read ahead of the protocol: room for any sane pipeline.  Beyond it the reader waits."""
+
+HANDSHAKE_TIMEOUT = 15.0
+"""Seconds for a TLS handshake."""
+
+KEEP_ALIVE = 75.0
+"""Seconds without a request until a connection is closed; so many, too, has a client for the head of one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -87,6 +98,9 @@ class Limits:
         bodies_bytes: of all bodies that are being read or were not yet understood.
         write_bytes: of one write to a connection; a longer answer is made and written in pieces, and others run in between.
             As much as a TLS record or an HTTP/2 frame holds; with log-probabilities it takes one or two ms to make.
+        least_read: bytes that a reader has to take within each stall timeout, of what waits for it.  In 30 s this is
+            550 bytes a second: a line that slow is a tenth of a dial-up's; a reader that takes a byte now and then,
+            to hold what waits for it, is below.
         answer_bytes: of one answer that was made and not yet taken by its reader: the events of a stream that is not read,
             or an answer that is sent whole.  What a request may make, choices times tokens times log-probabilities, has
             no bound of its own: it is seldom made, and a stream that is read takes no memory.
@@ -98,5 +112,6 @@ class Limits:
     body_bytes: int = 4 * MIB
     bodies_bytes: int = 64 * MIB
     write_bytes: int = 16 * KIB
+    least_read: int = 16 * KIB
     answer_bytes: int = 64 * MIB
     unread_bytes: int = 256 * MIB

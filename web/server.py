@@ -11,6 +11,7 @@ import logging
 import os
 import signal
 import ssl
+import sys
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -29,7 +30,8 @@ from runtime.loading import describe_model, load_model
 from runtime.shards import fingerprint
 from web import guard
 from web.app import create_app
-from web.limits import Limits
+from web.limits import HANDSHAKE_TIMEOUT, KEEP_ALIVE, Limits
+from web.origin import Allowed
 from web.planned_faults import PlannedFaults
 
 if TYPE_CHECKING:
@@ -43,8 +45,6 @@ logger = logging.getLogger("cede.web")
 
 # How long a client may take over the last bytes of its response once everything else has ended.
 LINGER_SECONDS = 3.0
-# An idle keep-alive connection costs next to nothing; clients pool theirs for about this long.
-KEEP_ALIVE_SECONDS = 75.0
 
 
 class ListenError(CedeError):
@@ -61,6 +61,7 @@ class ServerOptions:
         host, port: to listen on; port 0 picks a free one.
         certfile, keyfile: PEM, for TLS; the key may be in the certificate's file.  None for no TLS.
         keys: one of which a client has to have (`web.keys.read_keys`); empty to serve everybody.
+        allowed: pages and names to serve beside those that need no leave.
         grace: seconds that running requests have at shutdown.
         stall_timeout: seconds after which a client that reads nothing is cut.
         hang_timeout: seconds without the end of a layer after which the device is lost; None for no limit.
@@ -78,6 +79,7 @@ class ServerOptions:
     certfile: Path | None = None
     keyfile: Path | None = None
     keys: frozenset[bytes] = frozenset()
+    allowed: Allowed = field(default_factory=Allowed)
     grace: float = 30.0
     stall_timeout: float = 30.0
     hang_timeout: float | None = 120.0
@@ -151,6 +153,7 @@ async def run_server(
                 stall_timeout=options.stall_timeout,
                 tls=tls,
                 keys=options.keys,
+                allowed=options.allowed,
                 limits=options.limits,
             )
             await serving.start(serve)
@@ -169,6 +172,7 @@ async def serve_engine(
     stall_timeout: float,
     tls: ssl.SSLContext | None = None,
     keys: Collection[bytes] = (),
+    allowed: Allowed | None = None,
     limits: Limits | None = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
@@ -178,7 +182,7 @@ async def serve_engine(
     if tls is not None:
         entrances = [trio.SSLListener(listener, tls, https_compatible=True) for listener in listeners]
     await guard.serve(
-        ASGIWrapper(create_app(engine, keys=keys, limits=limits)),
+        ASGIWrapper(create_app(engine, keys=keys, allowed=allowed, limits=limits)),
         _hypercorn_config(),
         entrances,
         limits=limits,
@@ -252,7 +256,9 @@ def _exit(status: int) -> NoReturn:
 
 def _hypercorn_config() -> Config:
     config = Config()
-    config.keep_alive_timeout = KEEP_ALIVE_SECONDS
+    config.keep_alive_timeout = KEEP_ALIVE
+    config.keep_alive_max_requests = sys.maxsize  # a request's number is no reason to end a connection
+    config.ssl_handshake_timeout = HANDSHAKE_TIMEOUT
     config.include_server_header = False
     config.errorlog = logging.getLogger("cede.web")  # or it makes a handler of its own
     return config
