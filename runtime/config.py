@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from runtime.errors import CheckpointError
 from runtime.families import DEFAULTS, FAMILIES, SLIDING, layer_types, slides
-from runtime.rope import RopeConfig, RopeKind, yarn_attention_factor
+from runtime.rope_config import RopeConfig, RopeKind, yarn_attention_factor
 from runtime.settings import Settings, integer, number, read_object, switch, wrong
 
 if TYPE_CHECKING:

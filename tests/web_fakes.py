@@ -30,6 +30,7 @@ from actors.slots import SlotState, SlotStatus
 from runtime.chat import ChatTemplate
 from runtime.disk_tier import DiskTierStatistics
 from runtime.ram_tier import RamTierStatistics
+from runtime.sampling_defaults import SamplingDefaults
 from runtime.served import Proposer
 from web.conversion import Job, chat_job, completion_job
 
@@ -80,6 +81,7 @@ class FakeModel:
     vocab_size: int = VOCABULARY
     tokenizer: ByteTokenizer = field(default_factory=ByteTokenizer)
     chat_template: ChatTemplate | None = field(default_factory=lambda: ChatTemplate(TEMPLATE))
+    sampling: SamplingDefaults = field(default_factory=SamplingDefaults)
 
 
 def model(**changes: Any) -> ServedModel:  # noqa: ANN401

@@ -126,13 +126,14 @@ def _add_model_routes(app: ScopedApp, engine: Engine) -> None:
 
 
 def _model_card(model: ServedModel) -> dict[str, Any]:
-    """OpenAI's model object, with vLLM's name for the context length."""
+    """OpenAI's model object, with vLLM's name for the context length, and what requests sample by unless they say."""
     return {
         "id": model.name,
         "object": "model",
         "created": model.created,
         "owned_by": "cede",
         "max_model_len": model.context_length,
+        "sampling_defaults": model.sampling.values() | {"sources": dict(model.sampling.sources)},
     }
 
 
