@@ -110,6 +110,7 @@ class Engine:
         )
         self._acceptance = Acceptance()
         self._live: dict[str, Request] = {}
+        self.served = 0  # requests that were admitted and have ended
         self._all_ended = trio.Event()
         self._closing = False
 
@@ -142,6 +143,8 @@ class Engine:
                 request.cancel(CancelReason.DISCONNECT)  # without effect on one that has ended
         finally:
             del self._live[asked.id]
+            self.served += 1
+            request.log_end()
             if not self._live:
                 self._all_ended.set()
 

@@ -59,6 +59,12 @@ def load_config(folder: Path) -> ModelConfig:
     return parse_config(read_object(folder / "config.json"), read_object(generation) if generation.exists() else None)
 
 
+def check_context(config: ModelConfig, context: int | None) -> None:
+    """Raise CheckpointError where so many tokens per slot, if a number is given, are more than the model knows."""
+    if context is not None and context > config.context_length:
+        raise CheckpointError(f"--context {context} exceeds the model's own, {config.context_length}")
+
+
 def parse_config(config: Settings, generation: Settings | None = None) -> ModelConfig:
     """The model that `config` describes; `generation` adds its end tokens.  Raises CheckpointError."""
     architecture = _architecture(config)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("cede.model")
 
 FILE = "generation_config.json"
+UNBOUNDED = 2**31 - 1  # as large as a count can be; from here on a range's end is not worth saying
 LLAMA_SERVER: dict[str, float] = {
     "temperature": 0.8,
     "top_p": 0.95,
@@ -51,6 +52,8 @@ class Range:
 
     def __str__(self) -> str:
         kind = "a whole number" if self.whole else "a number"
+        if self.most >= UNBOUNDED:
+            return f"{kind} above {self.least:g}" if self.above else f"{kind} from {self.least:g} up"
         if self.above:
             return f"{kind} above {self.least:g} and at most {self.most:g}"
         return f"{kind} from {self.least:g} to {self.most:g}"
@@ -59,7 +62,7 @@ class Range:
 RANGES: dict[str, Range] = {
     "temperature": Range(0, 2),
     "top_p": Range(0, 1, above=True),
-    "top_k": Range(0, 2**31 - 1, whole=True),
+    "top_k": Range(0, UNBOUNDED, whole=True),
     "min_p": Range(0, 1),
     "repetition_penalty": Range(0.01, 100),
 }

@@ -14,15 +14,15 @@ from huggingface_hub.errors import (
     RepositoryNotFoundError,
 )
 
-from runtime import checkpoint
+from runtime import checkpoint, hub
 from runtime.checkpoint import embedded_draft, resolve_model
 from runtime.errors import CheckpointError
 
 
 def _fake_hub(monkeypatch: pytest.MonkeyPatch, **behaviour: Any) -> Mock:  # noqa: ANN401
-    hub = Mock(**behaviour)
-    monkeypatch.setattr(checkpoint, "snapshot_download", hub)
-    return hub
+    download = Mock(**behaviour)
+    monkeypatch.setattr(hub, "snapshot_download", download)
+    return download
 
 
 def test_no_name_is_the_embedded_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,18 +41,18 @@ def test_the_embedded_model_has_a_draft_model(tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_folder_is_itself_even_if_it_looks_like_a_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    hub = _fake_hub(monkeypatch)
+    download = _fake_hub(monkeypatch)
     (tmp_path / "org" / "name").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
     assert resolve_model("org/name") == Path("org/name")
     assert resolve_model(str(tmp_path)) == tmp_path
-    hub.assert_not_called()
+    download.assert_not_called()
 
 
 def test_a_repository_is_downloaded_without_duplicates(monkeypatch: pytest.MonkeyPatch) -> None:
-    hub = _fake_hub(monkeypatch, return_value="/cache/snapshot")
+    download = _fake_hub(monkeypatch, return_value="/cache/snapshot")
     assert resolve_model("org/na.me-1B") == Path("/cache/snapshot")
-    (repository,), patterns = hub.call_args
+    (repository,), patterns = download.call_args
     assert repository == "org/na.me-1B"
     assert {"*.json", "*.safetensors", "*.jinja"} <= set(patterns["allow_patterns"])
     assert "*/*" in patterns["ignore_patterns"]
@@ -60,10 +60,10 @@ def test_a_repository_is_downloaded_without_duplicates(monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("name", ["nowhere", "/no/such/folder", "./org/name", "../name", "org/name/more", "~/nope"])
 def test_what_is_neither_folder_nor_repository(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    hub = _fake_hub(monkeypatch)
+    download = _fake_hub(monkeypatch)
     with pytest.raises(CheckpointError, match="neither a folder here nor a hub repository"):
         resolve_model(name)
-    hub.assert_not_called()
+    download.assert_not_called()
 
 
 def test_a_file_is_no_model(tmp_path: Path) -> None:

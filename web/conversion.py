@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from actors.generation import GenerationRequest
 from runtime.errors import RequestError
+from runtime.log_text import literal
 from runtime.sampling import SamplingParams
 from web import schemas
 from web.replies import ChatFormat, Format, Reply, TextFormat
@@ -34,6 +35,7 @@ TokenIds = tuple[int, ...]
 
 COMPLETION_MAX_TOKENS = 16  # the default of OpenAI's older endpoint; the chat endpoint has none
 RESERVED_TEMPLATE_NAMES = frozenset({"messages", "add_generation_prompt"})
+MOST_SHOWN = 20  # unknown fields in a log line
 OPEN_END = "<<the model continues here>>"  # marks a place in a rendered template, and is cut off again
 SAMPLING_FIELDS = (
     "temperature top_k top_p min_p repetition_penalty presence_penalty frequency_penalty min_tokens seed".split()
@@ -200,7 +202,7 @@ def generation_request(
 def reply_to(body: GenerationBody, request: GenerationRequest, model: ServedModel, echo: Iterable[str] = ()) -> Reply:
     """The answering half of a job."""
     if unknown := schemas.unknown_fields(body):
-        logger.info("%s: ignored unknown fields: %s", request.id, ", ".join(unknown)[:200])
+        logger.info("%s: ignored unknown fields: %s", request.id, literal(", ".join(unknown[:MOST_SHOWN])))
     n = body.n or 1
     return Reply(
         id=request.id,

@@ -45,6 +45,7 @@ from hypercorn.typing import (
 )
 from hypercorn.utils import repr_socket_addr
 
+from runtime.log_text import literal
 from web.handover import Handover
 from web.limits import Limits
 
@@ -177,7 +178,7 @@ class _Guard(TCPServer):
         except* (OSError, trio.BrokenResourceError, trio.ClosedResourceError):
             pass  # the client has gone, or we have closed, in mid-write
         except* Exception as errors:
-            why = ", ".join(repr(error) for error in _leaves(errors))
+            why = ", ".join(literal(repr(error)) for error in _leaves(errors))
             _log.warning("connection from %s ended: %s", peer, why)
             _log.debug("the same, with its traceback", exc_info=errors)
 
