@@ -6,6 +6,7 @@ Whatever can be wrong with the flags and the model's small files is said before 
 from __future__ import annotations
 
 import gc
+import logging
 import sys
 from functools import partial
 from pathlib import Path
@@ -25,6 +26,9 @@ from web.streams import say
 if TYPE_CHECKING:
     from runtime.sampling_defaults import SamplingDefaults
     from web.server import ServerOptions
+
+
+logger = logging.getLogger("cede.web")
 
 
 @click.command(cls=ServeCommand, context_settings={"show_default": True})
@@ -79,6 +83,7 @@ def _server_options(given: SimpleNamespace) -> ServerOptions:
     _check_model(folder, context)
     sampling = _sampling_defaults(folder, given)
     draft = _draft_folder(given.draft_model, model, given.speculate)
+    logger.info("loading %s from %s", _model_name(model), folder)
 
     from actors.engine import EngineConfig
     from actors.prefix_cache import CacheConfig, TierOptions
