@@ -5,10 +5,10 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from huggingface_hub import constants, list_repo_files, snapshot_download
+from huggingface_hub import constants, model_info, snapshot_download
 from huggingface_hub.errors import (
     GatedRepoError,
     LocalEntryNotFoundError,
@@ -21,14 +21,19 @@ from runtime.errors import CheckpointError
 from runtime.log_text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+PATIENCE = 20.0  # seconds that the hub may take to say what a repository holds; its client would wait for ever
 NOT_GGUF = "cede reads folders in Hugging Face layout (config.json, *.safetensors, tokenizer.json), not GGUF yet"
 
 # What a server reads, at the top of the repository: not the same weights again in another form or framework.
-_WANTED = ["*.json", "*.safetensors", "*.jinja", "tokenizer*", "merges.txt", "vocab.txt"]
-_UNWANTED = ["*/*", "consolidated*"]
+_FILES: dict[str, Any] = {
+    "allow_patterns": ["*.json", "*.safetensors", "*.jinja", "tokenizer*", "merges.txt", "vocab.txt"],
+    "ignore_patterns": ["*/*", "consolidated*"],
+}
 
+# The hub has spoken: a copy from before is no answer to that.
+_REFUSALS = (RepositoryNotFoundError, RevisionNotFoundError)  # a gated one is a kind of the former
 _REASONS: tuple[tuple[type[Exception], str], ...] = (  # a class before those it inherits from
     (GatedRepoError, "access to it must be asked for on its page, then log in (hf auth login)"),
     (
@@ -53,20 +58,31 @@ def download(repository: str) -> Path:
         CheckpointError: it cannot be had; the message says why, and names the proxy if there is one.
     """
     try:
-        folder = Path(snapshot_download(repository, allow_patterns=_WANTED, ignore_patterns=_UNWANTED))
-    except Exception as error:
-        # The hub's client lets errors of its HTTP library through, and which library that is has changed.
-        raise CheckpointError(f"{repository}: not loaded from the hub: {_reason(error)}") from error
-    if folder.is_dir() and not any(folder.glob("*.safetensors")) and _has_gguf(repository):
+        names = [file.rfilename for file in model_info(repository, timeout=PATIENCE).siblings or ()]
+    except _REFUSALS as error:
+        raise _not_loaded(repository, error) from error
+    except Exception as error:  # of the hub's client, or of its HTTP library's, and which that is has changed
+        if (folder := _cached(repository)) is None:
+            raise _not_loaded(repository, error) from error
+        return folder
+    if any(name.endswith(".gguf") for name in names) and not any(name.endswith(".safetensors") for name in names):
         raise CheckpointError(f"{repository}: holds GGUF files; {NOT_GGUF}")
-    return folder
-
-
-def _has_gguf(repository: str) -> bool:
     try:
-        return any(name.endswith(".gguf") for name in list_repo_files(repository))
-    except Exception:  # of whatever kind: then its name has to do
-        return "gguf" in repository.lower()
+        return Path(snapshot_download(repository, **_FILES))
+    except Exception as error:
+        raise _not_loaded(repository, error) from error
+
+
+def _cached(repository: str) -> Path | None:
+    """The folder where an earlier download has put it; None if there was none."""
+    try:
+        return Path(snapshot_download(repository, local_files_only=True, **_FILES))
+    except LocalEntryNotFoundError:
+        return None
+
+
+def _not_loaded(repository: str, error: Exception) -> CheckpointError:
+    return CheckpointError(f"{repository}: not loaded from the hub: {_reason(error)}")
 
 
 def _reason(error: Exception) -> str:
@@ -80,26 +96,21 @@ def _reason(error: Exception) -> str:
             return f"the disk is full: {constants.HF_HUB_CACHE} (HF_HOME names another place)"
         if isinstance(cause, PermissionError):
             return f"{cause.filename or constants.HF_HUB_CACHE}: {cause.strerror}"
-    offline = constants.HF_HUB_OFFLINE and isinstance(error, LocalEntryNotFoundError)
-    if offline:
-        return "it is not in the local cache, and HF_HUB_OFFLINE forbids downloads"
     return f"{_network_reason(error, chain)}{_by_proxy()}"
 
 
-def _network_reason(error: Exception, chain: list[BaseException]) -> str:
-    for cause in chain:  # by their classes' names, which the HTTP libraries have in common
+def _network_reason(error: Exception, chain: Sequence[BaseException]) -> str:
+    """What happened on the way: by the errors' names, which the HTTP libraries have in common."""
+    for cause in chain:
         status = getattr(getattr(cause, "response", None), "status_code", None)
-        if status in _STATUS:
-            return _STATUS[status]
+        if isinstance(status, int):
+            return _STATUS.get(status, f"{constants.ENDPOINT} answers with status {status}")
         if "ProxyError" in type(cause).__name__:
             return f"the proxy refuses or does not answer: {_first_line(cause)}"
         if "Timeout" in type(cause).__name__:
-            return f"{constants.ENDPOINT} did not answer in time"
-    for cause in chain:
+            return f"{constants.ENDPOINT} does not answer"
         if isinstance(cause, ConnectionError) or "ConnectError" in type(cause).__name__:
             return f"{constants.ENDPOINT} cannot be reached: {_first_line(cause)}"
-    if isinstance(error, LocalEntryNotFoundError):
-        return f"it is not in the local cache, and {constants.ENDPOINT} cannot be reached"
     return _first_line(error)
 
 

@@ -39,7 +39,8 @@ class OneLineFormatter(logging.Formatter):
 
 
 def log_to_stderr(level: str) -> None:
-    """Have all loggers write to the standard error, from `level` up."""
+    """Have cede's loggers write to the standard error from `level` up, and everybody else's from warnings up."""
     handler = logging.StreamHandler()
     handler.setFormatter(OneLineFormatter())
-    logging.basicConfig(level=level.upper(), handlers=[handler])
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+    logging.getLogger("cede").setLevel(level.upper())

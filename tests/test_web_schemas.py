@@ -365,4 +365,4 @@ def test_unknown_fields_are_logged_and_ignored(caplog: pytest.LogCaptureFixture)
     with caplog.at_level(logging.INFO, "cede.web"):
         chat(abracadabra=2, zzz=None, metadata={"a": "b"}, user="me")
     (record,) = caplog.records
-    assert record.getMessage().endswith("ignored unknown fields: abracadabra, zzz")
+    assert record.getMessage().endswith("ignored unknown fields: 'abracadabra, zzz'")
