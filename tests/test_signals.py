@@ -139,9 +139,8 @@ class OddStreams(Server):
         assert self.process.stdout is not None
         if not self.process.stdout.closed:
             return super().wait_ready()
-        found = wait_for(lambda: re.search(r"listening at (\S+)", self.log()), "its address")
-        self._url = found[1]
-        return found[0]
+        (self._url,) = wait_for(lambda: re.findall(r"listening at (\S+)", self.log()), "its address")
+        return self._url
 
 
 def deaf(log: Path) -> Server:
