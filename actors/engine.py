@@ -110,7 +110,7 @@ class Engine:
         )
         self._acceptance = Acceptance()
         self._live: dict[str, Request] = {}
-        self.served = 0  # requests that were admitted and have ended
+        self._served = 0
         self._all_ended = trio.Event()
         self._closing = False
 
@@ -143,7 +143,7 @@ class Engine:
                 request.cancel(CancelReason.DISCONNECT)  # without effect on one that has ended
         finally:
             del self._live[asked.id]
-            self.served += 1
+            self._served += 1
             request.log_end()
             if not self._live:
                 self._all_ended.set()
@@ -256,6 +256,11 @@ class Engine:
     def receipts(self, limit: int) -> list[Receipt]:
         """The newest receipts, newest first."""
         return self._manager.receipts.newest(limit)
+
+    @property
+    def served(self) -> int:
+        """Requests that were admitted and have ended, whichever way."""
+        return self._served
 
     def health(self) -> str | None:
         """None while requests can be served, else the reason why not."""

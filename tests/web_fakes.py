@@ -81,7 +81,7 @@ class FakeModel:
     vocab_size: int = VOCABULARY
     tokenizer: ByteTokenizer = field(default_factory=ByteTokenizer)
     chat_template: ChatTemplate | None = field(default_factory=lambda: ChatTemplate(TEMPLATE))
-    sampling: SamplingDefaults = field(default_factory=SamplingDefaults)
+    sampling: SamplingDefaults = field(default_factory=SamplingDefaults)  # neutral: OpenAI's
 
 
 def model(**changes: Any) -> ServedModel:  # noqa: ANN401
