@@ -124,6 +124,7 @@ class Engine:
         self.unread = Unread(config.unread_bytes, config.answer_bytes)
         self._acceptance = Acceptance()
         self._live: dict[str, Request] = {}
+        self._served = 0
         self._all_ended = trio.Event()
         self._closing = False
 
@@ -164,6 +165,8 @@ class Engine:
         finally:
             request.account.close()
             del self._live[asked.id]
+            self._served += 1
+            request.log_end()
             if not self._live:
                 self._all_ended.set()
 
@@ -284,6 +287,11 @@ class Engine:
     def receipts(self, limit: int) -> list[Receipt]:
         """The newest receipts, newest first."""
         return self._manager.receipts.newest(limit)
+
+    @property
+    def served(self) -> int:
+        """Requests that were admitted and have ended, whichever way."""
+        return self._served
 
     def health(self) -> str | None:
         """None while requests can be served, else the reason why not."""

@@ -26,6 +26,7 @@ from runtime.host_memory import available_memory
 from runtime.lineage import severed
 from runtime.ram_tier import RamTier, RamTierStatistics
 from runtime.shards import fingerprint
+from runtime.units import format_size
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Sequence
@@ -369,7 +370,8 @@ async def open_prefix_cache(
         raise CheckpointError(f"{model_folder}: has changed while the model was loaded from it")
     shape = (*kv.row_shape[:3], BLOCK_TOKENS, kv.row_shape[3])
     root = root_key(fingerprint=identity, dtype=str(kv.dtype), kv_shape=shape, quantization=quantization)
-    ram = RamTier(available_memory() // 5 if options.ram is None else options.ram)
+    ram_bytes = available_memory() // 5 if options.ram is None else options.ram
+    ram = RamTier(ram_bytes)
     block_bytes = BLOCK_TOKENS * kv.bytes_per_token
     token = trio.lowlevel.current_trio_token()
 
@@ -392,6 +394,8 @@ async def open_prefix_cache(
             )
             disk = stack.enter_context(tier)
         cache = PrefixCache(root, block_bytes, ram=ram, disk=disk, config=config)
+        on_disk = "" if disk is None else f", {format_size(options.disk)} on disk in {options.folder}"
+        logger.info("KV blocks beyond the slots: at most %s in memory%s", format_size(ram_bytes), on_disk)
         try:
             yield cache
         finally:

@@ -27,6 +27,7 @@ from actors.generation import (
 )
 from actors.prefill import prefill
 from actors.receipts import CancelReason
+from actors.request_log import RequestLog
 from runtime.errors import CedeError, DeadlineExceeded, ShuttingDown
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ class Request:
         account.on_cut = self._cut
         self._outputs = [outputs(i, self._buffer.put) for i in range(len(leases))]
         self._drafting = drafting
+        self._log = RequestLog(asked)
 
     @property
     def id(self) -> str:
@@ -119,6 +121,10 @@ class Request:
             slots=tuple(None if lease.slot is None else lease.slot.id for lease in self._leases),
         )
 
+    def log_end(self) -> None:
+        """Say in the log how it ended, once it has."""
+        self._log.write(self._reason)
+
     # --- the actors ---------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
@@ -143,22 +149,22 @@ class Request:
             self._say_cancelled(lease, output, stopwatch)
             raise
         except CedeError as error:
-            self._buffer.put(Failed(lease.index, error))
+            self._say(Failed(lease.index, error))
         except Exception:
             self._say_internal_error(lease)
 
     def _say_internal_error(self, lease: Lease) -> None:
         logger.exception("request %s/%d failed", self.id, lease.index)
-        self._buffer.put(Failed(lease.index, CedeError("internal error; the log says more")))
+        self._say(Failed(lease.index, CedeError("internal error; the log says more")))
 
     def _say_cancelled(self, lease: Lease, output: Output, stopwatch: Stopwatch) -> None:
         """Tell whoever still listens.  With nothing generated, what ended the request is its error."""
         reason = self._cancel_reason()
         if len(output) == 0 and reason is CancelReason.DEADLINE:
             error = DeadlineExceeded("the request's deadline passed before its first token")
-            self._buffer.put(Failed(lease.index, error))
+            self._say(Failed(lease.index, error))
         elif len(output) == 0 and reason is CancelReason.SHUTDOWN:
-            self._buffer.put(Failed(lease.index, ShuttingDown("the server is shutting down")))
+            self._say(Failed(lease.index, ShuttingDown("the server is shutting down")))
         else:
             try:
                 self._finish(lease, output, FinishReason.CANCELLED, stopwatch)
@@ -166,7 +172,7 @@ class Request:
                 self._say_internal_error(lease)
 
     def _finish(self, lease: Lease, output: Output, reason: FinishReason, stopwatch: Stopwatch) -> None:
-        self._buffer.put(
+        self._say(
             Finished(
                 index=lease.index,
                 reason=reason,
@@ -177,6 +183,10 @@ class Request:
                 timings=stopwatch.timings(lease, len(output)),
             )
         )
+
+    def _say(self, event: Event) -> None:
+        self._log.add(event)
+        self._buffer.put(event)
 
     def _cancel_reason(self) -> CancelReason:
         """Why the cancel that is now unwinding came."""

@@ -6,33 +6,10 @@ import re
 from importlib.resources import files
 from pathlib import Path
 
-from huggingface_hub import snapshot_download
-from huggingface_hub.errors import (
-    GatedRepoError,
-    LocalEntryNotFoundError,
-    OfflineModeIsEnabled,
-    RepositoryNotFoundError,
-    RevisionNotFoundError,
-)
-
 from runtime.errors import CheckpointError
+from runtime.hub import NOT_GGUF, download
 
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
-
-# What a server reads, at the top of the repository: not the same weights again in another form or framework.
-_WANTED = ["*.json", "*.safetensors", "*.jinja", "tokenizer*", "merges.txt", "vocab.txt"]
-_UNWANTED = ["*/*", "consolidated*"]
-
-_REASONS: tuple[tuple[type[Exception], str], ...] = (  # a class before those it inherits from
-    (GatedRepoError, "access to it must be asked for on its page, then log in (hf auth login)"),
-    (
-        RepositoryNotFoundError,
-        "there is no such repository, or it is private, and no such folder here either",
-    ),
-    (RevisionNotFoundError, "the repository has no main revision"),
-    (OfflineModeIsEnabled, "it is not in the local cache, and HF_HUB_OFFLINE forbids downloads"),
-    (LocalEntryNotFoundError, "it is not in the local cache, and the hub cannot be reached (or HF_HUB_OFFLINE is set)"),
-)
 
 
 def resolve_model(name: str | None) -> Path:
@@ -48,12 +25,16 @@ def resolve_model(name: str | None) -> Path:
         return _embedded("target")
     folder = Path(name).expanduser()
     if folder.is_dir():
+        if not (folder / "config.json").exists() and any(folder.glob("*.gguf")):
+            raise CheckpointError(f"{name}: holds GGUF files; {NOT_GGUF}")
         return folder
+    if folder.suffix.lower() == ".gguf":
+        raise CheckpointError(f"{name}: is a GGUF file; {NOT_GGUF}")
     if folder.exists():
         raise CheckpointError(f"{name}: is a file; a model is a folder in the layout of Hugging Face checkpoints")
     if not _HUB_ID.fullmatch(name) or name.startswith("."):
         raise CheckpointError(f"{name}: is neither a folder here nor a hub repository (org/name)")
-    return _download(name)
+    return download(name)
 
 
 def embedded_draft() -> Path:
@@ -66,19 +47,3 @@ def _embedded(model: str) -> Path:
     if not folder.is_dir():
         raise CheckpointError(f"this installation comes without its embedded {model} model: name one with --model")
     return folder
-
-
-def _download(repository: str) -> Path:
-    try:
-        return Path(snapshot_download(repository, allow_patterns=_WANTED, ignore_patterns=_UNWANTED))
-    except Exception as error:
-        # The hub's client lets errors of its HTTP library through, and which library that is has changed.
-        raise CheckpointError(f"{repository}: not loaded from the hub: {_reason(error)}") from error
-
-
-def _reason(error: Exception) -> str:
-    for kind, reason in _REASONS:
-        if isinstance(error, kind):
-            return reason
-    first_line = next(iter(str(error).splitlines()), "")
-    return f"{type(error).__name__}: {first_line}" if first_line else type(error).__name__

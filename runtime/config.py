@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from runtime.errors import CheckpointError
 from runtime.families import DEFAULTS, FAMILIES, SLIDING, layer_types, slides
-from runtime.rope import RopeConfig, RopeKind, yarn_attention_factor
+from runtime.rope_config import RopeConfig, RopeKind, yarn_attention_factor
 from runtime.settings import Settings, integer, number, read_object, switch, wrong
 
 if TYPE_CHECKING:
@@ -57,6 +57,12 @@ def load_config(folder: Path) -> ModelConfig:
     """Read `config.json`, and `generation_config.json` where there is one.  Raises CheckpointError."""
     generation = folder / "generation_config.json"
     return parse_config(read_object(folder / "config.json"), read_object(generation) if generation.exists() else None)
+
+
+def check_context(config: ModelConfig, context: int | None) -> None:
+    """Raise CheckpointError where so many tokens per slot, if a number is given, are more than the model knows."""
+    if context is not None and context > config.context_length:
+        raise CheckpointError(f"--context {context} exceeds the model's own, {config.context_length}")
 
 
 def parse_config(config: Settings, generation: Settings | None = None) -> ModelConfig:

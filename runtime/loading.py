@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from runtime.chat import ChatTemplate
-from runtime.config import load_config
+from runtime.config import check_context, load_config
 from runtime.device import free_memory, select_device, select_dtype
 from runtime.drafters import NoDrafter, log_drafter
 from runtime.errors import CheckpointError
@@ -77,8 +77,7 @@ def describe_model(options: LoadOptions, name: str) -> tuple[ServedModel, ModelC
         CheckpointError: the folder is not one that cede loads, or the context is longer than the model's.
     """
     config = load_config(options.folder)
-    if options.context is not None and options.context > config.context_length:
-        raise CheckpointError(f"--context {options.context} exceeds the model's own, {config.context_length}")
+    check_context(config, options.context)
     tokenizer = Tokenizer.load(options.folder)
     served = ServedModel(
         name=name,
@@ -130,9 +129,9 @@ def load_model(
     )
     kv = KVCache(config, slots=options.slots, context=context, device=device, dtype=dtype)
     logger.info(
-        "%s on %s in %s, %s weights: %d slots of %d tokens, %.2f GiB of KV",
+        "%s on %s in %s, %s weights, %d CPU threads: %d slots of %d tokens, %.2f GiB of KV",
         *(config.architecture, device, str(dtype).removeprefix("torch."), options.quantize or "full"),
-        *(options.slots, context, kv.nbytes / 2**30),
+        *(torch.get_num_threads(), options.slots, context, kv.nbytes / 2**30),
     )
     log_drafter(drafter.proposer, options.draft)
     return Transformer(config, weights, kv, drafter.states(options.slots, context, device, dtype))

@@ -30,7 +30,7 @@ def uniform(seed: int, position: int, stream: int = OWN) -> float:
 
 @dataclass(frozen=True, slots=True)
 class SamplingParams:
-    """How one generation picks its tokens.  The defaults are the OpenAI API's.
+    """How one generation picks its tokens.  The defaults are neutral; a server's are `SamplingDefaults`.
 
     `temperature` 0 is greedy.  `top_k` 0, `top_p` 1 and `min_p` 0 leave the distribution whole.  `repetition_penalty`
     divides or multiplies the logits of tokens seen in prompt or output (Keskar et al., arXiv 1909.05858); presence and

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from runtime.sampling_defaults import SamplingDefaults
 from runtime.text_stream import TextStream
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ class ServedModel:
         context_length: prompt plus output, in tokens; what a slot has room for.
         eos_token_ids: end an output unless the request ignores them.
         chat_template: None for a base model.
+        sampling: what a request that does not say otherwise samples by.
     """
 
     name: str
@@ -42,6 +44,7 @@ class ServedModel:
     eos_token_ids: tuple[int, ...]
     tokenizer: Tokenizer
     chat_template: ChatTemplate | None = None
+    sampling: SamplingDefaults = field(default_factory=SamplingDefaults)
 
     def text(self, stop: StopAutomaton, *, continues: bool = False) -> TextStream:
         """A fresh stream from tokens to text that ends at any of `stop`; see `TextStream` for `continues`."""

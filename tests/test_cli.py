@@ -14,7 +14,8 @@ import torch
 
 from tests.checkpoints import FAMILIES
 from tests.forked import ForkedServer
-from tests.live import ANNOUNCEMENT, COMPLETIONS, PATIENCE, Server, command, environment
+from tests.live import ANNOUNCEMENT, COMPLETIONS, PATIENCE, ROOT, Server, command, environment
+from web.serve import serve
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +29,7 @@ def start(*arguments: str) -> subprocess.Popen[str]:
 
 
 def refusal(process: subprocess.Popen[str]) -> str:
-    """The one line that says what is wrong.  (Click puts a reminder of the usage before some.)"""
+    """The one line that says what is wrong, behind what the log and click's reminder of the usage say before some."""
     with process:
         try:
             out, err = process.communicate(timeout=PATIENCE)
@@ -39,7 +40,7 @@ def refusal(process: subprocess.Popen[str]) -> str:
     assert "Traceback" not in err
     *reminder, line = err.splitlines()
     assert line.startswith("Error: ")
-    assert all(re.match(r"Usage: |Try |$", other) for other in reminder), err
+    assert all(re.match(r"Usage: |Try |[\d :,-]+ INFO |$", other) for other in reminder), err
     return line
 
 
@@ -64,12 +65,69 @@ def refusal(process: subprocess.Popen[str]) -> str:
         ("--stall-timeout", "nan"),
         ("--grace", "-1"),
         ("--log-level", "loud"),
+        ("--temperature", "2.5"),
+        ("--top-p", "0"),
+        ("--top-k", "-1"),
+        ("--min-p", "nan"),
+        ("--repetition-penalty", "0"),
+        ("--sampling-defaults", "best"),
+        ("--kv-ram", "lots"),
     ],
 )
 def test_a_value_that_cannot_be_is_refused(flag: str, value: str) -> None:
     line = refusal(start("serve", flag, value))
     assert flag in line
     assert value in line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["-np", "x"], "'x' is not a whole number from 1 up"),
+        (["-c", "1000000"], "--context 1000000 exceeds the model's own"),
+        (["-ngl", "99"], "there is no -ngl: the whole model runs on one device"),
+        (["-tp=2"], "there is no -tp: the whole model runs on one device"),
+        (["--max-num-batched-tokens", "512"], "--chunk-tokens"),
+        (["--quantization", "awq"], "--quantize int8 or int4"),
+        (["--ctx-sise", "9"], "No such option '--ctx-sise'. Did you mean '--ctx-size'?"),
+        (["one", "--model", "two"], "two models: one and --model two"),
+        (["model.gguf", "--kv-disk", "1GiB"], "--kv-disk has no use without --kv-dir"),
+        (["--api-key-file", "README.md", "--certfile", "README.md"], "README.md: no certificate for TLS"),
+        (["--chaos", "README.md"], "README.md: "),
+        (["--chaos", "README.md", "--host", "0.0.0.0"], "listens on loopback only"),
+        (["org/name"], "org/name: not loaded from the hub: it is not in the local cache, and HF_HUB_OFFLINE forbids"),
+    ],
+)
+def test_what_is_wrong_with_the_flags_is_said_before_torch_is_imported(arguments: list[str], says: str) -> None:
+    script = f"import sys; from web.cli import main; sys.modules['torch'] = None; main({['serve', *arguments]!r})"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, env=environment(), cwd=ROOT, timeout=PATIENCE
+    )
+    assert done.returncode in (1, 2)
+    assert "Traceback" not in done.stderr
+    assert says in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name", "value"),
+    [
+        (["org/name"], "folder_or_id", "org/name"),
+        (["-m", "org/name"], "model", "org/name"),
+        (["-c", "512"], "context", 512),
+        (["--ctx-size", "0"], "context", 0),
+        (["--max-model-len=512"], "context", 512),
+        (["-np", "2"], "slots", 2),
+        (["--parallel", "2"], "slots", 2),
+        (["--max-num-seqs", "2"], "slots", 2),
+        (["-t", "2"], "threads", 2),
+        (["-t", "auto"], "threads", None),
+        (["-md", "org/small"], "draft_model", "org/small"),
+        (["--temp", "0.5"], "temperature", 0.5),
+        (["--repeat-penalty", "1.1"], "repetition_penalty", 1.1),
+    ],
+)
+def test_other_servers_names_for_the_same_flags(arguments: list[str], name: str, value: object) -> None:
+    assert serve.make_context("serve", arguments).params[name] == value
 
 
 @pytest.fixture(scope="module")

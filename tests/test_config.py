@@ -11,7 +11,7 @@ from transformers import AutoConfig
 
 from runtime.config import load_config, parse_config
 from runtime.errors import CheckpointError
-from runtime.rope import RopeConfig
+from runtime.rope_config import RopeConfig
 from tests.checkpoints import FAMILIES
 
 if TYPE_CHECKING:

@@ -300,8 +300,19 @@ async def test_each_response_is_a_line_of_the_debug_log(caplog: pytest.LogCaptur
     client = make().test_client()
     with caplog.at_level("DEBUG", "cede.web"):
         answer = await client.post(CHAT, json=HI)
+    assert caplog.messages == [f"'POST {CHAT}': 200 {answer.headers['x-request-id']}"]
+
+
+async def test_each_refusal_is_a_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    client = make().test_client()
+    with caplog.at_level("INFO", "cede.web"):
+        await client.post(CHAT, json=HI)
         await client.get("/two%0Alines")
-    assert caplog.messages == [f"'POST {CHAT}': 200 {answer.headers['x-request-id']}", r"'GET /two\nlines': 404 -"]
+        await client.post(CHAT, json=HI | {"n": 0})
+    assert [record.levelname for record in caplog.records] == ["INFO", "INFO"]
+    first, second = caplog.messages
+    assert first == r"'GET /two\nlines': 404 'Unknown request URL: GET /two\nlines.  The API is under /v1.'"
+    assert second.startswith(f"'POST {CHAT}': 400 \"Invalid 'n': ")
 
 
 async def test_models() -> None:

@@ -31,6 +31,7 @@ from actors.unread import Unread
 from runtime.chat import ChatTemplate
 from runtime.disk_tier import DiskTierStatistics
 from runtime.ram_tier import RamTierStatistics
+from runtime.sampling_defaults import SamplingDefaults
 from runtime.served import Proposer
 from web.conversion import Job, chat_job, completion_job
 
@@ -83,6 +84,7 @@ class FakeModel:
     vocab_size: int = VOCABULARY
     tokenizer: ByteTokenizer = field(default_factory=ByteTokenizer)
     chat_template: ChatTemplate | None = field(default_factory=lambda: ChatTemplate(TEMPLATE))
+    sampling: SamplingDefaults = field(default_factory=SamplingDefaults)  # neutral: OpenAI's
 
 
 def model(**changes: Any) -> ServedModel:  # noqa: ANN401

@@ -11,6 +11,7 @@ from quart import request as http
 from quart_trio.wrappers import TrioResponse as Response
 
 from runtime.errors import RequestError
+from runtime.log_text import literal
 from web.answers import Answer, collect
 from web.asgi import ScopedApp, current_request
 from web.bodies import Bodies
@@ -71,8 +72,14 @@ async def _conclude(response: Response) -> Response:
     asked = current_request()
     if asked.generation_id:
         response.headers["x-request-id"] = asked.generation_id
-    # As a literal: what the client sent may have line ends.
-    logger.debug("%r: %d %s", f"{asked.method} {asked.path}", response.status_code, asked.generation_id or "-")
+    failed = response.status_code >= 400
+    logger.log(
+        logging.INFO if failed else logging.DEBUG,
+        "%s: %d %s",
+        literal(f"{asked.method} {asked.path}"),
+        response.status_code,
+        literal(asked.problem) if failed else asked.generation_id or "-",
+    )
     return response
 
 
@@ -169,13 +176,14 @@ def _add_model_routes(app: ScopedApp, engine: Engine) -> None:
 
 
 def _model_card(model: ServedModel) -> dict[str, Any]:
-    """OpenAI's model object, with vLLM's name for the context length."""
+    """OpenAI's model object, with vLLM's name for the context length, and what requests sample by unless they say."""
     return {
         "id": model.name,
         "object": "model",
         "created": model.created,
         "owned_by": "cede",
         "max_model_len": model.context_length,
+        "sampling_defaults": model.sampling.values() | {"sources": dict(model.sampling.sources)},
     }
 
 

@@ -38,6 +38,7 @@ class ScopedRequest(TrioRequest):
     body: LeasedBody
     resources: AsyncExitStack
     generation_id: str | None = None  # set once known; the response's `x-request-id`
+    problem: str = ""  # what its error object says
 
     @property
     def connection(self) -> Connection | None:

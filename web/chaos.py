@@ -23,6 +23,8 @@ from runtime.faults import Fault, FaultPlan
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pydantic_core import ErrorDetails
+
 _FAULTS: TypeAdapter[list[Fault]] = TypeAdapter(
     list[Annotated[Fault, Field(discriminator="what")]], config=ConfigDict(extra="forbid")
 )
@@ -58,8 +60,23 @@ def load_plan(path: Path) -> FaultPlan:
     try:
         return FaultPlan(tuple(_FAULTS.validate_python(content.get("fault", []))))
     except ValidationError as error:
-        wrong = [f"{_place(detail['loc'])}: {detail['msg']}" for detail in error.errors()]
+        wrong = [f"{_place(detail['loc'])}: {_fault(detail)}" for detail in error.errors()]
         raise ChaosError(f"{path}: {'; '.join(wrong)}") from None
+
+
+def _fault(detail: ErrorDetails) -> str:
+    """What is wrong there, in plain words."""
+    match detail["type"]:
+        case "union_tag_not_found":
+            return "it does not say 'what'"
+        case "union_tag_invalid":
+            return f"there is no fault {detail['ctx']['tag']!r}; these are: {detail['ctx']['expected_tags']}"
+        case "extra_forbidden" | "unexpected_keyword_argument":
+            return "this fault has no such key"
+        case "missing":
+            return "it is missing"
+        case _:
+            return detail["msg"].replace("Input should", "it should").partition(", unable")[0]
 
 
 def _place(location: tuple[int | str, ...]) -> str:

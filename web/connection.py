@@ -31,6 +31,7 @@ from hypercorn.trio.worker_context import TrioSingleTask
 from hypercorn.typing import ConnectionState, LifespanState
 from hypercorn.utils import parse_socket_addr, repr_socket_addr
 
+from runtime.log_text import literal
 from web.handover import Handover
 from web.limits import MAX_UNHANDLED
 from web.protocols import Protocol
@@ -105,7 +106,7 @@ class Guard:
         except* (OSError, trio.BrokenResourceError, trio.ClosedResourceError):
             pass  # the client has gone, or we have closed, in mid-write
         except* Exception as errors:
-            why = ", ".join(repr(error) for error in _leaves(errors))
+            why = ", ".join(literal(repr(error)) for error in _leaves(errors))
             _log.warning("connection from %s ended: %s", peer, why)
             _log.debug("the same, with its traceback", exc_info=errors)
 

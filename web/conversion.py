@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from actors.generation import GenerationRequest
 from runtime.errors import RequestError
+from runtime.log_text import literal
 from runtime.sampling import SamplingParams
 from runtime.stop_strings import StopAutomaton
 from web import schemas
@@ -35,8 +36,9 @@ logger = logging.getLogger("cede.web")
 T = TypeVar("T")
 
 COMPLETION_MAX_TOKENS = 16  # the default of OpenAI's older endpoint; the chat endpoint has none
-PLAIN_SAMPLING_FIELDS = (
-    "temperature top_p min_p repetition_penalty presence_penalty frequency_penalty min_tokens seed".split()
+MOST_SHOWN = 20  # unknown fields in a log line
+SAMPLING_FIELDS = (
+    "temperature top_k top_p min_p repetition_penalty presence_penalty frequency_penalty min_tokens seed".split()
 )
 
 
@@ -113,7 +115,7 @@ def generation_request(
     return GenerationRequest(
         id=f"{prefix}-{uuid.uuid4().hex}",
         prompts=_repeat(prompts, body.n or 1),
-        sampling=sampling_params(body, logprobs, model.vocab_size),
+        sampling=sampling_params(body, logprobs, model),
         max_tokens=None if max_tokens is None else min(max_tokens, room),
         stop=_stops(body),
         ignore_eos=bool(body.ignore_eos),
@@ -126,7 +128,7 @@ def generation_request(
 def reply_to(body: GenerationBody, request: GenerationRequest, model: ServedModel, echo: Iterable[str] = ()) -> Reply:
     """The answering half of a job."""
     if unknown := schemas.unknown_fields(body):
-        logger.info("%s: ignored unknown fields: %s", request.id, ", ".join(unknown)[:200])
+        logger.info("%s: ignored unknown fields: %s", request.id, literal(", ".join(unknown[:MOST_SHOWN])))
     n = body.n or 1
     return Reply(
         id=request.id,
@@ -142,11 +144,13 @@ def reply_to(body: GenerationBody, request: GenerationRequest, model: ServedMode
     )
 
 
-def sampling_params(body: GenerationBody, logprobs: int | None, vocab_size: int) -> SamplingParams:
-    """How to pick tokens; a field not given keeps SamplingParams' default, which is OpenAI's."""
-    given = {name: value for name in PLAIN_SAMPLING_FIELDS if (value := getattr(body, name)) is not None}
-    top_k = min(max(body.top_k or 0, 0), vocab_size)  # JSON's integers may be larger than any float
-    return SamplingParams(**given, top_k=top_k, logit_bias=_logit_bias(body, vocab_size), logprobs=logprobs)
+def sampling_params(body: GenerationBody, logprobs: int | None, model: ServedModel) -> SamplingParams:
+    """How to pick tokens: as the body says, and where it does not, by the server's defaults."""
+    given = {name: value for name in SAMPLING_FIELDS if (value := getattr(body, name)) is not None}
+    parameters = model.sampling.values() | given
+    top_k = min(max(parameters.pop("top_k"), 0), model.vocab_size)  # JSON's integers may be larger than any float
+    bias = _logit_bias(body, model.vocab_size)
+    return SamplingParams(**parameters, top_k=top_k, logit_bias=bias, logprobs=logprobs)
 
 
 def _logit_bias(body: GenerationBody, vocab_size: int) -> tuple[tuple[int, float], ...]:

@@ -6,7 +6,6 @@ The report is made to be attached to an issue: it names no host, no person and n
 from __future__ import annotations
 
 import json
-import signal
 import sys
 from dataclasses import asdict
 from functools import partial
@@ -16,6 +15,8 @@ from typing import TYPE_CHECKING
 import click
 
 from runtime.errors import CedeError
+from web.signals import exit_on_signals
+from web.streams import say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -48,13 +49,13 @@ def doctor(test: bool, model: str | None, device: str, dtype: str, kv_dir: Path 
 
     The report holds no names of hosts, people or folders.  Exits with 1 if a check failed.
     """
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # there is nothing to wind down
-    say = partial(click.echo, err=file is not None and file.name == "<stdout>")
+    exit_on_signals()
+    say_line = partial(say, err=file is not None and file.name == "<stdout>")
     try:
         facts = _facts(model, device, dtype, kv_dir)
         for line in fact_lines(facts):
-            say(line)
-        findings = _self_test(model, device, dtype, say) if test else []
+            say_line(line)
+        findings = _self_test(model, device, dtype, say_line) if test else []
     except CedeError as error:
         raise click.ClickException(str(error)) from None
     if file is not None:
@@ -113,7 +114,7 @@ def _facts(model: str | None, device: str, dtype: str, kv_dir: Path | None) -> F
     return facts
 
 
-def _self_test(model: str | None, device: str, dtype: str, say: Callable[[str], None]) -> list[Finding]:
+def _self_test(model: str | None, device: str, dtype: str, say_line: Callable[[str], None]) -> list[Finding]:
     """The findings, each said as it comes, and what they come to."""
     import trio
 
@@ -126,10 +127,10 @@ def _self_test(model: str | None, device: str, dtype: str, say: Callable[[str], 
     def tell(finding: Finding) -> None:
         findings.append(finding)
         for line in finding_lines(finding):
-            say(line)
+            say_line(line)
 
     options = LoadOptions(resolve_model(model), device=device, dtype=dtype)
     trio.run(self_test, options, Sizes(), tell)
     counts = {status: sum(finding.status == status for finding in findings) for status in ("PASS", "FAIL", "SKIP")}
-    say(", ".join(f"{count} {status}" for status, count in counts.items()))
+    say_line(", ".join(f"{count} {status}" for status, count in counts.items()))
     return findings

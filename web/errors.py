@@ -11,6 +11,7 @@ from quart_trio.wrappers import TrioResponse as Response
 from werkzeug.exceptions import HTTPException
 
 from runtime.errors import CedeError, Unavailable
+from web.asgi import current_request
 from web.frames import forget_frames
 from web.replies import dumps
 
@@ -36,6 +37,9 @@ INTERNAL_ERROR = error_object("The server failed to answer; its log says why.", 
 
 
 def json_response(value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """A whole answer; where it is an error object, the request's line in the log has its message."""
+    if isinstance(value, dict) and "error" in value and has_request_context():
+        current_request().problem = value["error"]["message"]
     return Response(dumps(value), status, dict(headers or {}), content_type="application/json")
 
 

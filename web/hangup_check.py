@@ -11,7 +11,8 @@ import trio
 
 from actors.cancel_checks import judge
 from runtime.findings import Mismatch
-from web.server import open_listeners, serve_engine
+from web.listening import open_listeners
+from web.server import serve_engine
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

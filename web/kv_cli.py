@@ -9,33 +9,19 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from runtime.errors import CedeError
-from runtime.units import format_size, parse_duration, parse_size
+from runtime.units import format_size, parse_duration
+from web.parameters import SIZE, Parsed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from runtime.blocks import BlockKey
     from runtime.kv_folder import FoundBlock
-
-
-class Parsed(click.ParamType[Any]):
-    """Whatever a function of `runtime.units` reads."""
-
-    def __init__(self, name: str, parse: Callable[[str], float]) -> None:
-        self.name = name
-        self._parse = parse
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401
-        try:
-            return self._parse(value) if isinstance(value, str) else value
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-
 
 kv_dir = click.option(
     "--kv-dir",
@@ -141,7 +127,7 @@ def verify(kv_dir: Path, prefix: str, delete: bool) -> None:
 @kv_dir
 @model_option
 @click.option("--older-than", type=Parsed("duration", parse_duration), help="Not used for so long (90s, 12h, 7d).")
-@click.option("--to-size", type=Parsed("size", parse_size), help="Least recently used, until so much is left (2GiB).")
+@click.option("--to-size", type=SIZE, help="Least recently used, until so much is left (2GiB).")
 @click.option("--all", "everything", is_flag=True, help="All blocks.")
 def prune(kv_dir: Path, prefix: str, older_than: float | None, to_size: int | None, everything: bool) -> None:
     """Remove blocks, the ends of sequences before their starts; refused while a server uses the folder."""

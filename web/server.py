@@ -6,16 +6,12 @@ what it stands on, and every request ends before the engine does, because the co
 
 from __future__ import annotations
 
-import errno
 import logging
-import os
 import signal
-import ssl
 import sys
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import trio
 from hypercorn.app_wrappers import ASGIWrapper
@@ -24,19 +20,21 @@ from hypercorn.config import Config
 from actors.engine import Engine, EngineConfig, open_engine
 from actors.prefix_cache import CacheConfig, TierOptions, open_prefix_cache
 from runtime.drafters import plan_drafter
-from runtime.errors import CedeError
 from runtime.executor import open_thread_executor
 from runtime.loading import describe_model, load_model
+from runtime.sampling_defaults import SamplingDefaults
 from runtime.shards import fingerprint
 from web import guard
 from web.app import create_app
 from web.limits import HANDSHAKE_TIMEOUT, KEEP_ALIVE, Limits
+from web.listening import open_listeners, url_of
 from web.origin import Allowed
 from web.planned_faults import PlannedFaults
+from web.signals import SIGNALS, exit_now
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import AsyncIterator, Callable, Collection, Sequence
-    from pathlib import Path
 
     from runtime.faults import FaultPlan
     from runtime.loading import LoadOptions
@@ -47,10 +45,6 @@ logger = logging.getLogger("cede.web")
 LINGER_SECONDS = 3.0
 
 
-class ListenError(CedeError):
-    """The address cannot be listened on, or not with that certificate; the message says why."""
-
-
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
     """What to serve, how and where.
@@ -58,8 +52,9 @@ class ServerOptions:
     Attributes:
         load, engine, tiers, cache: see there; who drafts is `load`'s to say, and `engine` is told.
         model_name: as the API shows it.
+        sampling: what requests that do not say otherwise sample by.
         host, port: to listen on; port 0 picks a free one.
-        certfile, keyfile: PEM, for TLS; the key may be in the certificate's file.  None for no TLS.
+        tls: with the server's certificate (`web.listening.tls_context`); None for no TLS.
         keys: one of which a client has to have (`web.keys.read_keys`); empty to serve everybody.
         allowed: pages and names to serve beside those that need no leave.
         grace: seconds that running requests have at shutdown.
@@ -71,13 +66,13 @@ class ServerOptions:
 
     load: LoadOptions
     model_name: str
+    sampling: SamplingDefaults = field(default_factory=SamplingDefaults)
     engine: EngineConfig = field(default_factory=EngineConfig)
     tiers: TierOptions = field(default_factory=TierOptions)
     cache: CacheConfig = field(default_factory=CacheConfig)
     host: str = "127.0.0.1"
     port: int = 8000
-    certfile: Path | None = None
-    keyfile: Path | None = None
+    tls: ssl.SSLContext | None = None
     keys: frozenset[bytes] = frozenset()
     allowed: Allowed = field(default_factory=Allowed)
     grace: float = 30.0
@@ -102,11 +97,10 @@ async def run_server(
 
     Raises:
         CheckpointError: the model, or what is to draft for it, cannot be loaded, or its files change meanwhile.
-        ListenError: the address cannot be listened on, or not with that certificate.
+        ListenError: the address cannot be listened on.
         KVFolderError: the disk tier's folder cannot be used.
     """
     load = options.load
-    tls = None if options.certfile is None else tls_context(options.certfile, options.keyfile)
     described, model_config = describe_model(load, options.model_name)
     drafter = plan_drafter(load, model_config, described.tokenizer)
     identity = await trio.to_thread.run_sync(fingerprint, load.folder)
@@ -130,7 +124,7 @@ async def run_server(
         ) as cache,
         open_engine(
             faults.executor(executor),
-            replace(described, context_length=executor.model.context),
+            replace(described, context_length=executor.model.context, sampling=options.sampling),
             replace(
                 options.engine,
                 speculate=drafter.proposer,
@@ -151,17 +145,29 @@ async def run_server(
                 listeners,
                 stop,
                 stall_timeout=options.stall_timeout,
-                tls=tls,
+                tls=options.tls,
                 keys=options.keys,
                 allowed=options.allowed,
                 limits=options.limits,
             )
             await serving.start(serve)
-            announce(_url(listeners, "http" if tls is None else "https"))
+            url = url_of(listeners, "http" if options.tls is None else "https")
+            _log_start(engine, url)
+            announce(url)
         signals.cancel_scope.cancel()
     if executor.hangs:
         logger.error("the device thread has not come back, and the process ends without it")
-        _exit(1)  # what runs at an ordinary exit might wait for it, or pull the device from under it
+        exit_now(1)  # what runs at an ordinary exit might wait for it, or pull the device from under it
+    logger.info("stopped; requests served: %d", engine.served)
+
+
+def _log_start(engine: Engine, url: str) -> None:
+    """What whoever started it may want to know; `runtime.loading` and the tiers have said theirs."""
+    model = engine.model
+    logger.info("sampling of requests that do not say: %s", model.sampling)
+    if model.chat_template is None:
+        logger.warning("%s has no chat template: /v1/chat/completions refuses, /v1/completions works", model.name)
+    logger.info("listening at %s", url)
 
 
 async def serve_engine(
@@ -193,49 +199,14 @@ async def serve_engine(
     )
 
 
-@asynccontextmanager
-async def open_listeners(host: str, port: int) -> AsyncIterator[Sequence[trio.SocketListener]]:
-    """Sockets that listen; taken before the model is loaded, so that a wrong address is known at once.
-
-    A name such as `localhost` may have several addresses.  Each would be given a free port of its own, and clients are
-    told of one, so with port 0 only the first address is listened on.
-    """
-    try:
-        listeners = await trio.open_tcp_listeners(port, host=host)
-    except OSError as error:
-        why = "the port is in use" if error.errno == errno.EADDRINUSE else error.strerror or str(error)
-        raise ListenError(f"cannot listen on {host} port {port}: {why}") from error
-    try:
-        while port == 0 and len(listeners) > 1:
-            await listeners.pop().aclose()
-        yield listeners
-    finally:
-        for listener in listeners:
-            with trio.CancelScope(shield=True):
-                await listener.aclose()
-
-
-def tls_context(certfile: Path, keyfile: Path | None) -> ssl.SSLContext:
-    """What a server shows its clients, and which protocols it offers them.  Raises ListenError."""
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.set_alpn_protocols(["h2", "http/1.1"])
-    try:
-        context.load_cert_chain(certfile, keyfile)
-    except OSError as error:
-        key = "in the same file (--keyfile names another)" if keyfile is None else f"in {keyfile}"
-        why = error.strerror or str(error)
-        raise ListenError(f"{certfile}: no certificate for TLS with its key {key}: {why}") from error
-    return context
-
-
 async def _stop_on_signal(
     engine: Engine, grace: float, stop: trio.Event, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
 ) -> None:
     """On the first signal refuse new requests, let the running ones finish, then set `stop`; on the second, exit."""
-    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+    with trio.open_signal_receiver(*SIGNALS) as signals:
         task_status.started()
         first = await anext(signals)
-        logger.warning("%s: finishing %d requests", signal.Signals(first).name, len(engine.requests()))
+        logger.info("%s: finishing %d requests", signal.Signals(first).name, len(engine.requests()))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_exit_on_signal, signals)
             await engine.drain(grace)
@@ -245,13 +216,7 @@ async def _stop_on_signal(
 async def _exit_on_signal(signals: AsyncIterator[int]) -> None:
     """The second signal ends the process at once, whatever is open."""
     number = await anext(signals)
-    _exit(128 + number)
-
-
-def _exit(status: int) -> NoReturn:
-    """End the process now, whatever its threads are at."""
-    logging.shutdown()
-    os._exit(status)
+    exit_now(128 + number)
 
 
 def _hypercorn_config() -> Config:
@@ -262,8 +227,3 @@ def _hypercorn_config() -> Config:
     config.include_server_header = False
     config.errorlog = logging.getLogger("cede.web")  # or it makes a handler of its own
     return config
-
-
-def _url(listeners: Sequence[trio.SocketListener], scheme: str) -> str:
-    host, port, *_ = listeners[0].socket.getsockname()
-    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
