@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from actors.engine import Engine
+    from actors.loop_watch import LoopWatch
     from runtime.served import ServedModel
 
 logger = logging.getLogger("cede.web")
@@ -34,11 +35,17 @@ LONG_BODY = 32 * 2**10  # bytes; from here on a body is parsed and tokenised in 
 
 
 def create_app(
-    engine: Engine, *, keys: Collection[bytes] = (), limits: Limits | None = None, keep_alive: float = 10.0
+    engine: Engine,
+    *,
+    keys: Collection[bytes] = (),
+    limits: Limits | None = None,
+    watch: LoopWatch | None = None,
+    keep_alive: float = 10.0,
 ) -> ScopedApp:
     """The application that serves `engine`, to those who have one of the `keys` if there are any (`web.keys`).
 
-    Clients are held to `limits`.  A silent stream gets a comment every `keep_alive` seconds.
+    Clients are held to `limits`.  What `watch` has seen of the event loop is among the statistics.  A silent stream
+    gets a comment every `keep_alive` seconds.
     """
     app = ScopedApp("cede", static_folder=None)
     limits = limits or Limits()
@@ -50,7 +57,7 @@ def create_app(
         _require_key(app, keys)
     _add_generation_routes(app, engine, keep_alive)
     _add_model_routes(app, engine)
-    _add_inspection_routes(app, engine)
+    _add_inspection_routes(app, engine, watch)
     return app
 
 
@@ -139,7 +146,7 @@ def _model_card(model: ServedModel) -> dict[str, Any]:
 # --- the engine's state ---------------------------------------------------------------------------------
 
 
-def _add_inspection_routes(app: ScopedApp, engine: Engine) -> None:
+def _add_inspection_routes(app: ScopedApp, engine: Engine, watch: LoopWatch | None) -> None:
     @app.get("/health")
     async def health() -> Response:
         if (reason := engine.health()) is None:
@@ -162,7 +169,8 @@ def _add_inspection_routes(app: ScopedApp, engine: Engine) -> None:
     @app.get("/v1/statistics")
     async def statistics() -> Response:
         tasks = trio.lowlevel.current_statistics().tasks_living
-        return json_response(asdict(engine.statistics()) | {"tasks": tasks})
+        loop = {} if watch is None else {"loop": asdict(watch.statistics())}
+        return json_response(asdict(engine.statistics()) | {"tasks": tasks} | loop)
 
     @app.delete("/v1/requests/<request_id>")
     async def cancel(request_id: str) -> Response:

@@ -151,6 +151,12 @@ def bench(arguments: tuple[str, ...]) -> None:
     type=FILE,
     help="Fail as planned in this TOML file; on loopback only.",
 )
+@click.option(
+    "--watch-loop",
+    type=Number(min=1),
+    metavar="MS",
+    help="Say who held the event loop for so many milliseconds, such as 10.  [default: not watched]",
+)
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info")
 def serve(
     model: str | None,
@@ -182,6 +188,7 @@ def serve(
     kv_hold: float,
     kv_audit: float,
     chaos: Path | None,
+    watch_loop: float | None,
     log_level: str,
 ) -> None:
     """Serve a model over OpenAI's HTTP API.
@@ -249,6 +256,7 @@ def serve(
             grace=grace,
             stall_timeout=stall_timeout,
             hang_timeout=hang_timeout or None,
+            watch_loop=None if watch_loop is None else watch_loop / 1e3,
             chaos=plan,
         )
         _run(options)

@@ -21,6 +21,7 @@ from hypercorn.app_wrappers import ASGIWrapper
 from hypercorn.config import Config
 
 from actors.engine import Engine, EngineConfig, open_engine
+from actors.loop_watch import LoopWatch, open_loop_watch
 from actors.prefix_cache import CacheConfig, TierOptions, open_prefix_cache
 from runtime.drafters import plan_drafter
 from runtime.errors import CedeError
@@ -65,6 +66,7 @@ class ServerOptions:
         stall_timeout: seconds after which a client that reads nothing is cut.
         hang_timeout: seconds without the end of a layer after which the device is lost; None for no limit.
         limits: what clients may take of the server.
+        watch_loop: seconds from which on it is noted who held the event loop; None to watch nothing.
         chaos: what is to go wrong; None for a server that is meant to work.
     """
 
@@ -82,6 +84,7 @@ class ServerOptions:
     stall_timeout: float = 30.0
     hang_timeout: float | None = 120.0
     limits: Limits = field(default_factory=Limits)
+    watch_loop: float | None = None
     chaos: FaultPlan | None = None
 
 
@@ -110,6 +113,7 @@ async def run_server(
     identity = await trio.to_thread.run_sync(fingerprint, load.folder)
     faults = PlannedFaults(options.chaos)
     async with (
+        open_loop_watch(options.watch_loop) as watch,
         open_listeners(options.host, options.port) as listeners,
         open_thread_executor(
             faults.model(partial(load_model, load, model_config, drafter, progress)),
@@ -146,6 +150,7 @@ async def run_server(
                 tls=tls,
                 keys=options.keys,
                 limits=options.limits,
+                watch=watch,
             )
             await serving.start(serve)
             announce(_url(listeners, "http" if tls is None else "https"))
@@ -164,6 +169,7 @@ async def serve_engine(
     tls: ssl.SSLContext | None = None,
     keys: Collection[bytes] = (),
     limits: Limits | None = None,
+    watch: LoopWatch | None = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve an engine over HTTP, or HTTPS, until `stop` is set; started once requests are accepted."""
@@ -172,7 +178,7 @@ async def serve_engine(
     if tls is not None:
         entrances = [trio.SSLListener(listener, tls, https_compatible=True) for listener in listeners]
     await guard.serve(
-        ASGIWrapper(create_app(engine, keys=keys, limits=limits)),
+        ASGIWrapper(create_app(engine, keys=keys, limits=limits, watch=watch)),
         _hypercorn_config(),
         entrances,
         limits=limits,
