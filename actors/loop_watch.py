@@ -8,7 +8,7 @@ Trio's, stops them all; so does a worker thread in a C call that keeps the inter
   where it is.  If it could not look in time itself, the interpreter was held.  Where a C call does not let go of it,
   the watchdog comes when that returns, and sees the line of the call.
 
-With no watch open, nothing is measured.  With one, a step costs about a microsecond more.
+`watch_loop` has both at work while it runs.  Then a step costs about a microsecond more; otherwise nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import logging
 import sys
 import threading
 import time
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,7 +25,7 @@ import trio
 from actors.loop_holds import Cause, Hold, HoldLog, LoopStatistics, cause_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from types import FrameType
 
 logger = logging.getLogger("cede.loop")
@@ -94,7 +93,7 @@ class LoopWatch(trio.abc.Instrument):
 
     def after_task_step(self, task: trio.lowlevel.Task) -> None:
         step, self.step = self.step, None
-        if step is None:  # the watch was opened in this very step
+        if step is None:  # the watch began in this very step
             return
         seconds = self._clock() - step.began
         if seconds >= self.threshold:
@@ -178,20 +177,16 @@ class Watchdog:
         self._logged, self._logged_at = total, now
 
 
-@asynccontextmanager
-async def open_loop_watch(threshold: float | None) -> AsyncIterator[LoopWatch | None]:
-    """Watch this event loop while the scope lasts; with a threshold (seconds) of None, do nothing and yield None."""
-    if threshold is None:
-        yield None
-        return
-    watch = LoopWatch(threshold)
+async def watch_loop(watch: LoopWatch, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+    """Watch this event loop until cancelled."""
     stop = threading.Event()
     watchdog = Watchdog(watch, threading.get_ident())
     thread = threading.Thread(target=watchdog.run, args=(stop,), name="loop watchdog", daemon=True)
     trio.lowlevel.add_instrument(watch)
     thread.start()
     try:
-        yield watch
+        task_status.started()
+        await trio.sleep_forever()
     finally:
         stop.set()
         thread.join()  # which has at most one look before it

@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from actors.loop_holds import LATEST, Cause, Hold, HoldLog, cause_of
-from actors.loop_watch import LOG_SECONDS, LoopWatch, Watchdog, open_loop_watch
+from actors.loop_watch import LOG_SECONDS, LoopWatch, Watchdog, watch_loop
 from tests.web_fakes import FakeEngine, as_engine
 from web.app import create_app
 
@@ -183,28 +183,27 @@ async def test_a_task_that_really_computes() -> None:
             pass
         await trio.lowlevel.checkpoint()
 
-    async with open_loop_watch(0.005) as watch, trio.open_nursery() as nursery:
-        assert watch is not None
-        nursery.start_soon(compute, watch, name="the one that computes")
+    watch = LoopWatch(0.005)
+    async with trio.open_nursery() as watching:
+        await watching.start(watch_loop, watch)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(compute, watch, name="the one that computes")
+        watching.cancel_scope.cancel()
     holds = [hold for hold in watch.statistics().latest if hold.task == "the one that computes"]
     assert holds
     assert any("compute:" in place for hold in holds for place in hold.where)
 
 
-async def test_the_loop_of_a_scope_that_is_left_is_not_watched() -> None:
-    before = threading.active_count()
-    async with open_loop_watch(0.005) as watch:
+async def test_a_watch_that_has_ended_sees_nothing_and_leaves_no_thread() -> None:
+    before, watch = threading.active_count(), LoopWatch(0.005)
+    async with trio.open_nursery() as watching:
+        await watching.start(watch_loop, watch)
         await trio.lowlevel.checkpoint()
-    assert watch is not None
+        watching.cancel_scope.cancel()
     steps = watch.statistics().steps
     await trio.lowlevel.checkpoint()
     assert watch.statistics().steps == steps > 0
     assert threading.active_count() == before
-
-
-async def test_without_a_threshold_there_is_no_watch() -> None:
-    async with open_loop_watch(None) as watch:
-        assert watch is None
 
 
 async def test_statistics_show_it_where_there_is_one() -> None:

@@ -21,7 +21,7 @@ from hypercorn.app_wrappers import ASGIWrapper
 from hypercorn.config import Config
 
 from actors.engine import Engine, EngineConfig, open_engine
-from actors.loop_watch import LoopWatch, open_loop_watch
+from actors.loop_watch import LoopWatch, watch_loop
 from actors.prefix_cache import CacheConfig, TierOptions, open_prefix_cache
 from runtime.drafters import plan_drafter
 from runtime.errors import CedeError
@@ -113,7 +113,6 @@ async def run_server(
     identity = await trio.to_thread.run_sync(fingerprint, load.folder)
     faults = PlannedFaults(options.chaos)
     async with (
-        open_loop_watch(options.watch_loop) as watch,
         open_listeners(options.host, options.port) as listeners,
         open_thread_executor(
             faults.model(partial(load_model, load, model_config, drafter, progress)),
@@ -139,6 +138,7 @@ async def run_server(
         trio.open_nursery() as signals,
     ):
         stop = trio.Event()
+        watch = None if options.watch_loop is None else LoopWatch(options.watch_loop)
         await signals.start(_stop_on_signal, engine, options.grace, stop)
         async with trio.open_nursery() as serving:
             serve = partial(
@@ -154,6 +154,8 @@ async def run_server(
             )
             await serving.start(serve)
             announce(_url(listeners, "http" if tls is None else "https"))
+            if watch is not None:  # from now on; until here the loop may be held
+                signals.start_soon(watch_loop, watch)
         signals.cancel_scope.cancel()
     if executor.hangs:
         logger.error("the device thread has not come back, and the process ends without it")
