@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 FLAGS = [  # a context in which the longest answer is short
     *("--dtype", "float32", "--slots", "4", "--queue", "64", "--context", "512", "--kv-ram", "8MiB"),
+    *("--chunk-tokens", "16"),  # or the kernels for chunks of ever other lengths take memory for a long time
     *("--watch-loop", "50", "--log-level", "warning"),
 ]
 NEIGHBOUR_TOKENS = 200
