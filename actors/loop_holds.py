@@ -32,8 +32,8 @@ class Hold:
     Attributes:
         seconds: how long it was, and `cpu_seconds`, how much of that the loop's thread spent on a processor.
         task: the name of Trio's task whose step it was; empty where the loop was kept from running between two steps.
-        where: what was running, the innermost function first: the task's, or, where another thread held the
-            interpreter, one for each of the other threads.
+        where: what was running, the innermost function first; where another thread held the interpreter, one for each
+            of the other threads; where nobody could look meanwhile, what the task waited for next.
     """
 
     seconds: float

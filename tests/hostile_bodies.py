@@ -57,9 +57,9 @@ class HostileBody:
 def draw_body(seed: int) -> HostileBody:
     """The body of that number; the same in every process."""
     dice = random.Random(f"hostile/{seed}")
-    schema, path = dice.choice([(ChatBody, CHAT), (CompletionBody, COMPLETIONS)])
+    path = dice.choice([CHAT, COMPLETIONS])
     body = _in_order(dice, path)
-    fields = field_names(schema)
+    fields = field_names(ChatBody if path == CHAT else CompletionBody)
     for name in dice.sample(fields, k=min(len(fields), dice.choice([0, 1, 2, 3, 5, 8, 40]))):
         body[name] = _value(dice, name)
     for name in dice.choices([*HINTS, *UNSUPPORTED, *STRINGS, "x" * 300], k=dice.choice([0, 0, 0, 1, 3])):
@@ -202,7 +202,7 @@ def _biases(dice: Random) -> dict[str, Any]:
 
 def _messages(dice: Random) -> list[Json]:
     roles = ["system", "user", "assistant", "tool", "developer", "nobody"]
-    extra = dice.choice([{}, {}, {"name": "n" * MAX_NAME}, {"name": "n" * (MAX_NAME + 1)}, {"tool_calls": [{}]}])
+    extra: Json = dice.choice([{}, {}, {"name": "n" * MAX_NAME}, {"name": "n" * (MAX_NAME + 1)}, {"tool_calls": [{}]}])
     count = dice.choice([1, 2, 60, 600])
     return [{"role": dice.choice(roles[:5] if count < 60 else roles), "content": words(dice, 4)} | extra] * count
 

@@ -12,6 +12,7 @@ import trio
 from bench.client.attacks import ATTACKS, Aim, ordinary
 from bench.client.figures import Better, Figure
 from bench.client.load import RequestFailed
+from bench.client.runner import leaves
 from bench.client.turn import open_traffic, size
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ class Hostile:
                 finally:
                     toll.gaps = traffic.gaps(began, trio.current_time())
         except* RequestFailed as group:
-            toll.harm = f"{name}: {group.exceptions[0]}"
+            toll.harm = f"{name}: {leaves(group)[0]}"
         if not toll.gaps:
             toll.harm, toll.gaps = toll.harm or f"{name}: the neighbour got no tokens meanwhile", [self.most]
         toll.left = None if before is None else (turn.memory() or 0) - before
