@@ -8,7 +8,10 @@ from collections import deque
 from dataclasses import dataclass
 
 LATEST = 16  # holds that are kept one by one
-COMPUTING_SHARE = 0.5  # of a step's time on the processor, from which on its task is taken to have computed
+# A task that spends so much of its step on a processor computes: threads take turns with the interpreter, and programs
+# with the processors, so that it is never all of it.
+COMPUTING_SHARE = 0.2
+LATE_SHARE = 0.5  # of a step, for which nobody could even look at it, and the interpreter was held
 
 
 class Cause(enum.StrEnum):
@@ -32,8 +35,9 @@ class Hold:
     Attributes:
         seconds: how long it was, and `cpu_seconds`, how much of that the loop's thread spent on a processor.
         task: the name of Trio's task whose step it was; empty where the loop was kept from running between two steps.
-        where: what was running, the innermost function first; where another thread held the interpreter, one for each
-            of the other threads; where nobody could look meanwhile, what the task waited for next.
+        where: what the task was running, the innermost function first, or, where nobody could look meanwhile, what it
+            waited for next.
+        others: where another thread held the interpreter, what each of the other threads was running.
     """
 
     seconds: float
@@ -41,10 +45,12 @@ class Hold:
     cause: Cause
     task: str
     where: tuple[str, ...]
+    others: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         who = self.task or "no task"
-        return f"{self.seconds * 1e3:.0f} ms ({self.cause}) in {who}, at {' < '.join(self.where) or 'an unknown place'}"
+        beside = f", other threads at {', '.join(self.others)}" if self.others else ""
+        return f"{self.seconds * 1e3:.0f} ms ({self.cause}) in {who}, at {' < '.join(self.where) or 'no place'}{beside}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,16 +73,16 @@ class LoopStatistics:
     latest: tuple[Hold, ...]
 
 
-def cause_of(seconds: float, cpu_seconds: float, watchdog_was_late: bool) -> Cause:
+def cause_of(seconds: float, cpu_seconds: float, unseen_seconds: float) -> Cause:
     """Why a step took so long.
 
     Args:
         seconds, cpu_seconds: of the step, of which the second was spent on a processor.
-        watchdog_was_late: another thread, which wanted to look at the step meanwhile, could not run either.
+        unseen_seconds: for which another thread that wanted to look at the step could not run either.
     """
     if cpu_seconds >= COMPUTING_SHARE * seconds:
         return Cause.COMPUTING
-    return Cause.INTERPRETER if watchdog_was_late else Cause.WAITING
+    return Cause.INTERPRETER if unseen_seconds >= LATE_SHARE * seconds else Cause.WAITING
 
 
 class HoldLog:

@@ -34,7 +34,6 @@ OURS = ("runtime", "actors", "web")  # packages whose functions say more than th
 IDLE = ("threading", "queue", "trio._core._thread_cache")  # modules in which a thread waits for work
 SHOWN = 3  # functions of a stack
 LOG_SECONDS = 10.0  # from one line in the log to the next
-LATE_SHARE = 0.5  # of the threshold: if the watchdog comes later than that, the interpreter was held
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +48,12 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What the watchdog saw of a step: where it was, where the other threads were, and whether it came late."""
+    """What the watchdog saw of a step: where it and the other threads were, and how many seconds late it came to look."""
 
     step: int
     where: tuple[str, ...]
     others: tuple[str, ...]
-    late: bool
+    late: float
 
 
 class LoopWatch(trio.abc.Instrument):
@@ -101,12 +100,11 @@ class LoopWatch(trio.abc.Instrument):
 
     def _note(self, step: Step, seconds: float, cpu_seconds: float, task: trio.lowlevel.Task) -> None:
         sight = self.sight if self.sight is not None and self.sight.step == step.number else None
-        cause = cause_of(seconds, cpu_seconds, sight is None or sight.late)
-        if sight is None:
-            where = _awaited(task)
-        else:
-            where = sight.others if cause is Cause.INTERPRETER else sight.where
-        self.log.add(Hold(seconds, cpu_seconds, cause, step.task, where))
+        if sight is None:  # nobody could look
+            sight = Sight(step.number, _awaited(task), (), seconds)
+        cause = cause_of(seconds, cpu_seconds, sight.late)
+        others = sight.others if cause is Cause.INTERPRETER else ()
+        self.log.add(Hold(seconds, cpu_seconds, cause, step.task, sight.where, others))
 
 
 class Watchdog:
@@ -151,15 +149,14 @@ class Watchdog:
             if self._watch.sight is None or self._watch.sight.step != step.number:
                 self._see(step, late)
         elif late >= self._watch.threshold and not noted:  # nobody's step: the loop was kept from its next one
-            self._watch.log.add(Hold(late, 0.0, Cause.INTERPRETER, "", self._others()))
+            self._watch.log.add(Hold(late, 0.0, Cause.INTERPRETER, "", (), self._others()))
         self._report(now)
         self._last = self._clock()
 
     def _see(self, step: Step, late: float) -> None:
         frame = self._frames().get(self._loop_thread)
         where = _shown(_outwards(frame)) if frame is not None else ()
-        is_late = late >= LATE_SHARE * self._watch.threshold
-        self._watch.sight = Sight(step.number, where, self._others(), is_late)
+        self._watch.sight = Sight(step.number, where, self._others(), late)
 
     def _others(self) -> tuple[str, ...]:
         """Where each of the other threads is, but for those that wait for work."""

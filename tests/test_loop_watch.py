@@ -85,16 +85,17 @@ def parked() -> FrameType:
 
 
 @pytest.mark.parametrize(
-    ("cpu", "late", "cause"),
+    ("cpu", "unseen", "cause"),
     [
-        (1.0, False, Cause.COMPUTING),
-        (0.5, True, Cause.COMPUTING),
-        (0.4, True, Cause.INTERPRETER),
-        (0.0, False, Cause.WAITING),
+        (1.0, 0.0, Cause.COMPUTING),
+        (1.0, 1.0, Cause.COMPUTING),  # in a C call of its own
+        (0.3, 0.1, Cause.COMPUTING),  # in turns with other threads
+        (0.1, 0.9, Cause.INTERPRETER),
+        (0.1, 0.1, Cause.WAITING),
     ],
 )
-def test_causes(cpu: float, late: bool, cause: Cause) -> None:
-    assert cause_of(1.0, cpu, late) is cause
+def test_causes(cpu: float, unseen: float, cause: Cause) -> None:
+    assert cause_of(1.0, cpu, unseen) is cause
 
 
 def test_a_short_step_is_counted_and_no_hold() -> None:
@@ -120,7 +121,7 @@ def test_a_call_that_waits_is_told_from_an_interpreter_that_is_held() -> None:
     bench.dog.tick()
     bench.step(0.030, 0.0, ticks=(0.029,))  # it could not
     assert bench.holds[0].cause == "interpreter"
-    assert [place.partition(":")[0] for place in bench.holds[0].where] == ["tests.test_loop_watch.here"]
+    assert [place.partition(":")[0] for place in bench.holds[0].others] == ["tests.test_loop_watch.here"]
 
 
 def test_a_hold_that_the_watchdog_missed_says_where_the_task_went_on_to() -> None:

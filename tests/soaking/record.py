@@ -110,7 +110,8 @@ def describe_loop(loop: Json) -> str:
     times = ", ".join(f"{cause} {count} times" for cause, count in loop["holds"].items())
     longest = "nothing"
     if worst := loop["worst"]:
-        longest = f"{worst['seconds'] * 1e3:.0f} ms, {worst['cause']}, {worst['task']}: {' < '.join(worst['where'])}"
+        place = " < ".join(worst["where"] or worst["others"])
+        longest = f"{worst['seconds'] * 1e3:.0f} ms, {worst['cause']}, {worst['task'] or 'no task'}: {place}"
     return f"the loop held for {loop['threshold_seconds'] * 1e3:g} ms or more: {times}; at most {longest}"
 
 

@@ -13,7 +13,7 @@ from bench.client.attacks import ATTACKS, Aim, ordinary
 from bench.client.figures import Better, Figure
 from bench.client.load import RequestFailed
 from bench.client.runner import leaves
-from bench.client.turn import open_traffic, size
+from bench.client.turn import measure_freed, measure_unloaded, open_traffic, size
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -79,6 +79,7 @@ class Hostile:
     async def measure(self, turn: Turn) -> list[Figure]:
         """Figures for each attack, and the share of those that were withstood."""
         chosen = chosen_attacks(self.attacks)
+        unloaded = await measure_unloaded(turn)
         alone = await self._suffer(turn, self._aim(turn), _nothing(self.seconds), "alone")
         if alone.harm:
             raise RequestFailed(alone.harm)
@@ -94,6 +95,8 @@ class Hostile:
             toll = await self._suffer(turn, aim, prepare(aim), name)
             withstood += toll.keeps_to_bounds(step)
             figures += _gap_figures(toll, usual, step, name) + _other_figures(toll, step, name)
+            with trio.move_on_after(self.most):  # what it has left behind is its own, and not the next one's
+                await measure_freed(turn, unloaded, trio.current_time())
         return [*figures, Figure("withstood, of all", withstood / len(chosen), "", Better.HIGHER)]
 
     def _aim(self, turn: Turn) -> Aim:
