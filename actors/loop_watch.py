@@ -48,7 +48,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What the watchdog saw of a step: where it and the other threads were, and how many seconds late it came to look."""
+    """What the watchdog saw of a step: where it and the other threads were, and how many seconds late it came."""
 
     step: int
     where: tuple[str, ...]
