@@ -38,6 +38,7 @@ class Behaviour:
         breaks_after: tokens after which a stream ends in an error; 0 for never.
         stops_after: tokens after which a response ends, whatever was asked.
         context: prompts are cut to so many tokens.
+        held_seconds: nobody gets a token for so long after a body of more than `held_bytes` bytes has come.
     """
 
     prefill_seconds: float = 0.001
@@ -56,6 +57,8 @@ class Behaviour:
     breaks_after: int = 0
     stops_after: int = 10**6
     context: int = 10**6
+    held_seconds: float = 0.0
+    held_bytes: int = 10**4
 
 
 @dataclass
@@ -92,8 +95,11 @@ class FakeServer(httpx.AsyncBaseTransport):
         """Answer as a server would; cancelling this is the client's going."""
         if request.method == "GET":
             return self._look_in(request.url.path)
-        body = json.loads(await request.aread())
+        content = await request.aread()
+        body = json.loads(content)
         self.bodies.append(body)
+        if len(content) > self.behaviour.held_bytes:
+            await self._work(self.behaviour.held_seconds)
         if self.behaviour.fails:
             return httpx.Response(self.behaviour.fails, json={"error": {"message": "as the test wants"}})
         if self._live >= self.behaviour.slots + self.behaviour.queue:
@@ -105,7 +111,7 @@ class FakeServer(httpx.AsyncBaseTransport):
         self._live += 1
         self._nursery.start_soon(self._serve, job, send)
         stream = _Events(self, job, receive)
-        if body["stream"]:
+        if body.get("stream"):
             return httpx.Response(200, stream=stream, headers={"x-request-id": job.id})
         return await self._whole(job, stream)
 

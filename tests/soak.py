@@ -35,7 +35,7 @@ SLOTS = 4
 FLAGS = [  # prompts in small chunks and drafts in every round, so that many hang-ups come in the middle of either
     *("--dtype", "float32", "--slots", str(SLOTS), "--queue", "4000", "--chunk-tokens", "64", "--draft-tokens", "3"),
     *("--kv-ram", "32MiB", "--kv-disk", "64MiB", "--kv-audit", "0.05"),
-    *("--stall-timeout", f"{STALL_TIMEOUT:g}", "--log-level", "warning"),
+    *("--stall-timeout", f"{STALL_TIMEOUT:g}", "--log-level", "warning", "--watch-loop", "20"),
 ]
 LISTENERS = 12  # one client of so many
 PATIENCE = 600.0  # seconds; only what hangs takes so long, however long the queue

@@ -333,3 +333,21 @@ def test_a_target_is_started_and_stopped(tmp_path: Path) -> None:
     assert {sample.figure.name for sample in record.samples} == {"throughput", "memory before", "memory, most"}
     with pytest.raises(OSError, match="refused"):
         socket.create_connection(("127.0.0.1", port), timeout=1)
+
+
+def test_a_real_server_is_attacked(four_slots: Server, tmp_path: Path) -> None:
+    """Small attacks, and no verdict: a busy machine holds tokens up as well."""
+    attacks = "a long name,60 large bodies,1100 HTTP/2 requests,deep nesting"
+    sizes = ["--scale", "0.002", "--tokens", "200", "--seconds", "0.2", "--pause", "0.1", "--attacks", attacks]
+    common = ["--target", f"cede={four_slots.url}", "--out", str(tmp_path), "--limit", "1", "--rounds", "1"]
+    result = CliRunner().invoke(main, ["bench", "run", "hostile", *sizes, *common])
+    assert result.exit_code == 0, result.output
+    record = Record.load(tmp_path / "hostile.json")
+    assert [failure.why for failure in record.failures if "still busy" not in failure.why] == []
+    found = {sample.figure.key: sample.figure.value for sample in record.samples}
+    assert {case for name, case in found if name == "withstood"} == set(attacks.split(","))
+    assert found["answered no answer", "60 large bodies"] == 60
+    assert found["answered 200", "1100 HTTP/2 requests"] == 2
+    assert found["answered 400", "deep nesting"] == 2
+    assert ("memory grew, at most", "a long name") in found
+    assert not any(name == "the neighbour was broken off" for name, _ in found)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
+from bench.client.attacks import ATTACKS, Aim
 from bench.client.figures import Record
 from bench.client.load import Ask, Dialect, RequestFailed
 from bench.client.prompts import PromptMaker
@@ -18,6 +19,7 @@ from bench.client.scenarios.cache import Cache
 from bench.client.scenarios.cascade import Cascade, Neighbours
 from bench.client.scenarios.goodput import Goodput
 from bench.client.scenarios.hangup import Hangup, Retry
+from bench.client.scenarios.hostile import Hostile
 from bench.client.scenarios.prefill import Depth, Prefill
 from bench.client.scenarios.soak import Soak
 from bench.client.scenarios.speculate import Speculate
@@ -61,7 +63,7 @@ async def failures_of(scenario: Scenario, behaviour: Behaviour = PLAIN) -> list[
 
 
 def test_every_scenario_is_there() -> None:
-    wanted = "throughput prefill depth hangup retry cascade neighbours goodput cache speculate soak".split()
+    wanted = "throughput prefill depth hangup retry cascade neighbours goodput cache speculate soak hostile".split()
     assert sorted(SCENARIOS) == sorted(wanted)
 
 
@@ -250,3 +252,51 @@ async def test_a_soak_goes_on_when_clients_are_refused(autojump_clock: MockClock
     found = await values_of(Soak(seconds=20, clients=3, longest=100, tokens=20), replace(PLAIN, slots=1, queue=1))
     assert found["failures", ""] > 5
     assert found["responses", ""] > 5
+
+
+# --- hostile clients ------------------------------------------------------------------------------------------------
+
+
+HOSTILE = Hostile(attacks="biases, another site", scale=0.02, tokens=300, seconds=1, most=10)
+
+
+async def test_what_a_hostile_request_costs_its_neighbour(autojump_clock: MockClock) -> None:
+    found = await values_of(HOSTILE, replace(PLAIN, held_seconds=0.4))
+    assert found["gap between tokens alone, median", ""] == pytest.approx(10, rel=0.1)
+    step = found["longest gap", "decent clients"]
+    assert found["longest gap", "biases"] == pytest.approx(410, rel=0.05)
+    assert found["longest gap over the median alone", "biases"] == pytest.approx(41, rel=0.1)
+    assert found["beyond a step", "biases"] == pytest.approx(found["longest gap", "biases"] - step)
+    assert found["beyond a step", "another site"] == 0
+    assert found["answered 200", "biases"] == 1
+    assert found["answered 200", "another site"] == 2
+    assert [found["withstood", case] for case in ("biases", "another site")] == [0, 1]
+    assert found["withstood, of all", ""] == 0.5
+    assert ("memory grew, at most", "biases") not in found
+
+
+async def test_memory_counts_where_it_can_be_seen(autojump_clock: MockClock) -> None:
+    async with open_server() as server:
+        turn = replace(turn_on(server), memory=lambda: 10**6 * sum(len(b.get("logit_bias", ())) for b in server.bodies))
+        found = {figure.key: figure.value for figure in await HOSTILE.measure(turn)}
+    assert found["memory grew, at most", "biases"] > 1000
+    assert found["withstood", "biases"] == 0
+    assert found["withstood", "another site"] == 1
+
+
+async def test_a_server_on_which_nobody_is_served_has_no_figures(autojump_clock: MockClock) -> None:
+    assert "broke off" in (await failures_of(HOSTILE, replace(PLAIN, breaks_after=5)))[0]
+
+
+async def test_an_unknown_attack_is_named() -> None:
+    async with open_server() as server:
+        with pytest.raises(RequestFailed, match="no attacks of these names: tickling; there are a long name, "):
+            await Hostile(attacks="tickling").measure(turn_on(server))
+
+
+async def test_every_attack_is_made_beforehand_and_is_large() -> None:
+    async with open_server() as server:
+        for prepare in ATTACKS.values():
+            prepare(Aim(client_of(server), scale=0.0001))
+            assert prepare.__doc__
+        assert not server.bodies

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
     from actors.engine import Engine
+    from actors.loop_watch import LoopWatch
     from runtime.served import ServedModel
     from web.conversion import Job
     from web.reading import Parser
@@ -46,12 +47,13 @@ def create_app(
     keys: Collection[bytes] = (),
     allowed: Allowed | None = None,
     limits: Limits | None = None,
+    watch: LoopWatch | None = None,
     keep_alive: float = 10.0,
 ) -> ScopedApp:
     """The application that serves `engine`, to those who have one of the `keys` if there are any (`web.keys`).
 
-    Web pages are served as far as they are `allowed`.  Clients are held to `limits`.  A silent stream gets a comment
-    every `keep_alive` seconds.
+    Web pages are served as far as they are `allowed`.  Clients are held to `limits`.  What `watch` has seen of the
+    event loop is among the statistics.  A silent stream gets a comment every `keep_alive` seconds.
     """
     app = ScopedApp("cede", static_folder=None)
     limits = limits or Limits()
@@ -64,7 +66,7 @@ def create_app(
         _require_key(app, keys)
     _add_generation_routes(app, engine, limits.write_bytes, keep_alive)
     _add_model_routes(app, engine)
-    _add_inspection_routes(app, engine, limits.write_bytes)
+    _add_inspection_routes(app, engine, limits.write_bytes, watch)
     return app
 
 
@@ -190,7 +192,7 @@ def _model_card(model: ServedModel) -> dict[str, Any]:
 # --- the engine's state ---------------------------------------------------------------------------------
 
 
-def _add_inspection_routes(app: ScopedApp, engine: Engine, write_bytes: int) -> None:
+def _add_inspection_routes(app: ScopedApp, engine: Engine, write_bytes: int, watch: LoopWatch | None) -> None:
     async def rows(name: str, values: Iterable[DataclassInstance]) -> Response:
         """An object with one array, which may be long."""
         here = current_request()
@@ -219,7 +221,8 @@ def _add_inspection_routes(app: ScopedApp, engine: Engine, write_bytes: int) -> 
     @app.get("/v1/statistics")
     async def statistics() -> Response:
         tasks = trio.lowlevel.current_statistics().tasks_living
-        return json_response(asdict(engine.statistics()) | {"tasks": tasks})
+        loop = {} if watch is None else {"loop": asdict(watch.statistics())}
+        return json_response(asdict(engine.statistics()) | {"tasks": tasks} | loop)
 
     @app.delete("/v1/requests/<request_id>")
     async def cancel(request_id: str) -> Response:

@@ -124,12 +124,11 @@ def _server_options(given: SimpleNamespace) -> ServerOptions:
         tls=tls,
         keys=keys,
         allowed=allowed,
-        limits=Limits(
-            connections=given.max_connections, answer_bytes=given.max_answer, unread_bytes=given.max_unread
-        ),
+        limits=Limits(connections=given.max_connections, answer_bytes=given.max_answer, unread_bytes=given.max_unread),
         grace=given.grace,
         stall_timeout=given.stall_timeout,
         hang_timeout=given.hang_timeout or None,
+        watch_loop=None if given.watch_loop is None else given.watch_loop / 1e3,
         chaos=plan,
     )
 

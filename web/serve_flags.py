@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from runtime.sampling_defaults import SamplingSource
-from web.parameters import DURATION, FILE, POSITIVE, SHARE, SIZE, SOME_SECONDS, sampling, whole
+from web.parameters import AT_LEAST_ONE, DURATION, FILE, POSITIVE, SHARE, SIZE, SOME_SECONDS, sampling, whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -144,6 +144,12 @@ FLAGS: tuple[Callable[..., Any], ...] = (
     ),
     click.option("--kv-audit", type=SHARE, default=0.0, help="Share of cache hits to compute again and compare."),
     click.option("--chaos", type=FILE, help="Fail as planned in this TOML file; on loopback only."),
+    click.option(
+        "--watch-loop",
+        type=AT_LEAST_ONE,
+        metavar="MS",
+        help="Say who held the event loop for so many milliseconds, such as 10.  [default: not watched]",
+    ),
     click.option(
         "--log-level",
         type=click.Choice(["debug", "info", "warning", "error"]),

@@ -18,6 +18,7 @@ from hypercorn.app_wrappers import ASGIWrapper
 from hypercorn.config import Config
 
 from actors.engine import Engine, EngineConfig, open_engine
+from actors.loop_watch import LoopWatch, watch_loop
 from actors.prefix_cache import CacheConfig, TierOptions, open_prefix_cache
 from runtime.drafters import plan_drafter
 from runtime.executor import open_thread_executor
@@ -61,6 +62,7 @@ class ServerOptions:
         stall_timeout: seconds after which a client that reads nothing is cut.
         hang_timeout: seconds without the end of a layer after which the device is lost; None for no limit.
         limits: what clients may take of the server.
+        watch_loop: seconds from which on it is noted who held the event loop; None to watch nothing.
         chaos: what is to go wrong; None for a server that is meant to work.
     """
 
@@ -79,6 +81,7 @@ class ServerOptions:
     stall_timeout: float = 30.0
     hang_timeout: float | None = 120.0
     limits: Limits = field(default_factory=Limits)
+    watch_loop: float | None = None
     chaos: FaultPlan | None = None
 
 
@@ -137,6 +140,7 @@ async def run_server(
         trio.open_nursery() as signals,
     ):
         stop = trio.Event()
+        watch = None if options.watch_loop is None else LoopWatch(options.watch_loop)
         await signals.start(_stop_on_signal, engine, options.grace, stop)
         async with trio.open_nursery() as serving:
             serve = partial(
@@ -149,11 +153,14 @@ async def run_server(
                 keys=options.keys,
                 allowed=options.allowed,
                 limits=options.limits,
+                watch=watch,
             )
             await serving.start(serve)
             url = url_of(listeners, "http" if options.tls is None else "https")
             _log_start(engine, url)
             announce(url)
+            if watch is not None:  # from now on; until here the loop may be held
+                signals.start_soon(watch_loop, watch)
         signals.cancel_scope.cancel()
     if executor.hangs:
         logger.error("the device thread has not come back, and the process ends without it")
@@ -180,6 +187,7 @@ async def serve_engine(
     keys: Collection[bytes] = (),
     allowed: Allowed | None = None,
     limits: Limits | None = None,
+    watch: LoopWatch | None = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve an engine over HTTP, or HTTPS, until `stop` is set; started once requests are accepted."""
@@ -188,7 +196,7 @@ async def serve_engine(
     if tls is not None:
         entrances = [trio.SSLListener(listener, tls, https_compatible=True) for listener in listeners]
     await guard.serve(
-        ASGIWrapper(create_app(engine, keys=keys, allowed=allowed, limits=limits)),
+        ASGIWrapper(create_app(engine, keys=keys, allowed=allowed, limits=limits, watch=watch)),
         _hypercorn_config(),
         entrances,
         limits=limits,

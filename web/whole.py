@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from actors.unread import Account
     from runtime.errors import CedeError
 
+
 async def whole_response(value: object, account: Account, write_bytes: int) -> Response:
     """The response with the JSON of `value`, which may hold `pieces.Written`; all of it is made, and its length known.
 

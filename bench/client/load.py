@@ -205,6 +205,7 @@ class Client:
         transport: httpx.AsyncBaseTransport | None = None,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
+        self.url = url
         self.dialect = dialect
         self.doubts: Counter[str] = Counter()
         self._wall_clock = wall_clock
@@ -242,6 +243,17 @@ class Client:
         finally:
             trace._close(self._wall_clock)
         return trace
+
+    async def post(self, content: bytes, path: str, headers: Mapping[str, str]) -> str:
+        """Send any bytes, read the answer and throw it away; its status, or how the exchange was broken off."""
+        try:
+            sent = {"content-type": "application/json"} | dict(headers)
+            async with self._http.stream("POST", path, content=content, headers=sent) as response:
+                async for _ in response.aiter_bytes():
+                    pass
+            return str(response.status_code)
+        except httpx.HTTPError as error:
+            return f"broken off ({type(error).__name__})"
 
     def _look_for_doubts(self, ask: Ask, trace: Trace) -> None:
         sent = len(ask.prompt.split() if isinstance(ask.prompt, str) else ask.prompt)  # a word is a token or more

@@ -6,6 +6,7 @@ import inspect
 import random
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import asdict, dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Protocol
 
 import trio
@@ -14,11 +15,11 @@ from bench.client.figures import Better, Failure, Figure, Record, Sample
 from bench.client.load import Ask, RequestFailed
 from bench.client.machine import describe_machine, today
 from bench.client.prompts import PromptMaker, TextScale
-from bench.client.targets import open_target, resident_bytes
+from bench.client.targets import open_target, resident_bytes, seen_bytes
 from bench.client.turn import Turn, measure_freed, measure_unloaded
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
@@ -140,7 +141,14 @@ async def prepare_turn(scenario: Scenario, server: Running, plan: Plan, round: i
         round=round,
         limit=plan.limit,
         note=progress.note,
+        memory=memory_of(server),
     )
+
+
+def memory_of(server: Running) -> Callable[[], int | None]:
+    """Looks at a server's resident bytes; whose they are is found out at the first look."""
+    processes = cache(server.seen_processes)
+    return lambda: seen_bytes(processes())
 
 
 async def calibrate(client: Client, rng: random.Random) -> TextScale:

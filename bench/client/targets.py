@@ -89,6 +89,27 @@ class Running:
         root = psutil.Process(self.process.pid)
         return [root, *root.children(recursive=True)]
 
+    def seen_processes(self) -> list[psutil.Process]:
+        """The same, and of one that is not ours whoever listens at its address, where we may see that."""
+        return self.processes() or listeners_at(self.target.url)
+
+
+def listeners_at(url: str) -> list[psutil.Process]:
+    """The processes of this user that listen at a loopback address, and their children."""
+    port = urlsplit(url).port
+    found: list[psutil.Process] = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            listening = [c for c in process.net_connections("tcp") if c.status == psutil.CONN_LISTEN]
+            if any(connection.laddr.port == port for connection in listening):
+                found += [process, *process.children(recursive=True)]
+    return found
+
+
+def seen_bytes(processes: Sequence[psutil.Process]) -> int | None:
+    """Memory that they hold together; None where there are none to be seen."""
+    return resident_bytes(processes) if processes else None
+
 
 def resident_bytes(processes: Sequence[psutil.Process]) -> int:
     """Memory that they hold together; those that have ended hold none."""

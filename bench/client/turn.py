@@ -36,6 +36,7 @@ class Turn:
         round: counted from 0.
         limit: seconds after which waiting for a server to be free again is given up.
         note: says on the terminal what is going on.
+        memory: resident bytes of the server; None where we cannot look.
     """
 
     client: Client
@@ -44,6 +45,7 @@ class Turn:
     round: int = 0
     limit: float = 120.0
     note: Callable[[str], None] = lambda _: None
+    memory: Callable[[], int | None] = lambda: None
 
     def short(self) -> Ask:
         """A short request for one token, as new to the server as any."""

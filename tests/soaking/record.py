@@ -100,8 +100,19 @@ class Record:
                 f"steps: {manager['steps']}, rows: {manager['rows']}, KV found: {manager['cache']['hits']}",
                 f"draft steps: {drafts['draft_steps']}, drafts: {drafts['drafted_tokens']}, "
                 f"accepted: {drafts['accepted_tokens']}",
+                describe_loop(statistics["loop"]),
             ]
         )
+
+
+def describe_loop(loop: Json) -> str:
+    """What held the event loop, in words: no test decides by it, since a busy machine holds it, too."""
+    times = ", ".join(f"{cause} {count} times" for cause, count in loop["holds"].items())
+    longest = "nothing"
+    if worst := loop["worst"]:
+        place = " < ".join(worst["where"] or worst["others"])
+        longest = f"{worst['seconds'] * 1e3:.0f} ms, {worst['cause']}, {worst['task'] or 'no task'}: {place}"
+    return f"the loop held for {loop['threshold_seconds'] * 1e3:g} ms or more: {times}; at most {longest}"
 
 
 def check_receipt(receipt: Json) -> None:

@@ -8,6 +8,7 @@ from bench.client.scenarios.cache import Cache
 from bench.client.scenarios.cascade import Cascade, Neighbours
 from bench.client.scenarios.goodput import Goodput
 from bench.client.scenarios.hangup import Hangup, Retry
+from bench.client.scenarios.hostile import Hostile
 from bench.client.scenarios.prefill import Depth, Prefill
 from bench.client.scenarios.soak import Soak
 from bench.client.scenarios.speculate import Speculate
@@ -30,5 +31,6 @@ SCENARIOS: dict[str, type[Scenario]] = {
         Cache,
         Speculate,
         Soak,
+        Hostile,
     )
 }

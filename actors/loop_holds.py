@@ -1,0 +1,127 @@
+"""Who held the event loop, and for how long: what `actors.loop_watch` finds, as plain data."""
+
+from __future__ import annotations
+
+import enum
+import threading
+from collections import deque
+from dataclasses import dataclass
+
+LATEST = 16  # holds that are kept one by one
+# A task that spends so much of its step on a processor computes: threads take turns with the interpreter, and programs
+# with the processors, so that it is never all of it.
+COMPUTING_SHARE = 0.2
+LATE_SHARE = 0.5  # of a step, for which nobody could even look at it, and the interpreter was held
+
+
+class Cause(enum.StrEnum):
+    """Why the event loop stood still."""
+
+    COMPUTING = "computing"
+    """Its own task used the processor."""
+
+    WAITING = "waiting"
+    """Its own task was in a call that waits (a file, a lock), or the machine gave it no processor."""
+
+    INTERPRETER = "interpreter"
+    """Another thread held the interpreter, in a C call that does not let go of it, so that no thread could run; or the
+    machine gave no processor to any."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """A time in which nobody else's task could run.
+
+    Attributes:
+        seconds: how long it was, and `cpu_seconds`, how much of that the loop's thread spent on a processor.
+        task: the name of Trio's task whose step it was; empty where the loop was kept from running between two steps.
+        where: what the task was running, the innermost function first, or, where nobody could look meanwhile, what it
+            waited for next.
+        others: where another thread held the interpreter, what each of the other threads was running.
+    """
+
+    seconds: float
+    cpu_seconds: float
+    cause: Cause
+    task: str
+    where: tuple[str, ...]
+    others: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        who = self.task or "no task"
+        beside = f", other threads at {', '.join(self.others)}" if self.others else ""
+        return f"{self.seconds * 1e3:.0f} ms ({self.cause}) in {who}, at {' < '.join(self.where) or 'no place'}{beside}"
+
+
+@dataclass(frozen=True, slots=True)
+class LoopStatistics:
+    """What the watch has seen since the start.
+
+    Attributes:
+        threshold_seconds: shorter holds are not counted.
+        steps: of all tasks, short ones too.
+        holds, held_seconds: by cause.
+        worst: the longest hold; None before the first.
+        latest: the newest holds, newest first.
+    """
+
+    threshold_seconds: float
+    steps: int
+    holds: dict[str, int]
+    held_seconds: dict[str, float]
+    worst: Hold | None
+    latest: tuple[Hold, ...]
+
+
+def cause_of(seconds: float, cpu_seconds: float, unseen_seconds: float) -> Cause:
+    """Why a step took so long.
+
+    Args:
+        seconds, cpu_seconds: of the step, of which the second was spent on a processor.
+        unseen_seconds: for which another thread that wanted to look at the step could not run either.
+    """
+    if cpu_seconds >= COMPUTING_SHARE * seconds:
+        return Cause.COMPUTING
+    return Cause.INTERPRETER if unseen_seconds >= LATE_SHARE * seconds else Cause.WAITING
+
+
+class HoldLog:
+    """Counts holds and keeps the worst and the latest.  Two threads add to it, hence the lock."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._count = dict.fromkeys(Cause, 0)
+        self._seconds = dict.fromkeys(Cause, 0.0)
+        self._worst: Hold | None = None
+        self._latest: deque[Hold] = deque(maxlen=LATEST)
+
+    @property
+    def total(self) -> int:
+        """How many there have been."""
+        return sum(self._count.values())
+
+    @property
+    def latest(self) -> Hold | None:
+        """The newest one."""
+        return self._latest[-1] if self._latest else None
+
+    def add(self, hold: Hold) -> None:
+        """Take note of one."""
+        with self._lock:
+            self._count[hold.cause] += 1
+            self._seconds[hold.cause] += hold.seconds
+            self._latest.append(hold)
+            if self._worst is None or hold.seconds > self._worst.seconds:
+                self._worst = hold
+
+    def statistics(self, threshold_seconds: float, steps: int) -> LoopStatistics:
+        """All of it, beside what the log does not know itself."""
+        with self._lock:
+            return LoopStatistics(
+                threshold_seconds,
+                steps,
+                {str(cause): count for cause, count in self._count.items()},
+                {str(cause): seconds for cause, seconds in self._seconds.items()},
+                self._worst,
+                tuple(reversed(self._latest)),
+            )
