@@ -402,7 +402,7 @@ def test_unknown_fields_are_logged_and_ignored(caplog: pytest.LogCaptureFixture)
 
 def test_unknown_fields_cannot_write_a_line_of_their_own(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "cede.web"):
-        chat(**{"x\n2026-01-01 ERROR forged\x1b[2J": 1, "y" * 1000: 2})
+        chat(**{"x\n2026-01-01 ERROR forged\x1b[2J": 1, "y" * 250: 2})
     (message,) = caplog.messages
     assert message.isprintable()
     assert len(message) < 400
