@@ -69,8 +69,11 @@ MAX_TEMPLATE_TEXT = 64 * KIB
 """Characters in `chat_template_kwargs`, of all keys and strings."""
 
 MAX_OBJECTS = 24 * KIB
-"""Strings (keys are strings), arrays and objects in a body: the parser holds the interpreter while it makes them, about
+"""Strings (keys are strings) and objects in a body: the parser holds the interpreter while it makes them, about
 half a microsecond for each."""
+
+MAX_ARRAYS = 6 * KIB
+"""Arrays in a body: those of prompts and of messages' parts are far fewer, and an array of numbers costs the most."""
 
 MAX_VALUES = 128 * KIB
 """Values in a body beyond the context's length, which are numbers for the most part: 0.1 microseconds for each."""
