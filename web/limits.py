@@ -86,8 +86,8 @@ class Limits:
     Attributes:
         connections: open TCP connections; one more is refused.
         streams: requests at a time on one HTTP/2 connection.
-        body_bytes: of one request's body.  Parsing it is one call that holds everybody's tokens, some milliseconds for each
-            MiB of text; a text of 128k tokens takes less than one MiB.
+        body_bytes: of one request's body.  Parsing it is one call that holds everybody's tokens, some milliseconds for
+            each MiB of text; a text of 128k tokens takes less than one MiB.
         bodies_bytes: of all bodies that are being read or were not yet understood.
         write_bytes: of one write to a connection; a longer answer is written in pieces, and others run in between.
         unread_bytes: of answers that were made and not yet taken by their readers, in all.
