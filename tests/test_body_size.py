@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 
 import pytest
 from hypothesis import given, settings
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from runtime.errors import RequestError
 from web import body_size
 from web.body_size import check_size
-from web.limits import MAX_OBJECTS, MAX_VALUES
+from web.limits import MAX_ARRAYS, MAX_OBJECTS, MAX_VALUES
 
 CONTEXT = 1000
 VALUES = MAX_VALUES + CONTEXT
@@ -29,7 +30,7 @@ TOO_MUCH = {
 
 @pytest.mark.parametrize("kind", TOO_MUCH)
 def test_too_many_values_are_refused_with_the_number(kind: str) -> None:
-    with pytest.raises(RequestError, match=rf"more than ({MAX_OBJECTS}|{VALUES}) ") as caught:
+    with pytest.raises(RequestError, match=rf"more than ({MAX_ARRAYS}|{MAX_OBJECTS}|{VALUES}) ") as caught:
         check_size(TOO_MUCH[kind], CONTEXT)
     assert caught.value.status == 400
 
@@ -50,19 +51,17 @@ def test_what_a_request_may_hold_passes(kind: str) -> None:
     check_size(ENOUGH[kind].encode(), CONTEXT)
 
 
-def counted(value: object) -> tuple[int, int]:
-    """Strings, arrays and objects in it, and commas between its values."""
+def counted(value: object) -> Counter[str]:
+    """Arrays, strings and objects, and commas between values."""
     match value:
         case str():
-            return 1, 0
+            return Counter(objects=1)
         case list():
-            parts = [counted(part) for part in value]
-            return 1 + sum(part[0] for part in parts), max(0, len(value) - 1) + sum(part[1] for part in parts)
+            return sum(map(counted, value), Counter(arrays=1, values=max(0, len(value) - 1)))
         case dict():
-            parts = [counted(part) for part in value.values()]
-            within = sum(part[1] for part in parts)
-            return 1 + len(value) + sum(part[0] for part in parts), max(0, len(value) - 1) + within
-    return 0, 0
+            fields = Counter(objects=1 + len(value), values=max(0, len(value) - 1))
+            return sum(map(counted, value.values()), fields)
+    return Counter()
 
 
 hard_text = st.text('"\\,[{}]aé😀\n', max_size=12)
@@ -77,19 +76,24 @@ trees = st.recursive(
 @given(trees, st.integers(2, 9), st.booleans())
 def test_any_json_is_counted_as_it_is_however_the_slices_fall(tree: object, size: int, ascii_only: bool) -> None:
     raw = json.dumps(tree, ensure_ascii=ascii_only).encode()
-    objects, values = counted(tree)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(body_size, "SLICE", size)
-        for most_objects, most_values in ((objects, values), (objects - 1, values), (objects, values - 1)):
-            patch.setattr(body_size, "MAX_OBJECTS", most_objects)
-            patch.setattr(body_size, "MAX_VALUES", most_values)
-            fits = len(raw) <= most_objects or (objects <= most_objects and values <= most_values)
-            try:
-                check_size(raw, 0)
-                passed = True
-            except RequestError:
-                passed = False
-            assert passed == fits
+    have = counted(tree)
+    names = ("arrays", "objects", "values")
+    for short in (None, *names):  # of which one fewer than there are is allowed
+        most = {name: have[name] - (name == short) for name in names}
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(body_size, "SLICE", size)
+            for name in names:
+                patch.setattr(body_size, f"MAX_{name.upper()}", most[name])
+            fits = len(raw) <= most["arrays"] or short is None
+            assert passes(raw) == fits
+
+
+def passes(raw: bytes) -> bool:
+    try:
+        check_size(raw, 0)
+    except RequestError:
+        return False
+    return True
 
 
 @settings(deadline=None)
@@ -97,8 +101,5 @@ def test_any_json_is_counted_as_it_is_however_the_slices_fall(tree: object, size
 def test_what_is_no_json_ends_too(raw: bytes) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(body_size, "SLICE", 2)
-        patch.setattr(body_size, "MAX_OBJECTS", 0)
-        try:
-            check_size(raw, 0)
-        except RequestError:
-            pass
+        patch.setattr(body_size, "MAX_ARRAYS", 0)
+        passes(raw)

@@ -10,7 +10,7 @@ import re
 
 from runtime.errors import RequestError
 from runtime.units import KIB
-from web.limits import MAX_OBJECTS, MAX_VALUES
+from web.limits import MAX_ARRAYS, MAX_OBJECTS, MAX_VALUES
 
 SLICE = 256 * KIB  # bytes looked at in one call, which takes a millisecond or two
 _IN_STRING = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
@@ -18,20 +18,23 @@ _IN_STRING = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
 
 def check_size(raw: bytes, context_length: int) -> None:
     """Raises RequestError for more values in `raw` than any request needs.  What is no JSON may pass."""
-    if len(raw) <= MAX_OBJECTS:
+    if len(raw) <= MAX_ARRAYS:
         return
     most_values = MAX_VALUES + context_length
-    objects = values = position = 0
+    arrays = objects = values = position = 0
     while position < len(raw):
         end = _until(raw, b'"', position)
-        objects += raw.count(b"[", position, end) + raw.count(b"{", position, end)
+        arrays += raw.count(b"[", position, end)
+        objects += raw.count(b"{", position, end)
         values += raw.count(b",", position, end)
         if end < len(raw) and raw[end] == ord('"'):
             objects += 1
             end = _string_end(raw, end + 1)
         position = end
+        if arrays > MAX_ARRAYS:
+            raise RequestError(f"The body has more than {MAX_ARRAYS} arrays.")
         if objects > MAX_OBJECTS:
-            raise RequestError(f"The body has more than {MAX_OBJECTS} strings, arrays and objects.")
+            raise RequestError(f"The body has more than {MAX_OBJECTS} strings and objects.")
         if values > most_values:
             raise RequestError(f"The body has more than {most_values} values.")
 

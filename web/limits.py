@@ -69,8 +69,11 @@ MAX_TEMPLATE_TEXT = 64 * KIB
 """Characters in `chat_template_kwargs`, of all keys and strings."""
 
 MAX_OBJECTS = 24 * KIB
-"""Strings (keys are strings), arrays and objects in a body: the parser holds the interpreter while it makes them, about
+"""Strings (keys are strings) and objects in a body: the parser holds the interpreter while it makes them, about
 half a microsecond for each."""
+
+MAX_ARRAYS = 6 * KIB
+"""Arrays in a body: those of prompts and of messages' parts are far fewer, and an array of numbers costs the most."""
 
 MAX_VALUES = 128 * KIB
 """Values in a body beyond the context's length, which are numbers for the most part: 0.1 microseconds for each."""
@@ -94,7 +97,8 @@ class Limits:
     Attributes:
         connections: open TCP connections; one more is refused.
         streams: requests at a time on one HTTP/2 connection.
-        body_bytes: of one request's body.
+        body_bytes: of one request's body.  Parsing it is one call that holds everybody's tokens, some milliseconds for
+            each MiB of text; a text of 128k tokens takes less than one MiB.
         bodies_bytes: of all bodies that are being read or were not yet understood.
         write_bytes: of one write to a connection; a longer answer is made and written in pieces, and others run in between.
             As much as a TLS record or an HTTP/2 frame holds; with log-probabilities it takes one or two ms to make.
