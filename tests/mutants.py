@@ -34,7 +34,7 @@ PAGE = """# Mutants, and who notices them
 
 Each is a known-bad edit, made alone in a private copy of the source by `python -m tests.mutants --write`, which wrote
 this table.  It meets the first few hundred seeds of `python -m tests.simulate`; the invariant that noticed it first is
-named, with the seed (`tests/sim/invariants.py` lists I1 to I9).  Where none did, the test that does is named.
+named, with the seed (`tests/sim/invariants.py` lists I1 to I10).  Where none did, the test that does is named.
 
 | mutant | in | caught by |
 |---|---|---|
@@ -398,7 +398,7 @@ def _simulated(copy: Path) -> str | None:
     failed = re.search(r"^    seed (\d+): (?:\w+: )?(.*)$", said, re.MULTILINE)
     if failed is None:
         return None
-    invariant = re.search(r"I\d(?=: )", failed[2])
+    invariant = re.search(r"I\d+(?=: )", failed[2])
     what = invariant[0] if invariant else re.sub(r"[|`\[\]]", "", failed[2])[:60]
     return f"{what} (seed {failed[1]})"
 

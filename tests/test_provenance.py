@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.slots import Resident, SlotTable
-from actors.waiting_blocks import WaitingBlocks, slot_blocks
+from actors.waiting_blocks import WaitingBlocks
 from runtime.blocks import BLOCK_TOKENS, Block, BlockKey, block_keys
 from runtime.lineage import severed
 from runtime.token_chain import TokenChain
@@ -58,7 +58,7 @@ def displaced(*, left: bool) -> tuple[SlotTable, WaitingBlocks]:
     table.release(slot)
     assert table.grant(("stranger", 0), TokenChain(ROOT, text(90, 3))) is slot
     assert slot.before is not None
-    waiting.put(slot.id, slot_blocks(slot.before, range(2, len(KEYS))))
+    waiting.put(slot.id, slot.before, range(2, len(KEYS)))
     if left:
         table.release(slot)
     return table, waiting
@@ -68,24 +68,24 @@ def displaced(*, left: bool) -> tuple[SlotTable, WaitingBlocks]:
 def test_provenance_goes_with_what_is_displaced_and_not_with_the_slot(left: bool) -> None:
     table, waiting = displaced(left=left)
     assert not table.slot(0).stands_on
-    assert len(waiting.of(0)) == len(KEYS) - 2
+    assert len(waiting) == len(KEYS) - 2
     waiting.forget_what_stands_on({KEYS[1]})
-    assert not waiting.of(0)
+    assert not waiting.any_of(0)
 
 
 def test_what_stands_on_other_blocks_waits_on() -> None:
     _, waiting = displaced(left=False)
-    waiting.put(1, slot_blocks(Resident(TokenChain(ROOT, LONG)), range(3)))  # all of it computed in its slot
+    waiting.put(1, Resident(TokenChain(ROOT, LONG)), range(3))  # all of it computed in its slot
     waiting.forget_what_stands_on({KEYS[5], b"another"})
     waiting.forget_restored(set(KEYS))  # none of these was restored as it is
     waiting.forget_what_stands_on({KEYS[0]})
-    assert (len(waiting.of(0)), len(waiting.of(1)), len(waiting)) == (0, 3, 3)
+    assert (waiting.any_of(0), waiting.any_of(1), len(waiting)) == (False, True, 3)
 
 
 def test_a_restored_block_that_is_struck_does_not_wait_on_but_what_was_computed_after_it_does() -> None:
     waiting = WaitingBlocks()
     resident = Resident(TokenChain(ROOT, LONG), stands_on=frozenset(KEYS[:2]))
-    waiting.put(0, slot_blocks(resident, range(4)))
+    waiting.put(0, resident, range(4))
     waiting.forget_restored(set(KEYS[1:3]))
     assert [block.key for block in waiting.of(0)] == [KEYS[0], *KEYS[2:4]]
 
