@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 import trio
 
 from actors.disk_reader import DiskReader
-from actors.waiting_blocks import SlotBlock, WaitingBlocks, slot_blocks
+from actors.waiting_blocks import WaitingBlocks
 from runtime.blocks import BLOCK_TOKENS, Block, BlockKey, block_keys, root_key
 from runtime.disk_blocks import DiskBlocks
 from runtime.disk_tier import DiskTier, open_disk_tier
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from actors.slots import Resident
+    from actors.waiting_blocks import SlotBlock
     from runtime.disk_tier import DiskTierStatistics
     from runtime.kv_cache import KVCache
     from runtime.transfer import KVData
@@ -200,7 +201,7 @@ class PrefixCache:
 
     def leave(self, slot: int, resident: Resident, held_until: float) -> None:
         """A slot was released: its complete blocks are to be kept when there is time, and not let go before then."""
-        self.waiting.put(slot, self._missing(resident, 0))
+        self.waiting.put(slot, resident, self._missing(resident, 0))
         self._held_until[slot] = held_until
         self._ram.hold(resident.tokens.keys, held_until)
 
@@ -210,9 +211,7 @@ class PrefixCache:
         So is what an earlier grant displaced, if that lease ended before it wrote anything.
         """
         first = usable // BLOCK_TOKENS
-        earlier = [block for block in self.waiting.of(slot) if block.start >= first * BLOCK_TOKENS]
-        known = {block.key for block in earlier}
-        self.waiting.put(slot, earlier + [block for block in self._missing(resident, first) if block.key not in known])
+        self.waiting.add(slot, resident, self._missing(resident, first), first=first)
 
     def forget(self, slot: int) -> None:
         """A slot was invalidated: nothing of it may be kept."""
@@ -220,7 +219,7 @@ class PrefixCache:
 
     def unsaved(self, slot: int) -> bool:
         """Whether a slot holds blocks that are to be kept."""
-        return bool(self.waiting.of(slot))
+        return self.waiting.any_of(slot)
 
     def next_saves(self, slots: Sequence[int], most: int) -> list[tuple[int, SlotBlock]]:
         """Take up to `most` blocks to keep, from these slots in this order."""
@@ -320,8 +319,8 @@ class PrefixCache:
         """Raise AssertionError if the tiers contradict themselves."""
         self._ram.check_integrity()
 
-    def _missing(self, resident: Resident, first: int) -> list[SlotBlock]:
-        """The blocks from the `first` on that are to be kept.
+    def _missing(self, resident: Resident, first: int) -> list[int]:
+        """The numbers of the blocks from the `first` on that are to be kept.
 
         Not those on trial: some tier gave them, and if it has one no more, that was struck, or is let go.
         """
@@ -329,8 +328,7 @@ class PrefixCache:
             return []
         keys = resident.tokens.keys
         known = self._on_disk(keys[first:]) | resident.trial
-        numbers = (i for i in range(first, len(keys)) if keys[i] not in known and keys[i] not in self._ram)
-        return list(slot_blocks(resident, numbers))
+        return [i for i in range(first, len(keys)) if keys[i] not in known and keys[i] not in self._ram]
 
     def _touch(self, chain: Sequence[BlockKey]) -> None:
         self._ram.touch(chain)

@@ -78,8 +78,8 @@ class Slot:
     draft_length: int = 0  # … to here, which during a round is beyond the committed tokens
 
     def resident(self) -> Resident:
-        """What it holds now.  The tokens are the slot's own, and change with it."""
-        return Resident(self.tokens, frozenset(self.trial), frozenset(self.stands_on))
+        """What it holds now, which does not change with it."""
+        return Resident(self.tokens.head(len(self.tokens)), frozenset(self.trial), frozenset(self.stands_on))
 
 
 @dataclass(frozen=True, slots=True)

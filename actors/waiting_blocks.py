@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from runtime.blocks import BLOCK_TOKENS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+    from collections.abc import Callable, Iterable, Iterator, Set
 
     from actors.slots import Resident
     from runtime.blocks import BlockKey
@@ -33,32 +33,58 @@ class SlotBlock:
     stands_on: frozenset[BlockKey] = field(default=frozenset(), compare=False)
 
 
-def slot_blocks(resident: Resident, numbers: Iterable[int]) -> Iterator[SlotBlock]:
-    """The complete blocks of what a slot holds, by their numbers."""
-    chain = resident.tokens
-    for number in numbers:
-        start = number * BLOCK_TOKENS
+@dataclass(slots=True)
+class _Batch:
+    """Blocks of what a slot held at one time, by their numbers."""
+
+    resident: Resident
+    numbers: deque[int]
+
+    def block(self, number: int) -> SlotBlock:
+        """Made when it is wanted: a long sequence has thousands."""
+        chain, start = self.resident.tokens, number * BLOCK_TOKENS
         tokens = tuple(chain[start : start + BLOCK_TOKENS])
-        yield SlotBlock(chain.keys[number], chain.parent(number), start, tokens, resident.stands_on)
+        return SlotBlock(chain.keys[number], chain.parent(number), start, tokens, self.resident.stands_on)
+
+    def keep_only(self, numbers: Iterable[int]) -> None:
+        self.numbers = deque(numbers)
 
 
 class WaitingBlocks:
-    """By slot, in the order in which they are to be copied out of it.  Owned by the prefix cache."""
+    """By slot, in the order in which they are to be copied out of it.  Owned by the prefix cache.
+
+    What a slot is said to hold may not change while blocks of that wait.
+    """
 
     def __init__(self) -> None:
-        self._queues: dict[int, deque[SlotBlock]] = {}
+        self._batches: dict[int, list[_Batch]] = {}
         self._taken: list[tuple[int, SlotBlock]] = []  # the last to be taken: they may be on their way out of the slot
 
     def __len__(self) -> int:
-        return sum(map(len, self._queues.values()))
+        return sum(len(batch.numbers) for batches in self._batches.values() for batch in batches)
 
-    def of(self, slot: int) -> Sequence[SlotBlock]:
-        """Those of one slot; not to be changed."""
-        return self._queues.get(slot, deque())
+    def of(self, slot: int) -> Iterator[SlotBlock]:
+        """Those of one slot."""
+        for batch in self._batches.get(slot, ()):
+            yield from map(batch.block, batch.numbers)
 
-    def put(self, slot: int, blocks: Iterable[SlotBlock]) -> None:
-        """Let these wait, in place of the slot's others."""
-        self._queues[slot] = deque(blocks)
+    def any_of(self, slot: int) -> bool:
+        """Whether there are any of that slot."""
+        return any(batch.numbers for batch in self._batches.get(slot, ()))
+
+    def put(self, slot: int, resident: Resident, numbers: Iterable[int]) -> None:
+        """Let these blocks wait, in place of the slot's others."""
+        self._batches[slot] = [_Batch(resident, deque(numbers))]
+
+    def add(self, slot: int, resident: Resident, numbers: Iterable[int], *, first: int) -> None:
+        """Let these blocks wait behind the slot's others, of which those before the `first` wait no more."""
+        batches = self._batches[slot] = [batch for batch in self._batches.get(slot, ()) if batch.numbers]
+        known: set[BlockKey] = set()
+        for batch in batches:
+            batch.keep_only(number for number in batch.numbers if number >= first)
+            known.update(batch.resident.tokens.keys[number] for number in batch.numbers)
+        keys = resident.tokens.keys
+        batches.append(_Batch(resident, deque(number for number in numbers if keys[number] not in known)))
 
     def take(
         self, slots: Iterable[int], most: int, *, unless: Callable[[BlockKey], bool]
@@ -66,11 +92,11 @@ class WaitingBlocks:
         """Take up to `most`, from these slots in this order, to be copied; what `unless` is true of is let go."""
         taken: list[tuple[int, SlotBlock]] = []
         for slot in slots:
-            queue = self._queues.get(slot, deque())
-            while queue and len(taken) < most:
-                block = queue.popleft()
-                if not unless(block.key):
-                    taken.append((slot, block))
+            for batch in self._batches.get(slot, ()):
+                while batch.numbers and len(taken) < most:
+                    number = batch.numbers.popleft()
+                    if not unless(batch.resident.tokens.keys[number]):
+                        taken.append((slot, batch.block(number)))
         self._taken = list(taken)
         return taken
 
@@ -80,26 +106,25 @@ class WaitingBlocks:
 
     def forget(self, slot: int) -> None:
         """Nothing of a slot is wanted any more."""
-        self._queues.pop(slot, None)
+        self._batches.pop(slot, None)
         self._taken = [(other, block) for other, block in self._taken if other != slot]
 
     def forget_restored(self, keys: Set[BlockKey]) -> None:
         """These blocks are not wanted where they are as some tier gave them; computed anew they are others."""
-        self._forget(lambda block: block.key in keys and block.key in block.stands_on)
+        for batch in self._all():
+            struck = batch.resident.stands_on & keys
+            if struck:
+                names = batch.resident.tokens.keys
+                batch.keep_only(number for number in batch.numbers if names[number] not in struck)
+        self._taken = [(slot, one) for slot, one in self._taken if one.key not in one.stands_on & keys]
 
     def forget_what_stands_on(self, keys: Set[BlockKey]) -> None:
         """Nothing is wanted that came from these blocks, or may have been computed after them, in whichever slot."""
-        verdicts: dict[int, bool] = {}  # blocks that came to wait together share one set
+        for batch in self._all():
+            if not batch.resident.stands_on.isdisjoint(keys):
+                batch.numbers.clear()
+        self._taken = [(slot, one) for slot, one in self._taken if one.stands_on.isdisjoint(keys)]
 
-        def is_wrong(block: SlotBlock) -> bool:
-            if id(block.stands_on) not in verdicts:
-                verdicts[id(block.stands_on)] = not block.stands_on.isdisjoint(keys)
-            return verdicts[id(block.stands_on)]
-
-        self._forget(is_wrong)
-
-    def _forget(self, is_wrong: Callable[[SlotBlock], bool]) -> None:
-        for slot, queue in self._queues.items():
-            if any(map(is_wrong, queue)):
-                self._queues[slot] = deque(block for block in queue if not is_wrong(block))
-        self._taken = [(slot, block) for slot, block in self._taken if not is_wrong(block)]
+    def _all(self) -> Iterator[_Batch]:
+        for batches in self._batches.values():
+            yield from batches

@@ -34,7 +34,7 @@ PAGE = """# Mutants, and who notices them
 
 Each is a known-bad edit, made alone in a private copy of the source by `python -m tests.mutants --write`, which wrote
 this table.  It meets the first few hundred seeds of `python -m tests.simulate`; the invariant that noticed it first is
-named, with the seed (`tests/sim/invariants.py` lists I1 to I9).  Where none did, the test that does is named.
+named, with the seed (`tests/sim/invariants.py` lists I1 to I10).  Where none did, the test that does is named.
 
 | mutant | in | caught by |
 |---|---|---|
@@ -212,9 +212,58 @@ MUTANTS = (
     Mutant(
         "a cached block stays after it failed (seed 4)",
         "actors/prefix_cache.py",
-        "        struck = [key for key in dict.fromkeys(keys) if key in self]\n",
-        "        struck: list[BlockKey] = []\n",
+        "        struck = self._drop(set(keys))\n",
+        "        struck = 0\n",
         ("tests/test_seed4.py",),
+    ),
+    Mutant(
+        "what was computed on a lie and displaced is kept after an audit has found it",
+        "actors/prefix_cache.py",
+        "        self.waiting.forget_what_stands_on(wrong)\n",
+        "",
+        ("tests/test_provenance.py",),
+    ),
+    Mutant(
+        "what is displaced stands on nothing that its slot stood on before the grant",
+        "actors/slots.py",
+        "        slot.before = slot.resident()\n",
+        "        slot.before = Resident(slot.tokens)\n",
+        ("tests/test_provenance.py",),
+    ),
+    Mutant(
+        "what was found wrong on its way out of a slot is kept",
+        "actors/kv_mover.py",
+        "            if self._cache.waiting.is_taken(slot, block):",
+        "            if True:",
+        ("tests/test_provenance.py",),
+    ),
+    Mutant(
+        "what was computed on a lie and kept outlives it",
+        "actors/prefix_cache.py",
+        "self._drop(severed(parents, self.root, wrong))",
+        "self._drop(set(wrong))",
+        ("tests/test_provenance.py",),
+    ),
+    Mutant(
+        "a restored block stands on no ancestor of its",
+        "actors/restore.py",
+        "stands_on=lease.prompt.keys[: end // BLOCK_TOKENS]",
+        "stands_on=[block.key for block in blocks]",
+        ("tests/test_provenance.py",),
+    ),
+    Mutant(
+        "who strikes waits for the disk",
+        "runtime/disk_tier.py",
+        "            self._blocks.forget(struck)\n",
+        "            self._blocks.forget(struck)\n            self._blocks.remove_forgotten()\n",
+        ("tests/test_disk_tier.py",),
+    ),
+    Mutant(
+        "a block that is struck while its file gets its name is there",
+        "runtime/disk_blocks.py",
+        "            if self._naming != key:\n",
+        "            if False:\n",
+        ("tests/test_disk_tier.py",),
     ),
     Mutant(
         "a block that was struck while it was fetched comes back",
@@ -281,14 +330,14 @@ MUTANTS = (
     Mutant(
         "a slot's tokens are not trimmed to the prompt that it is granted to (seed 5)",
         "actors/slots.py",
-        "        self.trim(slot, usable)\n",
-        "",
+        "        slot.tokens = slot.tokens.head(usable)\n        self.trim(slot, usable)\n",
+        "        slot.tokens = slot.tokens.head(len(slot.tokens))\n",
     ),
     Mutant(
         "the prompt's last token is taken from the cache",
         "actors/slots.py",
-        "return min(common_prefix_length(slot.tokens, prompt), len(prompt) - 1)",
-        "return common_prefix_length(slot.tokens, prompt)",
+        "return min(slot.tokens.shared_with(prompt), len(prompt) - 1)",
+        "return slot.tokens.shared_with(prompt)",
     ),
     Mutant(
         "the shortest prompts take all of a step's rows, and the oldest starves",
@@ -349,7 +398,7 @@ def _simulated(copy: Path) -> str | None:
     failed = re.search(r"^    seed (\d+): (?:\w+: )?(.*)$", said, re.MULTILINE)
     if failed is None:
         return None
-    invariant = re.search(r"I\d(?=: )", failed[2])
+    invariant = re.search(r"I\d+(?=: )", failed[2])
     what = invariant[0] if invariant else re.sub(r"[|`\[\]]", "", failed[2])[:60]
     return f"{what} (seed {failed[1]})"
 

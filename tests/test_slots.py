@@ -160,7 +160,7 @@ def test_a_grant_remembers_what_was_in_the_slot() -> None:
     used(table, A, [1, 2, 3])
     slot = leased(table, B, [1, 7, 8])
     assert slot.before is not None
-    assert (slot.before.tokens, slot.tokens) == ([1, 2, 3], [1])
+    assert (list(slot.before.tokens), list(slot.tokens)) == ([1, 2, 3], [1])
 
 
 @pytest.mark.parametrize(("now", "taken"), [(5.0, False), (15.0, True)])

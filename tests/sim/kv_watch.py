@@ -98,8 +98,7 @@ class KVWatch(Watch):
             await trio.sleep(seconds)
         self.is_moving = False
         done: list[outcome.Outcome[torch.Tensor | None]]
-        done = [outcome.capture(self.device._model.transfer, transfer) for transfer in transfers]
-        done = [self._told(transfer, result) for transfer, result in zip(transfers, done, strict=True)]
+        done = [self._told(transfer, outcome.capture(self.device._model.transfer, transfer)) for transfer in transfers]
         self.moved.append(Moved(self.clock(), tuple(transfers)))
         self.invariants.moved()
         return done
