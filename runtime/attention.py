@@ -58,11 +58,11 @@ def step_mask(
         return None
     keys = max(segment.end - first_visible(segment, window) for segment in segments)
     keys += -keys % ALIGNED + 1
-    rows_behind = torch.arange(rows - 1, -1, -1, device=device)[:, None]
-    keys_behind = torch.arange(keys - 1, -1, -1, device=device)[None, :]
-    hidden = keys_behind < rows_behind
+    query = torch.arange(keys - rows, keys, device=device)[:, None]
+    key = torch.arange(keys, device=device)[None, :]
+    hidden = key > query
     if window is not None:
-        hidden |= keys_behind >= rows_behind + window
+        hidden |= key <= query - window
     mask = torch.zeros(hidden.shape, device=device, dtype=dtype).masked_fill_(hidden, float("-inf"))
     return mask[:, None].expand(-1, group, -1).reshape(-1, keys)
 
