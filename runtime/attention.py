@@ -16,7 +16,7 @@ from runtime.linear import has_bfloat16_products
 from runtime.processor import processor_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from runtime.step import Segment
 
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 # Rows of a chunk that are computed together; no tile reads keys that lie behind all of its rows.  512 rows from the
 # start of a sequence take 10 ms instead of 14 in tiles of 64 or 128, 12 in tiles of 256 (bench/LOG.md).
 TILE = 128
+
+# CUDA's kernel takes a mask as it is where its rows lie so many numbers apart, and then expects it to begin at such an
+# address, too.  Rows that lie one number further apart are copied by PyTorch instead.
+ALIGNED = 16
 
 # Of `by_products`: what PyTorch's kernel is not slower for, in scores of a KV head, and which keys of so many tell how
 # large a row's scores get.
@@ -38,23 +42,29 @@ def first_visible(segment: Segment, window: int | None) -> int:
     return segment.first if window is None else max(segment.first, segment.start + 1 - window)
 
 
-def chunk_mask(
-    segment: Segment, window: int | None, group: int, device: torch.device, dtype: torch.dtype
+def step_mask(
+    segments: Sequence[Segment], window: int | None, group: int, device: torch.device, dtype: torch.dtype
 ) -> torch.Tensor | None:
-    """Additive mask of a segment's rows over the keys from `first_visible(segment, window)` on.
+    """Additive mask of the rows of a tile over its keys, for every tile of every segment of a step.
 
-    `[rows * group, keys]`: each row as often as a KV head has query heads.  None where no mask is needed: a single row
-    sees all keys.  Shared by all layers of a step with this window.
+    Which keys a row sees depends on how many rows and keys lie behind it, nothing else.  So a tile's own mask is the
+    last of the rows and keys of this one, and what it takes grows with the depth of the step, not with its rows.
+
+    `[tile rows * group, keys]`: each row as often as a KV head has query heads.  None where no mask is needed: a single
+    row sees all keys.  Shared by all layers of a step with this window.
     """
-    if len(segment.token_ids) == 1:
+    rows = min(TILE, max(len(segment.token_ids) for segment in segments))
+    if rows == 1:
         return None
-    query = torch.arange(segment.start, segment.end, device=device)[:, None]
-    key = torch.arange(first_visible(segment, window), segment.end, device=device)[None, :]
+    keys = max(segment.end - first_visible(segment, window) for segment in segments)
+    keys += -keys % ALIGNED + 1
+    query = torch.arange(keys - rows, keys, device=device)[:, None]
+    key = torch.arange(keys, device=device)[None, :]
     hidden = key > query
     if window is not None:
         hidden |= key <= query - window
     mask = torch.zeros(hidden.shape, device=device, dtype=dtype).masked_fill_(hidden, float("-inf"))
-    return mask[:, None].expand(-1, group, -1).reshape(-1, mask.shape[1])
+    return mask[:, None].expand(-1, group, -1).reshape(-1, keys)
 
 
 # --- tiles: query `[kv_heads, rows * group, head_dim]`, keys and values as above, mask `[rows * group, length]` ------
@@ -109,7 +119,7 @@ def attend(
     Args:
         query: `[rows, heads, head_dim]`.
         keys, values: `[kv_heads, length, head_dim]`.
-        mask: `[rows * group, length]`, or None for a single row.
+        mask: as `step_mask` makes it; not looked at for a single row.
         tile_kernel: computes a tile; see `choose_tile_kernel`.
 
     Returns:
@@ -117,16 +127,19 @@ def attend(
     """
     rows, heads, head_dim = query.shape
     kv_heads, length, _ = keys.shape
-    if mask is None:
+    if rows == 1:
         own = query.view(1, kv_heads, -1, head_dim)
         return F.scaled_dot_product_attention(own, keys.unsqueeze(0), values.unsqueeze(0)).view(1, heads * head_dim)
     # [rows, heads, head_dim] to [kv_heads, rows * group, head_dim]
+    assert mask is not None, "several rows have a mask"
+    group = heads // kv_heads
     grouped = query.view(rows, kv_heads, -1, head_dim).transpose(0, 1).reshape(kv_heads, -1, head_dim)
     tiles = []
     for first in range(0, rows, TILE):
         end = min(first + TILE, rows)
         seen = length - rows + end
-        tile = slice(first * heads // kv_heads, end * heads // kv_heads)
-        tiles.append(tile_kernel(grouped[:, tile], keys[:, :seen], values[:, :seen], mask[tile, :seen]))
+        own = grouped[:, first * group : end * group]
+        own_mask = mask[mask.shape[0] - own.shape[1] :, mask.shape[1] - seen :]
+        tiles.append(tile_kernel(own, keys[:, :seen], values[:, :seen], own_mask))
     attended = torch.cat(tiles, dim=1) if len(tiles) > 1 else tiles[0]
     return attended.view(kv_heads, rows, -1, head_dim).transpose(0, 1).reshape(rows, heads * head_dim)

@@ -69,12 +69,13 @@ def kept_bytes(config: ModelConfig, device: torch.device, dtype: torch.dtype, qu
     """Of a model's weights, each in its form; as `Weights.nbytes` says once they are loaded."""
     layer = allocate_layer(config, "meta", dtype)
     matrices = [linear.weight for linear in (layer.qkv, layer.output, layer.gate_up, layer.down)]
-    saved = sum(matrix.nbytes - packed_bytes(*matrix.shape, dtype, quantization) for matrix in matrices)
+    plain = sum(matrix.nbytes for matrix in matrices)
+    packed = sum(packed_bytes(matrix.shape[0], matrix.shape[1], dtype, quantization) for matrix in matrices)
     vocab, hidden = config.vocab_size, config.hidden_size
     head = packed_bytes(vocab, hidden, dtype, None if quantization is None else Quantization.INT8)
     if config.tied_embeddings and choose_forms(quantization, device, dtype).head is Plain:
         head = 0  # it is the embedding
-    return (vocab + 1) * hidden * dtype.itemsize + head + config.num_layers * (layer.nbytes - saved)
+    return (vocab + 1) * hidden * dtype.itemsize + head + config.num_layers * (layer.nbytes - plain + packed)
 
 
 def check_memory(

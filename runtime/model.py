@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 
 from runtime.acceptance import accept
-from runtime.attention import attend, choose_tile_kernel, chunk_mask, first_visible
+from runtime.attention import attend, choose_tile_kernel, first_visible, step_mask
 from runtime.device import RunAhead
 from runtime.draws import Draws
 from runtime.norm import RMSNorm
@@ -47,7 +47,7 @@ class Batch:
     draws: Draws  # how
     cos: torch.Tensor  # [rows, 1, head_dim]
     sin: torch.Tensor  # [rows, 1, head_dim]
-    masks: dict[int | None, list[torch.Tensor | None]]  # window -> one per segment, as `chunk_mask` makes it
+    masks: dict[int | None, torch.Tensor | None]  # by window, as `step_mask` makes them
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ class Transformer:
             draws=draws,
             cos=self._cos[positions.tensor].unsqueeze(1),
             sin=self._sin[positions.tensor].unsqueeze(1),
-            masks={window: self._masks(segments, window) for window in set(self.config.window)},
+            masks={window: self._mask(segments, window) for window in set(self.config.window)},
         )
 
     def keep(self, batch: Batch, kept: Sequence[int]) -> None:
@@ -144,7 +144,6 @@ class Transformer:
         kept_rows = parcel.ints([row for i in kept for row in batch.ranges[i]])
         batch.segments = [batch.segments[i] for i in kept]
         batch.ranges = _row_ranges(batch.segments)
-        batch.masks = {window: [masks[i] for i in kept] for window, masks in batch.masks.items()}
         sampled, batch.draws = parcel.ints(_sampled_rows(batch.segments, batch.ranges)), _draws(batch.segments, parcel)
         parcel.send(self._device)
         rows, batch.sampled = kept_rows.tensor, sampled.tensor
@@ -221,10 +220,10 @@ class Transformer:
         counts = [len(rows) for rows in batch.ranges]
         queries, written = query.split_with_sizes(counts), keys_values.split_with_sizes(counts, dim=2)
         attended = []
-        for segment, own, new, mask in zip(batch.segments, queries, written, batch.masks[window], strict=True):
+        for segment, own, new in zip(batch.segments, queries, written, strict=True):
             self.kv.write(index, segment.slot, segment.start, new)
             seen = self.kv.read(index, segment.slot, first_visible(segment, window), segment.end)
-            attended.append(attend(own, *seen, mask, self._tile_kernel))
+            attended.append(attend(own, *seen, batch.masks[window], self._tile_kernel))
         return torch.cat(attended) if len(attended) > 1 else attended[0]
 
     def _turn(self, heads: torch.Tensor, index: int, batch: Batch) -> None:
@@ -236,9 +235,9 @@ class Transformer:
         elif norm is not None:
             heads.copy_(normed)
 
-    def _masks(self, segments: Sequence[Segment], window: int | None) -> list[torch.Tensor | None]:
+    def _mask(self, segments: Sequence[Segment], window: int | None) -> torch.Tensor | None:
         group = self.config.num_heads // self.config.num_kv_heads
-        return [chunk_mask(segment, window, group, self._device, self._dtype) for segment in segments]
+        return step_mask(segments, window, group, self._device, self._dtype)
 
 
 def _sampled_rows(segments: Sequence[Segment], ranges: Sequence[range]) -> list[int]:

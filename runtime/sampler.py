@@ -114,21 +114,30 @@ def distribution(logits: torch.Tensor, randomness: Randomness) -> torch.Tensor:
     if filters is None:
         return probs
     ordered = probs.sort(dim=-1, descending=True).values
-    in_top_k = torch.arange(probs.shape[-1], device=probs.device) < filters.top_k.column
+    ranks = torch.arange(probs.shape[-1], device=probs.device)
+    in_top_k = ranks < filters.top_k.column
     candidates = ordered * in_top_k
     mass_before = candidates.cumsum(-1) - candidates
-    in_top_p = mass_before < filters.top_p.column * candidates.sum(-1, keepdim=True)
-    in_top_p[:, 0] = True  # the likeliest token stays, also at top_p=0
+    # As many of the likeliest as there are with too little before them: where sums are not monotonic (see `_invert`),
+    # one far behind them may be among these.  The likeliest token stays, also at top_p=0.
+    reaching = (mass_before < filters.top_p.column * candidates.sum(-1, keepdim=True)).sum(-1, keepdim=True)
+    in_top_p = ranks < reaching.clamp_(min=1)
     in_min_p = ordered >= filters.min_p.column * ordered[:, :1]
     threshold = ordered.masked_fill(~(in_top_k & in_top_p & in_min_p), 1.0).amin(-1, keepdim=True)
     return probs * (probs >= threshold)
 
 
 def _invert(weights: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:
-    """Token ids `[rows]`: the first whose cumulated weight exceeds the row's share of the whole, `[rows, 1]`."""
+    """Token ids `[rows]`: the first whose cumulated weight exceeds the row's share of the whole, `[rows, 1]`.
+
+    Tokens of no weight are stepped over, where sums grow with each token.  CUDA adds up floats in parts and in any
+    order, so that a sum may be less than the one before it, and then one of them may be met: the likeliest is drawn in
+    its place.
+    """
     cumulated = weights.cumsum(-1)
-    # Tokens of no weight are stepped over.
-    return (cumulated <= numbers * cumulated[:, -1:]).sum(-1).clamp_(max=weights.shape[-1] - 1)
+    tokens = (cumulated <= numbers * cumulated[:, -1:]).sum(-1).clamp_(max=weights.shape[-1] - 1)
+    has_weight = weights.gather(-1, tokens[:, None])[:, 0] > 0
+    return torch.where(has_weight, tokens, weights.argmax(-1))
 
 
 def _penalise_repetitions(logits: torch.Tensor, repetitions: Repetitions) -> None:

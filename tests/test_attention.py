@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from runtime import attention
-from runtime.attention import TILE, attend, by_products, choose_tile_kernel, chunk_mask, first_visible, fused
+from runtime.attention import ALIGNED, TILE, attend, by_products, choose_tile_kernel, first_visible, fused, step_mask
 from runtime.step import Segment
 from tests.stepping import CPU
 
@@ -49,7 +49,7 @@ def test_attention_is_the_textbook_s(heads: int, kv_heads: int, window: int | No
     query = torch.randn(rows, heads, DIM, generator=generator)
     keys, values = torch.randn(2, kv_heads, PAST, DIM, generator=generator)
     seen = slice(first_visible(_chunk(start, rows), window), start + rows)
-    mask = chunk_mask(_chunk(start, rows), window, heads // kv_heads, CPU, torch.float32)
+    mask = step_mask([_chunk(start, rows)], window, heads // kv_heads, CPU, torch.float32)
     attended = attend(query, keys[:, seen], values[:, seen], mask)
     torch.testing.assert_close(attended, _textbook(query, keys, values, start, window), atol=1e-5, rtol=1e-5)
 
@@ -59,16 +59,50 @@ def test_attention_is_the_textbook_s(heads: int, kv_heads: int, window: int | No
 def test_a_mask_hides_all_but_the_visible(start: int, rows: int, window: int | None) -> None:
     first = first_visible(_chunk(start, rows), window)
     assert first == _visible(start, window)[0]
-    mask = chunk_mask(_chunk(start, rows), window, 1, CPU, torch.float32)
+    mask = step_mask([_chunk(start, rows)], window, 1, CPU, torch.float32)
     assert mask is not None
-    assert mask.shape == (rows, start + rows - first)
+    assert mask.shape[0] == rows
+    mask = mask[:, -(start + rows - first) :]
     assert set(mask.flatten().tolist()) <= {0.0, float("-inf")}
     for row in range(rows):
         assert [first + key for key in (mask[row] == 0).nonzero()[:, 0].tolist()] == _visible(start + row, window)
 
 
+def test_a_mask_grows_with_the_depth_and_not_with_the_rows() -> None:
+    """2048 rows after 32 thousand tokens had one of 0.9 GiB, which no plan of the memory knew of."""
+    group, depth = 3, 32_000
+    masks = [step_mask([_chunk(depth, rows)], None, group, CPU, torch.bfloat16) for rows in (TILE, 2048)]
+    sizes = [mask.nbytes for mask in masks if mask is not None]
+    assert sizes[1] - sizes[0] == (2048 - TILE) * TILE * group * 2
+    assert sizes[1] < 2**25
+
+
+def test_segments_of_all_sizes_share_a_mask() -> None:
+    generator = torch.Generator().manual_seed(6)
+    chunks = [_chunk(0, 2), _chunk(39, 1), _chunk(7, TILE + 5), _chunk(60, 9, first=50)]
+    mask = step_mask(chunks, 20, 2, CPU, torch.float32)
+    for chunk in chunks:
+        query = torch.randn(len(chunk.token_ids), 4, DIM, generator=generator)
+        keys, values = torch.randn(2, 2, chunk.end, DIM, generator=generator)
+        seen = slice(first_visible(chunk, 20), chunk.end)
+        alone = step_mask([chunk], 20, 2, CPU, torch.float32)
+        expected = attend(query, keys[:, seen], values[:, seen], alone)
+        assert torch.equal(attend(query, keys[:, seen], values[:, seen], mask), expected)
+        if chunk.first == 0:
+            textbook = _textbook(query, keys, values, chunk.start, 20)
+            torch.testing.assert_close(expected, textbook, atol=1e-5, rtol=1e-5)
+
+
+def test_no_tile_s_mask_looks_aligned() -> None:
+    """CUDA's kernel would then read it where it lies, at an address that may not be."""
+    for depth in range(40):
+        mask = step_mask([_chunk(depth, 5)], None, 1, CPU, torch.float32)
+        assert mask is not None
+        assert mask.stride(0) % ALIGNED == 1
+
+
 def test_a_mask_has_each_row_once_per_query_head_of_a_group() -> None:
-    once, thrice = (chunk_mask(_chunk(3, 5), 4, group, CPU, torch.float32) for group in (1, 3))
+    once, thrice = (step_mask([_chunk(3, 5)], 4, group, CPU, torch.float32) for group in (1, 3))
     assert once is not None
     assert thrice is not None
     assert torch.equal(thrice, once.repeat_interleave(3, dim=0))
@@ -77,7 +111,7 @@ def test_a_mask_has_each_row_once_per_query_head_of_a_group() -> None:
 @pytest.mark.parametrize("window", [None, 1, 3])
 def test_a_single_row_needs_no_mask(window: int | None) -> None:
     """What it may not see is not among its keys."""
-    assert chunk_mask(_chunk(12, 1), window, 1, CPU, torch.float32) is None
+    assert step_mask([_chunk(12, 1)], window, 1, CPU, torch.float32) is None
     assert list(range(first_visible(_chunk(12, 1), window), 13)) == _visible(12, window)
 
 
@@ -85,8 +119,9 @@ def test_a_single_row_needs_no_mask(window: int | None) -> None:
 def test_what_lies_before_the_first_position_is_not_seen(window: int | None, expected: int) -> None:
     chunk = _chunk(12, 4, first=5)
     assert first_visible(chunk, window) == expected
-    mask = chunk_mask(chunk, window, 1, CPU, torch.float32)
+    mask = step_mask([chunk], window, 1, CPU, torch.float32)
     assert mask is not None
+    mask = mask[:, -(16 - expected) :]
     assert mask.shape == (4, 16 - expected)
     assert mask[0, 12 - expected] == 0
 
@@ -94,7 +129,7 @@ def test_what_lies_before_the_first_position_is_not_seen(window: int | None, exp
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_a_mask_has_the_dtype_of_the_query(dtype: torch.dtype) -> None:
     query, keys = torch.ones(3, 2, DIM, dtype=dtype), torch.ones(1, 3, DIM, dtype=dtype)
-    mask = chunk_mask(_chunk(0, 3), None, 2, CPU, dtype)
+    mask = step_mask([_chunk(0, 3)], None, 2, CPU, dtype)
     assert attend(query, keys, keys, mask).dtype == dtype
 
 
@@ -102,7 +137,7 @@ def test_the_inputs_may_be_views_of_a_slot() -> None:
     kv = torch.randn(2, 3, 2, PAST, DIM, generator=torch.Generator().manual_seed(2))  # as the cache lays them out
     query = torch.randn(4, 6, DIM, generator=torch.Generator().manual_seed(3))[:, :4]  # as query and key heads share
     keys, values = kv[:, 1, :, 3:10]
-    mask = chunk_mask(_chunk(6, 4), 4, 2, CPU, torch.float32)
+    mask = step_mask([_chunk(6, 4)], 4, 2, CPU, torch.float32)
     attended = attend(query, keys, values, mask)
     assert torch.equal(attended, attend(query.contiguous(), keys.contiguous(), values.contiguous(), mask))
 
@@ -117,7 +152,7 @@ def test_products_are_the_textbook_s(
     query = torch.randn(rows, 4, DIM, generator=generator)
     keys, values = torch.randn(2, 2, start + rows, DIM, generator=generator)
     seen = slice(first_visible(_chunk(start, rows), window), start + rows)
-    mask = chunk_mask(_chunk(start, rows), window, 2, CPU, torch.float32)
+    mask = step_mask([_chunk(start, rows)], window, 2, CPU, torch.float32)
     attended = attend(query, keys[:, seen], values[:, seen], mask, by_products)
     torch.testing.assert_close(attended, _textbook(query, keys, values, start, window), atol=1e-5, rtol=1e-5)
 
@@ -129,7 +164,7 @@ def test_products_lose_no_more_to_rounding_than_the_fused_kernel_where_scores_ar
     query = (common * 4 + torch.randn(64, 2, 64, generator=generator) * 0.1).bfloat16()
     keys = (common + torch.randn(1, 1024, 64, generator=generator) * 0.1).bfloat16()
     values = torch.randn(1, 1024, 64, generator=generator).bfloat16()
-    mask = chunk_mask(_chunk(960, 64), None, 2, CPU, torch.bfloat16)
+    mask = step_mask([_chunk(960, 64)], None, 2, CPU, torch.bfloat16)
     assert mask is not None
     assert mask.numel() >= attention.LARGE
     exact = _textbook(query, keys, values, 960, None)

@@ -432,8 +432,9 @@ class IndexOnTheHost(Transformer):
 
 
 class MaskOnTheHost(Transformer):
-    def _masks(self, segments: Sequence[Segment], window: int | None) -> list[torch.Tensor | None]:
-        return [None if mask is None else mask.cpu() for mask in super()._masks(segments, window)]
+    def _mask(self, segments: Sequence[Segment], window: int | None) -> torch.Tensor | None:
+        mask = super()._mask(segments, window)
+        return None if mask is None else mask.cpu()
 
 
 class RowsOnTheHost(Transformer):

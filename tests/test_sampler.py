@@ -399,3 +399,38 @@ def test_a_real_vocabulary() -> None:
     drawn = sample(logits, [_spec(params), _spec(SamplingParams(temperature=2.0, seed=1))])
     assert drawn[0].token.token_id in logits[0].topk(20).indices
     assert 0 <= drawn[1].token.token_id < vocab
+
+
+# --- sums that are not monotonic ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def shaky_sums(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cumulated sums as CUDA may give them, but much worse: off by up to a tenth of the whole, each its own way."""
+    exact = torch.Tensor.cumsum
+    generator = torch.Generator().manual_seed(8)
+
+    def cumsum(values: torch.Tensor, dim: int) -> torch.Tensor:
+        sums = exact(values, dim)
+        return sums + 0.2 * (torch.rand(sums.shape, generator=generator) - 0.5) * sums[..., -1:]
+
+    monkeypatch.setattr(torch.Tensor, "cumsum", cumsum)
+
+
+@pytest.mark.usefixtures("shaky_sums")
+@pytest.mark.parametrize("top_k", [1, 2, 7])
+def test_a_filtered_token_is_never_drawn_whatever_sums_are_like(top_k: int) -> None:
+    logits = _logits(200)
+    kept = logits >= logits.topk(top_k).values[:, -1:]
+    for position in range(5):
+        specs = [_spec(SamplingParams(temperature=1.5, top_k=top_k, seed=row), position) for row in range(200)]
+        tokens = [drawn.token.token_id for drawn in sample(logits, specs)]
+        assert kept[torch.arange(200), torch.tensor(tokens)].all()
+
+
+@pytest.mark.usefixtures("shaky_sums")
+def test_a_sum_that_is_too_small_does_not_keep_all_that_lies_before_it() -> None:
+    """Of a thousand tokens that are about as likely, half have half of the mass; some sums are a tenth too small."""
+    logits = torch.linspace(0, -0.01, 1000)[None]
+    kept = distribution(logits, [SamplingParams(temperature=1.0, top_p=0.5, seed=1)]) > 0
+    assert 450 < kept.sum() < 550
