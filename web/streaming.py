@@ -225,8 +225,10 @@ class EventStream(ResponseBody):
 
     async def _wait(self) -> None:
         """Until there is something to send.  Cut short, it has lost nothing."""
-        while not self._fill():
+        something = False
+        while not something:
             self._pieces = iter(self._writer.write(await anext(self._events)))
+            something = self._fill()
 
     async def _close(self) -> None:
         self._ended = True
