@@ -98,4 +98,3 @@ class EventBuffer:
         if not isinstance(event, Token):
             self._not_ended.discard(event.index)
         return event
-

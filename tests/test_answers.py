@@ -1,4 +1,4 @@
-"""Answers that are sent whole: what they say, how they are made and sent, and who goes first when too much is unread."""
+"""Answers that are sent whole: what they say, how they are made and sent, and who goes when too much is unread."""
 
 from __future__ import annotations
 
@@ -235,7 +235,9 @@ async def test_others_run_while_an_answer_is_made(encoded: list[int]) -> None:
     body = {"prompt": [7] * length, "n": 8, "return_token_ids": True, "echo": True}
     answer, client = await fetch(engine, TEXT, body)
     assert all(choice["prompt_token_ids"] == [7] * length for choice in answer["choices"])
-    assert client.before[0] - engine.turns_when_left > 8 * length // Limits().write_bytes, "turns before the first write"
+    assert client.before[0] - engine.turns_when_left > 8 * length // Limits().write_bytes, (
+        "turns before the first write"
+    )
     assert max(client.sizes) <= Limits().write_bytes
     assert max(encoded[1:]) <= 12 * BLOCK
 

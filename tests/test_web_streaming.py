@@ -267,6 +267,7 @@ async def test_whatever_is_buffered_goes_out_in_one_write() -> None:
 
 async def test_what_waited_for_a_reader_goes_out_in_bounded_writes_with_others_in_between() -> None:
     """A reader that paused comes back to a thousand tokens and a long prompt's ids."""
+    turns = 0
 
     class Back(Exchange):
         async def app_sends(self, message: Any) -> None:  # noqa: ANN401
@@ -282,7 +283,7 @@ async def test_what_waited_for_a_reader_goes_out_in_bounded_writes_with_others_i
             turns += 1
             await trio.lowlevel.checkpoint()
 
-    turns, sizes, turns_before = 0, list[int](), list[int]()
+    sizes, turns_before = list[int](), list[int]()
     top = tuple((n, -1.0) for n in range(65, 85))
     tokens = [token("A", logprobs=TokenLogprobs(-0.5, top)) for _ in range(1000)]
     engine = FakeEngine([*tokens, finished(tokens=1000)])
@@ -304,6 +305,7 @@ async def test_what_waited_for_a_reader_goes_out_in_bounded_writes_with_others_i
 
 async def test_tokens_without_text_are_taken_with_others_in_between(autojump_clock: MockClock) -> None:
     """They make no bytes by which to bound a write."""
+    turns = 0
 
     class Counting(FakeRequest):
         def event_nowait(self) -> Event | None:
@@ -316,7 +318,7 @@ async def test_tokens_without_text_are_taken_with_others_in_between(autojump_clo
             turns += 1
             await trio.lowlevel.checkpoint()
 
-    turns, in_a_row = 0, list[int]()
+    in_a_row: list[int] = []
     job = completion(stream=True)
     request = Counting(job.request)
     request.emit(*[token("") for _ in range(9 * MOST_EVENTS)], finished(text="held back"))

@@ -1,4 +1,4 @@
-"""Answers that are sent whole: made in pieces, with others in between, and sent in pages that are let go as they are taken."""
+"""Answers that are sent whole: made in pieces, with others in between, and let go page by page as they are taken."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from actors.unread import Account
     from runtime.errors import CedeError
+
 
 async def whole_response(value: object, account: Account, write_bytes: int) -> Response:
     """The response with the JSON of `value`, which may hold `pieces.Written`; all of it is made, and its length known.

@@ -40,11 +40,11 @@ class Limits:
         streams: requests at a time on one HTTP/2 connection.
         body_bytes: of one request's body.
         bodies_bytes: of all bodies that are being read or were not yet understood.
-        write_bytes: of one write to a connection; a longer answer is made and written in pieces, and others run in between.
-            As much as a TLS record or an HTTP/2 frame holds; with log-probabilities it takes one or two ms to make.
-        answer_bytes: of one answer that was made and not yet taken by its reader: the events of a stream that is not read,
-            or an answer that is sent whole.  What a request may make, choices times tokens times log-probabilities, has
-            no bound of its own: it is seldom made, and a stream that is read takes no memory.
+        write_bytes: of one write to a connection; what is longer is made and written in pieces, and others run in
+            between.  As much as a TLS record or an HTTP/2 frame holds; of log-probabilities, one or two ms of work.
+        answer_bytes: of one answer that was made and not yet taken by its reader: the events of a stream that is not
+            read, or an answer that is sent whole.  What a request may ask for, choices times tokens times
+            log-probabilities, has no bound of its own: it is seldom made, and a stream that is read takes no memory.
         unread_bytes: of all such answers.
     """
 
