@@ -73,7 +73,7 @@ class Unread:
         assert all(account.held > 0 for account in self._holding)
 
     def set_held(self, account: Account, size: int) -> None:
-        """An account's new figure; for the account.  Where that is too much, who holds most is cut, in this very call."""
+        """An account's new figure; for the account.  Where it is too much, who holds most is cut, in this very call."""
         self._total += size - account.held
         account.held = size
         if size:
@@ -131,8 +131,8 @@ class Account:
     def check(self) -> None:
         """Raise the CedeError that the reader was cut with, if it was.
 
-        It is a fresh one: an error that was raised refers, by its traceback, to whoever raised it, so that kept here it would
-        keep all of that.
+        It is a fresh one: an error that was raised refers, by its traceback, to all that was there, and kept here it
+        would keep that.
         """
         if self.error is not None:
             raise type(self.error)(str(self.error))

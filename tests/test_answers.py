@@ -1,4 +1,4 @@
-"""Answers that are sent whole: what they say, how they are made and sent, and who goes first when too much is unread."""
+"""Answers that are sent whole: what they say, how they are made and sent, and who goes when too much is unread."""
 
 from __future__ import annotations
 
@@ -310,12 +310,13 @@ async def test_an_answer_counts_until_it_was_taken(autojump_clock: Any) -> None:
 
 
 async def test_an_answer_that_grows_too_large_is_an_error_while_it_is_generated() -> None:
-    async def endless(request: FakeRequest) -> None:
-        while not request.cancels:
-            request.emit(*bulky(1)[:-1])
+    async def more_and_more(request: FakeRequest) -> None:
+        for _ in range(200):
+            request.emit(*([] if request.cancels else bulky(1)[:-1]))
             await trio.lowlevel.checkpoint()
+        request.emit(finished())
 
-    engine = FakeEngine(endless)
+    engine = FakeEngine(more_and_more)
     engine.unread = Unread(each=50_000)
     response = await create_app(as_engine(engine)).test_client().post(TEXT, json={"prompt": "hi", "logprobs": 20})
     assert response.status_code == 400

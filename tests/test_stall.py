@@ -1,6 +1,6 @@
 """Clients that do not read: they hold no slot, they are cut, and nobody waits for them.
 
-What fills the socket's buffers within a few tokens is the model's name, which each chunk repeats.
+What fills the socket's buffers within a few tokens is their log-probabilities.
 """
 
 from __future__ import annotations
@@ -9,18 +9,19 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+import h11
 import pytest
 
 from tests.forked import ForkedServer
 from tests.live import Http1, completion, prompt, stage, wait_for
+from web.limits import Limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.live import Json, Server
 
-NAME = "x" * 300_000
-TOKENS = 40  # times the name is more than a socket's buffers hold
+TOKENS = 100  # are more, with their log-probabilities, than the sockets' buffers hold
 STALL_TIMEOUT = 3  # seconds; more than so few tokens take
 
 
@@ -33,7 +34,7 @@ def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def bulky(seed: int, max_tokens: int) -> Json:
-    return completion(prompt(20, seed=seed), max_tokens, model=NAME)
+    return completion(prompt(20, seed=seed), max_tokens, logprobs=20)
 
 
 class Trickle:
@@ -77,6 +78,29 @@ def test_a_stalled_reader_holds_no_slot_and_is_cut(impatient: Server, reads: str
         wait_for(is_cut, "the cut")
     assert impatient.receipts(request_id) == [], "it was cut after its generation: nothing was cancelled"
     assert f"took nothing for {STALL_TIMEOUT} s" in impatient.log()
+
+
+def test_one_that_pauses_and_then_reads_gets_all_of_it_in_small_writes(four_slots: Server) -> None:
+    """Over HTTP/1.1 each write is a chunk, whose ends the client sees."""
+    body = completion(prompt(20, seed=6), TOKENS, logprobs=20, n=2)
+    with Http1(four_slots, body, receive_buffer=4096) as client:
+        wait_for(lambda: four_slots.requests(), "the request")
+        (request_id,) = four_slots.requests()
+        four_slots.wait_state(request_id, "done")
+        waiting = four_slots.get("/v1/statistics")["unread"]
+        assert waiting["readers"] == 1
+        assert waiting["bytes"] > 100 * TOKENS
+        writes, tokens = [0], []
+        client.head()
+        while isinstance(event := client._next_event(), h11.Data):
+            writes[-1] += len(event.data)
+            tokens.append(bytes(event.data))
+            if event.chunk_end:
+                writes.append(0)
+    assert b"".join(tokens).count(b'"token_ids":[') == 2 * TOKENS
+    assert max(writes) <= Limits().write_bytes
+    assert len(writes) > 5
+    assert four_slots.get("/v1/statistics")["unread"]["bytes"] == 0
 
 
 def test_one_that_is_cut_while_it_still_generates_gets_a_receipt(impatient: Server) -> None:

@@ -17,6 +17,8 @@ from tests.simulation import Simulation, ask, open_simulation, prompt, simulated
 from tests.web_fakes import finished, token
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from actors.generation import Event
     from runtime.errors import CedeError
 
@@ -47,9 +49,14 @@ def test_an_account_is_known_while_it_holds_something() -> None:
 
 def test_whatever_a_scope_holds_at_its_end_is_let_go() -> None:
     unread = Unread()
-    with pytest.raises(ZeroDivisionError), unread.account("a") as a:
-        a.hold(7)
-        raise ZeroDivisionError
+
+    def fail(account: Account) -> None:
+        with account:
+            account.hold(7)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail(a := unread.account("a"))
     a.hold(9)
     assert held(unread) == 0
     assert a.error is None
@@ -143,6 +150,15 @@ def test_the_sum_never_exceeds_the_budget_and_no_more_are_cut_than_needed(seed: 
 # --- requests ---------------------------------------------------------------------------------------------------------
 
 
+async def until(condition: Callable[[], bool]) -> None:
+    """Let virtual time pass until it holds."""
+    for _ in range(10_000):
+        if condition():
+            return
+        await trio.sleep(0.01)
+    raise AssertionError("waited in vain")
+
+
 async def reading(sim: Simulation, into: list[Event], *prompts: list[int]) -> None:
     """A client that reads at once."""
     story = await sim.client(ask("reads", *prompts, max_tokens=60))
@@ -156,8 +172,7 @@ async def test_a_reader_that_reads_nothing_is_cut_and_its_neighbour_notices_noth
         async with trio.open_nursery() as clients:
             clients.start_soon(reading, sim, neighbour, prompt(12))
             async with sim.engine.open_request(ask("stalls", prompt(9, start=5), max_tokens=200)) as request:
-                while not sim.engine.receipts(1):
-                    await trio.sleep(0.01)
+                await until(lambda: bool(sim.engine.receipts(1)))
                 (receipt,) = sim.engine.receipts(9)
                 assert (receipt.request_id, receipt.reason) == ("stalls", CancelReason.STALLED_READER)
                 assert receipt.slot_freed_at is not None
@@ -174,12 +189,10 @@ async def test_a_reader_that_reads_nothing_is_cut_and_its_neighbour_notices_noth
 async def test_a_finished_answer_that_nobody_reads_is_let_go_without_a_receipt() -> None:
     async with open_simulation(slots=2, unread_bytes=40 * EVENT) as sim:
         async with sim.engine.open_request(ask("stalls", prompt(9, start=5), max_tokens=30)) as request:
-            while request.status().states != ("done",):
-                await trio.sleep(0.01)
+            await until(lambda: request.status().states == ("done",))
             assert sim.engine.statistics().unread.bytes > 30 * EVENT
             async with sim.engine.open_request(ask("second", prompt(9, start=6), max_tokens=20)) as second:
-                while second.status().states != ("done",):
-                    await trio.sleep(0.01)
+                await until(lambda: second.status().states == ("done",))
                 assert len([event async for event in second]) == 21
             (end,) = [event async for event in request]
             assert isinstance(end, Failed)
@@ -194,8 +207,7 @@ async def test_each_choice_ends_once_for_who_is_cut() -> None:
         async with sim.engine.open_request(asked) as request:
             first = await anext(aiter(request))
             assert isinstance(first, Token)
-            while request.status().states != ("done", "done"):
-                await trio.sleep(0.01)
+            await until(lambda: request.status().states == ("done", "done"))
             rest = [event async for event in request]
         assert [(event.index, type(event)) for event in rest] == [(0, Failed), (1, Failed)]
         assert all(isinstance(event, Failed) and isinstance(event.error, AnswerTooLarge) for event in rest)

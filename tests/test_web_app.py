@@ -379,6 +379,7 @@ async def test_statistics(has_disk: bool) -> None:
     assert answer["manager"]["cancels"] == {"client_disconnect": 3}
     assert answer["manager"]["device_losses"] == 0
     assert answer["tasks"] > 1
+    assert answer["unread"] == {"bytes": 0, "budget": None, "readers": 0, "cut": 0}
     cache = answer["manager"]["cache"]
     assert cache["hits"] == {"resident": 5, "live": 0, "ram": 64, "disk": 128}
     assert cache["ram"] == {"blocks": 2, "bytes": 200, "budget": 500, "evictions": 7}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 import trio
@@ -29,8 +30,9 @@ from tests.web_fakes import (
     token,
 )
 from web.app import create_app
+from web.limits import Limits
 from web.replies import timings
-from web.streaming import DONE, KEEP_ALIVE, ChunkWriter
+from web.streaming import DONE, KEEP_ALIVE, MOST_EVENTS, ChunkWriter, EventStream
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from trio.testing import MockClock
 
     from actors.generation import Event
+    from actors.request import Request
     from web.conversion import Job
 
 CHAT = "/v1/chat/completions"
@@ -259,6 +262,74 @@ async def test_whatever_is_buffered_goes_out_in_one_write() -> None:
     async with posting(create_app(as_engine(engine)), CHAT, STREAM) as connection:
         assert len(events_of(await connection.receive())) == 5  # role, three tokens, the finish
         assert await connection.receive_all() == DONE
+
+
+async def test_what_waited_for_a_reader_goes_out_in_bounded_writes_with_others_in_between() -> None:
+    """A reader that paused comes back to a thousand tokens and a long prompt's ids."""
+    turns = 0
+
+    class Back(Exchange):
+        async def app_sends(self, message: Any) -> None:  # noqa: ANN401
+            if message["type"] == "http.response.body":
+                sizes.append(len(message["body"]))
+                turns_before.append(turns)
+                if message["body"]:
+                    self._from_app.send_nowait(message["body"])
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await trio.lowlevel.checkpoint()
+
+    sizes, turns_before = list[int](), list[int]()
+    top = tuple((n, -1.0) for n in range(65, 85))
+    tokens = [token("A", logprobs=TokenLogprobs(-0.5, top)) for _ in range(1000)]
+    engine = FakeEngine([*tokens, finished(tokens=1000)])
+    engine.model.context_length = 100_000
+    body = {"prompt": [7] * 50_000, "stream": True, "logprobs": 20, "return_token_ids": True}
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(others)
+        async with posting(create_app(as_engine(engine)), "/v1/completions", body, exchange=Back) as connection:
+            *chunks, done = events_of(await connection.receive_all())
+        nursery.cancel_scope.cancel()
+    assert done == "[DONE]"
+    assert chunks[0]["choices"][0]["prompt_token_ids"] == [7] * 50_000
+    assert [choice["token_ids"] for choice in choices(chunks[1:-1])] == [[65]] * 1000
+    assert max(sizes) <= Limits().write_bytes
+    assert len(sizes) > sum(sizes) // Limits().write_bytes
+    # Trio draws by lot which of two tasks has its turn first.
+    assert all(later > earlier for earlier, later in zip(turns_before, turns_before[2:-2], strict=False))
+
+
+async def test_tokens_without_text_are_taken_with_others_in_between(autojump_clock: MockClock) -> None:
+    """They make no bytes by which to bound a write."""
+    turns = 0
+
+    class Counting(FakeRequest):
+        def event_nowait(self) -> Event | None:
+            in_a_row.append(turns)
+            return super().event_nowait()
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await trio.lowlevel.checkpoint()
+
+    in_a_row: list[int] = []
+    job = completion(stream=True)
+    request = Counting(job.request)
+    request.emit(*[token("") for _ in range(9 * MOST_EVENTS)], finished(text="held back"))
+    writer = ChunkWriter(job.reply, job.format)
+    stream = EventStream(cast("Request", request), writer, 10, trio.lowlevel.checkpoint, Limits().write_bytes)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(others)
+        await trio.lowlevel.checkpoint()
+        written = b"".join([data async for data in stream])
+        nursery.cancel_scope.cancel()
+    assert events_of(written)[0]["choices"][0]["text"] == "held back"
+    assert max(Counter(in_a_row).values()) <= 2 * MOST_EVENTS + 2  # as of two turns, Trio may draw these first
 
 
 async def test_done_means_that_the_request_was_left() -> None:

@@ -1,7 +1,7 @@
 """Answers that are sent whole: the same events as a stream's, gathered into one object.
 
-An answer may be megabytes long, most of it log-probabilities.  So each event becomes JSON when it comes, a bounded piece of
-work, and what is kept of it is these bytes.
+An answer may be megabytes long, most of it log-probabilities.  So each event becomes JSON when it comes, which is
+little work, and what is kept of it is these bytes.
 """
 
 from __future__ import annotations
@@ -138,6 +138,7 @@ class Answer:
         """Takes one event."""
         if isinstance(event, Failed):
             self.fail(event.error)
+            return
         if self.failed:
             return
         choice = self._choices[event.index]
@@ -148,7 +149,7 @@ class Answer:
             self._tally.add(event)
 
     def result(self) -> Json:
-        """The response object, whose long parts are `pieces.Written`.  Raises the CedeError of a generation that failed."""
+        """The response object, whose long parts are `pieces.Written`.  Raises the CedeError that it ended with."""
         if self._error is not None:
             raise self._error
         answer = self._reply.envelope(self._format.full)

@@ -100,14 +100,14 @@ class Limits:
         body_bytes: of one request's body.  Parsing it is one call that holds everybody's tokens, some milliseconds for
             each MiB of text; a text of 128k tokens takes less than one MiB.
         bodies_bytes: of all bodies that are being read or were not yet understood.
-        write_bytes: of one write to a connection; a longer answer is made and written in pieces, and others run in between.
-            As much as a TLS record or an HTTP/2 frame holds; with log-probabilities it takes one or two ms to make.
+        write_bytes: of one write to a connection; what is longer is made and written in pieces, and others run in
+            between.  As much as a TLS record or an HTTP/2 frame holds; of log-probabilities, one or two ms of work.
         least_read: bytes that a reader has to take within each stall timeout, of what waits for it.  In 30 s this is
             550 bytes a second: a line that slow is a tenth of a dial-up's; a reader that takes a byte now and then,
             to hold what waits for it, is below.
-        answer_bytes: of one answer that was made and not yet taken by its reader: the events of a stream that is not read,
-            or an answer that is sent whole.  What a request may make, choices times tokens times log-probabilities, has
-            no bound of its own: it is seldom made, and a stream that is read takes no memory.
+        answer_bytes: of one answer that was made and not yet taken by its reader: the events of a stream that is not
+            read, or an answer that is sent whole.  What a request may ask for, choices times tokens times
+            log-probabilities, has no bound of its own: it is seldom made, and a stream that is read takes no memory.
         unread_bytes: of all such answers.
     """
 

@@ -1,4 +1,4 @@
-"""JSON in pieces: what is long is turned into bytes bit by bit, so that others run while it is made, and is sent in pages.
+"""JSON in pieces: what is long becomes bytes bit by bit, so that others run while it is made, and is sent in pages.
 
 Pure: bytes out for values in.  Whoever drives it lets others run between two pieces (`web.bodies`).
 """

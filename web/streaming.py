@@ -74,8 +74,8 @@ class ChunkWriter:
     def write(self, event: Event) -> Iterable[bytes]:
         """The chunks for `event`, none if there is nothing to show.  What follows an error is dropped.
 
-        They come in pieces, since the first may hold a long prompt's token ids; they are to be taken before the next event
-        is written.
+        They come in pieces, since the first may hold a long prompt's token ids, which are to be taken before the next
+        event is written.
         """
         if self.failed:
             return ()
@@ -156,9 +156,9 @@ class EventStream(ResponseBody):
     It does not own the request, which is in its connection's exit stack; but it leaves it (`leave`) before it says
     `[DONE]`, so that a client who has read that finds the slot free, and can no longer cancel anything.
 
-    What the engine has buffered goes out in writes of a bounded size, and others run between any two.  After `keep_alive`
-    seconds of silence (in the queue, in a long prefill) a comment goes out, so that no proxy takes the connection for
-    dead.
+    What the engine has buffered goes out in writes of a bounded size, and others run between any two.  After
+    `keep_alive` seconds of silence (in the queue, in a long prefill) a comment goes out, so that no proxy takes the
+    connection for dead.
 
     Args:
         request: open, and nobody else's to read.
@@ -225,8 +225,10 @@ class EventStream(ResponseBody):
 
     async def _wait(self) -> None:
         """Until there is something to send.  Cut short, it has lost nothing."""
-        while not self._fill():
+        something = False
+        while not something:
             self._pieces = iter(self._writer.write(await anext(self._events)))
+            something = self._fill()
 
     async def _close(self) -> None:
         self._ended = True

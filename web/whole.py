@@ -1,4 +1,4 @@
-"""Answers that are sent whole: made in pieces, with others in between, and sent in pages that are let go as they are taken."""
+"""Answers that are sent whole: made in pieces, with others in between, and let go page by page as they are taken."""
 
 from __future__ import annotations
 
