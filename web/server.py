@@ -30,6 +30,7 @@ from runtime.loading import describe_model, load_model
 from runtime.shards import fingerprint
 from web import guard
 from web.app import create_app
+from web.descriptors import fit_descriptors
 from web.limits import HANDSHAKE_TIMEOUT, KEEP_ALIVE, Limits
 from web.origin import Allowed
 from web.planned_faults import PlannedFaults
@@ -148,7 +149,7 @@ async def run_server(
                 tls=tls,
                 keys=options.keys,
                 allowed=options.allowed,
-                limits=options.limits,
+                limits=fit_descriptors(options.limits),
             )
             await serving.start(serve)
             announce(_url(listeners, "http" if tls is None else "https"))
