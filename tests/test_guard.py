@@ -5,13 +5,14 @@ import socket
 import ssl
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import h2.events
 import h11
 import pytest
 import trio
@@ -180,6 +181,7 @@ async def serving(
     stall_timeout: float = 600,
     linger: float = 600,
     tls: ssl.SSLContext | None = None,
+    limits: Limits | None = None,
 ) -> AsyncIterator[Server]:
     """A server; on leaving, it is stopped without further ado."""
     config = Config()
@@ -194,7 +196,8 @@ async def serving(
 
     async def serve(*, task_status: trio.TaskStatus[None]) -> None:
         times = {"stall_timeout": stall_timeout, "linger": linger}
-        await guard.serve(wrapped, config, [listener], limits=Limits(), stop=stop, task_status=task_status, **times)
+        bounds = limits or Limits()
+        await guard.serve(wrapped, config, [listener], limits=bounds, stop=stop, task_status=task_status, **times)
         ended.set()
 
     async with trio.open_nursery() as nursery:
@@ -368,6 +371,70 @@ async def test_slow_reader_is_left_alone(mock_clock: MockClock) -> None:
             assert visit.answered
 
 
+async def test_a_reader_that_takes_less_than_its_share_is_cut(mock_clock: MockClock) -> None:
+    """Some progress all the time, but less than 16 KiB in any 10 s; before, that held an answer for hours."""
+    async with serving(stall_timeout=10) as server, await server.get("/big", receive_buffer=2**12) as stream:
+        visit = await server.app.visit()
+        for _ in range(40):
+            await wait_all_tasks_blocked(0.005)
+            if visit.ended.is_set():
+                break
+            mock_clock.jump(9)
+            with suppress(trio.BrokenResourceError):
+                await stream.receive_some(6 * 2**10)
+        assert visit.stalled
+
+
+async def open_windows(client: H2Client, stream_id: int, size: int) -> None:
+    client.h2.increment_flow_control_window(size, stream_id)
+    await client.flush()
+    received = 0
+    while received < size:
+        event = await client.next_event()
+        if isinstance(event, h2.events.DataReceived):
+            received += len(event.data)
+
+
+@pytest.mark.parametrize(("size", "is_cut"), [(1000, True), (2**14, False)])
+async def test_a_window_that_is_opened_byte_by_byte(mock_clock: MockClock, size: int, is_cut: bool) -> None:
+    """Over HTTP/2 a request is cut by the same share, alone; its client is told, and the connection lives."""
+    async with serving(stall_timeout=10) as server, await server.connect() as stream:
+        client = H2Client(stream, window=0)
+        client.h2.increment_flow_control_window(2**31 - 1 - 65535)
+        slow = await client.ask("GET", b"/big")
+        visit = await server.app.visit()
+        await wait_all_tasks_blocked(0.005)
+        for _ in range(20):
+            mock_clock.jump(6)
+            await wait_all_tasks_blocked(0.005)
+            if visit.ended.is_set():
+                break
+            await open_windows(client, slow, size)
+        assert visit.ended.is_set() == visit.cancelled == visit.stalled == is_cut
+        if is_cut:
+            while not isinstance(event := await client.next_event(), h2.events.StreamReset):
+                pass
+            assert event.stream_id == slow
+        neighbour = await client.ask("HEAD", b"/refuse")
+        assert await client.answer(neighbour) == b"404"
+
+
+async def test_streams_that_share_a_window_share_what_is_taken(mock_clock: MockClock) -> None:
+    """Four answers behind one connection window, of which a slow reader opens just its share in all."""
+    async with serving(stall_timeout=10) as server, await server.connect() as stream:
+        client = H2Client(stream, window=2**30)
+        for _ in range(4):
+            await client.ask("GET", b"/big")
+        visits = [await server.app.visit() for _ in range(4)]
+        for _ in range(30):
+            await wait_all_tasks_blocked(0.005)
+            mock_clock.jump(6)
+            client.h2.increment_flow_control_window(2**14)
+            await client.flush()
+            await client.stream.receive_some()
+        assert not any(visit.ended.is_set() for visit in visits)
+
+
 @pytest.fixture
 def tls(certificate: tuple[Path, Path]) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -505,6 +572,43 @@ async def test_body_in_crumbs_is_not_mistaken_for_a_pipeline() -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(stream.send_all, (b"40\r\n" + bytes(64) + b"\r\n") * crumbs + b"0\r\n\r\n")
             assert await read_answers(stream, 1) == [(200, str(64 * crumbs).encode())]
+
+
+@pytest.mark.parametrize(
+    "upgrade", ["h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__", "websocket\r\nSec-WebSocket-Version: 13"]
+)
+async def test_an_upgrade_is_ignored(upgrade: str) -> None:
+    """As a server may: the request is answered as it is, and the connection goes on."""
+    head = (
+        f"GET /refuse HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: {upgrade}\r\n\r\n"
+    )
+    async with serving() as server, await server.connect() as stream:
+        await stream.send_all(head.encode() + _get("/refuse"))
+        assert await read_answers(stream, 2) == [(404, b"no"), (404, b"no")]
+
+
+# No more connections than there is room for
+
+
+async def test_a_connection_too_many_is_refused(caplog: pytest.LogCaptureFixture) -> None:
+    async with serving(limits=Limits(connections=8)) as server:
+        held = [await server.connect() for _ in range(8)]
+        await held[0].send_all(_get("/wait"))
+        visit = await server.app.visit()
+        for _ in range(3):
+            async with await server.get("/refuse") as extra:
+                [(status, body)] = await read_answers(extra, 1)
+                assert status == 503
+                assert b"too many open connections" in body
+        for stream in held[1:3]:
+            await stream.aclose()
+        await wait_all_tasks_blocked(0.05)
+        await is_well(server)
+        visit.release.set()
+        assert await read_answers(held[0], 1) == [(200, b"/wait")]
+        for stream in held:
+            await stream.aclose()
+    assert caplog.text.count("refusing connections") == 1, "once for all that are refused in a row"
 
 
 # Beginning and end

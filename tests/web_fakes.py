@@ -243,7 +243,7 @@ class Exchange:
 
     http_version = "1.1"
 
-    def __init__(self, path: str, state: dict[str, Any]) -> None:
+    def __init__(self, path: str, state: dict[str, Any], headers: dict[str, str]) -> None:
         self.status: int | None = None
         self.headers: dict[str, str] = {}
         self._scope = {
@@ -256,7 +256,7 @@ class Exchange:
             "raw_path": path.encode(),
             "query_string": b"",
             "root_path": "",
-            "headers": [(b"host", b"localhost")],
+            "headers": [(n.encode(), v.encode()) for n, v in ({"host": "localhost"} | headers).items()],
             "client": ("127.0.0.1", 1),
             "server": ("127.0.0.1", 80),
             "state": state,
@@ -300,10 +300,11 @@ async def posting(
     *,
     more: bool = False,
     state: dict[str, Any] | None = None,
+    headers: dict[str, str] | None = None,
     exchange: type[Exchange] = Exchange,
 ) -> AsyncIterator[Exchange]:
     """A POST whose body is sent (unless there is `more`); leaving waits for the application to end."""
-    posted = exchange(path, state or {})
+    posted = exchange(path, state or {}, headers or {})
     posted.send(body if isinstance(body, bytes) else json.dumps(body).encode(), more=more)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(posted.run, app)

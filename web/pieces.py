@@ -1,6 +1,6 @@
 """JSON in pieces: what is long becomes bytes bit by bit, so that others run while it is made, and is sent in pages.
 
-Pure: bytes out for values in.  Whoever drives it lets others run between two pieces (`web.bodies`).
+Pure: bytes out for values in.  Whoever drives it lets others run between two pieces (`web.whole`).
 """
 
 from __future__ import annotations

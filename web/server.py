@@ -27,6 +27,7 @@ from runtime.sampling_defaults import SamplingDefaults
 from runtime.shards import fingerprint
 from web import guard
 from web.app import create_app
+from web.descriptors import fit_descriptors
 from web.limits import HANDSHAKE_TIMEOUT, KEEP_ALIVE, Limits
 from web.listening import open_listeners, url_of
 from web.origin import Allowed
@@ -152,7 +153,7 @@ async def run_server(
                 tls=options.tls,
                 keys=options.keys,
                 allowed=options.allowed,
-                limits=options.limits,
+                limits=fit_descriptors(options.limits),
                 watch=watch,
             )
             await serving.start(serve)

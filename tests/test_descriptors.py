@@ -1,0 +1,44 @@
+"""As many connections as there are file descriptors for."""
+
+from __future__ import annotations
+
+import resource
+
+import pytest
+
+from web.descriptors import OTHERS, fit_descriptors
+from web.limits import Limits
+
+
+class System:
+    """A process's limits; `most` is what it may really have."""
+
+    def __init__(self, soft: int, hard: int, most: int) -> None:
+        self.limits = (soft, hard)
+        self._most = most
+
+    def getrlimit(self, _which: int) -> tuple[int, int]:
+        return self.limits
+
+    def setrlimit(self, _which: int, limits: tuple[int, int]) -> None:
+        if limits[0] > self._most:
+            raise ValueError("current limit exceeds maximum limit")
+        self.limits = limits
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "most", "connections"),
+    [
+        (1024, 4096, 4096, 512),  # enough
+        (256, resource.RLIM_INFINITY, 10240, 512),  # a Mac: asked for, and given
+        (256, 512, 512, 512 - OTHERS),
+        (256, resource.RLIM_INFINITY, 256, 256 - OTHERS),
+        (64, 64, 64, 1),
+    ],
+)
+def test_connections_fit(monkeypatch: pytest.MonkeyPatch, soft: int, hard: int, most: int, connections: int) -> None:
+    system = System(soft, hard, most)
+    monkeypatch.setattr(resource, "getrlimit", system.getrlimit)
+    monkeypatch.setattr(resource, "setrlimit", system.setrlimit)
+    assert fit_descriptors(Limits(connections=512)).connections == connections
+    assert system.limits[0] >= min(soft, connections + OTHERS)
