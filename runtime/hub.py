@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from huggingface_hub import constants, model_info, snapshot_download
 from huggingface_hub.errors import (
     GatedRepoError,
+    HFValidationError,
     LocalEntryNotFoundError,
     OfflineModeIsEnabled,
     RepositoryNotFoundError,
@@ -41,6 +42,7 @@ _REASONS: tuple[tuple[type[Exception], str], ...] = (  # a class before those it
         "there is no such repository, or it is private (hf auth login), and no such folder here either",
     ),
     (RevisionNotFoundError, "the repository has no main revision"),
+    (HFValidationError, "the hub has no such names: letters, digits, - _ . but not --, ..; at most 96 characters"),
     (OfflineModeIsEnabled, "it is not in the local cache, and HF_HUB_OFFLINE forbids downloads"),
 )
 _STATUS = {
@@ -77,7 +79,7 @@ def _cached(repository: str) -> Path | None:
     """The folder where an earlier download has put it; None if there was none."""
     try:
         return Path(snapshot_download(repository, local_files_only=True, **_FILES))
-    except LocalEntryNotFoundError:
+    except (LocalEntryNotFoundError, OSError, ValueError):  # not there, not readable, or not a name of the hub's
         return None
 
 

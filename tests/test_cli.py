@@ -95,6 +95,7 @@ def test_a_value_that_cannot_be_is_refused(flag: str, value: str) -> None:
         (["--api-key-file", "README.md", "--certfile", "README.md"], "README.md: no certificate for TLS"),
         (["--chaos", "README.md"], "README.md: "),
         (["--chaos", "README.md", "--host", "0.0.0.0"], "listens on loopback only"),
+        (["org/na--me"], "org/na--me: not loaded from the hub: the hub has no such names"),
         (["org/name"], "org/name: not loaded from the hub: it is not in the local cache, and HF_HUB_OFFLINE forbids"),
     ],
 )

@@ -202,7 +202,7 @@ def test_ctrl_c_ends_it_at_once() -> None:
             assert process.poll() is None
         process.send_signal(signal.SIGINT)
         process.stdout.read()
-        assert process.wait() == -signal.SIGINT
+        assert process.wait() == 128 + signal.SIGINT
 
 
 # --- findings -----------------------------------------------------------------------------------------------------

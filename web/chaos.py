@@ -75,6 +75,8 @@ def _fault(detail: ErrorDetails) -> str:
             return "this fault has no such key"
         case "missing":
             return "it is missing"
+        case "value_error":
+            return str(detail["ctx"]["error"])
         case _:
             return detail["msg"].replace("Input should", "it should").partition(", unable")[0]
 
