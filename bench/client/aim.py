@@ -94,7 +94,7 @@ def at_once(acts: Iterable[Act]) -> Act:
     return act
 
 
-def raw(aim: Aim, head_and_body: bytes, *, pause: float, reads: bool) -> Act:
+def raw(aim: Aim, content: bytes, *, pause: float, reads: bool) -> Act:
     """Bytes over a socket of one's own: send, pause without reading, then read to the end, or leave."""
 
     async def act() -> None:
@@ -108,7 +108,7 @@ def raw(aim: Aim, head_and_body: bytes, *, pause: float, reads: bool) -> Act:
             stream.setsockopt(trio.socket.SOL_SOCKET, trio.socket.SO_RCVBUF, MIN_PAUSE_BUFFER)
             status = "no answer"
             try:
-                await stream.send_all(head_and_body)
+                await stream.send_all(content)
                 await trio.sleep(pause)
                 if reads:
                     status = await _read_status(stream)
@@ -127,7 +127,8 @@ async def _read_status(stream: trio.SocketStream) -> str:
     return first.split(b" ", 2)[1].decode(errors="replace") if first.startswith(b"HTTP/1.1 ") else "broken off"
 
 
-def head(content_length: int, path: str = COMPLETIONS) -> bytes:
-    """A request's head."""
-    lines = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n"
-    return f"{lines}Content-Length: {content_length}\r\n\r\n".encode()
+def message(aim: Aim, content: bytes, *, length: int | None = None) -> bytes:
+    """A whole request, or, where `length` is more than the content has, one whose end is still to come."""
+    lines = f"POST {COMPLETIONS} HTTP/1.1\r\nHost: {urlsplit(aim.client.url).netloc}\r\nConnection: close\r\n"
+    fields = f"Content-Type: application/json\r\nContent-Length: {length or len(content)}\r\n\r\n"
+    return (lines + fields).encode() + content

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import httpx
 
-from bench.client.aim import CHAT, COMPLETIONS, MIB, Aim, at_once, head, in_turn, post, raw
+from bench.client.aim import CHAT, COMPLETIONS, MIB, Aim, at_once, in_turn, message, post, raw
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -31,7 +31,7 @@ def ordinary(aim: Aim) -> Act:
 def long_name(aim: Aim) -> Act:
     """A name of 2 MiB, in each of many chunks, and a reader that pauses."""
     content = aim.text(model="m" * aim.size(2 * MIB), stream=True, max_tokens=min(aim.tokens, 2000))
-    return raw(aim, head(len(content)) + content, pause=aim.pause, reads=True)
+    return raw(aim, message(aim, content), pause=aim.pause, reads=True)
 
 
 def stop_string(aim: Aim) -> Act:
@@ -62,8 +62,8 @@ def one_message(aim: Aim) -> Act:
 
 def many_messages(aim: Aim) -> Act:
     """Hundreds of thousands of messages."""
-    message = {"role": "user", "content": "a"}
-    return post(aim, aim.chat(messages=[message] * aim.size(BODY / 34)), CHAT)
+    turn = {"role": "user", "content": "a"}
+    return post(aim, aim.chat(messages=[turn] * aim.size(BODY / 34)), CHAT)
 
 
 def many_parts(aim: Aim) -> Act:
@@ -90,14 +90,29 @@ def large_answer(aim: Aim) -> Act:
 def paused_reader(aim: Aim) -> Act:
     """The same as a stream, which is not read for a while."""
     content = aim.text(n=4, max_tokens=aim.size(aim.tokens), logprobs=20, stream=True)
-    return raw(aim, head(len(content)) + content, pause=2 * aim.pause, reads=True)
+    return raw(aim, message(aim, content), pause=2 * aim.pause, reads=True)
+
+
+def unread_answers(aim: Aim) -> Act:
+    """Sixteen such streams, which nobody ever reads."""
+    content = aim.text(n=4, max_tokens=aim.size(aim.tokens / 4), logprobs=20, stream=True)
+    return at_once(raw(aim, message(aim, content), pause=4 * aim.pause, reads=False) for _ in range(16))
+
+
+def at_the_bounds(aim: Aim) -> Act:
+    """All that is said in advance as long as a server may reasonably accept it, and sixteen choices, as one answer."""
+    stop = [chr(97 + number) * 1000 + "b" for number in range(16)]
+    bias = {str(number): 0.5 for number in range(300, 1300)}
+    fields = {"model": "m" * 250, "user": "u" * 250, "stop": stop, "logit_bias": bias, "logprobs": 20}
+    prompt = [300 + place % 2000 for place in range(aim.tokens // 2)]
+    return post(aim, aim.text(prompt=prompt, n=16, max_tokens=aim.size(aim.tokens / 8), **fields))
 
 
 def many_bodies(aim: Aim) -> Act:
     """60 connections with bodies of 15.5 MiB, of which the last byte never comes."""
     body = b'{"prompt":"' + b"a" * aim.size(BODY)
-    message = head(len(body) + 2) + body
-    return at_once(raw(aim, message, pause=aim.pause, reads=False) for _ in range(60))
+    unfinished = message(aim, body, length=len(body) + 2)
+    return at_once(raw(aim, unfinished, pause=aim.pause, reads=False) for _ in range(60))
 
 
 def many_connections(aim: Aim) -> Act:
@@ -172,6 +187,8 @@ ATTACKS: dict[str, Callable[[Aim], Act]] = {
     "many token ids": many_ids,
     "a large answer": large_answer,
     "a reader that pauses": paused_reader,
+    "unread answers": unread_answers,
+    "all at the bounds": at_the_bounds,
     "60 large bodies": many_bodies,
     "400 connections": many_connections,
     "1100 HTTP/2 requests": many_streams,
