@@ -48,9 +48,9 @@ class Hold:
     others: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        who = self.task or "no task"
+        whose = f"in {self.task}, at {' < '.join(self.where) or 'its end'}" if self.task else "between two steps"
         beside = f", other threads at {', '.join(self.others)}" if self.others else ""
-        return f"{self.seconds * 1e3:.0f} ms ({self.cause}) in {who}, at {' < '.join(self.where) or 'no place'}{beside}"
+        return f"{self.seconds * 1e3:.0f} ms ({self.cause}) {whose}{beside}"
 
 
 @dataclass(frozen=True, slots=True)
