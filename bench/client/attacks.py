@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import httpx
+import trio
 
 from bench.client.aim import CHAT, COMPLETIONS, MIB, Aim, at_once, in_turn, message, post, raw
 
@@ -121,23 +122,26 @@ def many_connections(aim: Aim) -> Act:
 
 
 def many_streams(aim: Aim) -> Act:
-    """1100 requests on one HTTP/2 connection."""
-    content, times = aim.text(max_tokens=1), aim.size(1100)
+    """1100 requests on one HTTP/2 connection, eight at a time."""
+    content, waiting = aim.text(max_tokens=1), iter(range(aim.size(1100)))
+
+    async def send_some(http: httpx.AsyncClient) -> None:
+        for _ in waiting:
+            try:
+                answer = await http.post(COMPLETIONS, content=content, headers={"content-type": "application/json"})
+                aim.answers[str(answer.status_code)] += 1
+            except httpx.HTTPError:
+                aim.answers["broken off"] += 1
 
     async def act() -> None:
         if find_spec("h2") is None:
             aim.answers["not tried: httpx has no HTTP/2 here"] += 1
             return
-        limits = httpx.Limits(max_connections=1, max_keepalive_connections=1)
-        http = httpx.AsyncClient(http1=False, http2=True, base_url=aim.client.url, limits=limits, trust_env=False)
-        async with http:
-            for _ in range(times):
-                try:
-                    answer = await http.post(COMPLETIONS, content=content, headers={"content-type": "application/json"})
-                    aim.answers[str(answer.status_code)] += 1
-                except httpx.HTTPError:
-                    aim.answers["broken off"] += 1
-                    return
+        url, limits = aim.client.url, httpx.Limits(max_connections=1)
+        http = httpx.AsyncClient(http1=False, http2=True, base_url=url, limits=limits, timeout=60, trust_env=False)
+        async with http, trio.open_nursery() as nursery:
+            for _ in range(8):
+                nursery.start_soon(send_some, http)
 
     return act
 
@@ -151,12 +155,12 @@ def deep_nesting(aim: Aim) -> Act:
 
 def unknown_fields(aim: Aim) -> Act:
     """A million fields that no API has."""
-    return post(aim, aim.text(**{f"f{number}": 0 for number in range(aim.size(BODY / 13))}))
+    return post(aim, aim.text(**{f"f{number}": 0 for number in range(aim.size(BODY / 16))}))
 
 
 def biases(aim: Aim) -> Act:
     """A million entries of `logit_bias`."""
-    return post(aim, aim.text(logit_bias={str(number): 1 for number in range(aim.size(BODY / 13))}))
+    return post(aim, aim.text(logit_bias={str(number): 1 for number in range(aim.size(BODY / 16))}))
 
 
 def template_variables(aim: Aim) -> Act:
