@@ -22,8 +22,8 @@ class Cause(enum.StrEnum):
     """Its own task was in a call that waits (a file, a lock), or the machine gave it no processor."""
 
     INTERPRETER = "interpreter"
-    """Another thread held the interpreter, in a C call that does not let go of it, so that no thread could run.  On other
-    systems than Linux the machine may as well have given no processor to any."""
+    """Another thread held the interpreter, in a C call that does not let go of it, so that no thread could run.  Where
+    the system is not Linux, the machine may as well have given no processor to any."""
 
 
 @dataclass(frozen=True, slots=True)
