@@ -8,24 +8,22 @@ from collections import deque
 from dataclasses import dataclass
 
 LATEST = 16  # holds that are kept one by one
-# A task that spends so much of its step on a processor computes: threads take turns with the interpreter, and programs
-# with the processors, so that it is never all of it.
-COMPUTING_SHARE = 0.2
-LATE_SHARE = 0.5  # of a step, for which nobody could even look at it, and the interpreter was held
+COMPUTING_SHARE = 0.2  # of a step's time on a processor, with which it is not somebody else who held the interpreter
+UNSEEN_SHARE = 0.5  # of a step, for which nobody could even look at it: the interpreter was held
 
 
 class Cause(enum.StrEnum):
     """Why the event loop stood still."""
 
     COMPUTING = "computing"
-    """Its own task used the processor."""
+    """Its own task used the processor for longer than a step may take."""
 
     WAITING = "waiting"
     """Its own task was in a call that waits (a file, a lock), or the machine gave it no processor."""
 
     INTERPRETER = "interpreter"
-    """Another thread held the interpreter, in a C call that does not let go of it, so that no thread could run; or the
-    machine gave no processor to any."""
+    """Another thread held the interpreter, in a C call that does not let go of it, so that no thread could run.  Where
+    the system is not Linux, the machine may as well have given no processor to any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +46,9 @@ class Hold:
     others: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        who = self.task or "no task"
+        whose = f"in {self.task}, at {' < '.join(self.where) or 'its end'}" if self.task else "between two steps"
         beside = f", other threads at {', '.join(self.others)}" if self.others else ""
-        return f"{self.seconds * 1e3:.0f} ms ({self.cause}) in {who}, at {' < '.join(self.where) or 'no place'}{beside}"
+        return f"{self.seconds * 1e3:.0f} ms ({self.cause}) {whose}{beside}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,16 +71,17 @@ class LoopStatistics:
     latest: tuple[Hold, ...]
 
 
-def cause_of(seconds: float, cpu_seconds: float, unseen_seconds: float) -> Cause:
+def cause_of(seconds: float, cpu_seconds: float, unseen_seconds: float, threshold: float) -> Cause:
     """Why a step took so long.
 
     Args:
         seconds, cpu_seconds: of the step, of which the second was spent on a processor.
-        unseen_seconds: for which another thread that wanted to look at the step could not run either.
+        unseen_seconds: for which another thread that wanted to look at the step could not have the interpreter.
+        threshold: seconds that a step may take.
     """
-    if cpu_seconds >= COMPUTING_SHARE * seconds:
-        return Cause.COMPUTING
-    return Cause.INTERPRETER if unseen_seconds >= LATE_SHARE * seconds else Cause.WAITING
+    if cpu_seconds < COMPUTING_SHARE * seconds and unseen_seconds >= UNSEEN_SHARE * seconds:
+        return Cause.INTERPRETER
+    return Cause.COMPUTING if cpu_seconds >= threshold else Cause.WAITING
 
 
 class HoldLog:

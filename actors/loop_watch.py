@@ -18,6 +18,7 @@ import sys
 import threading
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import trio
@@ -102,7 +103,7 @@ class LoopWatch(trio.abc.Instrument):
         sight = self.sight if self.sight is not None and self.sight.step == step.number else None
         if sight is None:  # nobody could look
             sight = Sight(step.number, _awaited(task), (), seconds)
-        cause = cause_of(seconds, cpu_seconds, sight.late)
+        cause = cause_of(seconds, cpu_seconds, sight.late, self.threshold)
         others = sight.others if cause is Cause.INTERPRETER else ()
         self.log.add(Hold(seconds, cpu_seconds, cause, step.task, sight.where, others))
 
@@ -115,6 +116,7 @@ class Watchdog:
         loop_thread: the loop's, by `threading.get_ident()`.
         clock: that of the watch.
         frames: what each thread is running.
+        starved: seconds for which the calling thread has had no processor, though it could have run; to date.
     """
 
     def __init__(
@@ -124,12 +126,15 @@ class Watchdog:
         *,
         clock: Callable[[], float] = time.perf_counter,
         frames: Callable[[], Mapping[int, FrameType]] = sys._current_frames,
+        starved: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self.period = watch.threshold / 2  # seconds between two ticks
         self._watch = watch
         self._loop_thread = loop_thread
         self._clock = clock
         self._frames = frames
+        self._starved = starved
+        self._starved_before = 0.0
         self._last = clock()
         self._holds = 0  # that had been noted at the last tick
         self._logged_at = float("-inf")
@@ -137,13 +142,14 @@ class Watchdog:
 
     def run(self, stop: threading.Event) -> None:
         """Tick until `stop` is set."""
+        self._starved_before = self._starved()
         while not stop.wait(self.period):
             self.tick()
 
     def tick(self) -> None:
         """Look once."""
-        now, step = self._clock(), self._watch.step
-        late = now - self._last - self.period
+        now, step, starved = self._clock(), self._watch.step, self._starved()
+        late = now - self._last - self.period - (starved - self._starved_before)
         noted, self._holds = self._watch.log.total - self._holds, self._watch.log.total
         if step is not None and now - step.began >= self._watch.threshold:
             if self._watch.sight is None or self._watch.sight.step != step.number:
@@ -151,7 +157,7 @@ class Watchdog:
         elif late >= self._watch.threshold and not noted:  # nobody's step: the loop was kept from its next one
             self._watch.log.add(Hold(late, 0.0, Cause.INTERPRETER, "", (), self._others()))
         self._report(now)
-        self._last = self._clock()
+        self._last, self._starved_before = self._clock(), starved
 
     def _see(self, step: Step, late: float) -> None:
         frame = self._frames().get(self._loop_thread)
@@ -174,10 +180,21 @@ class Watchdog:
         self._logged, self._logged_at = total, now
 
 
+def seconds_starved() -> float:
+    """Seconds for which the calling thread has waited for a processor, as Linux counts them; 0 on other systems.
+
+    A thread that waits for the interpreter sleeps, and is not among those that wait for a processor.
+    """
+    try:
+        return int(Path("/proc/thread-self/schedstat").read_text().split()[1]) / 1e9
+    except (OSError, ValueError, IndexError):
+        return 0.0
+
+
 async def watch_loop(watch: LoopWatch, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
     """Watch this event loop until cancelled."""
     stop = threading.Event()
-    watchdog = Watchdog(watch, threading.get_ident())
+    watchdog = Watchdog(watch, threading.get_ident(), starved=seconds_starved)
     thread = threading.Thread(target=watchdog.run, args=(stop,), name="loop watchdog", daemon=True)
     trio.lowlevel.add_instrument(watch)
     thread.start()

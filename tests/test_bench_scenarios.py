@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
-from bench.client.attacks import ATTACKS, Aim
+from bench.client.aim import Aim
+from bench.client.attacks import ATTACKS
 from bench.client.figures import Record
 from bench.client.load import Ask, Dialect, RequestFailed
 from bench.client.prompts import PromptMaker

@@ -59,6 +59,7 @@ def refusal(process: subprocess.Popen[str]) -> str:
         ("--draft-tokens", "0"),
         ("--draft-tokens", "17"),
         ("--queue", "-1"),
+        ("--watch-loop", "0"),
         ("--queue-timeout", "0"),
         ("--request-timeout", "soon"),
         ("--stall-timeout", "0"),

@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from actors.loop_holds import LATEST, Cause, Hold, HoldLog, cause_of
-from actors.loop_watch import LOG_SECONDS, LoopWatch, Watchdog, watch_loop
+from actors.loop_watch import LOG_SECONDS, LoopWatch, Watchdog, seconds_starved, watch_loop
 from tests.web_fakes import FakeEngine, as_engine
 from web.app import create_app
 
@@ -28,6 +28,7 @@ class Times:
 
     now: float = 100.0
     cpu: float = 0.0
+    starved: float = 0.0
 
     def clock(self) -> float:
         return self.now
@@ -44,7 +45,11 @@ class Bench:
         self.watch = LoopWatch(0.010, clock=self.times.clock, cpu_clock=self.times.cpu_clock)
         frame = sys._getframe()
         self.dog = Watchdog(
-            self.watch, LOOP, clock=self.times.clock, frames=lambda: {LOOP: frame, WORKER: here(), 3: parked()}
+            self.watch,
+            LOOP,
+            clock=self.times.clock,
+            frames=lambda: {LOOP: frame, WORKER: here(), 3: parked()},
+            starved=lambda: self.times.starved,
         )
         self._task = cast("trio.lowlevel.Task", Sleeper())
 
@@ -89,13 +94,13 @@ def parked() -> FrameType:
     [
         (1.0, 0.0, Cause.COMPUTING),
         (1.0, 1.0, Cause.COMPUTING),  # in a C call of its own
-        (0.3, 0.1, Cause.COMPUTING),  # in turns with other threads
+        (0.1, 0.1, Cause.COMPUTING),  # in turns with other threads and programs
         (0.1, 0.9, Cause.INTERPRETER),
-        (0.1, 0.1, Cause.WAITING),
+        (0.001, 0.1, Cause.WAITING),
     ],
 )
 def test_causes(cpu: float, unseen: float, cause: Cause) -> None:
-    assert cause_of(1.0, cpu, unseen) is cause
+    assert cause_of(1.0, cpu, unseen, threshold=0.01) is cause
 
 
 def test_a_short_step_is_counted_and_no_hold() -> None:
@@ -145,6 +150,18 @@ def test_an_interpreter_held_between_two_steps_is_seen_by_the_watchdog_alone() -
     bench.step(0.050, 0.050)  # a tick that is late for a step is that step's
     bench.dog.tick()
     assert len(bench.holds) == 2
+
+
+def test_a_watchdog_that_had_no_processor_says_nothing_of_the_interpreter() -> None:
+    bench = Bench()
+    bench.times.now += 0.105
+    bench.times.starved += 0.095
+    bench.dog.tick()
+    assert not bench.holds
+
+
+def test_what_linux_counts_is_a_number_that_grows() -> None:
+    assert 0 <= seconds_starved() <= seconds_starved()
 
 
 def test_the_log_keeps_counts_the_worst_and_the_latest() -> None:

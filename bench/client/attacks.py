@@ -7,141 +7,20 @@ longer than 16 MiB.
 
 from __future__ import annotations
 
-import json
-from collections import Counter
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
-from functools import partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, TypeAlias
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING
 
 import httpx
 import trio
 
+from bench.client.aim import CHAT, COMPLETIONS, MIB, Aim, at_once, in_turn, message, post, raw
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
-    from bench.client.load import Client
+    from bench.client.aim import Act
 
-Json = dict[str, Any]
-
-MIB = 2**20
 BODY = int(15.5 * MIB)  # bytes of the largest body
-MIN_PAUSE_BUFFER = 4096  # bytes that the kernel keeps for a reader that pauses
-
-
-@dataclass(frozen=True, slots=True)
-class Aim:
-    """What an attack is directed at.
-
-    Attributes:
-        scale: of its sizes.
-        tokens: of its long answers.
-        pause: seconds for which a reader pauses, and for which connections are held.
-        answers: what came, by status; filled while the attack goes on.
-    """
-
-    client: Client
-    scale: float = 1.0
-    tokens: int = 3900
-    pause: float = 5.0
-    answers: Counter[str] = field(default_factory=Counter)
-
-    def size(self, whole: float) -> int:
-        """So many, at this scale; at least one."""
-        return max(1, round(whole * self.scale))
-
-    def text(self, **fields: object) -> bytes:
-        """The body of a completion, short unless `fields` say otherwise."""
-        plain: Json = {"model": self.client.dialect.model, "prompt": "import os", "max_tokens": 8}
-        return json.dumps(plain | {"ignore_eos": True} | fields).encode()
-
-    def chat(self, **fields: object) -> bytes:
-        """The same, of a chat."""
-        plain: Json = {"model": self.client.dialect.model, "messages": [{"role": "user", "content": "hi"}]}
-        return json.dumps(plain | {"max_tokens": 8, "ignore_eos": True} | fields).encode()
-
-
-Act: TypeAlias = Callable[[], Awaitable[None]]
-COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
-
-
-# --- ways to send ---------------------------------------------------------------------------------------------------
-
-
-def post(aim: Aim, content: bytes, path: str = COMPLETIONS, headers: Mapping[str, str] | None = None) -> Act:
-    """One request, whose answer is read and thrown away."""
-    return partial(_post, aim, content, path, headers or {})
-
-
-async def _post(aim: Aim, content: bytes, path: str, headers: Mapping[str, str]) -> None:
-    aim.answers[await aim.client.post(content, path, headers)] += 1
-
-
-def in_turn(acts: Iterable[Act]) -> Act:
-    """One after the other."""
-    listed = list(acts)
-
-    async def act() -> None:
-        for one in listed:
-            await one()
-
-    return act
-
-
-def at_once(acts: Iterable[Act]) -> Act:
-    """All at the same time."""
-    listed = list(acts)
-
-    async def act() -> None:
-        async with trio.open_nursery() as nursery:
-            for one in listed:
-                nursery.start_soon(one)
-
-    return act
-
-
-def raw(aim: Aim, head_and_body: bytes, *, pause: float, reads: bool) -> Act:
-    """Bytes over a socket of one's own: send, pause without reading, then read to the end, or leave."""
-
-    async def act() -> None:
-        url = urlsplit(aim.client.url)
-        try:
-            stream = await trio.open_tcp_stream(url.hostname or "", url.port or 80)
-        except OSError:
-            aim.answers["refused"] += 1
-            return
-        async with stream:
-            stream.setsockopt(trio.socket.SOL_SOCKET, trio.socket.SO_RCVBUF, MIN_PAUSE_BUFFER)
-            status = "no answer"
-            try:
-                await stream.send_all(head_and_body)
-                await trio.sleep(pause)
-                if reads:
-                    status = await _read_status(stream)
-            except trio.BrokenResourceError:
-                status = "broken off"
-            aim.answers[status] += 1
-
-    return act
-
-
-async def _read_status(stream: trio.SocketStream) -> str:
-    """Read to the end; the status in the first line."""
-    first = b""
-    while data := await stream.receive_some(MIB):
-        first = first or data
-    return first.split(b" ", 2)[1].decode(errors="replace") if first.startswith(b"HTTP/1.1 ") else "broken off"
-
-
-def head(content_length: int, path: str = COMPLETIONS) -> bytes:
-    """A request's head."""
-    lines = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n"
-    return f"{lines}Content-Length: {content_length}\r\n\r\n".encode()
-
-
-# --- attacks --------------------------------------------------------------------------------------------------------
 
 
 def ordinary(aim: Aim) -> Act:
@@ -153,7 +32,7 @@ def ordinary(aim: Aim) -> Act:
 def long_name(aim: Aim) -> Act:
     """A name of 2 MiB, in each of many chunks, and a reader that pauses."""
     content = aim.text(model="m" * aim.size(2 * MIB), stream=True, max_tokens=min(aim.tokens, 2000))
-    return raw(aim, head(len(content)) + content, pause=aim.pause, reads=True)
+    return raw(aim, message(aim, content), pause=aim.pause, reads=True)
 
 
 def stop_string(aim: Aim) -> Act:
@@ -184,8 +63,8 @@ def one_message(aim: Aim) -> Act:
 
 def many_messages(aim: Aim) -> Act:
     """Hundreds of thousands of messages."""
-    message = {"role": "user", "content": "a"}
-    return post(aim, aim.chat(messages=[message] * aim.size(BODY / 34)), CHAT)
+    turn = {"role": "user", "content": "a"}
+    return post(aim, aim.chat(messages=[turn] * aim.size(BODY / 34)), CHAT)
 
 
 def many_parts(aim: Aim) -> Act:
@@ -212,14 +91,29 @@ def large_answer(aim: Aim) -> Act:
 def paused_reader(aim: Aim) -> Act:
     """The same as a stream, which is not read for a while."""
     content = aim.text(n=4, max_tokens=aim.size(aim.tokens), logprobs=20, stream=True)
-    return raw(aim, head(len(content)) + content, pause=2 * aim.pause, reads=True)
+    return raw(aim, message(aim, content), pause=2 * aim.pause, reads=True)
+
+
+def unread_answers(aim: Aim) -> Act:
+    """Sixteen such streams, which nobody ever reads."""
+    content = aim.text(n=4, max_tokens=aim.size(aim.tokens / 4), logprobs=20, stream=True)
+    return at_once(raw(aim, message(aim, content), pause=4 * aim.pause, reads=False) for _ in range(16))
+
+
+def at_the_bounds(aim: Aim) -> Act:
+    """All that is said in advance as long as a server may reasonably accept it, and sixteen choices, as one answer."""
+    stop = [chr(97 + number) * 1000 + "b" for number in range(16)]
+    bias = {str(number): 0.5 for number in range(300, 1300)}
+    fields = {"model": "m" * 250, "user": "u" * 250, "stop": stop, "logit_bias": bias, "logprobs": 20}
+    prompt = [300 + place % 2000 for place in range(aim.tokens // 2)]
+    return post(aim, aim.text(prompt=prompt, n=16, max_tokens=aim.size(aim.tokens / 8), **fields))
 
 
 def many_bodies(aim: Aim) -> Act:
     """60 connections with bodies of 15.5 MiB, of which the last byte never comes."""
     body = b'{"prompt":"' + b"a" * aim.size(BODY)
-    message = head(len(body) + 2) + body
-    return at_once(raw(aim, message, pause=aim.pause, reads=False) for _ in range(60))
+    unfinished = message(aim, body, length=len(body) + 2)
+    return at_once(raw(aim, unfinished, pause=aim.pause, reads=False) for _ in range(60))
 
 
 def many_connections(aim: Aim) -> Act:
@@ -228,23 +122,26 @@ def many_connections(aim: Aim) -> Act:
 
 
 def many_streams(aim: Aim) -> Act:
-    """1100 requests on one HTTP/2 connection."""
-    content, times = aim.text(max_tokens=1), aim.size(1100)
+    """1100 requests on one HTTP/2 connection, eight at a time."""
+    content, waiting = aim.text(max_tokens=1), iter(range(aim.size(1100)))
+
+    async def send_some(http: httpx.AsyncClient) -> None:
+        for _ in waiting:
+            try:
+                answer = await http.post(COMPLETIONS, content=content, headers={"content-type": "application/json"})
+                aim.answers[str(answer.status_code)] += 1
+            except httpx.HTTPError:
+                aim.answers["broken off"] += 1
 
     async def act() -> None:
         if find_spec("h2") is None:
             aim.answers["not tried: httpx has no HTTP/2 here"] += 1
             return
-        limits = httpx.Limits(max_connections=1, max_keepalive_connections=1)
-        http = httpx.AsyncClient(http1=False, http2=True, base_url=aim.client.url, limits=limits, trust_env=False)
-        async with http:
-            for _ in range(times):
-                try:
-                    answer = await http.post(COMPLETIONS, content=content, headers={"content-type": "application/json"})
-                    aim.answers[str(answer.status_code)] += 1
-                except httpx.HTTPError:
-                    aim.answers["broken off"] += 1
-                    return
+        url, limits = aim.client.url, httpx.Limits(max_connections=1)
+        http = httpx.AsyncClient(http1=False, http2=True, base_url=url, limits=limits, timeout=60, trust_env=False)
+        async with http, trio.open_nursery() as nursery:
+            for _ in range(8):
+                nursery.start_soon(send_some, http)
 
     return act
 
@@ -258,12 +155,12 @@ def deep_nesting(aim: Aim) -> Act:
 
 def unknown_fields(aim: Aim) -> Act:
     """A million fields that no API has."""
-    return post(aim, aim.text(**{f"f{number}": 0 for number in range(aim.size(BODY / 13))}))
+    return post(aim, aim.text(**{f"f{number}": 0 for number in range(aim.size(BODY / 16))}))
 
 
 def biases(aim: Aim) -> Act:
     """A million entries of `logit_bias`."""
-    return post(aim, aim.text(logit_bias={str(number): 1 for number in range(aim.size(BODY / 13))}))
+    return post(aim, aim.text(logit_bias={str(number): 1 for number in range(aim.size(BODY / 16))}))
 
 
 def template_variables(aim: Aim) -> Act:
@@ -294,6 +191,8 @@ ATTACKS: dict[str, Callable[[Aim], Act]] = {
     "many token ids": many_ids,
     "a large answer": large_answer,
     "a reader that pauses": paused_reader,
+    "unread answers": unread_answers,
+    "all at the bounds": at_the_bounds,
     "60 large bodies": many_bodies,
     "400 connections": many_connections,
     "1100 HTTP/2 requests": many_streams,

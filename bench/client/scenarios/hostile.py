@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import trio
 
-from bench.client.attacks import ATTACKS, Aim, ordinary
+from bench.client.aim import Aim
+from bench.client.attacks import ATTACKS, ordinary
 from bench.client.figures import Better, Figure
 from bench.client.load import RequestFailed
 from bench.client.runner import leaves
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import AsyncIterator, Callable
 
-    from bench.client.attacks import Act
+    from bench.client.aim import Act
     from bench.client.turn import Turn
 
 MEMORY_SECONDS = 0.05  # between two looks
