@@ -283,8 +283,8 @@ async def test_a_failure_at_the_end_is_still_an_error() -> None:
 class Slow(Exchange):
     """Takes the head, and then a write whenever it is told to."""
 
-    def __init__(self, path: str, state: dict[str, Any]) -> None:
-        super().__init__(path, state)
+    def __init__(self, path: str, state: dict[str, Any], headers: dict[str, str]) -> None:
+        super().__init__(path, state, headers)
         self.may_read = trio.Semaphore(0)
 
     async def app_sends(self, message: Any) -> None:  # noqa: ANN401
