@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from runtime.blocks import BlockKey
@@ -21,14 +22,13 @@ def severed(parents: Mapping[BlockKey, BlockKey], root: BlockKey, wrong: Set[Blo
         root: the parent of first blocks.
         wrong: blocks, whether there or not.
     """
-    hangs: dict[BlockKey, bool] = {root: True}
-    for key in parents:
-        path, above = list[BlockKey](), key
-        while above not in hangs:
-            path.append(above)
-            if above in wrong or above not in parents:
-                hangs[above] = False
-            else:
-                above = parents[above]
-        hangs.update(dict.fromkeys(path, hangs[above]))
-    return {key for key in parents if not hangs[key]}
+    children: defaultdict[BlockKey, list[BlockKey]] = defaultdict(list)
+    for key, parent in parents.items():
+        if key not in wrong:
+            children[parent].append(key)
+    sound, ends = set[BlockKey](), [root]
+    while ends:
+        below = children[ends.pop()]
+        sound.update(below)
+        ends += below
+    return parents.keys() - sound
