@@ -70,11 +70,11 @@ def test_a_mask_hides_all_but_the_visible(start: int, rows: int, window: int | N
 
 def test_a_mask_grows_with_the_depth_and_not_with_the_rows() -> None:
     """2048 rows after 32 thousand tokens had one of 0.9 GiB, which no plan of the memory knew of."""
-    group, depth = 3, 32_000
+    group, depth = 7, 32_000
     masks = [step_mask([_chunk(depth, rows)], None, group, CPU, torch.bfloat16) for rows in (TILE, 2048)]
     sizes = [mask.nbytes for mask in masks if mask is not None]
     assert sizes[1] - sizes[0] == (2048 - TILE) * TILE * group * 2
-    assert sizes[1] < 2**25
+    assert sizes[1] < 2**26
 
 
 def test_segments_of_all_sizes_share_a_mask() -> None:
