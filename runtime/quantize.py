@@ -45,6 +45,11 @@ class Quantization(StrEnum):
     INT8 = "int8"
     INT4 = "int4"
 
+    @property
+    def identity(self) -> str:
+        """What KV on disk knows it by: another one where the same bits come to mean other numbers."""
+        return f"{self.value}, rows spread by {SPREAD}"
+
 
 def choose_forms(quantization: Quantization | None, device: torch.device, dtype: torch.dtype) -> Forms:
     """How a model on `device` that computes in `dtype` is to keep its matrices."""

@@ -249,8 +249,8 @@ async def test_long_lists_are_made_and_sent_in_pieces(path: str, encoded: list[i
             return [SlotStatus(n, SlotState.IDLE, None, 0, 5, 4) for n in range(3000)]
 
     class Getting(watched()):  # type: ignore[misc]
-        def __init__(self, path: str, state: dict[str, Any]) -> None:
-            super().__init__(path, state)
+        def __init__(self, path: str, state: dict[str, Any], headers: dict[str, str]) -> None:
+            super().__init__(path, state, headers)
             self._scope["method"] = "GET"
 
     engine = Many()

@@ -123,7 +123,7 @@ async def run_server(
             load.folder,
             identity,
             executor.model.kv,
-            quantization=load.quantize,
+            quantization=None if load.quantize is None else load.quantize.identity,
             open_blocks=faults.open_blocks,
         ) as cache,
         open_engine(
