@@ -311,17 +311,20 @@ async def test_an_answer_counts_until_it_was_taken(autojump_clock: Any) -> None:
 
 async def test_an_answer_that_grows_too_large_is_an_error_while_it_is_generated() -> None:
     async def more_and_more(request: FakeRequest) -> None:
-        for _ in range(200):
-            request.emit(*([] if request.cancels else bulky(1)[:-1]))
+        while len(told) < 200 and not request.cancels:
+            told.append(bulky(1)[0])
+            request.emit(told[-1])
             await trio.lowlevel.checkpoint()
         request.emit(finished())
 
+    told: list[Event] = []
     engine = FakeEngine(more_and_more)
     engine.unread = Unread(each=50_000)
     response = await create_app(as_engine(engine)).test_client().post(TEXT, json={"prompt": "hi", "logprobs": 20})
     assert response.status_code == 400
     assert (await response.get_json())["error"]["code"] == "answer_too_large"
     assert (await engine.next_request()).cancels[0] is CancelReason.STALLED_READER, "the first one counts"
+    assert len(told) < 120, "it was cancelled while it was generated"
     assert (engine.unread.statistics().bytes, engine.unread.statistics().cut) == (0, 1)
 
 
