@@ -44,7 +44,7 @@ def _digest_elsewhere(*, seed: int, hash_seed: str) -> str:
 
 
 def test_the_drawn_scenarios_reach_everything() -> None:
-    """Each phase is cancelled in, for every reason that does not take a socket; each kind of fault happens; some lie."""
+    """Each phase is cancelled in, for every reason that takes no socket; each kind of fault happens; blocks lie."""
     tally = Tally()
     with simulate.quiet():
         for seed in (*range(70), *FAILING_DISKS):
