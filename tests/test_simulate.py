@@ -44,16 +44,19 @@ def _digest_elsewhere(*, seed: int, hash_seed: str) -> str:
 
 
 def test_the_drawn_scenarios_reach_everything() -> None:
-    """Each phase is cancelled in, for every reason that does not take a socket, and each kind of fault happens."""
+    """Each phase is cancelled in, for every reason that takes no socket; each kind of fault happens; blocks lie."""
     tally = Tally()
     with simulate.quiet():
-        for seed in (*range(60), *FAILING_DISKS):
+        for seed in (*range(70), *FAILING_DISKS):
             tally.add(play(draw(seed)).tally)
     assert tally.cancels.keys() == {"queued", "prefill", "draft", "verify", "decode"}
     assert tally.reasons.keys() == {str(reason) for reason in CancelReason} - {"stalled_reader"}
     kinds = {field.default for kind in get_args(Fault) for field in fields(kind) if field.name == "what"}
     assert kinds - tally.faults.keys() == set()
     assert tally.moves > 0
+    assert tally.lies.keys() == {"scenarios", "told", "deceived", "found", "audits", "audits that failed"}
+    assert tally.lies["scenarios"] > tally.scenarios / 5, "far less than a third"
+    assert all(tally.lies.values())
 
 
 def test_a_failure_says_how_to_see_it_again(
