@@ -76,12 +76,15 @@ class ScopedConnection(TrioASGIHTTPConnection):
     ) -> None:
         """As the parent's, inside the request's exit stack and without a time limit on the response.
 
-        A response lasts as long as it lasts; the connection guard cuts those that make no progress.
+        A response lasts as long as it lasts; the connection guard cuts those that make no progress, and a reader that
+        leaves too much unread is given up (`actors.unread`).
         """
         try:
             async with AsyncExitStack() as request.resources:
                 response = await self.app.handle_request(request)
                 await self._send_response(send, response)
+        except* trio.TooSlowError as slow:
+            logger.warning("a response was given up: %s", slow.exceptions[0])
         except* Exception as errors:  # beside a cancel, too, where quart-trio would lose them; Cancelled goes on
             logger.error("a response failed after its handler had returned", exc_info=errors)
         nursery.cancel_scope.cancel()
