@@ -14,6 +14,7 @@ import logging
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, cast
 
+import trio
 from quart import request
 from quart_trio import QuartTrio
 from quart_trio.asgi import TrioASGIHTTPConnection
@@ -23,7 +24,6 @@ from actors.receipts import CancelReason
 from web.bodies import Bodies, BodyLease, LeasedBody
 
 if TYPE_CHECKING:
-    import trio
     from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable
 
     from web.requests import Connection
