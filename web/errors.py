@@ -6,11 +6,12 @@ import logging
 import math
 from typing import TYPE_CHECKING, Any
 
-from quart import has_request_context, request, websocket
+from quart import current_app, has_request_context, request, websocket
 from quart_trio.wrappers import TrioResponse as Response
 from werkzeug.exceptions import HTTPException
 
 from runtime.errors import CedeError, Unavailable
+from runtime.units import format_size
 from web.asgi import current_request
 from web.frames import forget_frames
 from web.replies import dumps
@@ -85,7 +86,8 @@ def _http_reason(error: HTTPException, status: int) -> tuple[str, str | None]:
         case 408:
             return "The request body did not arrive in time.", "request_timeout"
         case 413:
-            return "The request body is too large.", "request_too_large"
+            most = format_size(current_app.config["MAX_CONTENT_LENGTH"])
+            return f"The request body is too large: at most {most} are read (--max-body).", "request_too_large"
         case 500:
             return INTERNAL_ERROR["error"]["message"], "internal_error"
         case _:

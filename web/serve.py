@@ -124,7 +124,12 @@ def _server_options(given: SimpleNamespace) -> ServerOptions:
         tls=tls,
         keys=keys,
         allowed=allowed,
-        limits=Limits(connections=given.max_connections, answer_bytes=given.max_answer, unread_bytes=given.max_unread),
+        limits=Limits(
+            connections=given.max_connections,
+            body_bytes=given.max_body,
+            answer_bytes=given.max_answer,
+            unread_bytes=given.max_unread,
+        ),
         grace=given.grace,
         stall_timeout=given.stall_timeout,
         hang_timeout=given.hang_timeout or None,

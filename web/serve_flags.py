@@ -46,6 +46,7 @@ FLAGS: tuple[Callable[..., Any], ...] = (
         multiple=True,
         help="Name that clients may ask for on a loopback address; * for any.  [default: localhost, addresses, --host]",
     ),
+    click.option("--max-body", type=SIZE, default="4MiB", help="Bytes of one request's body."),
     click.option(
         "--max-connections", type=POSITIVE, default=512, help="Connections open at a time; one more is refused."
     ),
@@ -116,7 +117,10 @@ FLAGS: tuple[Callable[..., Any], ...] = (
     click.option("--queue-timeout", type=SOME_SECONDS, help="Seconds to wait for a slot.  [default: no limit]"),
     click.option("--request-timeout", type=SOME_SECONDS, help="Seconds a request may take.  [default: no limit]"),
     click.option(
-        "--stall-timeout", type=SOME_SECONDS, default=30.0, help="Seconds until a client that reads nothing is cut off."
+        "--stall-timeout",
+        type=SOME_SECONDS,
+        default=30.0,
+        help="Seconds until a client that reads nothing, or next to nothing, is cut off.",
     ),
     click.option(
         "--max-answer",
