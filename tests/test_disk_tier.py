@@ -305,6 +305,21 @@ def test_a_block_put_again_after_that_drop_is_written(tmp_path: Path, writing: G
         assert_same(tier.load(block.key), again)
 
 
+def test_the_same_block_put_again_after_that_drop_is_written_once(tmp_path: Path, writing: Gate) -> None:
+    """The drop of another one does not make the write wanted again that the first drop has ended."""
+    block, other = chain(2)
+    with open_tier(tmp_path) as tier:
+        tier.put_nowait(block)
+        assert writing.arrived.wait(LONG)
+        tier.drop([block.key])
+        assert tier.put_nowait(block)
+        tier.drop([other.key])
+        writing.open.set()
+        assert tier.flush(LONG) == 0
+        assert tier.statistics().written == 1
+        tier.check_integrity()
+
+
 def test_a_block_dropped_while_its_file_gets_its_name_is_gone_at_once_and_then_removed(
     tmp_path: Path, renaming: Gate
 ) -> None:

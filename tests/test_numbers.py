@@ -34,8 +34,9 @@ CASES: list[tuple[str, str, str]] = [
     ("min_p", "1e308", REFUSED),
     ("top_k", "1", GREEDY),
     ("top_k", "-1", DRAWN),
-    ("top_k", str(2**70), DRAWN),
-    ("top_k", HUGE, DRAWN),
+    ("top_k", str(2**63 - 1), DRAWN),
+    ("top_k", str(2**70), REFUSED),
+    ("top_k", HUGE, REFUSED),
     ("repetition_penalty", "0", REFUSED),
     ("repetition_penalty", "1e-320", REFUSED),
     ("repetition_penalty", "1e-40", REFUSED),
@@ -62,8 +63,9 @@ CASES: list[tuple[str, str, str]] = [
     ("logprobs", str(2**70), REFUSED),
     ("min_tokens", str(TOKENS), DRAWN),
     ("min_tokens", HUGE, REFUSED),
-    ("max_tokens", str(2**70), DRAWN),
-    ("max_tokens", HUGE, DRAWN),
+    ("max_tokens", str(2**63 - 1), DRAWN),
+    ("max_tokens", str(2**70), REFUSED),
+    ("max_tokens", HUGE, REFUSED),
     ("max_tokens", "1" + "0" * 5000, REFUSED),
 ]
 

@@ -47,7 +47,7 @@ def test_what_outlasts_the_grace_is_cancelled_and_a_stalled_client_holds_up_noth
     server = servers["hasty"]
     with (
         Http1(server, completion(prompt(20), 4000)) as running,
-        Http1(server, completion(prompt(20, seed=1), 250, model="x" * 50_000), receive_buffer=4096) as stalled,
+        Http1(server, completion(prompt(20, seed=1), 250, logprobs=20), receive_buffer=4096) as stalled,
     ):
         wait_for(lambda: server.requests().get(stalled.id, {}).get("states") == ["done"], "its generation to end")
         assert stalled.id in server.requests(), "it has not stalled"

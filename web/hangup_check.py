@@ -61,5 +61,5 @@ async def hang_up_in(
 def _request(prompt: Sequence[int]) -> bytes:
     asked = {"prompt": list(prompt), "max_tokens": TOKENS, "stream": True, "temperature": 0, "ignore_eos": True}
     body = json.dumps(asked | {"cache_prompt": False, "speculate": False}).encode()
-    head = f"POST /v1/completions HTTP/1.1\r\nhost: cede\r\ncontent-length: {len(body)}\r\n\r\n"
+    head = f"POST /v1/completions HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(body)}\r\n\r\n"
     return head.encode() + body

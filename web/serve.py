@@ -76,8 +76,8 @@ def _server_options(given: SimpleNamespace) -> ServerOptions:
     from web.listening import tls_context
     from web.origin import Allowed
 
-    allowed = Allowed.read(given.allowed_origins, [given.host, *given.allowed_hosts])
     keys = read_keys(given.api_keys, given.api_key_file)
+    allowed = Allowed.read(given.allowed_origins, [*filter(None, [given.host]), *given.allowed_hosts])
     plan = None if given.chaos is None else plan_for(given.host, given.chaos)
     tls = None if given.certfile is None else tls_context(given.certfile, given.keyfile)
     model = given.folder_or_id or given.model

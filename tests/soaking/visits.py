@@ -140,7 +140,7 @@ class Visit:
 
     async def stall(self) -> str:
         """Stop reading, in a response that no buffer holds, until the server has had enough of it."""
-        await self._ask(120, model="x" * 50_000)
+        await self._ask(120, logprobs=20)
         await self.events.read(1)
         self._allow("stalled_reader")
         await trio.sleep(self._dice.uniform(1, 3) * STALL_TIMEOUT)
