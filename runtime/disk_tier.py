@@ -180,7 +180,7 @@ class DiskTier:
             struck = {key for key in keys if self._pending(key) is not None} | self._blocks.held(keys)
             if (
                 self._writing is not None and not self._unwanted
-            ):  # else it stays so, though it may wait to be written again
+            ):  # else it stays so, though it may be queued again
                 self._unwanted = self._writing.key in struck
             for key in struck:
                 self._queue.pop(key, None)
