@@ -178,9 +178,7 @@ class DiskTier:
         """Take blocks out at once and for good, be they on disk, queued, or being written; the writer unlinks them."""
         with self._lock:
             struck = {key for key in keys if self._pending(key) is not None} | self._blocks.held(keys)
-            if (
-                self._writing is not None and not self._unwanted
-            ):  # else it stays so, though it may be queued again
+            if self._writing is not None and not self._unwanted:  # else it stays so, though it may be queued again
                 self._unwanted = self._writing.key in struck
             for key in struck:
                 self._queue.pop(key, None)
