@@ -37,6 +37,7 @@ class Starting:
                 [*prefix, *command("serve", str(folder), "--port", "0")], stderr=log, env=environment()
             )
         self._is_inner = bool(prefix)
+        self._pipe: int | None = None
 
     def log(self) -> str:
         return self._log.read_text(encoding="utf-8")
@@ -46,9 +47,12 @@ class Starting:
         return "loading" in self.log()
 
     def reads(self) -> bool:
-        """Whether a thread of it reads the weights."""
+        """Whether a thread of it reads the weights; from then on it waits for the rest, which does not come.
+
+        The pipe stays open: at its end the server would open it again, by a library that keeps the interpreter.
+        """
         try:
-            os.close(os.open(self._weights, os.O_WRONLY | os.O_NONBLOCK))
+            self._pipe = os.open(self._weights, os.O_WRONLY | os.O_NONBLOCK)
         except OSError as error:
             if error.errno != errno.ENXIO:
                 raise
@@ -64,6 +68,8 @@ class Starting:
         return self._outer.wait(PATIENCE)
 
     def end(self) -> None:
+        if self._pipe is not None:
+            os.close(self._pipe)
         if self._outer.poll() is None:
             for process in psutil.Process(self._outer.pid).children():
                 process.kill()
