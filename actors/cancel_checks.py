@@ -18,8 +18,8 @@ import trio
 from actors.generation import Failed, Finished, GenerationRequest, Token
 from actors.receipts import CancelReason
 from actors.slots import SlotState
-from runtime.findings import Mismatch
-from runtime.sampling import SamplingParams
+from runtime.sampling.params import SamplingParams
+from runtime.selftest.findings import Mismatch
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
     from actors.engine import Engine
     from actors.receipts import Receipt
-    from runtime.executor import Executor
-    from runtime.findings import Figures
-    from runtime.step import Segment, StepResult
-    from runtime.transfer import KVData, Transfer
+    from runtime.selftest.findings import Figures
+    from runtime.step.executor import Executor
+    from runtime.step.step import Segment, StepResult
+    from runtime.step.transfer import KVData, Transfer
 
 PATIENCE = 60.0  # seconds for what takes milliseconds
 SLOTS, QUEUE = 2, 2  # of the engine

@@ -19,9 +19,9 @@ import trio
 
 from actors.generation import GenerationRequest
 from runtime.errors import CedeError, DeviceThreadEnded
-from runtime.faults import CancelAt, ClockJump, MailboxFlood, Shutdown
-from runtime.sampling import SamplingParams
-from runtime.unreliable import ThreadKilled
+from runtime.sampling.params import SamplingParams
+from runtime.testing.faults import CancelAt, ClockJump, MailboxFlood, Shutdown
+from runtime.testing.unreliable import ThreadKilled
 
 if TYPE_CHECKING:
     import types
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
     from actors.engine import Engine
     from actors.lease import Lease
-    from runtime.executor import Executor
-    from runtime.faults import Actor, Chaos
-    from runtime.step import Segment, StepResult
-    from runtime.transfer import KVData, Transfer
+    from runtime.step.executor import Executor
+    from runtime.step.step import Segment, StepResult
+    from runtime.step.transfer import KVData, Transfer
+    from runtime.testing.faults import Actor, Chaos
 
 # Which function an actor is in: that of the innermost of these that its task awaits.
 _ACTORS: dict[str, Actor] = {

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from actors.generation import FinishReason
     from actors.lease import Lease
     from actors.output import Output
-    from runtime.step import SampledToken
+    from runtime.step.step import SampledToken
 
 
 async def decode(lease: Lease, first: SampledToken, output: Output, drafting: Drafting | None) -> FinishReason:

@@ -16,7 +16,7 @@ import trio
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from runtime.blocks import Block, BlockKey
+    from runtime.kv.blocks import Block, BlockKey
 
 READ_SECONDS = 5.0  # for a piece of at most 32 MiB, or one block
 REST_SECONDS = 30.0  # from a read that was late until the disk is asked again, if all that hung has come back by then

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from actors.slots import SlotState
 from runtime.errors import StepFailed
-from runtime.lookup import PromptLookup
-from runtime.step import Proposal
+from runtime.step.step import Proposal
+from runtime.text.lookup import PromptLookup
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

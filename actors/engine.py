@@ -26,16 +26,16 @@ from actors.slot_manager import ManagerStatistics, SlotManager
 from actors.slots import SlotStatus, SlotTable
 from actors.unread import Unread, UnreadStatistics
 from runtime.errors import RequestError, ShuttingDown
-from runtime.served import Proposer
+from runtime.loading.served import Proposer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
     from actors.generation import Event, GenerationRequest, RequestStatus
     from actors.prefix_cache import PrefixCache
-    from runtime.executor import Executor
-    from runtime.served import ServedModel
-    from runtime.token_chain import TokenChain
+    from runtime.kv.token_chain import TokenChain
+    from runtime.loading.served import ServedModel
+    from runtime.step.executor import Executor
 
 
 @dataclass(frozen=True, slots=True)

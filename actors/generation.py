@@ -10,11 +10,11 @@ import enum
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-from runtime.stop_strings import NO_STOPS, StopAutomaton
+from runtime.text.stop_strings import NO_STOPS, StopAutomaton
 
 if TYPE_CHECKING:
     from runtime.errors import CedeError
-    from runtime.sampling import SamplingParams, TokenLogprobs
+    from runtime.sampling.params import SamplingParams, TokenLogprobs
 
 
 class FinishReason(enum.StrEnum):

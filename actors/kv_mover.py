@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import outcome
 
 from actors.lease import Lease, Move
-from runtime.blocks import BLOCK_TOKENS
-from runtime.transfer import Copy, Load, Save
+from runtime.kv.blocks import BLOCK_TOKENS
+from runtime.step.transfer import Copy, Load, Save
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from actors.prefix_cache import PrefixCache
     from actors.slots import SlotTable
     from actors.waiting_blocks import SlotBlock
-    from runtime.blocks import BlockKey
-    from runtime.executor import Executor
-    from runtime.transfer import KVData, Transfer
+    from runtime.kv.blocks import BlockKey
+    from runtime.step.executor import Executor
+    from runtime.step.transfer import KVData, Transfer
 
 logger = logging.getLogger("cede.kv")
 

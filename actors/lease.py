@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 import trio
 
 from actors.slots import SlotState
-from runtime.step import CancelMark
+from runtime.step.step import CancelMark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
     from actors.receipts import CancelReason
     from actors.slots import Slot
-    from runtime.blocks import Block, BlockKey
-    from runtime.step import Proposal, SampledToken, SampleSpec
-    from runtime.token_chain import TokenChain
-    from runtime.transfer import KVData, Transfer
+    from runtime.kv.blocks import Block, BlockKey
+    from runtime.kv.token_chain import TokenChain
+    from runtime.step.step import Proposal, SampledToken, SampleSpec
+    from runtime.step.transfer import KVData, Transfer
 
 T = TypeVar("T")
 

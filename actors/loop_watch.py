@@ -234,5 +234,5 @@ def _shown(frames: Iterator[FrameType]) -> tuple[str, ...]:
 
 
 def _place(frame: FrameType) -> str:
-    """`runtime.tokenizer.Tokenizer.encode:88`."""
+    """`runtime.text.tokenizer.Tokenizer.encode:88`."""
     return f"{frame.f_globals.get('__name__')}.{frame.f_code.co_qualname}:{frame.f_lineno}"

@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from actors.generation import FinishReason, Token
-from runtime.step import SampleSpec
+from runtime.step.step import SampleSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from runtime.sampling import SamplingParams
-    from runtime.step import SampledToken
-    from runtime.text_stream import TextDelta
+    from runtime.sampling.params import SamplingParams
+    from runtime.step.step import SampledToken
+    from runtime.text.text_stream import TextDelta
 
 
 class Text(Protocol):
-    """Turns tokens into text and watches for stop strings: `runtime.text_stream.TextStream`."""
+    """Turns tokens into text and watches for stop strings: `runtime.text.text_stream.TextStream`."""
 
     def push(self, token_id: int, *, looking: bool = True) -> TextDelta: ...
     def flush(self) -> str: ...

@@ -1,6 +1,6 @@
 """KV outside the slots: which blocks exist in RAM and on disk, and which of a slot's blocks have yet to be kept.
 
-Blocks are addressed by their content (`runtime.blocks`), so nothing here maps a place to tokens, and nothing can go
+Blocks are addressed by their content (`runtime.kv.blocks`), so nothing here maps a place to tokens, and nothing can go
 stale (seed 5).  What fails in use is dropped from both tiers at once (seed 4); of what an audit finds wrong nothing is
 left that may have been computed on it.  Owned by the slot manager's task.
 """
@@ -18,14 +18,14 @@ import trio
 
 from actors.disk_reader import DiskReader
 from actors.waiting_blocks import WaitingBlocks
-from runtime.blocks import BLOCK_TOKENS, Block, BlockKey, block_keys, root_key
-from runtime.disk_blocks import DiskBlocks
-from runtime.disk_tier import DiskTier, open_disk_tier
+from runtime.checkpoint.shards import fingerprint
 from runtime.errors import CheckpointError
 from runtime.host_memory import available_memory
-from runtime.lineage import severed
-from runtime.ram_tier import RamTier, RamTierStatistics
-from runtime.shards import fingerprint
+from runtime.kv.blocks import BLOCK_TOKENS, Block, BlockKey, block_keys, root_key
+from runtime.kv.disk.blocks import DiskBlocks
+from runtime.kv.disk.tier import DiskTier, open_disk_tier
+from runtime.kv.lineage import severed
+from runtime.kv.ram_tier import RamTier, RamTierStatistics
 from runtime.units import format_size
 
 if TYPE_CHECKING:
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
     from actors.slots import Resident
     from actors.waiting_blocks import SlotBlock
-    from runtime.disk_tier import DiskTierStatistics
-    from runtime.kv_cache import KVCache
-    from runtime.transfer import KVData
+    from runtime.kv.cache import KVCache
+    from runtime.kv.disk.tier import DiskTierStatistics
+    from runtime.step.transfer import KVData
 
 # On their way to disk, and perhaps no longer in the memory tier: so much is held beyond its budget.
 QUEUE_BLOCKS, QUEUE_BYTES = 64, 256 * 2**20
@@ -45,7 +45,7 @@ logger = logging.getLogger("cede.kv")
 
 
 class BlockStore(Protocol):
-    """What is needed of the disk tier, `runtime.disk_tier.DiskTier`."""
+    """What is needed of the disk tier, `runtime.kv.disk.tier.DiskTier`."""
 
     def held(self, keys: Collection[BlockKey]) -> set[BlockKey]: ...
     def parents(self) -> dict[BlockKey, BlockKey]: ...
@@ -115,7 +115,7 @@ class PrefixCache:
     """See the module's head.
 
     Args:
-        root: the key that stands for the model; see `runtime.blocks.root_key`.
+        root: the key that stands for the model; see `runtime.kv.blocks.root_key`.
         block_bytes: of one block's KV.
         ram, disk: the tiers; a RAM tier of budget 0 and no disk tier make a cache that keeps nothing.
         config: see there.

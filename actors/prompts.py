@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from runtime.token_chain import TokenChain
+from runtime.kv.token_chain import TokenChain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from runtime.blocks import BlockKey
+    from runtime.kv.blocks import BlockKey
 
 PIECE_TOKENS = 16_384  # about half a millisecond; in between others have their turn
 

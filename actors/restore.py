@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from runtime.blocks import BLOCK_TOKENS
-from runtime.kv_cache import kv_agrees
-from runtime.transfer import Copy, Load, Save
+from runtime.kv.blocks import BLOCK_TOKENS
+from runtime.kv.cache import kv_agrees
+from runtime.step.transfer import Copy, Load, Save
 
 if TYPE_CHECKING:
     from actors.lease import Lease
     from actors.prefix_cache import PrefixCache
     from actors.slots import Slot, SlotTable
-    from runtime.blocks import Block, BlockKey
+    from runtime.kv.blocks import Block, BlockKey
 
 # Copying costs a round trip through the manager, about as much as computing a few rows of a small model.
 MIN_GAIN = 16

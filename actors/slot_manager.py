@@ -38,8 +38,8 @@ from actors.restore import audit, restore
 from actors.slots import SlotState
 from actors.step_runner import StepCounts, StepRunner
 from actors.supervisor import Supervisor
-from runtime.blocks import BLOCK_TOKENS
 from runtime.errors import DeviceLost, DeviceThreadEnded, QueueFull, QueueTimeout
+from runtime.kv.blocks import BLOCK_TOKENS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from actors.planner import ChunkSizer
     from actors.prefix_cache import CacheStatistics, PrefixCache
     from actors.slots import SlotTable
-    from runtime.executor import Executor
+    from runtime.step.executor import Executor
 
 logger = logging.getLogger("cede.engine")
 

@@ -11,12 +11,12 @@ import enum
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from runtime.token_chain import TokenChain
+from runtime.kv.token_chain import TokenChain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from runtime.blocks import BlockKey
+    from runtime.kv.blocks import BlockKey
 
 
 class SlotState(enum.StrEnum):

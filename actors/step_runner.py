@@ -12,7 +12,7 @@ from actors.lease import Chunk, Lease, Work
 from actors.planner import ChunkSizer, share_budget
 from actors.slots import SlotState
 from runtime.errors import DeviceLost, StepFailed
-from runtime.step import Segment, SegmentResult, StepResult
+from runtime.step.step import Segment, SegmentResult, StepResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from actors.adaptation import StepCosts
     from actors.prefix_cache import PrefixCache
     from actors.slots import SlotTable
-    from runtime.executor import Executor
+    from runtime.step.executor import Executor
 
 logger = logging.getLogger("cede.engine")
 

@@ -15,7 +15,7 @@ import trio
 from runtime.errors import DeviceHangs, DeviceLost, DeviceThreadEnded
 
 if TYPE_CHECKING:
-    from runtime.executor import Executor
+    from runtime.step.executor import Executor
 
 MOST_RECOVERIES = 3
 WINDOW_SECONDS = 600.0

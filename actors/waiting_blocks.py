@@ -10,13 +10,13 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from runtime.blocks import BLOCK_TOKENS
+from runtime.kv.blocks import BLOCK_TOKENS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Set
 
     from actors.slots import Resident
-    from runtime.blocks import BlockKey
+    from runtime.kv.blocks import BlockKey
 
 
 @dataclass(frozen=True, slots=True)

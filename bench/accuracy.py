@@ -19,11 +19,11 @@ import torch
 import torch.nn.functional as F
 
 from bench.embedded.corpus import load_corpus
-from runtime.checkpoint import resolve_model
-from runtime.loading import LoadOptions, describe_model, load_model
-from runtime.quantize import Quantization
-from runtime.step import Segment
-from runtime.tokenizer import Tokenizer
+from runtime.checkpoint.locate import resolve_model
+from runtime.loading.load import LoadOptions, describe_model, load_model
+from runtime.nn.quantize import Quantization
+from runtime.step.step import Segment
+from runtime.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from runtime.model import Transformer
+    from runtime.nn.model import Transformer
 
 FULL = "float32"
 QUANTIZED = [quantization.value for quantization in Quantization]

@@ -21,17 +21,17 @@ import torch
 import trio
 
 from bench.shapes import SHAPES, random_model, shape
-from runtime.device import select_device, select_dtype
-from runtime.executor import open_thread_executor
-from runtime.quantize import Quantization
-from runtime.rates import GREEDY, prefill, random_prompt
-from runtime.step import SampleSpec, Segment
+from runtime.nn.quantize import Quantization
+from runtime.selftest.rates import GREEDY, prefill, random_prompt
+from runtime.step.device import select_device, select_dtype
+from runtime.step.executor import open_thread_executor
+from runtime.step.step import SampleSpec, Segment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from runtime.executor import ThreadExecutor
-    from runtime.model import Transformer
+    from runtime.nn.model import Transformer
+    from runtime.step.executor import ThreadExecutor
 
 DEPTH = 16
 SETTLE_SECONDS = 0.5  # until a program that was started runs

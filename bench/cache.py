@@ -26,13 +26,13 @@ from actors.engine import EngineConfig, open_engine
 from actors.generation import Finished, GenerationRequest, Token
 from actors.prefix_cache import CacheConfig, PrefixCache
 from bench.shapes import random_model, shape
-from runtime.blocks import BLOCK_TOKENS, Block, block_key, root_key
-from runtime.device import select_device, select_dtype
-from runtime.disk_tier import open_disk_tier
-from runtime.executor import open_thread_executor
-from runtime.ram_tier import RamTier
-from runtime.sampling import SamplingParams
-from runtime.text_stream import TextDelta
+from runtime.kv.blocks import BLOCK_TOKENS, Block, block_key, root_key
+from runtime.kv.disk.tier import open_disk_tier
+from runtime.kv.ram_tier import RamTier
+from runtime.sampling.params import SamplingParams
+from runtime.step.device import select_device, select_dtype
+from runtime.step.executor import open_thread_executor
+from runtime.text.text_stream import TextDelta
 from runtime.units import format_size
 
 if TYPE_CHECKING:
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 
     from actors.engine import Engine
     from actors.output import Text
-    from runtime.config import ModelConfig
-    from runtime.disk_tier import DiskTier
-    from runtime.executor import ThreadExecutor
-    from runtime.kv_cache import KVCache
-    from runtime.model import Transformer
+    from runtime.checkpoint.config import ModelConfig
+    from runtime.kv.cache import KVCache
+    from runtime.kv.disk.tier import DiskTier
+    from runtime.nn.model import Transformer
+    from runtime.step.executor import ThreadExecutor
 
 IDS = count()
 NOTHING = TextDelta("", stopped=False)

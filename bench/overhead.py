@@ -26,7 +26,7 @@ import trio
 from actors.engine import EngineConfig, open_engine
 from actors.generation import Failed, GenerationRequest
 from bench.steps import MODELS, Room, open_model
-from runtime.rates import GREEDY, decode, prefill, random_prompt, seconds_per_step
+from runtime.selftest.rates import GREEDY, decode, prefill, random_prompt, seconds_per_step
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     import outcome
 
     from actors.engine import Engine
-    from runtime.executor import Executor, ThreadExecutor
-    from runtime.model import Transformer
-    from runtime.served import ServedModel
-    from runtime.step import Segment, StepResult
-    from runtime.transfer import Transfer
+    from runtime.loading.served import ServedModel
+    from runtime.nn.model import Transformer
+    from runtime.step.executor import Executor, ThreadExecutor
+    from runtime.step.step import Segment, StepResult
+    from runtime.step.transfer import Transfer
 
 SEEDS = count()
 

@@ -17,11 +17,11 @@ import torch
 import trio
 
 from bench.steps import MODELS, Room, open_model
-from runtime.rates import decode, matrix_rate, prefill, random_prompt, read_bandwidth, seconds_per_step
+from runtime.selftest.rates import decode, matrix_rate, prefill, random_prompt, read_bandwidth, seconds_per_step
 
 if TYPE_CHECKING:
-    from runtime.config import ModelConfig
-    from runtime.model import Transformer
+    from runtime.checkpoint.config import ModelConfig
+    from runtime.nn.model import Transformer
 
 
 def layer_parameters(config: ModelConfig) -> int:

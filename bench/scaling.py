@@ -20,12 +20,12 @@ import trio
 from matplotlib.figure import Figure as Picture  # and no pyplot, which keeps every picture alive
 
 from bench.steps import MODELS, Room, open_model
-from runtime.rates import CHUNK, decode, prefill, random_prompt, seconds_per_step
+from runtime.selftest.rates import CHUNK, decode, prefill, random_prompt, seconds_per_step
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from runtime.model import Transformer
+    from runtime.nn.model import Transformer
 
 GIB = 2**30
 

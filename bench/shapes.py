@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from runtime.config import ModelConfig, parse_config
-from runtime.kv_cache import KVCache
-from runtime.model import Transformer
-from runtime.quantize import choose_forms
-from runtime.weights import random_weights
+from runtime.checkpoint.config import ModelConfig, parse_config
+from runtime.kv.cache import KVCache
+from runtime.nn.model import Transformer
+from runtime.nn.quantize import choose_forms
+from runtime.nn.weights import random_weights
 
 if TYPE_CHECKING:
     import torch
 
-    from runtime.quantize import Quantization
+    from runtime.nn.quantize import Quantization
 
 # From the models' published config.json files.
 SHAPES: dict[str, dict[str, Any]] = {

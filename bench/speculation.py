@@ -23,21 +23,21 @@ from actors.engine import Engine, EngineConfig, open_engine
 from actors.generation import Failed, Finished, GenerationRequest
 from bench.embedded.corpus import load_corpus
 from bench.shapes import random_model, shape
-from runtime.checkpoint import embedded_draft, resolve_model
-from runtime.drafters import DraftModel, plan_drafter
-from runtime.executor import open_thread_executor
-from runtime.kv_cache import KVCache
-from runtime.loading import LoadOptions, describe_model, load_model
-from runtime.quantize import choose_forms
-from runtime.sampling import SamplingParams
-from runtime.served import Proposer
-from runtime.weights import random_weights
+from runtime.checkpoint.locate import embedded_draft, resolve_model
+from runtime.kv.cache import KVCache
+from runtime.loading.drafters import DraftModel, plan_drafter
+from runtime.loading.load import LoadOptions, describe_model, load_model
+from runtime.loading.served import Proposer
+from runtime.nn.quantize import choose_forms
+from runtime.nn.weights import random_weights
+from runtime.sampling.params import SamplingParams
+from runtime.step.executor import open_thread_executor
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-    from runtime.model import Transformer
-    from runtime.served import ServedModel
+    from runtime.loading.served import ServedModel
+    from runtime.nn.model import Transformer
 
 PROMPT_CHARACTERS = 600
 

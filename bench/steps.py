@@ -1,4 +1,4 @@
-"""The device's side alone: a model on its thread, without an engine; `runtime.rates` runs steps on it."""
+"""The device's side alone: a model on its thread, without an engine; `runtime.selftest.rates` runs steps on it."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, cast
 
 from bench.cache import BareModel
 from bench.shapes import SHAPES, random_model, shape
-from runtime.checkpoint import resolve_model
-from runtime.device import select_device, select_dtype
-from runtime.executor import open_thread_executor
-from runtime.loading import LoadOptions, describe_model, load_model
+from runtime.checkpoint.locate import resolve_model
+from runtime.loading.load import LoadOptions, describe_model, load_model
+from runtime.step.device import select_device, select_dtype
+from runtime.step.executor import open_thread_executor
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from runtime.executor import ThreadExecutor
-    from runtime.model import Transformer
-    from runtime.served import ServedModel
+    from runtime.loading.served import ServedModel
+    from runtime.nn.model import Transformer
+    from runtime.step.executor import ThreadExecutor
 
 EMBEDDED = "embedded"
 MODELS = (*SHAPES, EMBEDDED)

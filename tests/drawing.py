@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from runtime import acceptance, sampler
-from runtime.draws import Draws
-from runtime.parcel import Parcel
-from runtime.step import SampleSpec
+from runtime.sampling import acceptance, sampler
+from runtime.sampling.draws import Draws
+from runtime.sampling.parcel import Parcel
+from runtime.step.step import SampleSpec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from runtime.sampler import Drawn
-    from runtime.sampling import SamplingParams
-    from runtime.step import Proposal
+    from runtime.sampling.params import SamplingParams
+    from runtime.sampling.sampler import Drawn
+    from runtime.step.step import Proposal
 
 
 def sent(

@@ -28,7 +28,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from runtime.readbacks import Readbacks
+from runtime.selftest.readbacks import Readbacks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sized

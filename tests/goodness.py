@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Sequence
 
-    from runtime.sampling import SamplingParams
+    from runtime.sampling.params import SamplingParams
 
 TOO_FEW = 5  # expected of a cell: below that chi-square's distribution is not that of the sum
 

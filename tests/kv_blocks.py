@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 import torch
 
-from runtime.blocks import BLOCK_TOKENS, Block, BlockKey, block_key, root_key
-from runtime.disk_tier import DiskTier, open_disk_tier
+from runtime.kv.blocks import BLOCK_TOKENS, Block, BlockKey, block_key, root_key
+from runtime.kv.disk.tier import DiskTier, open_disk_tier
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

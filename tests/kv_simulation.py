@@ -16,10 +16,10 @@ import trio
 from actors.chaos import open_chaos
 from actors.engine import EngineConfig, open_engine
 from actors.prefix_cache import CacheConfig, PrefixCache
-from runtime.faults import ShortWrite
-from runtime.ram_tier import RamTier
-from runtime.served import Proposer
-from runtime.tokenizer import Tokenizer
+from runtime.kv.ram_tier import RamTier
+from runtime.loading.served import Proposer
+from runtime.testing.faults import ShortWrite
+from runtime.text.tokenizer import Tokenizer
 from tests.sim.endings import check_exact
 from tests.sim.history import ROOT, SHAPE, Truth
 from tests.sim.kv_device import DTYPE, Faults, KVModel, pack, unpack
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from actors.engine import Engine
-    from runtime.blocks import BlockKey
-    from runtime.disk_tier import DiskTier
-    from runtime.faults import Chaos
+    from runtime.kv.blocks import BlockKey
+    from runtime.kv.disk.tier import DiskTier
+    from runtime.testing.faults import Chaos
     from tests.sim.lies import Lies
     from tests.simulation import Story
 

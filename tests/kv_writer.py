@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from runtime.blocks import BLOCK_TOKENS
-from runtime.disk_tier import open_disk_tier
+from runtime.kv.blocks import BLOCK_TOKENS
+from runtime.kv.disk.tier import open_disk_tier
 from tests.kv_blocks import DTYPE, ROOT, make_block
 
 if TYPE_CHECKING:

@@ -62,19 +62,19 @@ class Mutant:
 MUTANTS = (
     Mutant(
         "one stop flag for all (seed 2)",
-        "runtime/step.py",
+        "runtime/step/step.py",
         "if segments[i].mark.at is None]",
         "if all(segment.mark.at is None for segment in segments)]",
     ),
     Mutant(
         "marks are read before the first layer only",
-        "runtime/step.py",
+        "runtime/step/step.py",
         "        alive = _drop_cancelled(",
         "        alive = alive if index else _drop_cancelled(",
     ),
     Mutant(
         "the cancelled rows are dropped from the results, but not from the batch",
-        "runtime/step.py",
+        "runtime/step/step.py",
         "        model.keep(batch, kept)\n",
         "        pass\n",
     ),
@@ -253,14 +253,14 @@ MUTANTS = (
     ),
     Mutant(
         "who strikes waits for the disk",
-        "runtime/disk_tier.py",
+        "runtime/kv/disk/tier.py",
         "            self._blocks.forget(struck)\n",
         "            self._blocks.forget(struck)\n            self._blocks.remove_forgotten()\n",
         ("tests/test_disk_tier.py",),
     ),
     Mutant(
         "a block that is struck while its file gets its name is there",
-        "runtime/disk_blocks.py",
+        "runtime/kv/disk/blocks.py",
         "            if self._naming != key:\n",
         "            if False:\n",
         ("tests/test_disk_tier.py",),
@@ -295,14 +295,14 @@ MUTANTS = (
     ),
     Mutant(
         "the end waits for a writer that hangs",
-        "runtime/disk_tier.py",
+        "runtime/kv/disk/tier.py",
         "            writer.join(LAST_WRITE_SECONDS)\n",
         "            writer.join()\n",
         ("tests/test_disk_tier.py",),
     ),
     Mutant(
         "a process that was stopped takes its device to hang",
-        "runtime/executor.py",
+        "runtime/step/executor.py",
         "TURNS = 10 ",
         "TURNS = 1 ",
         ("tests/test_executor.py",),

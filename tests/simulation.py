@@ -6,7 +6,7 @@
             victim = await sim.client(ask("a", prompt(40)), hang_up_after=3)
             assert victim.receipt.kept_tokens == 42
 
-The model is `runtime.simulated`'s: each token is a function of the exact tokens before it, so `continuation` says what
+The model is `runtime.testing.simulated`'s: each token is a function of the exact tokens before it, so `continuation` says what
 any request must get.  The invariants of `tests.sim.invariants` are checked at every step's boundaries, and at the end
 that nothing is left behind.  Nothing here sleeps for real.
 
@@ -24,9 +24,9 @@ import trio
 from actors.chaos import open_chaos
 from actors.engine import EngineConfig, open_engine
 from runtime.errors import CedeError
-from runtime.served import Proposer
-from runtime.simulated import SimulatedDrafter
-from runtime.tokenizer import Tokenizer
+from runtime.loading.served import Proposer
+from runtime.testing.simulated import SimulatedDrafter
+from runtime.text.tokenizer import Tokenizer
 from tests.sim.clients import GREEDY, Story, ask, prompt
 from tests.sim.device import CULPRIT, VOCABULARY, Faults, FaultyModel, FaultyServed
 from tests.sim.endings import check_account, check_exact
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from actors.engine import Engine
     from actors.generation import Event, GenerationRequest
     from actors.slot_manager import SlotManager
-    from runtime.faults import Chaos, Fault
-    from runtime.simulated import SimulatedModel
+    from runtime.testing.faults import Chaos, Fault
+    from runtime.testing.simulated import SimulatedModel
 
 __all__ = [
     "CULPRIT",

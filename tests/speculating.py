@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from runtime.config import load_config
-from runtime.drafters import plan_drafter
-from runtime.loading import LoadOptions, load_model
-from runtime.lookup import PromptLookup
-from runtime.served import Proposer
-from runtime.step import Proposal, Segment
-from runtime.tokenizer import Tokenizer
+from runtime.checkpoint.config import load_config
+from runtime.loading.drafters import plan_drafter
+from runtime.loading.load import LoadOptions, load_model
+from runtime.loading.served import Proposer
+from runtime.step.step import Proposal, Segment
+from runtime.text.lookup import PromptLookup
+from runtime.text.tokenizer import Tokenizer
 from tests.stepping import greedy, run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from runtime.model import Transformer
-    from runtime.step import SampledToken, StepModel
+    from runtime.nn.model import Transformer
+    from runtime.step.step import SampledToken, StepModel
 
 
 def open_pair(

@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from runtime.config import load_config
-from runtime.kv_cache import KVCache
-from runtime.model import Transformer
-from runtime.quantize import choose_forms
-from runtime.sampling import SamplingParams
-from runtime.step import Output, SampledToken, SampleSpec, Segment, StepResult, run_step
-from runtime.weights import load_weights
+from runtime.checkpoint.config import load_config
+from runtime.kv.cache import KVCache
+from runtime.nn.model import Transformer
+from runtime.nn.quantize import choose_forms
+from runtime.nn.weights import load_weights
+from runtime.sampling.params import SamplingParams
+from runtime.step.step import Output, SampledToken, SampleSpec, Segment, StepResult, run_step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from pathlib import Path
 
-    from runtime.linear import Forms
-    from runtime.sampling import TokenLogprobs
-    from runtime.step import StepModel
-    from runtime.transfer import Transfer
+    from runtime.nn.linear import Forms
+    from runtime.sampling.params import TokenLogprobs
+    from runtime.step.step import StepModel
+    from runtime.step.transfer import Transfer
 
 CPU = torch.device("cpu")
 

@@ -13,17 +13,17 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime import acceptance, draws
-from runtime.acceptance import rejection
-from runtime.sampling import DRAFT, OWN, SamplingParams, uniform
-from runtime.step import Proposal, SampleSpec, Segment
+from runtime.sampling import acceptance, draws
+from runtime.sampling.acceptance import rejection
+from runtime.sampling.params import DRAFT, OWN, SamplingParams, uniform
+from runtime.step.step import Proposal, SampleSpec, Segment
 from tests.drawing import accept, adjust, distribution, sample
 from tests.goodness import chi_square, filtered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from runtime.sampler import Drawn
+    from runtime.sampling.sampler import Drawn
 
 VOCAB = 40
 GREEDY = SamplingParams(temperature=0)

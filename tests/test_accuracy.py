@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from bench.accuracy import FULL, compare, distance, open_form
-from runtime.checkpoint import resolve_model
+from runtime.checkpoint.locate import resolve_model
 from tests.stepping import random_tokens
 
 

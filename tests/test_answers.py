@@ -19,7 +19,7 @@ from actors.receipts import CancelReason, Receipt
 from actors.slots import SlotState, SlotStatus
 from actors.unread import Unread
 from runtime.errors import StepFailed
-from runtime.sampling import TokenLogprobs
+from runtime.sampling.params import TokenLogprobs
 from tests.web_fakes import Exchange, FakeEngine, FakeRequest, as_engine, chat, completion, finished, posting
 from web.answers import Answer
 from web.app import create_app

@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from runtime.faults import (
+from runtime.loading.served import Proposer
+from runtime.testing.faults import (
     CancelAt,
     ClockJump,
     DeviceError,
@@ -26,7 +27,6 @@ from runtime.faults import (
     ThreadDeath,
     TransferError,
 )
-from runtime.served import Proposer
 from tests.sim.play import play
 from tests.sim.scenario import Retry, Scenario, Visit
 

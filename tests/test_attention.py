@@ -7,9 +7,9 @@ import math
 import pytest
 import torch
 
-from runtime import attention
-from runtime.attention import ALIGNED, TILE, attend, by_products, choose_tile_kernel, first_visible, fused, step_mask
-from runtime.step import Segment
+from runtime.nn import attention
+from runtime.nn.attention import ALIGNED, TILE, attend, by_products, choose_tile_kernel, first_visible, fused, step_mask
+from runtime.step.step import Segment
 from tests.stepping import CPU
 
 DIM = 8

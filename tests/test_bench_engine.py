@@ -13,13 +13,13 @@ from bench.scaling import Line
 from bench.scaling import measure as measure_scaling
 from bench.shapes import shape
 from bench.steps import EMBEDDED, Room, open_model
-from runtime.rates import CHUNK, decode, prefill, random_prompt, seconds_per_step
-from runtime.step import SegmentResult, StepResult
+from runtime.selftest.rates import CHUNK, decode, prefill, random_prompt, seconds_per_step
+from runtime.step.step import SegmentResult, StepResult
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from runtime.served import ServedModel
+    from runtime.loading.served import ServedModel
 
 DEPTH, TOKENS = 8, 6
 ROOM = Room(EMBEDDED, slots=2, context=DEPTH + TOKENS + 1, device="cpu", dtype="float32")

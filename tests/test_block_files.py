@@ -18,8 +18,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime import block_files
-from runtime.block_files import (
+from runtime.kv.disk import files as block_files
+from runtime.kv.disk.files import (
     HEADER_BYTES,
     BadBlockFile,
     BlockHeader,

@@ -12,7 +12,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.blocks import BLOCK_TOKENS, Block, block_key, block_keys, root_key
+from runtime.kv.blocks import BLOCK_TOKENS, Block, block_key, block_keys, root_key
 
 ROOT = root_key(fingerprint="f" * 64, dtype="float32", kv_shape=(2, 2, 1, BLOCK_TOKENS, 4))
 token_lists = st.lists(st.integers(0, 2**32 - 1), max_size=5 * BLOCK_TOKENS)
@@ -74,7 +74,7 @@ def test_a_block_knows_its_size_and_is_itself_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["runtime.blocks", "runtime.block_index", "runtime.block_files", "runtime.kv_folder"]
+    "module", ["runtime.kv.blocks", "runtime.kv.index", "runtime.kv.disk.files", "runtime.kv.disk.folder"]
 )
 def test_the_command_line_may_import_it_without_torch(module: str) -> None:
     check = f"import sys, {module}; raise SystemExit('torch' in sys.modules)"

@@ -16,9 +16,9 @@ import trio
 
 from actors.generation import Finished, FinishReason
 from actors.receipts import CancelReason
-from runtime.served import Proposer
-from runtime.simulated import SimulatedBatch, SimulatedModel
-from runtime.step import CancelMark, Output, SampleSpec, Segment, StepResult, run_step
+from runtime.loading.served import Proposer
+from runtime.step.step import CancelMark, Output, SampleSpec, Segment, StepResult, run_step
+from runtime.testing.simulated import SimulatedBatch, SimulatedModel
 from tests.kv_simulation import open_kv_simulation
 from tests.simulation import (
     CULPRIT,

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.chat import ChatTemplate
 from runtime.errors import CheckpointError, RequestError
+from runtime.text.chat import ChatTemplate
 from tests.small_tokenizers import byte_level
 
 if TYPE_CHECKING:

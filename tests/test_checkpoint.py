@@ -15,8 +15,9 @@ from huggingface_hub.errors import (
     RepositoryNotFoundError,
 )
 
-from runtime import checkpoint, hub
-from runtime.checkpoint import embedded_draft, resolve_model
+from runtime.checkpoint import hub
+from runtime.checkpoint import locate as checkpoint
+from runtime.checkpoint.locate import embedded_draft, resolve_model
 from runtime.errors import CheckpointError
 
 if TYPE_CHECKING:

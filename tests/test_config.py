@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from transformers import AutoConfig
 
-from runtime.config import load_config, parse_config
+from runtime.checkpoint.config import load_config, parse_config
+from runtime.checkpoint.rope_config import RopeConfig
 from runtime.errors import CheckpointError
-from runtime.rope_config import RopeConfig
 from tests.checkpoints import FAMILIES
 
 if TYPE_CHECKING:

@@ -23,24 +23,24 @@ from torchgen.gen import parse_native_yaml  # type: ignore[import-untyped]
 from torchgen.model import DispatchKey  # type: ignore[import-untyped]
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from runtime import linear, quantize
-from runtime.checkpoint import resolve_model
-from runtime.config import load_config
-from runtime.drafters import DraftModel
-from runtime.draws import Draws
-from runtime.findings import Mismatch
-from runtime.kv_cache import KVCache
-from runtime.model import HiddenStates, Transformer
-from runtime.mtp import MtpModule
-from runtime.mtp_weights import _allocate as allocate_module
-from runtime.parcel import Parcel
-from runtime.quantize import Quantization
-from runtime.readbacks import check_readbacks
-from runtime.sampling import SamplingParams
-from runtime.served import Proposer
-from runtime.step import Proposal, SampleSpec, Segment
-from runtime.transfer import Copy, Load, Save
-from runtime.weights import _allocate as allocate
+from runtime.checkpoint.config import load_config
+from runtime.checkpoint.locate import resolve_model
+from runtime.kv.cache import KVCache
+from runtime.loading.drafters import DraftModel
+from runtime.loading.mtp_weights import _allocate as allocate_module
+from runtime.loading.served import Proposer
+from runtime.nn import linear, quantize
+from runtime.nn.model import HiddenStates, Transformer
+from runtime.nn.mtp import MtpModule
+from runtime.nn.quantize import Quantization
+from runtime.nn.weights import _allocate as allocate
+from runtime.sampling.draws import Draws
+from runtime.sampling.params import SamplingParams
+from runtime.sampling.parcel import Parcel
+from runtime.selftest.findings import Mismatch
+from runtime.selftest.readbacks import check_readbacks
+from runtime.step.step import Proposal, SampleSpec, Segment
+from runtime.step.transfer import Copy, Load, Save
 from tests.checkpoints import FAMILIES, VOCAB_SIZE, write_checkpoint
 from tests.drawing import accept, sample
 from tests.fake_mps import MPS, Traffic, fake_mps
@@ -53,10 +53,10 @@ if TYPE_CHECKING:
 
     from torch._ops import OpOverload
 
-    from runtime.config import ModelConfig
-    from runtime.model import Batch
-    from runtime.sampler import Drawn
-    from runtime.step import Output
+    from runtime.checkpoint.config import ModelConfig
+    from runtime.nn.model import Batch
+    from runtime.sampling.sampler import Drawn
+    from runtime.step.step import Output
 
 NOT_ON_MPS = {torch.float64, torch.complex128}
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 import torch
 
-from runtime.device import MAX_LAYERS_AHEAD, RunAhead, free_memory, select_device, select_dtype
 from runtime.errors import CheckpointError
+from runtime.step.device import MAX_LAYERS_AHEAD, RunAhead, free_memory, select_device, select_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -92,7 +92,7 @@ def test_free_memory_of_an_accelerator_is_its_own(monkeypatch: pytest.MonkeyPatc
 
 
 def test_free_memory_of_the_cpu_is_the_host_s(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runtime.device.available_memory", lambda: 6)
+    monkeypatch.setattr("runtime.step.device.available_memory", lambda: 6)
     assert free_memory(CPU) == 6
 
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import pytest
 import torch
 
-from runtime.block_files import HEADER_BYTES, TEMPORARY, block_name, encode_header, read_header
-from runtime.blocks import Block, BlockKey
-from runtime.disk_tier import BACKOFF, LONGEST_BACKOFF, open_disk_tier
+from runtime.kv.blocks import Block, BlockKey
+from runtime.kv.disk.files import HEADER_BYTES, TEMPORARY, block_name, encode_header, read_header
+from runtime.kv.disk.tier import BACKOFF, LONGEST_BACKOFF, open_disk_tier
 from tests import kv_writer
 from tests.kv_blocks import (
     DTYPE,
@@ -307,7 +307,7 @@ def test_an_eviction_that_fails_is_a_write_that_fails(tmp_path: Path, monkeypatc
             raise OSError(errno.EIO, "Input/output error")
 
         with monkeypatch.context() as patch:
-            patch.setattr("runtime.disk_blocks.remove", refuse)
+            patch.setattr("runtime.kv.disk.blocks.remove", refuse)
             put_all(tier, [make_block(3)])
         assert tier.statistics().write_errors == 1
 

@@ -17,11 +17,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from runtime.block_files import block_name
+from runtime.kv.disk.files import block_name
 from tests.kv_blocks import FILE_BYTES, LONG, ROOT, assert_same, chain, flip, make_block, open_tier
 
 if TYPE_CHECKING:
-    from runtime.blocks import Block, BlockKey
+    from runtime.kv.blocks import Block, BlockKey
 
 
 def test_many_threads_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,8 +16,8 @@ from actors import prefix_cache
 from actors.disk_reader import READ_SECONDS, READERS, REST_SECONDS, DiskReader
 from actors.prefix_cache import CacheConfig, TierOptions, open_prefix_cache
 from actors.waiting_blocks import SlotBlock
-from runtime.blocks import BLOCK_TOKENS
-from runtime.faults import Chaos, FaultPlan, SlowRead
+from runtime.kv.blocks import BLOCK_TOKENS
+from runtime.testing.faults import Chaos, FaultPlan, SlowRead
 from tests.kv_simulation import (
     KVSimulation,
     fresh,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
     from pathlib import Path
 
-    from runtime.blocks import Block, BlockKey
+    from runtime.kv.blocks import Block, BlockKey
 
 PROMPT, OTHER = text(200, 1), text(200, 2)
 CACHED = 3 * BLOCK_TOKENS

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import pytest
 import torch
 
-from runtime.block_files import block_name, read_block, write_temporary
-from runtime.block_index import BlockIndex, IndexEntry
-from runtime.blocks import Block
-from runtime.disk_tier import open_disk_tier
-from runtime.kv_folder import KVFolderError, remove
+from runtime.kv.blocks import Block
+from runtime.kv.disk.files import block_name, read_block, write_temporary
+from runtime.kv.disk.folder import KVFolderError, remove
+from runtime.kv.disk.tier import open_disk_tier
+from runtime.kv.index import BlockIndex, IndexEntry
 from tests.kv_blocks import (
     FILE_BYTES,
     LONG,
@@ -54,7 +54,7 @@ class Gate:
 def writing(monkeypatch: pytest.MonkeyPatch) -> Gate:
     """Before the contents of a file are written."""
     gate = Gate(write_temporary)
-    monkeypatch.setattr("runtime.disk_blocks.write_temporary", gate)
+    monkeypatch.setattr("runtime.kv.disk.blocks.write_temporary", gate)
     return gate
 
 
@@ -180,7 +180,7 @@ def test_the_end_of_the_scope_finishes_the_block_in_hand_and_lets_the_rest_go(tm
 def test_a_writer_that_hangs_does_not_hold_up_the_end_and_keeps_the_lock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writing: Gate, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("runtime.disk_tier.LAST_WRITE_SECONDS", 0.01)
+    monkeypatch.setattr("runtime.kv.disk.tier.LAST_WRITE_SECONDS", 0.01)
     (block,) = chain(1)
     with open_tier(tmp_path) as tier:
         tier.put_nowait(block)
@@ -344,7 +344,7 @@ def test_a_block_dropped_while_its_file_gets_its_name_is_gone_at_once_and_then_r
 def unlinking(monkeypatch: pytest.MonkeyPatch) -> Gate:
     """Before a dropped block's file is unlinked."""
     gate = Gate(remove)
-    monkeypatch.setattr("runtime.disk_blocks.remove", gate)
+    monkeypatch.setattr("runtime.kv.disk.blocks.remove", gate)
     return gate
 
 
@@ -403,7 +403,7 @@ def test_what_was_dropped_is_unlinked_before_anything_else_is_written(
 
     with open_tier(tmp_path) as tier:
         put_all(tier, blocks)
-        monkeypatch.setattr("runtime.disk_blocks.write_temporary", write)
+        monkeypatch.setattr("runtime.kv.disk.blocks.write_temporary", write)
         writing.open.clear()
         writing.arrived.clear()
         for block in others:
@@ -440,7 +440,7 @@ def test_a_block_dropped_while_it_is_read_is_a_miss(tmp_path: Path, monkeypatch:
             tier.drop([block.key])
             return contents
 
-        monkeypatch.setattr("runtime.disk_blocks.read_block", read_then_drop)
+        monkeypatch.setattr("runtime.kv.disk.blocks.read_block", read_then_drop)
         assert tier.load(block.key) is None
         assert tier.statistics().loaded == 0
 

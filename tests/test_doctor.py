@@ -22,13 +22,13 @@ from actors.cancel_checks import CancelChecks, Limits, StepWatch, judge
 from actors.engine import EngineConfig, open_engine
 from actors.receipts import CancelReason, Receipt
 from actors.slots import SlotState
-from runtime import machine
-from runtime.checkpoint import resolve_model
-from runtime.executor import InlineExecutor
-from runtime.findings import Finding, Mismatch, NotHere, Status, from_error, without_paths
-from runtime.loading import LoadOptions, describe_model, load_model
-from runtime.parity import Comparison, Parity
-from runtime.sampler import draw
+from runtime.checkpoint.locate import resolve_model
+from runtime.loading.load import LoadOptions, describe_model, load_model
+from runtime.sampling.sampler import draw
+from runtime.selftest import machine
+from runtime.selftest.findings import Finding, Mismatch, NotHere, Status, from_error, without_paths
+from runtime.selftest.parity import Comparison, Parity
+from runtime.step.executor import InlineExecutor
 from tests.checkpoints import FAMILIES
 from tests.kv_blocks import chain, open_tier, put_all
 from tests.live import command, environment
@@ -40,12 +40,12 @@ if TYPE_CHECKING:
 
     from click.testing import Result
 
-    from runtime.config import ModelConfig
-    from runtime.draws import Draws
-    from runtime.model import Transformer
-    from runtime.sampler import Drawn
-    from runtime.served import ServedModel
-    from runtime.step import Segment, StepResult
+    from runtime.checkpoint.config import ModelConfig
+    from runtime.loading.served import ServedModel
+    from runtime.nn.model import Transformer
+    from runtime.sampling.draws import Draws
+    from runtime.sampling.sampler import Drawn
+    from runtime.step.step import Segment, StepResult
 
 SMALL = Sizes(
     prompt=40, tokens=8, rounds=1, generated=16, streams=(1, 2), depth=8, steps=4, prefill=32, read_bytes=2**20
@@ -216,8 +216,8 @@ def test_a_finding_tells_what_nurseries_wrapped_and_where_it_was() -> None:
     assert finding.status is Status.FAIL
     assert finding.problem is not None
     assert finding.problem.startswith("IndexError: ")
-    assert finding.where[-1].startswith("runtime.parity:")
-    assert finding_lines(finding)[2].startswith("      at runtime.parity:")
+    assert finding.where[-1].startswith("runtime.selftest.parity:")
+    assert finding_lines(finding)[2].startswith("      at runtime.selftest.parity:")
 
 
 def test_what_is_not_here_is_skipped() -> None:
@@ -322,7 +322,7 @@ def test_a_wrong_verdict_is_noticed(parity: Parity, monkeypatch: pytest.MonkeyPa
     ) -> tuple[list[Drawn], list[float]]:
         return draw(logits, -adjusted, weights, draws, beside)
 
-    monkeypatch.setattr("runtime.acceptance.draw", least)
+    monkeypatch.setattr("runtime.sampling.acceptance.draw", least)
     with pytest.raises(Mismatch, match="the scores say"):
         parity.verify()
 

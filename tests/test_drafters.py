@@ -12,18 +12,26 @@ from tokenizers import AddedToken
 from tokenizers import Tokenizer as Backend
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from runtime import loading
-from runtime.checkpoint import embedded_draft, resolve_model
-from runtime.config import load_config
-from runtime.drafters import DraftPlan, ModelPlan, MtpPlan, NoDrafter, choose_proposer, log_drafter, plan_drafter
+from runtime.checkpoint.config import load_config
+from runtime.checkpoint.locate import embedded_draft, resolve_model
 from runtime.errors import CheckpointError
-from runtime.kv_cache import kv_bytes_per_token
-from runtime.loading import LoadOptions, load_model
-from runtime.sampling import SamplingParams
-from runtime.served import Proposer
-from runtime.step import SampleSpec, Segment
-from runtime.tokenizer import Tokenizer
-from runtime.weights import load_weights
+from runtime.kv.cache import kv_bytes_per_token
+from runtime.loading import load as loading
+from runtime.loading.drafters import (
+    DraftPlan,
+    ModelPlan,
+    MtpPlan,
+    NoDrafter,
+    choose_proposer,
+    log_drafter,
+    plan_drafter,
+)
+from runtime.loading.load import LoadOptions, load_model
+from runtime.loading.served import Proposer
+from runtime.nn.weights import load_weights
+from runtime.sampling.params import SamplingParams
+from runtime.step.step import SampleSpec, Segment
+from runtime.text.tokenizer import Tokenizer
 from tests.checkpoints import FAMILIES, VOCAB_SIZE, write_checkpoint
 from tests.mtp_checkpoints import write_deepseek, write_mimo
 from tests.speculating import Speculating, open_pair, speculate

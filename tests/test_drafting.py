@@ -13,10 +13,10 @@ import trio
 from actors.engine import Engine, EngineConfig, open_engine
 from actors.generation import Finished, Token
 from actors.slots import SlotState
-from runtime.executor import SimulatedExecutor
-from runtime.served import Proposer, ServedModel
-from runtime.simulated import SimulatedDrafter, SimulatedModel, chain
-from runtime.tokenizer import Tokenizer
+from runtime.loading.served import Proposer, ServedModel
+from runtime.step.executor import SimulatedExecutor
+from runtime.testing.simulated import SimulatedDrafter, SimulatedModel, chain
+from runtime.text.tokenizer import Tokenizer
 from tests.simulation import VOCABULARY, AtStep, ask, prompt, run, simulated
 from tests.small_tokenizers import byte_level
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from actors.generation import GenerationRequest
-    from runtime.step import Segment, StepResult
+    from runtime.step.step import Segment, StepResult
 
 ROOT = 0x5EED
 SOURCES = (Proposer.NGRAM, Proposer.DRAFT, Proposer.MTP)

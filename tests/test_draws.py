@@ -6,8 +6,8 @@ from dataclasses import fields
 
 import torch
 
-from runtime.sampling import SamplingParams
-from runtime.step import Proposal, SampleSpec
+from runtime.sampling.params import SamplingParams
+from runtime.step.step import Proposal, SampleSpec
 from tests.drawing import sent
 
 GREEDY = SamplingParams(temperature=0)

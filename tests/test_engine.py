@@ -12,10 +12,10 @@ import trio.testing
 from actors.generation import Finished, FinishReason, RequestState, Token
 from actors.receipts import CancelReason
 from runtime.errors import CedeError, DeadlineExceeded, RequestError, ShuttingDown
-from runtime.sampling import SamplingParams
-from runtime.stop_strings import StopAutomaton
-from runtime.text_stream import TextStream
-from runtime.tokenizer import Tokenizer
+from runtime.sampling.params import SamplingParams
+from runtime.text.stop_strings import StopAutomaton
+from runtime.text.text_stream import TextStream
+from runtime.text.tokenizer import Tokenizer
 from tests.simulation import AtStep, Simulation, Story, ask, open_simulation, prompt, run, simulated
 from tests.small_tokenizers import byte_level
 

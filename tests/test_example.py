@@ -6,14 +6,14 @@ from trio.testing import MockClock
 from actors.chaos import UnreliableExecutor, open_chaos
 from actors.engine import Engine, EngineConfig, open_engine
 from actors.generation import GenerationRequest, Token
-from runtime.checkpoint import resolve_model
-from runtime.executor import SimulatedExecutor
-from runtime.faults import CancelAt, Chaos, DeviceError, FaultPlan
-from runtime.sampling import SamplingParams
-from runtime.served import ServedModel
-from runtime.simulated import SimulatedModel
-from runtime.tokenizer import Tokenizer
-from runtime.unreliable import UnreliableModel
+from runtime.checkpoint.locate import resolve_model
+from runtime.loading.served import ServedModel
+from runtime.sampling.params import SamplingParams
+from runtime.step.executor import SimulatedExecutor
+from runtime.testing.faults import CancelAt, Chaos, DeviceError, FaultPlan
+from runtime.testing.simulated import SimulatedModel
+from runtime.testing.unreliable import UnreliableModel
+from runtime.text.tokenizer import Tokenizer
 
 
 async def client(engine: Engine, name: str, prompt: tuple[int, ...], got: dict[str, list[int]]) -> None:

@@ -12,20 +12,20 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from runtime.errors import DeviceHangs, DeviceLost, DeviceThreadEnded
-from runtime.executor import TURNS, InlineExecutor, SimulatedExecutor, ThreadExecutor, open_thread_executor
-from runtime.simulated import SimulatedModel
-from runtime.step import Segment
-from runtime.step_threads import FEW_ROWS
-from runtime.transfer import Copy
+from runtime.step.executor import TURNS, InlineExecutor, SimulatedExecutor, ThreadExecutor, open_thread_executor
+from runtime.step.step import Segment
+from runtime.step.threads import FEW_ROWS
+from runtime.step.transfer import Copy
+from runtime.testing.simulated import SimulatedModel
 from tests.stepping import RecordingModel, greedy
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from contextlib import AbstractAsyncContextManager
 
-    from runtime.executor import Executor
-    from runtime.step import StepResult
-    from runtime.transfer import Transfer
+    from runtime.step.executor import Executor
+    from runtime.step.step import StepResult
+    from runtime.step.transfer import Transfer
 
 PATIENCE = 20  # seconds, spent by a test that fails only
 
@@ -64,7 +64,7 @@ async def test_a_thread_may_adapt_how_many_threads_its_steps_use(monkeypatch: py
         return Watched()
 
     before = torch.get_num_threads()
-    monkeypatch.setattr("runtime.step_threads.ThreadChoice", Choice)
+    monkeypatch.setattr("runtime.step.threads.ThreadChoice", Choice)
     async with open_thread_executor(load, adapt_threads=True) as executor:
         for rows in (2, FEW_ROWS + 1):
             await executor.run_step([Segment(0, 0, [7] * rows, sample=greedy(rows))])
@@ -444,7 +444,7 @@ async def test_what_hangs_is_given_up_under_a_cancel_too(mock_clock: MockClock) 
 
 
 async def test_a_device_that_refuses_all_work_is_lost_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runtime.executor.device_answers", lambda: False)
+    monkeypatch.setattr("runtime.step.executor.device_answers", lambda: False)
     async with _thread(RecordingModel(during=raising(RuntimeError("device-side assert triggered")))) as executor:
         with pytest.raises(DeviceLost, match="device-side assert") as lost:
             await executor.run_step(_segments())

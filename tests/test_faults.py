@@ -17,7 +17,7 @@ from click.testing import CliRunner
 
 from actors.receipts import CancelReason
 from runtime.errors import DeviceLost, ShuttingDown, StepFailed
-from runtime.faults import (
+from runtime.testing.faults import (
     BitFlip,
     CancelAt,
     Chaos,
@@ -35,7 +35,7 @@ from runtime.faults import (
     ThreadDeath,
     TransferError,
 )
-from runtime.unreliable import PlannedFault, UnreliableModel
+from runtime.testing.unreliable import PlannedFault, UnreliableModel
 from tests.kv_simulation import open_kv_simulation, open_settled_disk, text
 from tests.live import Http1, Server, completion
 from tests.live import prompt as live_prompt
@@ -46,7 +46,7 @@ from web.chaos import ChaosError, load_plan
 from web.cli import main
 
 if TYPE_CHECKING:
-    from runtime.step import Segment
+    from runtime.step.step import Segment
 
 STEP = 0.01  # seconds
 
@@ -190,7 +190,7 @@ def test_a_layer_takes_longer(some_segments: list[Segment]) -> None:
 
 @pytest.fixture
 def some_segments() -> list[Segment]:
-    from runtime.step import Segment
+    from runtime.step.step import Segment
 
     return [Segment(slot, 0, prompt(3)) for slot in range(3)]
 

@@ -10,18 +10,19 @@ from typing import TYPE_CHECKING
 import pytest
 import torch
 
-from runtime import footprint, weights
-from runtime.checkpoint import resolve_model
-from runtime.config import load_config
-from runtime.drafters import NoDrafter, plan_drafter
+from runtime.checkpoint.config import load_config
+from runtime.checkpoint.locate import resolve_model
 from runtime.errors import CheckpointError
-from runtime.footprint import kept_bytes
-from runtime.linear import Forms, Plain
-from runtime.loading import LoadOptions, load_model
-from runtime.quantize import Quantization, choose_forms
-from runtime.served import Proposer
-from runtime.tokenizer import Tokenizer
-from runtime.weights import allocate_layer, load_weights
+from runtime.loading import footprint
+from runtime.loading.drafters import NoDrafter, plan_drafter
+from runtime.loading.footprint import kept_bytes
+from runtime.loading.load import LoadOptions, load_model
+from runtime.loading.served import Proposer
+from runtime.nn import weights
+from runtime.nn.linear import Forms, Plain
+from runtime.nn.quantize import Quantization, choose_forms
+from runtime.nn.weights import allocate_layer, load_weights
+from runtime.text.tokenizer import Tokenizer
 from tests.checkpoints import FAMILIES
 from tests.stepping import CPU
 
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from runtime.config import ModelConfig
-    from runtime.weights import LayerWeights
+    from runtime.checkpoint.config import ModelConfig
+    from runtime.nn.weights import LayerWeights
 
 GIB = 2**30
 

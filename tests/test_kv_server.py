@@ -23,15 +23,15 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from runtime.block_files import (
+from runtime.kv.blocks import BLOCK_TOKENS, block_keys
+from runtime.kv.disk.files import (
     HEADER_BYTES,
     checksum,
     encode_header,
     read_block,
     write_temporary,
 )
-from runtime.blocks import BLOCK_TOKENS, block_keys
-from runtime.kv_folder import opened_root, roots
+from runtime.kv.disk.folder import opened_root, roots
 from tests.forked import ForkedServer
 from tests.kv_blocks import small_file_system
 from tests.live import CHAT, COMPLETIONS, Gone, Http1, completion, prompt, wait_for

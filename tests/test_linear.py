@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 import torch
 
-from runtime import linear
-from runtime.config import load_config
-from runtime.linear import Blocked, Forms, Linear, Plain, has_onednn, lossless
-from runtime.weights import random_weights
+from runtime.checkpoint.config import load_config
+from runtime.nn import linear
+from runtime.nn.linear import Blocked, Forms, Linear, Plain, has_onednn, lossless
+from runtime.nn.weights import random_weights
 from tests.checkpoints import FAMILIES
 from tests.stepping import CPU
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from runtime.errors import CheckpointError
-from runtime.loading import LoadOptions, describe_model, load_model
+from runtime.loading.load import LoadOptions, describe_model, load_model
 from tests.checkpoints import FAMILIES, VOCAB_SIZE
 from web.server import ServerOptions, run_server
 

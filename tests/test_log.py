@@ -18,7 +18,7 @@ from actors.receipts import CancelReason
 from actors.request_log import RequestLog
 from runtime.errors import CedeError, DeadlineExceeded
 from runtime.log_text import LONGEST_LINE, OneLineFormatter, literal
-from runtime.sampling import SamplingParams
+from runtime.sampling.params import SamplingParams
 from tests.forked import ForkedServer
 from tests.live import CHAT, COMPLETIONS, Http1, Server, completion, prompt, wait_for
 

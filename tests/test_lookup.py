@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.lookup import LONGEST, SHORTEST, PromptLookup
+from runtime.text.lookup import LONGEST, SHORTEST, PromptLookup
 
 texts = st.lists(st.integers(0, 3), max_size=60)
 

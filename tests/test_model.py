@@ -8,15 +8,15 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, GenerationConfig
 
-from runtime.checkpoint import resolve_model
-from runtime.step import Segment
+from runtime.checkpoint.locate import resolve_model
+from runtime.step.step import Segment
 from tests.checkpoints import FAMILIES
 from tests.stepping import Running, generate, greedy, open_transformer, random_tokens, run
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from runtime.model import Transformer
+    from runtime.nn.model import Transformer
 
 EMBEDDED = "embedded"
 TOKENS = 64

@@ -11,10 +11,10 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
 from bench.embedded.models import MtpModule as DeepseekModule
-from runtime.checkpoint import resolve_model
-from runtime.sampling import SamplingParams
-from runtime.served import Proposer
-from runtime.step import SampleSpec, Segment
+from runtime.checkpoint.locate import resolve_model
+from runtime.loading.served import Proposer
+from runtime.sampling.params import SamplingParams
+from runtime.step.step import SampleSpec, Segment
 from tests.mtp_checkpoints import Reference, write_deepseek, write_mimo
 from tests.speculating import open_pair, poison
 from tests.stepping import random_tokens, run
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from runtime.model import Transformer
+    from runtime.nn.model import Transformer
 
 PROMPT = random_tokens(40, below=256, seed=1)
 DRAFTS = [7, 200, 31]  # after PROMPT

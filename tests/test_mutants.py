@@ -17,7 +17,7 @@ def test_its_edit_can_be_made(mutant: Mutant) -> None:
 
 def test_one_whose_text_is_gone_is_an_error() -> None:
     with pytest.raises(ValueError, match="0 times"):
-        mutated(Mutant("no such", "runtime/step.py", "no such text", ""), "some text")
+        mutated(Mutant("no such", "runtime/step/step.py", "no such text", ""), "some text")
 
 
 def test_each_is_in_the_table() -> None:

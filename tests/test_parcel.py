@@ -7,7 +7,7 @@ from array import array
 import pytest
 import torch
 
-from runtime.parcel import Parcel
+from runtime.sampling.parcel import Parcel
 from tests.fake_mps import MPS, fake_mps
 from tests.stepping import CPU
 

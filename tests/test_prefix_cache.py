@@ -16,11 +16,11 @@ from actors import prefix_cache
 from actors.prefix_cache import CacheConfig, PrefixCache, TierOptions, empty_cache, open_prefix_cache
 from actors.slots import Resident
 from actors.waiting_blocks import SlotBlock
-from runtime import block_files
-from runtime.blocks import BLOCK_TOKENS, Block, BlockKey, block_keys
-from runtime.disk_tier import DiskTier, DiskTierStatistics
-from runtime.ram_tier import RamTier
-from runtime.token_chain import TokenChain
+from runtime.kv.blocks import BLOCK_TOKENS, Block, BlockKey, block_keys
+from runtime.kv.disk import files as block_files
+from runtime.kv.disk.tier import DiskTier, DiskTierStatistics
+from runtime.kv.ram_tier import RamTier
+from runtime.kv.token_chain import TokenChain
 from tests.kv_simulation import (
     BLOCK_BYTES,
     ROOT,
@@ -361,7 +361,7 @@ async def test_what_the_disk_refused_is_offered_again_though_nobody_comes(
 
     monkeypatch.setattr(prefix_cache, "fingerprint", lambda _: FINGERPRINT)
     monkeypatch.setattr(prefix_cache, "QUEUE_BLOCKS", 2)
-    monkeypatch.setattr("runtime.disk_blocks.write_temporary", write_temporary)
+    monkeypatch.setattr("runtime.kv.disk.blocks.write_temporary", write_temporary)
     monkeypatch.setattr(PrefixCache, "write_behind", write_behind)
     kv = SimpleNamespace(row_shape=(1, 2, 1, 8), dtype=torch.float32, bytes_per_token=64)
     options = TierOptions(ram=2**20, folder=tmp_path / "kv")

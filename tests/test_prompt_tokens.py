@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.checkpoint import resolve_model
-from runtime.prompt_tokens import TooManyTokens, encode_within
-from runtime.tokenizer import Tokenizer
+from runtime.checkpoint.locate import resolve_model
+from runtime.text.prompt_tokens import TooManyTokens, encode_within
+from runtime.text.tokenizer import Tokenizer
 from tests.small_tokenizers import CORPUS, byte_level, llama2_style
 
 if TYPE_CHECKING:

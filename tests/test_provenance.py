@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from actors.slots import Resident, SlotTable
 from actors.waiting_blocks import WaitingBlocks
-from runtime.blocks import BLOCK_TOKENS, Block, BlockKey, block_keys
-from runtime.lineage import severed
-from runtime.token_chain import TokenChain
-from runtime.transfer import Save
+from runtime.kv.blocks import BLOCK_TOKENS, Block, BlockKey, block_keys
+from runtime.kv.lineage import severed
+from runtime.kv.token_chain import TokenChain
+from runtime.step.transfer import Save
 from tests.kv_simulation import ROOT, KVSimulation, fresh, open_kv_simulation, open_settled_disk, pack, text, until
 from tests.sim.lies import Lies
 from tests.simulation import ask, run, simulated
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from pathlib import Path
 
-    from runtime.transfer import Transfer
+    from runtime.step.transfer import Transfer
     from tests.sim.lies import Taint
 
 SHARED = text(130, 1)  # two blocks

@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from runtime.blocks import root_key
-from runtime.linear import Plain
-from runtime.quantize import (
+from runtime.kv.blocks import root_key
+from runtime.nn.linear import Plain
+from runtime.nn.quantize import (
     EXPAND_ROWS,
     GROUP,
     DynamicInt8,
@@ -31,7 +31,7 @@ from tests.stepping import CPU, Running, generate, open_transformer, random_toke
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from runtime.linear import Form
+    from runtime.nn.linear import Form
 
 needs_vnni = pytest.mark.skipif(not has_integer_products(CPU), reason="no FBGEMM, or a processor without VNNI")
 FORMS = [pytest.param(DynamicInt8, marks=needs_vnni), WeightInt8, HostInt4]

@@ -9,11 +9,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from runtime.ram_tier import RamTier
+from runtime.kv.ram_tier import RamTier
 from tests.kv_blocks import ROOT, chain, make_block
 
 if TYPE_CHECKING:
-    from runtime.blocks import Block, BlockKey
+    from runtime.kv.blocks import Block, BlockKey
 
 SIZE = make_block(0).nbytes
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import trio
 
-from runtime.chat import ChatTemplate
 from runtime.errors import RequestError
+from runtime.text.chat import ChatTemplate
 from tests.web_fakes import CONTEXT, ByteTokenizer, FakeEngine, as_engine, completion, model
 from web.conversion import Job, chat_job, completion_job
 from web.reading import AT_A_TIME, INLINE_BODY, LONG_BODY, BodyReader
 
 if TYPE_CHECKING:
-    from runtime.served import ServedModel
+    from runtime.loading.served import ServedModel
 
 JOB = completion()
 

@@ -17,9 +17,9 @@ from actors.generation import FinishReason
 from actors.lease import Lease, Move
 from actors.restore import MIN_GAIN, LiveSource, next_source, restore
 from actors.slots import Slot, SlotState
-from runtime.blocks import BLOCK_TOKENS
-from runtime.token_chain import TokenChain
-from runtime.transfer import Copy, Load, Save
+from runtime.kv.blocks import BLOCK_TOKENS
+from runtime.kv.token_chain import TokenChain
+from runtime.step.transfer import Copy, Load, Save
 from tests.kv_simulation import ROOT, KVSimulation, fresh, open_kv_simulation, open_settled_disk, text, until
 from tests.simulation import Story, ask, run, simulated
 

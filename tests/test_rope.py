@@ -13,9 +13,9 @@ from transformers.models.qwen2.modeling_qwen2 import Qwen2RotaryEmbedding
 from transformers.models.qwen3.modeling_qwen3 import Qwen3RotaryEmbedding
 from transformers.models.smollm3.modeling_smollm3 import SmolLM3RotaryEmbedding
 
-from runtime.config import load_config, parse_config
-from runtime.rope import _FREQUENCIES, apply_rope, rope_tables
-from runtime.rope_config import RopeConfig, RopeKind
+from runtime.checkpoint.config import load_config, parse_config
+from runtime.checkpoint.rope_config import RopeConfig, RopeKind
+from runtime.nn.rope import _FREQUENCIES, apply_rope, rope_tables
 from tests.checkpoints import FAMILIES
 
 if TYPE_CHECKING:

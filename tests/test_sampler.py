@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 
-from runtime import draws, sampler, sampling
-from runtime.sampling import DRAFT, OWN, VERDICT, SamplingParams, splitmix64, uniform
-from runtime.step import SampleSpec
+from runtime.sampling import draws, sampler
+from runtime.sampling import params as sampling
+from runtime.sampling.params import DRAFT, OWN, VERDICT, SamplingParams, splitmix64, uniform
+from runtime.step.step import SampleSpec
 from tests.drawing import adjust, distribution, sample
 from tests.goodness import chi_square, filtered
 

@@ -7,9 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from runtime.checkpoint.sampling_defaults import (
+    LLAMA_SERVER,
+    RANGES,
+    SamplingDefaults,
+    SamplingSource,
+    sampling_defaults,
+)
 from runtime.errors import CheckpointError, RequestError
-from runtime.sampling import SamplingParams
-from runtime.sampling_defaults import LLAMA_SERVER, RANGES, SamplingDefaults, SamplingSource, sampling_defaults
+from runtime.sampling.params import SamplingParams
 from tests.web_fakes import FakeEngine, as_engine, chat, completion, model
 from web.app import create_app
 from web.conversion import completion_job

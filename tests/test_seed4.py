@@ -18,10 +18,10 @@ import trio
 from actors.lease import Lease, Move
 from actors.restore import restore
 from actors.slots import Slot
-from runtime.blocks import BLOCK_TOKENS
 from runtime.errors import StepFailed
-from runtime.token_chain import TokenChain
-from runtime.transfer import Copy, Load
+from runtime.kv.blocks import BLOCK_TOKENS
+from runtime.kv.token_chain import TokenChain
+from runtime.step.transfer import Copy, Load
 from tests.kv_simulation import (
     ROOT,
     KVSimulation,
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from runtime.blocks import Block
-    from runtime.transfer import Transfer
+    from runtime.kv.blocks import Block
+    from runtime.step.transfer import Transfer
 
 PROMPT = text(300, 1)
 BLOCKS = len(PROMPT) // BLOCK_TOKENS

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 
-from runtime.checkpoint import resolve_model
+from runtime.checkpoint.locate import resolve_model
 from tests.live import COMPLETIONS, PATIENCE, Server, command, environment, wait_for
 
 if TYPE_CHECKING:

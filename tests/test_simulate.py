@@ -10,7 +10,7 @@ from typing import get_args
 import pytest
 
 from actors.receipts import CancelReason
-from runtime.faults import Fault
+from runtime.testing.faults import Fault
 from tests import simulate
 from tests.live import ROOT, environment
 from tests.sim.play import Tally, play

@@ -12,7 +12,7 @@ import trio
 from actors.generation import FinishReason
 from actors.receipts import CancelReason
 from runtime.errors import DeviceLost, QueueFull, QueueTimeout, StepFailed
-from runtime.served import Proposer
+from runtime.loading.served import Proposer
 from tests.simulation import CULPRIT, Simulation, Story, ask, open_simulation, prompt, simulated
 
 STEP = 0.01  # seconds, where every step takes the same

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.slots import IllegalTransition, Slot, SlotState, SlotTable
-from runtime.token_chain import TokenChain
+from runtime.kv.token_chain import TokenChain
 
 IDLE, PREFILL, DECODE, DRAFT, VERIFY = SlotState
 LEGAL = {

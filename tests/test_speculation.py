@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from runtime.checkpoint import embedded_draft, resolve_model
-from runtime.served import Proposer
+from runtime.checkpoint.locate import embedded_draft, resolve_model
+from runtime.loading.served import Proposer
 from tests.speculating import Speculating, open_pair, speculate
 from tests.stepping import Running, generate, open_transformer, random_tokens
 
 if TYPE_CHECKING:
-    from runtime.model import Transformer
+    from runtime.nn.model import Transformer
 
 TOKENS = 20
 LENGTHS = range(1, 9)  # of a draft

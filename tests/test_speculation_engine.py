@@ -11,18 +11,18 @@ import trio
 
 from actors.engine import Engine, EngineConfig, open_engine
 from actors.generation import Failed, GenerationRequest, Token
-from runtime.checkpoint import embedded_draft, resolve_model
-from runtime.drafters import plan_drafter
-from runtime.executor import InlineExecutor
-from runtime.loading import LoadOptions, describe_model, load_model
-from runtime.sampling import SamplingParams
-from runtime.served import Proposer
+from runtime.checkpoint.locate import embedded_draft, resolve_model
+from runtime.loading.drafters import plan_drafter
+from runtime.loading.load import LoadOptions, describe_model, load_model
+from runtime.loading.served import Proposer
+from runtime.sampling.params import SamplingParams
+from runtime.step.executor import InlineExecutor
 from tests.stepping import random_tokens
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-    from runtime.sampling import TokenLogprobs
+    from runtime.sampling.params import TokenLogprobs
 
 PROMPTS = 200
 TOKENS = 10

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 import torch
 
-from runtime.sampling import SamplingParams
-from runtime.simulated import SimulatedModel
-from runtime.step import CancelMark, Proposal, SampleSpec, Segment, SegmentResult, run_step
+from runtime.sampling.params import SamplingParams
+from runtime.step.step import CancelMark, Proposal, SampleSpec, Segment, SegmentResult, run_step
+from runtime.testing.simulated import SimulatedModel
 from tests.checkpoints import FAMILIES
 from tests.stepping import RecordingModel, Running, Ticks, generate, greedy, open_transformer, random_tokens, run
 
 if TYPE_CHECKING:
-    from runtime.model import Transformer
+    from runtime.nn.model import Transformer
 
 LAYERS = 3  # of every model here
 SUBSETS = list(chain.from_iterable(combinations(range(3), size) for size in range(4)))

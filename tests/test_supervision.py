@@ -11,15 +11,15 @@ import trio
 from actors.receipts import CancelReason
 from actors.supervisor import MOST_RECOVERIES, WINDOW_SECONDS
 from runtime.errors import DeviceHangs, DeviceLost
-from runtime.faults import Chaos, FaultPlan, ThreadDeath
-from runtime.served import Proposer
+from runtime.loading.served import Proposer
+from runtime.testing.faults import Chaos, FaultPlan, ThreadDeath
 from tests.kv_simulation import open_kv_simulation, text
 from tests.simulation import Simulation, Story, ask, open_simulation, prompt, simulated
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from runtime.step import Segment, StepResult
+    from runtime.step.step import Segment, StepResult
 
 STEP = 0.01  # seconds
 

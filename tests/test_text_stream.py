@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.stop_strings import StopAutomaton, StopMatcher
-from runtime.text_stream import Detokenizer, TextDelta, TextStream
-from runtime.tokenizer import Tokenizer
+from runtime.text.stop_strings import StopAutomaton, StopMatcher
+from runtime.text.text_stream import Detokenizer, TextDelta, TextStream
+from runtime.text.tokenizer import Tokenizer
 from tests.small_tokenizers import byte_level, llama2_style
 
 if TYPE_CHECKING:

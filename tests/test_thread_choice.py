@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runtime.thread_choice import (
+from runtime.step.thread_choice import (
     COST,
     FIRST_WAIT,
     MOST_TRIED,

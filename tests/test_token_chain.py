@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from actors.prompts import PIECE_TOKENS, chains
 from actors.slots import SlotState, SlotTable
-from runtime.blocks import BLOCK_TOKENS, block_keys
-from runtime.token_chain import TokenChain
+from runtime.kv.blocks import BLOCK_TOKENS, block_keys
+from runtime.kv.token_chain import TokenChain
 from tests.kv_simulation import ROOT, text
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from tokenizers import Tokenizer as Backend
 from tokenizers import decoders, models, pre_tokenizers
 
 from runtime.errors import CheckpointError, RequestError
-from runtime.pieces import BYTE_ALPHABET, compile_decoder
-from runtime.tokenizer import Tokenizer, read_token_names
+from runtime.text.token_bytes import BYTE_ALPHABET, compile_decoder
+from runtime.text.tokenizer import Tokenizer, read_token_names
 from tests.small_tokenizers import USER, byte_level, llama2_style
 
 if TYPE_CHECKING:

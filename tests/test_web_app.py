@@ -21,7 +21,7 @@ from runtime.errors import (
     ShuttingDown,
     StepFailed,
 )
-from runtime.sampling import TokenLogprobs
+from runtime.sampling.params import TokenLogprobs
 from tests.web_fakes import BOS, FakeEngine, FakeRequest, as_engine, finished, posting, say, token
 from web import reading
 from web.app import create_app

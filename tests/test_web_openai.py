@@ -15,7 +15,7 @@ from hypercorn.trio import serve
 from actors.generation import Failed, FinishReason
 from actors.receipts import CancelReason
 from runtime.errors import QueueFull, QueueTimeout
-from runtime.sampling import TokenLogprobs
+from runtime.sampling.params import TokenLogprobs
 from tests.web_fakes import FakeEngine, as_engine, finished, say, token
 from web.app import create_app
 

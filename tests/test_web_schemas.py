@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from runtime.errors import RequestError
-from runtime.sampling import SamplingParams
+from runtime.sampling.params import SamplingParams
 from tests.web_fakes import BOS, CONTEXT, TEMPLATE, VOCABULARY, chat, completion, model
 from web.conversion import chat_job, completion_job
 

@@ -13,7 +13,7 @@ from trio.testing import wait_all_tasks_blocked
 from actors.generation import Failed, FinishReason
 from actors.receipts import CancelReason
 from runtime.errors import QueueFull, QueueTimeout, StepFailed
-from runtime.sampling import TokenLogprobs
+from runtime.sampling.params import TokenLogprobs
 from tests.web_fakes import (
     BOS,
     TIMINGS,

@@ -11,11 +11,11 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from runtime import shards
-from runtime.config import ModelConfig, load_config
+from runtime.checkpoint import shards
+from runtime.checkpoint.config import ModelConfig, load_config
 from runtime.errors import CheckpointError
-from runtime.linear import Linear
-from runtime.weights import Weights, fingerprint, load_weights, random_weights
+from runtime.nn.linear import Linear
+from runtime.nn.weights import Weights, fingerprint, load_weights, random_weights
 from tests.checkpoints import FAMILIES
 
 if TYPE_CHECKING:

@@ -28,19 +28,19 @@ from actors.receipts import CancelReason, Receipt
 from actors.slot_manager import ManagerStatistics
 from actors.slots import SlotState, SlotStatus
 from actors.unread import Unread
-from runtime.chat import ChatTemplate
-from runtime.disk_tier import DiskTierStatistics
-from runtime.ram_tier import RamTierStatistics
-from runtime.sampling_defaults import SamplingDefaults
-from runtime.served import Proposer
+from runtime.checkpoint.sampling_defaults import SamplingDefaults
+from runtime.kv.disk.tier import DiskTierStatistics
+from runtime.kv.ram_tier import RamTierStatistics
+from runtime.loading.served import Proposer
+from runtime.text.chat import ChatTemplate
 from web.conversion import Job, chat_job, completion_job
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from actors.engine import Engine
-    from runtime.sampling import TokenLogprobs
-    from runtime.served import ServedModel
+    from runtime.loading.served import ServedModel
+    from runtime.sampling.params import TokenLogprobs
     from web.asgi import ScopedApp
 
 CONTEXT = 64

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from actors.engine import Engine
     from actors.loop_watch import LoopWatch
-    from runtime.served import ServedModel
+    from runtime.loading.served import ServedModel
     from web.conversion import Job
     from web.reading import Parser
 

@@ -6,7 +6,7 @@
     layer = 3
     every = 50
 
-Every key is a field of the fault's class in `runtime.faults`, which says what it means.
+Every key is a field of the fault's class in `runtime.testing.faults`, which says what it means.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated
 import click
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
-from runtime.faults import Fault, FaultPlan
+from runtime.testing.faults import Fault, FaultPlan
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, TypeVar
 from actors.generation import GenerationRequest
 from runtime.errors import RequestError
 from runtime.log_text import literal
-from runtime.sampling import SamplingParams
-from runtime.stop_strings import StopAutomaton
+from runtime.sampling.params import SamplingParams
+from runtime.text.stop_strings import StopAutomaton
 from web import schemas
 from web.body_size import check_size
 from web.fields import NO_LIMIT
@@ -28,7 +28,7 @@ from web.schemas import ChatBody, CompletionBody, GenerationBody
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from runtime.served import ServedModel
+    from runtime.loading.served import ServedModel
     from web.prompts import TokenIds
 
 logger = logging.getLogger("cede.web")

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import TextIO
 
-    from runtime.findings import Figures, Finding
-    from runtime.machine import Facts
+    from runtime.selftest.findings import Figures, Finding
+    from runtime.selftest.machine import Facts
 
 SCHEMA = {"name": "cede doctor", "version": 1}  # raised whenever a reader of reports would have to know
 
@@ -101,9 +101,9 @@ def _figures(figures: Figures) -> str:
 
 
 def _facts(model: str | None, device: str, dtype: str, kv_dir: Path | None) -> Facts:
-    from runtime.checkpoint import resolve_model
-    from runtime.config import load_config
-    from runtime.machine import describe_choice, describe_embedded, describe_kv_folder, describe_machine
+    from runtime.checkpoint.config import load_config
+    from runtime.checkpoint.locate import resolve_model
+    from runtime.selftest.machine import describe_choice, describe_embedded, describe_kv_folder, describe_machine
 
     config = load_config(resolve_model(model))
     facts = describe_machine() | describe_choice(device, dtype, config.dtype) | {"embedded model": describe_embedded()}
@@ -118,8 +118,8 @@ def _self_test(model: str | None, device: str, dtype: str, say_line: Callable[[s
     """The findings, each said as it comes, and what they come to."""
     import trio
 
-    from runtime.checkpoint import resolve_model
-    from runtime.loading import LoadOptions
+    from runtime.checkpoint.locate import resolve_model
+    from runtime.loading.load import LoadOptions
     from web.self_test import Sizes, self_test
 
     findings: list[Finding] = []

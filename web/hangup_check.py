@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from actors.cancel_checks import judge
-from runtime.findings import Mismatch
+from runtime.selftest.findings import Mismatch
 from web.listening import open_listeners
 from web.server import serve_engine
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from actors.cancel_checks import StepWatch
     from actors.engine import Engine
     from actors.slots import SlotState
-    from runtime.findings import Figures
+    from runtime.selftest.findings import Figures
 
 STALL_TIMEOUT = 30.0  # seconds
 TOKENS = 200  # asked for, of which most will not be generated

@@ -20,8 +20,8 @@ from web.parameters import SIZE, Parsed
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from runtime.blocks import BlockKey
-    from runtime.kv_folder import FoundBlock
+    from runtime.kv.blocks import BlockKey
+    from runtime.kv.disk.folder import FoundBlock
 
 kv_dir = click.option(
     "--kv-dir",
@@ -45,7 +45,7 @@ class Root:
 @contextmanager
 def opened(folder: Path, prefix: str = "", *, lock: bool = False) -> Iterator[list[Root]]:
     """The models whose keys start with `prefix`.  Raises ClickException."""
-    from runtime.kv_folder import LOCK, KVFolderError, locked_folder, opened_root, roots, scan
+    from runtime.kv.disk.folder import LOCK, KVFolderError, locked_folder, opened_root, roots, scan
 
     with ExitStack() as stack:
         try:
@@ -99,7 +99,7 @@ def list_roots(kv_dir: Path) -> None:
 @click.option("--delete", is_flag=True, help="Remove the bad ones but a newer cede's; not while a server runs.")
 def verify(kv_dir: Path, prefix: str, delete: bool) -> None:
     """Read every block and check it; exit with 1 if any is bad."""
-    from runtime.block_files import BadBlockFile, read_block
+    from runtime.kv.disk.files import BadBlockFile, read_block
 
     good = bad = 0
     with opened(kv_dir, prefix, lock=delete) as found:
@@ -131,8 +131,8 @@ def verify(kv_dir: Path, prefix: str, delete: bool) -> None:
 @click.option("--all", "everything", is_flag=True, help="All blocks.")
 def prune(kv_dir: Path, prefix: str, older_than: float | None, to_size: int | None, everything: bool) -> None:
     """Remove blocks, the ends of sequences before their starts; refused while a server uses the folder."""
-    from runtime.block_index import BlockIndex, IndexEntry
-    from runtime.kv_folder import remove, remove_temporaries
+    from runtime.kv.disk.folder import remove, remove_temporaries
+    from runtime.kv.index import BlockIndex, IndexEntry
 
     if older_than is None and to_size is None and not everything:
         raise click.UsageError("say what to remove: --older-than, --to-size or --all")
@@ -180,7 +180,7 @@ def _reachable(root: Root) -> set[BlockKey]:
 
 
 def _layout(root: Root) -> str:
-    from runtime.block_files import BadBlockFile, read_header
+    from runtime.kv.disk.files import BadBlockFile, read_header
 
     try:
         layout = read_header(root.folder, root.blocks[0].name).layout

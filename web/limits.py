@@ -18,7 +18,7 @@ name of a field that no schema has."""
 
 MAX_TEXT = 16 * MIB
 """Characters of one text: a prompt, a message's content or a part of it.  The context, which the schemas do not know,
-bounds it further (`runtime.prompt_tokens`)."""
+bounds it further (`runtime.text.prompt_tokens`)."""
 
 MAX_MESSAGES = 2048
 """Messages of a conversation: the chat template is a program that goes through them."""

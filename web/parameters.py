@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from runtime.sampling_defaults import RANGES, UNBOUNDED, Range
+from runtime.checkpoint.sampling_defaults import RANGES, UNBOUNDED, Range
 from runtime.units import parse_size
 
 if TYPE_CHECKING:

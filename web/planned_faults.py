@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from actors.chaos import JumpingClock, UnreliableExecutor, open_chaos
-from runtime.disk_blocks import DiskBlocks
-from runtime.faults import Chaos
-from runtime.unreliable import UnreliableBlocks, UnreliableModel
+from runtime.kv.disk.blocks import DiskBlocks
+from runtime.testing.faults import Chaos
+from runtime.testing.unreliable import UnreliableBlocks, UnreliableModel
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from actors.engine import Engine
-    from runtime.executor import Executor
-    from runtime.faults import FaultPlan
-    from runtime.step import StepModel
+    from runtime.step.executor import Executor
+    from runtime.step.step import StepModel
+    from runtime.testing.faults import FaultPlan
 
 logger = logging.getLogger("cede.chaos")
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from runtime.errors import RequestError
-from runtime.prompt_tokens import TooManyTokens, encode_within
+from runtime.text.prompt_tokens import TooManyTokens, encode_within
 from web import schemas
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from runtime.chat import ChatTemplate
-    from runtime.served import ServedModel
-    from runtime.tokenizer import Tokenizer
+    from runtime.loading.served import ServedModel
+    from runtime.text.chat import ChatTemplate
+    from runtime.text.tokenizer import Tokenizer
     from web.schemas import ChatBody, Message
 
 TokenIds = tuple[int, ...]

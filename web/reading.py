@@ -1,6 +1,6 @@
 """Where a request's body is understood: at once, or in a worker thread.
 
-Tokenising lets other threads run, and so the event loop (`runtime.tokenizer`).  The rest of the work (parsing, the chat
+Tokenising lets other threads run, and so the event loop (`runtime.text.tokenizer`).  The rest of the work (parsing, the chat
 template) does not, but what one body can ask of it is bounded: `web.body_size`, `web.limits`.
 """
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from actors.engine import Engine
-    from runtime.served import ServedModel
+    from runtime.loading.served import ServedModel
     from web.conversion import Job
 
 Parser: TypeAlias = "Callable[[bytes, ServedModel, int], Job]"

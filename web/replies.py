@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from actors.generation import Finished, Timings, Token
-    from runtime.tokenizer import Tokenizer
+    from runtime.text.tokenizer import Tokenizer
 
 Json = dict[str, Any]
 

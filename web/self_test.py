@@ -16,15 +16,14 @@ from actors.cancel_checks import CHUNK, DRAFTS, NTH, QUEUE, CancelChecks, Limits
 from actors.cancel_checks import SLOTS as ENGINE_SLOTS
 from actors.engine import EngineConfig, open_engine
 from actors.slots import SlotState
-from runtime.device import select_device
-from runtime.drafters import plan_drafter
 from runtime.errors import CheckpointError
-from runtime.executor import open_thread_executor
-from runtime.findings import Mismatch, NotHere, from_error, passed, without_paths
-from runtime.loading import describe_model, load_model
-from runtime.parity import SLOTS, Parity, cancel_limits, check_products, check_quantised, open_parity
-from runtime.quantize import Quantization
-from runtime.rates import (
+from runtime.loading.drafters import plan_drafter
+from runtime.loading.load import describe_model, load_model
+from runtime.loading.served import Proposer
+from runtime.nn.quantize import Quantization
+from runtime.selftest.findings import Mismatch, NotHere, from_error, passed, without_paths
+from runtime.selftest.parity import SLOTS, Parity, cancel_limits, check_products, check_quantised, open_parity
+from runtime.selftest.rates import (
     READ_BYTES,
     measure_bandwidth,
     measure_decode,
@@ -32,20 +31,21 @@ from runtime.rates import (
     measure_products,
     threads,
 )
-from runtime.readbacks import check_readbacks
-from runtime.served import Proposer
+from runtime.selftest.readbacks import check_readbacks
+from runtime.step.device import select_device
+from runtime.step.executor import open_thread_executor
 from web.hangup_check import hang_up_in
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from runtime.config import ModelConfig
-    from runtime.drafters import DraftPlan
-    from runtime.executor import ThreadExecutor
-    from runtime.findings import Figures, Finding
-    from runtime.loading import LoadOptions
-    from runtime.model import Transformer
-    from runtime.served import ServedModel
+    from runtime.checkpoint.config import ModelConfig
+    from runtime.loading.drafters import DraftPlan
+    from runtime.loading.load import LoadOptions
+    from runtime.loading.served import ServedModel
+    from runtime.nn.model import Transformer
+    from runtime.selftest.findings import Figures, Finding
+    from runtime.step.executor import ThreadExecutor
 
 HANG_TIMEOUT = 60.0  # seconds without the end of a layer
 CONTEXT = 1024  # tokens that a slot has room for

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from runtime.checkpoint.sampling_defaults import RANGES, SamplingSource
 from runtime.errors import CedeError
 from runtime.log_text import log_to_stderr
-from runtime.sampling_defaults import RANGES, SamplingSource
 from web.serve_flags import ServeCommand, serve_flags
 from web.signals import EarlyStop
 from web.streams import say
 
 if TYPE_CHECKING:
-    from runtime.sampling_defaults import SamplingDefaults
+    from runtime.checkpoint.sampling_defaults import SamplingDefaults
     from web.server import ServerOptions
 
 
@@ -69,7 +69,7 @@ def _refuse_contradictions(given: SimpleNamespace) -> None:
 
 def _server_options(given: SimpleNamespace) -> ServerOptions:
     """All that the server is told.  Raises CedeError; what needs no torch is looked at first."""
-    from runtime.checkpoint import resolve_model
+    from runtime.checkpoint.locate import resolve_model
     from web.chaos import plan_for
     from web.keys import read_keys
     from web.limits import Limits
@@ -90,9 +90,9 @@ def _server_options(given: SimpleNamespace) -> ServerOptions:
 
     from actors.engine import EngineConfig
     from actors.prefix_cache import CacheConfig, TierOptions
-    from runtime.loading import LoadOptions
-    from runtime.quantize import Quantization
-    from runtime.served import Proposer
+    from runtime.loading.load import LoadOptions
+    from runtime.loading.served import Proposer
+    from runtime.nn.quantize import Quantization
     from web.server import ServerOptions
 
     return ServerOptions(
@@ -140,13 +140,13 @@ def _server_options(given: SimpleNamespace) -> ServerOptions:
 
 def _check_model(folder: Path, context: int | None) -> None:
     """Raise CheckpointError where its config or the length asked for already says no."""
-    from runtime.config import check_context, load_config
+    from runtime.checkpoint.config import check_context, load_config
 
     check_context(load_config(folder), context)
 
 
 def _sampling_defaults(folder: Path, given: SimpleNamespace) -> SamplingDefaults:
-    from runtime.sampling_defaults import sampling_defaults
+    from runtime.checkpoint.sampling_defaults import sampling_defaults
 
     named = {name: value for name in RANGES if (value := getattr(given, name)) is not None}
     return sampling_defaults(folder, SamplingSource(given.sampling_defaults), named)
@@ -191,7 +191,7 @@ def _is_given(name: str) -> bool:
 
 def _draft_folder(draft_model: str | None, model: str | None, speculate: str) -> Path | None:
     """The draft model's folder, if there is one.  Raises CheckpointError."""
-    from runtime.checkpoint import embedded_draft, resolve_model
+    from runtime.checkpoint.locate import embedded_draft, resolve_model
 
     if draft_model is None:
         return embedded_draft() if model is None and speculate == "draft" else None

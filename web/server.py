@@ -20,11 +20,11 @@ from hypercorn.config import Config
 from actors.engine import Engine, EngineConfig, open_engine
 from actors.loop_watch import LoopWatch, watch_loop
 from actors.prefix_cache import CacheConfig, TierOptions, open_prefix_cache
-from runtime.drafters import plan_drafter
-from runtime.executor import open_thread_executor
-from runtime.loading import describe_model, load_model
-from runtime.sampling_defaults import SamplingDefaults
-from runtime.shards import fingerprint
+from runtime.checkpoint.sampling_defaults import SamplingDefaults
+from runtime.checkpoint.shards import fingerprint
+from runtime.loading.drafters import plan_drafter
+from runtime.loading.load import describe_model, load_model
+from runtime.step.executor import open_thread_executor
 from web import guard
 from web.app import create_app
 from web.descriptors import fit_descriptors
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import AsyncIterator, Callable, Collection, Sequence
 
-    from runtime.faults import FaultPlan
-    from runtime.loading import LoadOptions
+    from runtime.loading.load import LoadOptions
+    from runtime.testing.faults import FaultPlan
 
 logger = logging.getLogger("cede.web")
 
@@ -170,7 +170,7 @@ async def run_server(
 
 
 def _log_start(engine: Engine, url: str) -> None:
-    """What whoever started it may want to know; `runtime.loading` and the tiers have said theirs."""
+    """What whoever started it may want to know; `runtime.loading.load` and the tiers have said theirs."""
     model = engine.model
     logger.info("sampling of requests that do not say: %s", model.sampling)
     if model.chat_template is None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from actors.generation import Event, Failed, Finished, GenerationRequest, Token
-from runtime.sampling import SamplingParams
+from runtime.sampling.params import SamplingParams
 from tests.sim.device import VOCABULARY
 
 if TYPE_CHECKING:

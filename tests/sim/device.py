@@ -1,6 +1,6 @@
 """The stand-in model and what is served, with faults that come from what a request holds, not from when it runs.
 
-For faults by step, layer or write there is `runtime.faults`.
+For faults by step, layer or write there is `runtime.testing.faults`.
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from runtime.errors import DeviceLost
-from runtime.served import ServedModel
-from runtime.simulated import SimulatedBatch, SimulatedModel
-from runtime.step import Output, SampledToken
-from runtime.text_stream import TextStream
+from runtime.loading.served import ServedModel
+from runtime.step.step import Output, SampledToken
+from runtime.testing.simulated import SimulatedBatch, SimulatedModel
+from runtime.text.text_stream import TextStream
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from runtime.step import Segment
-    from runtime.stop_strings import StopAutomaton
-    from runtime.tokenizer import Tokenizer
+    from runtime.step.step import Segment
+    from runtime.text.stop_strings import StopAutomaton
+    from runtime.text.tokenizer import Tokenizer
 
 VOCABULARY = 389
 CULPRIT = 389  # a token that the model never generates: for faults that only a prompt can meet

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runtime.blocks import BLOCK_TOKENS, BlockKey, block_key, root_key
-from runtime.simulated import chain
+from runtime.kv.blocks import BLOCK_TOKENS, BlockKey, block_key, root_key
+from runtime.testing.simulated import chain
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from actors.slot_manager import SlotManager
     from actors.slots import Slot
-    from runtime.simulated import SimulatedDrafter
-    from runtime.step import Segment, StepResult
+    from runtime.step.step import Segment, StepResult
+    from runtime.testing.simulated import SimulatedDrafter
     from tests.sim.device import FaultyModel
     from tests.sim.history import Truth
 

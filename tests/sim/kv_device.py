@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from runtime.step import Output
-from runtime.transfer import Copy, Load, Save
+from runtime.step.step import Output
+from runtime.step.transfer import Copy, Load, Save
 from tests.sim.device import VOCABULARY, FaultyModel, PlantedFault
 from tests.sim.device import Faults as StepFaults
 from tests.sim.lies import CLEAN, Lies, Taint, disguise, union
@@ -16,9 +16,9 @@ from tests.sim.lies import CLEAN, Lies, Taint, disguise, union
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from runtime.simulated import SimulatedBatch
-    from runtime.step import Segment
-    from runtime.transfer import Transfer
+    from runtime.step.step import Segment
+    from runtime.step.transfer import Transfer
+    from runtime.testing.simulated import SimulatedBatch
 
 DTYPE = torch.float32
 

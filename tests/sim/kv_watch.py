@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import outcome
 import trio
 
-from runtime.blocks import BLOCK_TOKENS
-from runtime.transfer import Copy, Load, Save
+from runtime.kv.blocks import BLOCK_TOKENS
+from runtime.step.transfer import Copy, Load, Save
 from tests.sim.kv_device import pack, unpack
 from tests.sim.watch import Watch
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     import torch
 
     from actors.prefix_cache import PrefixCache
-    from runtime.blocks import Block, BlockKey
-    from runtime.faults import Chaos
-    from runtime.simulated import SimulatedDrafter
-    from runtime.step import Segment, StepResult
-    from runtime.transfer import Transfer
+    from runtime.kv.blocks import Block, BlockKey
+    from runtime.step.step import Segment, StepResult
+    from runtime.step.transfer import Transfer
+    from runtime.testing.faults import Chaos
+    from runtime.testing.simulated import SimulatedDrafter
     from tests.sim.history import Truth
     from tests.sim.kv_device import KVModel
 

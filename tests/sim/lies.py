@@ -9,12 +9,12 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-from runtime.sampling import splitmix64
+from runtime.sampling.params import splitmix64
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
-    from runtime.blocks import BlockKey
+    from runtime.kv.blocks import BlockKey
 
 Taint = frozenset[int]
 CLEAN: Taint = frozenset()

@@ -25,8 +25,8 @@ from runtime.errors import (
     ShuttingDown,
     StepFailed,
 )
-from runtime.faults import CancelAt, Chaos, Shutdown, SlowStep
-from runtime.served import Proposer
+from runtime.loading.served import Proposer
+from runtime.testing.faults import CancelAt, Chaos, Shutdown, SlowStep
 from tests.kv_simulation import open_kv_simulation, open_settled_disk
 from tests.sim.device import CULPRIT, VOCABULARY
 from tests.sim.lies import Lies

@@ -6,7 +6,8 @@ import random
 from dataclasses import dataclass, replace
 
 from actors.generation import GenerationRequest
-from runtime.faults import (
+from runtime.loading.served import Proposer
+from runtime.testing.faults import (
     BitFlip,
     CancelAt,
     ClockJump,
@@ -24,7 +25,6 @@ from runtime.faults import (
     ThreadDeath,
     TransferError,
 )
-from runtime.served import Proposer
 from tests.sim.clients import GREEDY
 from tests.sim.device import CULPRIT, VOCABULARY
 

@@ -11,11 +11,11 @@ import outcome
 import torch
 import trio
 
-from runtime.block_files import BlockHeader, BlockLayout, block_name, checksum, encode_header
-from runtime.disk_blocks import DiskBlocks
-from runtime.disk_tier import DiskTier, open_disk_tier
-from runtime.faults import ShortWrite
-from runtime.unreliable import UnreliableBlocks
+from runtime.kv.disk.blocks import DiskBlocks
+from runtime.kv.disk.files import BlockHeader, BlockLayout, block_name, checksum, encode_header
+from runtime.kv.disk.tier import DiskTier, open_disk_tier
+from runtime.testing.faults import ShortWrite
+from runtime.testing.unreliable import UnreliableBlocks
 from tests.sim.history import ROOT, SHAPE
 from tests.sim.kv_device import DTYPE, pack
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
     from pathlib import Path
 
-    from runtime.blocks import Block, BlockKey
-    from runtime.disk_tier import DiskTierStatistics
-    from runtime.faults import Chaos
+    from runtime.kv.blocks import Block, BlockKey
+    from runtime.kv.disk.tier import DiskTierStatistics
+    from runtime.testing.faults import Chaos
 
 T = TypeVar("T")
 

@@ -11,9 +11,9 @@ from trio.testing import MockClock
 
 from actors.chaos import UnreliableExecutor
 from runtime.errors import DeviceHangs, DeviceLost
-from runtime.executor import SimulatedExecutor
-from runtime.faults import Chaos, FaultPlan
-from runtime.unreliable import PlannedFault, UnreliableModel
+from runtime.step.executor import SimulatedExecutor
+from runtime.testing.faults import Chaos, FaultPlan
+from runtime.testing.unreliable import PlannedFault, UnreliableModel
 from tests.sim.device import PlantedFault
 from tests.sim.history import Truth
 from tests.sim.invariants import Activity, Invariants
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from actors.lease import Lease
     from actors.slot_manager import SlotManager
-    from runtime.simulated import SimulatedDrafter
-    from runtime.step import Segment, SegmentResult, StepResult
+    from runtime.step.step import Segment, SegmentResult, StepResult
+    from runtime.testing.simulated import SimulatedDrafter
     from tests.sim.device import FaultyModel
 
 

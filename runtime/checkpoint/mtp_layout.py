@@ -1,0 +1,53 @@
+"""How published checkpoints write down a multi-token-prediction module.
+
+All of these hold the same module (`runtime.nn.mtp`) under names of their own, and differ in two more ways: which half of
+the projection takes the embedding, and where in the target the state is taken.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class MtpLayout:
+    """One form.
+
+    Attributes:
+        modules: what the names of all modules' tensors begin with.
+        first: what those of the first module, the one that is loaded, begin with.
+        token_norm, state_norm, projection, final_norm: names after that, without `.weight`; the rest is a decoder
+            layer's.
+        state_first: the projection's left half takes the state, and not the embedding.
+        raw_states: the state is the target's before its final norm, and not after it.
+    """
+
+    modules: str
+    first: str
+    token_norm: str
+    state_norm: str
+    projection: str
+    final_norm: str
+    state_first: bool = False
+    raw_states: bool = False
+
+
+# DeepSeek-V3's names, without the number of a layer, in a file of their own beside the target's: the embedded model.
+BESIDE = "mtp.safetensors"
+DEEPSEEK = MtpLayout(
+    modules="", first="", token_norm="enorm", state_norm="hnorm", projection="eh_proj", final_norm="shared_head.norm"
+)
+
+# Xiaomi MiMo-7B.  Sources: the authors' modeling_mimo.py (names, order) and their models for vLLM, mimo.py, which takes
+# the state before the final norm, and mimo_mtp.py, which chains the module's output after its own.  They use the first
+# module only, whatever the number of them, and blank the embedding of the first row, which nobody else does.
+MIMO = MtpLayout(
+    modules="model.mtp_layers.",
+    first="model.mtp_layers.0.",
+    token_norm="token_layernorm",
+    state_norm="hidden_layernorm",
+    projection="input_proj",
+    final_norm="final_layernorm",
+    state_first=True,
+    raw_states=True,
+)

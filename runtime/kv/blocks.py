@@ -1,0 +1,74 @@
+"""Blocks of keys and values, and the keys that name them by content.
+
+A key is the hash of (parent key, the block's tokens), so it names every token from the start of the sequence, and the
+root's key stands for the model: no table maps a key to tokens, so none can disagree with what a block holds (DESIGN.md,
+section 5).  Torch is not imported, so that the command line may use the keys without it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import torch
+
+BLOCK_TOKENS = 64
+LAYOUT_VERSION = 1  # of `Block.data`; raised whenever the same tokens would give other rows, also by a mended fault
+
+BlockKey = bytes  # 32 bytes, SHA-256
+KEY_BYTES = 32
+
+_TOKENS = struct.Struct(f"<{BLOCK_TOKENS}I")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """The keys and values of `BLOCK_TOKENS` tokens at one place of one sequence.  Immutable, the tensor too."""
+
+    key: BlockKey
+    parent: BlockKey
+    token_ids: tuple[int, ...]
+    data: torch.Tensor  # [layers, 2, kv_heads, BLOCK_TOKENS, head_dim], CPU, contiguous, the model's dtype
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of keys and values."""
+        return self.data.nbytes
+
+
+def root_key(*, fingerprint: str, dtype: str, kv_shape: tuple[int, ...], quantization: str | None = None) -> BlockKey:
+    """The parent of every sequence's first block: what the rows depend on besides the tokens.
+
+    `fingerprint` is `runtime.checkpoint.shards.fingerprint`'s, which covers weights and config.json, rope settings included;
+    `quantization` is what was made of those weights.
+    """
+    parts = ["cede kv", str(LAYOUT_VERSION), str(BLOCK_TOKENS), fingerprint, dtype, repr(tuple(kv_shape))]
+    if quantization is not None:
+        parts.append(quantization)
+    digest = hashlib.sha256()
+    for part in parts:
+        encoded = part.encode()
+        digest.update(len(encoded).to_bytes(8, "little") + encoded)  # no two lists of parts run together alike
+    return digest.digest()
+
+
+def block_key(parent: BlockKey, token_ids: Sequence[int]) -> BlockKey:
+    """The key of the block of exactly `BLOCK_TOKENS` tokens that follows `parent`."""
+    return hashlib.sha256(parent + _TOKENS.pack(*token_ids)).digest()
+
+
+def block_keys(root: BlockKey, token_ids: Sequence[int]) -> list[BlockKey]:
+    """One key per complete block of a sequence from its start; an incomplete tail has none."""
+    complete = len(token_ids) // BLOCK_TOKENS
+    packed = struct.pack(f"<{complete * BLOCK_TOKENS}I", *token_ids[: complete * BLOCK_TOKENS])
+    keys = []
+    key = root
+    for start in range(0, len(packed), _TOKENS.size):
+        key = hashlib.sha256(key + packed[start : start + _TOKENS.size]).digest()
+        keys.append(key)
+    return keys

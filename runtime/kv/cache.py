@@ -1,0 +1,99 @@
+"""The slots' keys and values.
+
+One tensor a layer, `[2, slots, kv_heads, context, head_dim]`, contiguous for each slot and head so that attention reads
+it in place.  Lengths are not here: what is valid in a slot is for the slot manager to say (DESIGN.md, section 3), and
+rows beyond a committed length do not exist, whatever a dropped segment wrote there.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import torch
+
+if TYPE_CHECKING:
+    from runtime.checkpoint.config import ModelConfig
+
+
+def kv_bytes_per_token(config: ModelConfig, dtype: torch.dtype) -> int:
+    """Bytes of keys and values that one token takes over all layers."""
+    return 2 * config.num_layers * config.num_kv_heads * config.head_dim * dtype.itemsize
+
+
+def kv_agrees(first: torch.Tensor, second: torch.Tensor) -> bool:
+    """Whether two computations of the same KV agree, as far as their dtype's rounding lets them.
+
+    The same rows computed in other batches differ by rounding; a wrong row differs by about its own size.
+    """
+    if not first.is_floating_point():
+        return torch.equal(first, second)
+    difference, size = (first.float() - second.float()).norm(), second.float().norm()
+    tolerance = 4 * torch.finfo(first.dtype).eps ** 0.75  # 2e-5 in float32, 0.1 in bfloat16
+    return bool(difference <= tolerance * size)
+
+
+class KVCache:
+    """Storage only.  Touched by the device thread during a step, and by nobody else."""
+
+    def __init__(
+        self, config: ModelConfig, *, slots: int, context: int, device: torch.device, dtype: torch.dtype
+    ) -> None:
+        self.slots = slots
+        self.context = context
+        shape = (2, slots, config.num_kv_heads, context, config.head_dim)
+        # Not zeroed: rows are written before they are read, and pages that no sequence reached are never touched.
+        self._layers = [torch.empty(shape, device=device, dtype=dtype) for _ in range(config.num_layers)]
+        self._slots = [layer.unbind(1) for layer in self._layers]  # views, [2, kv_heads, context, head_dim]
+
+    def write(self, layer: int, slot: int, start: int, keys_values: torch.Tensor) -> None:
+        """Store `keys_values`, `[2, kv_heads, rows, head_dim]`, at the positions from `start`.
+
+        One copy a sequence: less than half the time of one indexed write of all sequences' rows (bench/LOG.md).
+        """
+        self._slots[layer][slot].narrow(2, start, keys_values.shape[2]).copy_(keys_values)
+
+    def read(self, layer: int, slot: int, start: int, end: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Views of the keys and values at positions `start` to `end`, each `[kv_heads, end - start, head_dim]`."""
+        keys, values = self._slots[layer][slot].narrow(2, start, end - start).unbind()
+        return keys, values
+
+    def save(self, slot: int, start: int, end: int) -> torch.Tensor:
+        """A copy in host memory, `[layers, 2, kv_heads, end - start, head_dim]`."""
+        shape = (len(self._layers), *self._layers[0][:, slot, :, start:end].shape)
+        saved = torch.empty(shape, dtype=self._layers[0].dtype)
+        for layer, keys_values in enumerate(self._layers):
+            saved[layer].copy_(keys_values[:, slot, :, start:end])
+        return saved
+
+    def load(self, slot: int, start: int, data: torch.Tensor) -> None:
+        """Write what `save` gave to the positions from `start`."""
+        end = start + data.shape[3]
+        for layer, keys_values in enumerate(self._layers):
+            keys_values[:, slot, :, start:end].copy_(data[layer])
+
+    def copy(self, source: int, slot: int, start: int, end: int) -> None:
+        """Copy positions of one slot to the same ones of another."""
+        for keys_values in self._layers:
+            keys_values[:, slot, :, start:end].copy_(keys_values[:, source, :, start:end])
+
+    @property
+    def row_shape(self) -> tuple[int, int, int, int]:
+        """Of one token's KV: `(layers, 2, kv_heads, head_dim)`."""
+        layer = self._layers[0]
+        return (len(self._layers), 2, layer.shape[2], layer.shape[4])
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of keys and values."""
+        return self._layers[0].dtype
+
+    @property
+    def bytes_per_token(self) -> int:
+        """Over all layers."""
+        return math.prod(self.row_shape) * self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes allocated in all."""
+        return sum(layer.nbytes for layer in self._layers)

@@ -1,0 +1,34 @@
+"""Which blocks are left of a tree when some of it was found wrong."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from runtime.kv.blocks import BlockKey
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Set
+
+
+def severed(parents: Mapping[BlockKey, BlockKey], root: BlockKey, wrong: Set[BlockKey]) -> set[BlockKey]:
+    """The blocks that do not hang from the root by an unbroken chain of blocks that are there and not wrong.
+
+    What comes after a wrong block may have been computed on it.  So may what comes after a gap: nobody can say what was
+    there.
+
+    Args:
+        parents: of each block that there is.
+        root: the parent of first blocks.
+        wrong: blocks, whether there or not.
+    """
+    children: defaultdict[BlockKey, list[BlockKey]] = defaultdict(list)
+    for key, parent in parents.items():
+        if key not in wrong:
+            children[parent].append(key)
+    sound, ends = set[BlockKey](), [root]
+    while ends:
+        below = children[ends.pop()]
+        sound.update(below)
+        ends += below
+    return parents.keys() - sound

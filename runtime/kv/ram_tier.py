@@ -1,0 +1,134 @@
+"""KV blocks in host memory, within a budget of bytes."""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from runtime.kv.blocks import Block, BlockKey
+
+
+@dataclass(frozen=True, slots=True)
+class RamTierStatistics:
+    """What the tier holds, and what it had to let go."""
+
+    blocks: int
+    bytes: int
+    budget: int
+    evictions: int
+
+
+class RamTier:
+    """Immutable blocks by key.  The least recently used goes first, and never before its children.
+
+    A child without its parent could not be reached, so it would be dead weight.  `hold` names blocks that go last, for
+    a retry that is expected; when nothing else is left they go too, because memory is then truly short.
+
+    Not thread-safe: one task owns it.
+
+    Args:
+        budget: bytes of block data; 0 keeps nothing.
+    """
+
+    def __init__(self, budget: int) -> None:
+        self.budget = budget
+        self._blocks: OrderedDict[BlockKey, Block] = OrderedDict()  # least recently used first
+        self._children: Counter[BlockKey] = Counter()
+        self._held_until: dict[BlockKey, float] = {}
+        self._bytes = 0
+        self._evictions = 0
+        self._refused = b""  # the last block for which there was no room
+
+    def __contains__(self, key: BlockKey) -> bool:
+        return key in self._blocks
+
+    def __len__(self) -> int:
+        return len(self._blocks)
+
+    def get(self, key: BlockKey) -> Block | None:
+        """The block, if it is here.  Whoever holds it may go on using it after it was evicted."""
+        return self._blocks.get(key)
+
+    def insert(self, block: Block, now: float = 0.0) -> bool:
+        """Keep a block, if room can be made for it; `now` decides which holds have run out.
+
+        Of a chain that is longer than the budget, the start is kept.
+        """
+        if block.key in self._blocks:
+            self._blocks.move_to_end(block.key)
+            return True
+        # The parent is in use by this very insertion: evicting it would make the child unreachable.
+        if not self._make_room(block.nbytes, keep=block.parent, now=now):
+            self._refused = block.key
+            return False
+        self._blocks[block.key] = block
+        self._children[block.parent] += 1
+        self._bytes += block.nbytes
+        if block.key == self._refused:
+            self._refused = b""
+        return True
+
+    def touch(self, chain: Sequence[BlockKey]) -> None:
+        """Note that a chain, parents first, was used; its parents end up more recent than their children."""
+        for key in reversed(chain):
+            if key in self._blocks:
+                self._blocks.move_to_end(key)
+
+    def hold(self, keys: Iterable[BlockKey], until: float) -> None:
+        """Let these go last until then."""
+        for key in keys:
+            if key in self._blocks:
+                self._held_until[key] = max(until, self._held_until.get(key, until))
+
+    def drop(self, key: BlockKey) -> None:
+        """Forget a block at once."""
+        block = self._blocks.pop(key, None)
+        if block is None:
+            return
+        self._held_until.pop(key, None)
+        self._bytes -= block.nbytes
+        self._children[block.parent] -= 1
+        if not self._children[block.parent]:
+            del self._children[block.parent]
+
+    def parents(self) -> dict[BlockKey, BlockKey]:
+        """The parent of each block."""
+        return {key: block.parent for key, block in self._blocks.items()}
+
+    def statistics(self) -> RamTierStatistics:
+        """A frozen snapshot."""
+        return RamTierStatistics(len(self._blocks), self._bytes, self.budget, self._evictions)
+
+    def check_integrity(self) -> None:
+        """Raise AssertionError if the sums are wrong."""
+        assert self._bytes == sum(block.nbytes for block in self._blocks.values())
+        assert self._bytes <= self.budget
+        assert +self._children == Counter(block.parent for block in self._blocks.values())
+        assert self._held_until.keys() <= self._blocks.keys()
+        assert all(key == block.key for key, block in self._blocks.items())
+
+    def _make_room(self, wanted: int, keep: BlockKey, now: float) -> bool:
+        if wanted > self.budget:
+            return False
+        while self._bytes + wanted > self.budget:
+            victim = self._victim(keep, now) if keep != self._refused else None
+            if victim is None:
+                return False
+            self.drop(victim)
+            self._evictions += 1
+        return True
+
+    def _victim(self, keep: BlockKey, now: float) -> BlockKey | None:
+        """The least recently used block without children; a held one only if there is no other."""
+        held = None
+        for key in self._blocks:
+            if key == keep or key in self._children:
+                continue
+            if self._held_until.get(key, 0.0) <= now:
+                return key
+            held = held or key
+        return held

@@ -1,0 +1,114 @@
+"""What a model will take of its device's memory, known before anything of it is read or allocated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from runtime.errors import CheckpointError
+from runtime.kv.cache import kv_bytes_per_token
+from runtime.nn.linear import Plain
+from runtime.nn.quantize import Quantization, choose_forms, packed_bytes
+from runtime.nn.weights import allocate_layer
+from runtime.step.device import most_memory
+from runtime.units import format_size
+
+if TYPE_CHECKING:
+    from runtime.checkpoint.config import ModelConfig
+    from runtime.loading.drafters import DraftPlan
+    from runtime.loading.load import LoadOptions
+
+STEP_ROWS = 512  # prompt rows of a usual step
+SCORES = 4  # times that a step holds a row of scores in float32: as they come, adjusted, as a distribution, sorted
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """What is needed, in bytes.
+
+    Attributes:
+        weights: in the forms that they are kept in.
+        drafter: what drafts for the model, likewise.
+        largest: the largest part of the weights while it is put into its form: plain, beside all the rest.
+        steps: what a step has between its layers.
+        per_token: of each position of a slot: KV, and what the drafter keeps.
+    """
+
+    weights: int
+    drafter: int
+    largest: int
+    steps: int
+    per_token: int
+
+    @property
+    def without_kv(self) -> int:
+        """At the worst moment, which is either while loading or in a step."""
+        return self.weights + self.drafter + max(self.largest, self.steps)
+
+
+def footprint(
+    options: LoadOptions, config: ModelConfig, drafter: DraftPlan, device: torch.device, dtype: torch.dtype
+) -> Footprint:
+    """Of the model that `options` describe."""
+    layer = allocate_layer(config, "meta", dtype)
+    widths = layer.qkv.weight.shape[0] + 3 * config.intermediate_size + 4 * config.hidden_size
+    scores = SCORES * options.slots * config.vocab_size * torch.float32.itemsize
+    takes = drafter.memory(device, dtype)
+    return Footprint(
+        weights=kept_bytes(config, device, dtype, options.quantize),
+        drafter=takes.weights,
+        largest=max(layer.nbytes, config.vocab_size * config.hidden_size * dtype.itemsize),
+        steps=STEP_ROWS * widths * dtype.itemsize + scores,
+        per_token=kv_bytes_per_token(config, dtype) + takes.per_token,
+    )
+
+
+def kept_bytes(config: ModelConfig, device: torch.device, dtype: torch.dtype, quantization: Quantization | None) -> int:
+    """Of a model's weights, each in its form; as `Weights.nbytes` says once they are loaded."""
+    layer = allocate_layer(config, "meta", dtype)
+    matrices = [linear.weight for linear in (layer.qkv, layer.output, layer.gate_up, layer.down)]
+    plain = sum(matrix.nbytes for matrix in matrices)
+    packed = sum(packed_bytes(matrix.shape[0], matrix.shape[1], dtype, quantization) for matrix in matrices)
+    vocab, hidden = config.vocab_size, config.hidden_size
+    head = packed_bytes(vocab, hidden, dtype, None if quantization is None else Quantization.INT8)
+    if config.tied_embeddings and choose_forms(quantization, device, dtype).head is Plain:
+        head = 0  # it is the embedding
+    return (vocab + 1) * hidden * dtype.itemsize + head + config.num_layers * (layer.nbytes - plain + packed)
+
+
+def check_memory(
+    options: LoadOptions, config: ModelConfig, drafter: DraftPlan, device: torch.device, dtype: torch.dtype
+) -> None:
+    """Raise CheckpointError, with figures, if the weights do not fit the memory, or the KV that was asked for."""
+    takes, free = footprint(options, config, drafter, device, dtype), most_memory(device)
+    beside = free - takes.without_kv
+    if beside < 0:
+        raise CheckpointError(
+            f"the model takes {format_size(takes.weights + takes.drafter)} of memory"
+            f"{' with its drafter' if takes.drafter else ''}, {format_size(takes.without_kv)} while it is loaded and"
+            f" runs, and {format_size(max(0, free))} are free{_smaller(options, dtype)}"
+        )
+    if options.context is None or options.slots * options.context * takes.per_token <= beside:
+        return
+    positions = beside // takes.per_token
+    fits = [
+        f"--context {positions // options.slots}" if positions >= options.slots else "",
+        f"--slots {positions // options.context}" if positions >= options.context else "",
+    ]
+    raise CheckpointError(
+        f"{options.slots} slots of {options.context} tokens take"
+        f" {format_size(options.slots * options.context * takes.per_token)} of memory, beside"
+        f" {format_size(takes.without_kv)} for the model, and {format_size(free)} are free;"
+        f" what fits: {' or '.join(filter(None, fits)) or 'a smaller model'}"
+    )
+
+
+def _smaller(options: LoadOptions, dtype: torch.dtype) -> str:
+    """What would take less, if there is anything."""
+    if options.quantize is Quantization.INT4:
+        return ""
+    less = "int4" if options.quantize is Quantization.INT8 else "int8 or int4"
+    narrower = ", or --dtype bfloat16" if options.quantize is None and dtype.itemsize > 2 else ""
+    return f"; --quantize {less} takes less{narrower}"

@@ -1,0 +1,51 @@
+"""What is known of the model that is being served, without its tensors."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from runtime.checkpoint.sampling_defaults import SamplingDefaults
+from runtime.text.text_stream import TextStream
+
+if TYPE_CHECKING:
+    from runtime.text.chat import ChatTemplate
+    from runtime.text.stop_strings import StopAutomaton
+    from runtime.text.tokenizer import Tokenizer
+
+
+class Proposer(enum.StrEnum):
+    """Who drafts the tokens that the target verifies."""
+
+    OFF = "off"
+    NGRAM = "ngram"  # nobody: they are looked up in the prompt and the output so far
+    DRAFT = "draft"  # a smaller model of the same vocabulary
+    MTP = "mtp"  # the checkpoint's own module for multi-token prediction
+
+
+@dataclass(frozen=True, slots=True)
+class ServedModel:
+    """The plain data that the layers above need.
+
+    Attributes:
+        name: as `GET /v1/models` shows it.
+        created: seconds since the epoch.
+        context_length: prompt plus output, in tokens; what a slot has room for.
+        eos_token_ids: end an output unless the request ignores them.
+        chat_template: None for a base model.
+        sampling: what a request that does not say otherwise samples by.
+    """
+
+    name: str
+    created: int
+    context_length: int
+    vocab_size: int
+    eos_token_ids: tuple[int, ...]
+    tokenizer: Tokenizer
+    chat_template: ChatTemplate | None = None
+    sampling: SamplingDefaults = field(default_factory=SamplingDefaults)
+
+    def text(self, stop: StopAutomaton, *, continues: bool = False) -> TextStream:
+        """A fresh stream from tokens to text that ends at any of `stop`; see `TextStream` for `continues`."""
+        return TextStream(self.tokenizer, stop, continues=continues)

@@ -1,0 +1,145 @@
+"""Attention of one segment over its slot's keys and values.
+
+`scaled_dot_product_attention(enable_gqa=True)` copies K and V to the number of query heads on the CPU.  Here the query
+heads of a group are viewed as so many more rows of their KV head, so that K and V are read in place, and once
+(bench/LOG.md has the figures).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import torch
+import torch.nn.functional as F
+
+from runtime.nn.linear import has_bfloat16_products
+from runtime.processor import processor_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from runtime.step.step import Segment
+
+
+# Rows of a chunk that are computed together; no tile reads keys that lie behind all of its rows.  512 rows from the
+# start of a sequence take 10 ms instead of 14 in tiles of 64 or 128, 12 in tiles of 256 (bench/LOG.md).
+TILE = 128
+
+# CUDA's kernel takes a mask as it is where its rows lie so many numbers apart, and then expects it to begin at such an
+# address, too.  Rows that lie one number further apart are copied by PyTorch instead.
+ALIGNED = 16
+
+# Of `by_products`: what PyTorch's kernel is not slower for, in scores of a KV head, and which keys of so many tell how
+# large a row's scores get.
+LARGE = 2**16
+SAMPLED = 32
+
+TileKernel: TypeAlias = "Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]"
+
+
+def first_visible(segment: Segment, window: int | None) -> int:
+    """The first position that a segment's first row attends to; `window` counts the row itself."""
+    return segment.first if window is None else max(segment.first, segment.start + 1 - window)
+
+
+def step_mask(
+    segments: Sequence[Segment], window: int | None, group: int, device: torch.device, dtype: torch.dtype
+) -> torch.Tensor | None:
+    """Additive mask of the rows of a tile over its keys, for every tile of every segment of a step.
+
+    Which keys a row sees depends on how many rows and keys lie behind it, nothing else.  So a tile's own mask is the
+    last of the rows and keys of this one, and what it takes grows with the depth of the step, not with its rows.
+
+    `[tile rows * group, keys]`: each row as often as a KV head has query heads.  None where no mask is needed: a single
+    row sees all keys.  Shared by all layers of a step with this window.
+    """
+    rows = min(TILE, max(len(segment.token_ids) for segment in segments))
+    if rows == 1:
+        return None
+    keys = max(segment.end - first_visible(segment, window) for segment in segments)
+    keys += -keys % ALIGNED + 1
+    query = torch.arange(keys - rows, keys, device=device)[:, None]
+    key = torch.arange(keys, device=device)[None, :]
+    hidden = key > query
+    if window is not None:
+        hidden |= key <= query - window
+    mask = torch.zeros(hidden.shape, device=device, dtype=dtype).masked_fill_(hidden, float("-inf"))
+    return mask[:, None].expand(-1, group, -1).reshape(-1, keys)
+
+
+# --- tiles: query `[kv_heads, rows * group, head_dim]`, keys and values as above, mask `[rows * group, length]` ------
+
+
+def fused(query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """In PyTorch's own kernel."""
+    query, keys, values = query.unsqueeze(0), keys.unsqueeze(0), values.unsqueeze(0)
+    return F.scaled_dot_product_attention(query, keys, values, attn_mask=mask).squeeze(0)
+
+
+def by_products(query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """In matrix products, one KV head after the other, so that scores stay in the cache; small tiles as `fused`.
+
+    A product rounds scores to the dtype.  What is near zero is rounded the least, so each row's are computed less an
+    estimate of its largest: without it the distance from the float32 model grows by half (bench/LOG.md).
+    """
+    if mask.numel() < LARGE:
+        return fused(query, keys, values, mask)
+    scale = query.shape[-1] ** -0.5
+    largest = torch.bmm(query, keys[:, ::SAMPLED].mT).amax(dim=-1, keepdim=True).mul_(scale)
+    heads = []
+    for own, key, value, top in zip(query, keys, values, largest, strict=True):
+        scores = torch.addmm(mask - top, own, key.t(), alpha=scale)
+        heads.append(torch.mm(torch.softmax(scores, dim=-1), value))
+    return torch.stack(heads)
+
+
+def choose_tile_kernel(device: torch.device, dtype: torch.dtype) -> TileKernel:
+    """The fastest on this machine.
+
+    PyTorch's kernel takes its bfloat16 products from MKL, which computes them in float32 unless the processor is
+    Intel's; oneDNN uses what AMD's have.  From 1000 positions on a chunk then takes half the time (bench/LOG.md).
+    """
+    if dtype == torch.bfloat16 and has_bfloat16_products(device) and "AMD" in processor_name():
+        return by_products
+    return fused
+
+
+# --- a segment -----------------------------------------------------------------------------------------------------
+
+
+def attend(
+    query: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    mask: torch.Tensor | None,
+    tile_kernel: TileKernel = fused,
+) -> torch.Tensor:
+    """Softmax attention with grouped query heads.
+
+    Args:
+        query: `[rows, heads, head_dim]`.
+        keys, values: `[kv_heads, length, head_dim]`.
+        mask: as `step_mask` makes it; not looked at for a single row.
+        tile_kernel: computes a tile; see `choose_tile_kernel`.
+
+    Returns:
+        `[rows, heads * head_dim]`.
+    """
+    rows, heads, head_dim = query.shape
+    kv_heads, length, _ = keys.shape
+    if rows == 1:
+        own = query.view(1, kv_heads, -1, head_dim)
+        return F.scaled_dot_product_attention(own, keys.unsqueeze(0), values.unsqueeze(0)).view(1, heads * head_dim)
+    # [rows, heads, head_dim] to [kv_heads, rows * group, head_dim]
+    assert mask is not None, "several rows have a mask"
+    group = heads // kv_heads
+    grouped = query.view(rows, kv_heads, -1, head_dim).transpose(0, 1).reshape(kv_heads, -1, head_dim)
+    tiles = []
+    for first in range(0, rows, TILE):
+        end = min(first + TILE, rows)
+        seen = length - rows + end
+        own = grouped[:, first * group : end * group]
+        own_mask = mask[mask.shape[0] - own.shape[1] :, mask.shape[1] - seen :]
+        tiles.append(tile_kernel(own, keys[:, :seen], values[:, :seen], own_mask))
+    attended = torch.cat(tiles, dim=1) if len(tiles) > 1 else tiles[0]
+    return attended.view(kv_heads, rows, -1, head_dim).transpose(0, 1).reshape(rows, heads * head_dim)

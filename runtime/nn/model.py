@@ -1,0 +1,270 @@
+"""The decoder of the Llama family, run as ragged steps.
+
+All rows of all segments share the linear layers; attention runs per segment over its slot's KV.  The class implements
+`runtime.step.step.StepModel`; everything here happens on the device thread.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice, takewhile
+from typing import TYPE_CHECKING
+
+import torch
+import torch.nn.functional as F
+
+from runtime.nn.attention import attend, choose_tile_kernel, first_visible, step_mask
+from runtime.nn.norm import RMSNorm
+from runtime.nn.rope import apply_rope, rope_tables
+from runtime.sampling.acceptance import accept
+from runtime.sampling.draws import Draws
+from runtime.sampling.parcel import Parcel
+from runtime.step.device import RunAhead
+from runtime.step.step import Output
+from runtime.step.transfer import Copy, Load, Save
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from runtime.checkpoint.config import ModelConfig
+    from runtime.kv.cache import KVCache
+    from runtime.nn.weights import LayerWeights, Weights
+    from runtime.sampling.sampler import Drawn
+    from runtime.step.step import Segment
+    from runtime.step.transfer import Transfer
+
+
+@dataclass(slots=True)
+class Batch:
+    """A step in progress: the segments still in it, and one row per token of theirs, in order."""
+
+    segments: list[Segment]
+    ranges: list[range]  # each segment's rows
+    hidden: torch.Tensor  # [rows, hidden]
+    slots: torch.Tensor  # [rows]
+    positions: torch.Tensor  # [rows]
+    sampled: torch.Tensor  # the rows after which a token is drawn
+    draws: Draws  # how
+    cos: torch.Tensor  # [rows, 1, head_dim]
+    sin: torch.Tensor  # [rows, 1, head_dim]
+    masks: dict[int | None, torch.Tensor | None]  # by window, as `step_mask` makes them
+
+
+@dataclass(frozen=True, slots=True)
+class _LayerNorms:
+    """Of one layer."""
+
+    input: RMSNorm
+    query_key: RMSNorm | None  # of every query and key head; a family may have none
+    post: RMSNorm
+
+    @classmethod
+    def of(cls, config: ModelConfig, layer: LayerWeights) -> _LayerNorms:
+        query_key = None
+        if layer.q_norm is not None and layer.k_norm is not None:
+            heads = layer.q_norm.expand(config.num_heads, -1), layer.k_norm.expand(config.num_kv_heads, -1)
+            query_key = RMSNorm(torch.cat(heads), config.norm_eps)
+        return cls(RMSNorm(layer.input_norm, config.norm_eps), query_key, RMSNorm(layer.post_norm, config.norm_eps))
+
+
+class HiddenStates:
+    """The target's last hidden states, for whoever drafts from them: after the final norm, or before it if `raw`.
+
+    `[slots, context, hidden]`; a row is valid where the slot's KV is and a step computed it, and not where KV was moved
+    in.  Touched by the device thread only.
+    """
+
+    def __init__(
+        self, slots: int, context: int, hidden: int, device: torch.device, dtype: torch.dtype, *, raw: bool = False
+    ) -> None:
+        self.raw = raw
+        self._rows = torch.empty(slots, context, hidden, device=device, dtype=dtype)
+
+    def write(self, slots: torch.Tensor, positions: torch.Tensor, rows: torch.Tensor) -> None:
+        """Store `rows`  # [rows, hidden]."""
+        self._rows[slots, positions] = rows
+
+    def read(self, slots: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        """[rows, hidden]."""
+        return self._rows[slots, positions]
+
+    @property
+    def nbytes(self) -> int:
+        return self._rows.nbytes
+
+
+class Transformer:
+    """Weights, KV and rope tables of one model on one device.
+
+    Args:
+        config, weights, kv: of the same model.
+        states: takes the last hidden state of each row, where a drafter wants them.
+    """
+
+    def __init__(self, config: ModelConfig, weights: Weights, kv: KVCache, states: HiddenStates | None = None) -> None:
+        self.config = config
+        self.num_layers = config.num_layers
+        self.context = kv.context
+        self.weights = weights
+        self.kv = kv
+        self.states = states
+        self._device = weights.embedding.device
+        self._dtype = weights.embedding.dtype
+        self._cos, self._sin = rope_tables(config.rope, kv.context, self._device, self._dtype)
+        self._norms = [_LayerNorms.of(config, layer) for layer in weights.layers]
+        self._final_norm = RMSNorm(weights.final_norm, config.norm_eps)
+        self._tile_kernel = choose_tile_kernel(self._device, self._dtype)
+        self._run_ahead = RunAhead(self._device)
+
+    # --- StepModel ------------------------------------------------------------------------------------------------
+
+    def begin(self, segments: Sequence[Segment]) -> Batch:
+        ranges = _row_ranges(segments)
+        parcel = Parcel()
+        token_ids = parcel.ints([token for segment in segments for token in segment.token_ids])
+        positions = parcel.ints([p for segment in segments for p in range(segment.start, segment.end)])
+        slots = parcel.ints([segment.slot for segment in segments for _ in segment.token_ids])
+        sampled, draws = parcel.ints(_sampled_rows(segments, ranges)), _draws(segments, parcel)
+        parcel.send(self._device)
+        return Batch(
+            segments=list(segments),
+            ranges=ranges,
+            hidden=self._embed(token_ids.tensor, slots.tensor, positions.tensor),
+            slots=slots.tensor,
+            positions=positions.tensor,
+            sampled=sampled.tensor,
+            draws=draws,
+            cos=self._cos[positions.tensor].unsqueeze(1),
+            sin=self._sin[positions.tensor].unsqueeze(1),
+            masks={window: self._mask(segments, window) for window in set(self.config.window)},
+        )
+
+    def keep(self, batch: Batch, kept: Sequence[int]) -> None:
+        parcel = Parcel()
+        kept_rows = parcel.ints([row for i in kept for row in batch.ranges[i]])
+        batch.segments = [batch.segments[i] for i in kept]
+        batch.ranges = _row_ranges(batch.segments)
+        sampled, batch.draws = parcel.ints(_sampled_rows(batch.segments, batch.ranges)), _draws(batch.segments, parcel)
+        parcel.send(self._device)
+        rows, batch.sampled = kept_rows.tensor, sampled.tensor
+        batch.hidden, batch.slots, batch.positions = batch.hidden[rows], batch.slots[rows], batch.positions[rows]
+        batch.cos, batch.sin = batch.cos[rows], batch.sin[rows]
+
+    def layer(self, batch: Batch, index: int) -> int:
+        weights, norms = self.weights.layers[index], self._norms[index]
+        attended = self._attention(batch, index, norms.input(batch.hidden))
+        batch.hidden.add_(weights.output(attended))
+        gate_up = weights.gate_up(norms.post(batch.hidden))
+        middle = gate_up.shape[1] // 2
+        gate, up = gate_up.narrow(1, 0, middle), gate_up.narrow(1, middle, middle)
+        batch.hidden.add_(weights.down(F.silu(gate).mul_(up)))
+        return self._run_ahead.layer_encoded()
+
+    def abandon(self, batch: Batch) -> None:
+        self._run_ahead.drain()
+
+    def finish(self, batch: Batch) -> list[Output]:
+        # A sum is finite only if every term is (in float32 no sum of finite rows overflows), and costs one pass.
+        finite = batch.hidden.sum(-1, dtype=torch.float32).isfinite()  # [rows]
+        states = self._final_norm(batch.hidden)
+        self._keep_states(batch, states)
+        drawn: list[Drawn] = []
+        if batch.draws.specs:
+            drawn, finite_rows = accept(self._logits(states[batch.sampled]), batch.draws, beside=finite)
+        else:
+            finite_rows = finite.tolist()  # here as there the step's one read from the device
+        self._run_ahead.drain()
+        rest = iter(drawn)
+        return [
+            _output(list(islice(rest, segment.sampled)), finite_rows[rows.start : rows.stop])
+            for segment, rows in zip(batch.segments, batch.ranges, strict=True)
+        ]
+
+    def transfer(self, transfer: Transfer) -> torch.Tensor | None:
+        match transfer:
+            case Save(slot, start, end):
+                return self.kv.save(slot, start, end)
+            case Load(slot, start, data):
+                self.kv.load(slot, start, data)
+            case Copy(source, slot, start, end):
+                self.kv.copy(source, slot, start, end)
+        return None
+
+    # --- what a drafter does its own way ------------------------------------------------------------------------------
+
+    def _embed(self, token_ids: torch.Tensor, slots: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        """What goes into the first layer, `[rows, hidden]`."""
+        return F.embedding(token_ids, self.weights.embedding)
+
+    def _keep_states(self, batch: Batch, states: torch.Tensor) -> None:
+        """Store what a drafter goes on from; `states` is `[rows, hidden]`, after the final norm."""
+        if self.states is not None:
+            self.states.write(batch.slots, batch.positions, batch.hidden if self.states.raw else states)
+
+    def _logits(self, states: torch.Tensor) -> torch.Tensor:
+        """Scores of the tokens after rows of `states`, float32 `[rows, vocab]`."""
+        return self.weights.lm_head(states).float()
+
+    # --- the parts of a layer ---------------------------------------------------------------------------------------
+
+    def _attention(self, batch: Batch, index: int, normed: torch.Tensor) -> torch.Tensor:
+        """Attention of all rows, `[rows, hidden]` to `[rows, heads * head_dim]`; stores their keys and values."""
+        config = self.config
+        heads, kv_heads, dim = config.num_heads, config.num_kv_heads, config.head_dim
+        qkv = self.weights.layers[index].qkv(normed).view(-1, heads + 2 * kv_heads, dim)
+        turned = qkv.narrow(1, 0, heads + kv_heads)  # query and key heads go together, and stay in place
+        self._turn(turned, index, batch)
+        query = qkv.narrow(1, 0, heads)
+        keys_values = qkv.narrow(1, heads, 2 * kv_heads).view(-1, 2, kv_heads, dim).permute(1, 2, 0, 3)
+        window = config.window[index]
+        counts = [len(rows) for rows in batch.ranges]
+        queries, written = query.split_with_sizes(counts), keys_values.split_with_sizes(counts, dim=2)
+        attended = []
+        for segment, own, new in zip(batch.segments, queries, written, strict=True):
+            self.kv.write(index, segment.slot, segment.start, new)
+            seen = self.kv.read(index, segment.slot, first_visible(segment, window), segment.end)
+            attended.append(attend(own, *seen, batch.masks[window], self._tile_kernel))
+        return torch.cat(attended) if len(attended) > 1 else attended[0]
+
+    def _turn(self, heads: torch.Tensor, index: int, batch: Batch) -> None:
+        """Normalise and rotate query and key heads, `[rows, heads + kv_heads, head_dim]`, in place."""
+        norm = self._norms[index].query_key
+        normed = heads if norm is None else norm(heads)
+        if self.config.rotary[index]:
+            apply_rope(normed, batch.cos, batch.sin, out=heads)
+        elif norm is not None:
+            heads.copy_(normed)
+
+    def _mask(self, segments: Sequence[Segment], window: int | None) -> torch.Tensor | None:
+        group = self.config.num_heads // self.config.num_kv_heads
+        return step_mask(segments, window, group, self._device, self._dtype)
+
+
+def _sampled_rows(segments: Sequence[Segment], ranges: Sequence[range]) -> list[int]:
+    """The last rows of each segment, as many as are followed by a token to be drawn."""
+    pairs = zip(segments, ranges, strict=True)
+    return [row for segment, rows in pairs for row in rows[len(rows) - segment.sampled :]]
+
+
+def _draws(segments: Sequence[Segment], parcel: Parcel) -> Draws:
+    """How tokens are drawn, with one entry per sampled row, and the draft that it is to judge or None."""
+    specs = [spec for segment in segments for spec in segment.samples]
+    proposals = [proposal for segment in segments if segment.sample for proposal in (*segment.proposals, None)]
+    return Draws.of(specs, proposals, parcel)
+
+
+def _output(drawn: Sequence[Drawn], finite_rows: Sequence[float]) -> Output:
+    """One segment's: what it drew up to the first row that did not accept its proposal."""
+    if not all(finite_rows) or not all(row.finite for row in drawn):
+        return Output(finite=False)
+    accepted = len(list(takewhile(lambda row: row.accepted, drawn)))
+    return Output(finite=True, tokens=tuple(row.token for row in drawn[: accepted + 1]))
+
+
+def _row_ranges(segments: Sequence[Segment]) -> list[range]:
+    """The rows of each segment in the batch."""
+    ranges, start = [], 0
+    for segment in segments:
+        ranges.append(range(start, start + len(segment.token_ids)))
+        start += len(segment.token_ids)
+    return ranges

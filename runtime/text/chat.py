@@ -1,0 +1,180 @@
+"""Chat templates: messages in, the prompt's text out, as transformers' `apply_chat_template` renders it.
+
+A template is a program that came with the model's folder, so it runs in jinja2's immutable sandbox: no
+attribute that leads to the interpreter, no changing of its arguments, `range` of at most 100,000 numbers.
+It can still be slow on purpose (loops within loops); whoever chose the folder answers for that.  What
+clients write reaches it as values only, never as source.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import jinja2
+from jinja2 import nodes
+from jinja2.ext import Extension
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from runtime.errors import CheckpointError, RequestError
+from runtime.text.tokenizer import read_json_object, read_token_names
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from jinja2.parser import Parser
+
+# What a template can raise when the messages are not of the shape that it expects.
+RENDER_ERRORS = (
+    jinja2.TemplateError,  # its own raise_exception, an undefined value, a sandbox violation
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+
+
+class ChatTemplate:
+    """One compiled template and the special tokens' spelling that it may use (`bos_token`, ...)."""
+
+    def __init__(self, source: str, token_names: Mapping[str, str] | None = None) -> None:
+        """Raises CheckpointError, with the line where jinja2 knows it, for a template that does not compile."""
+        try:
+            self._template = _environment().from_string(source)
+        except jinja2.TemplateSyntaxError as error:
+            raise CheckpointError(f"the chat template is broken at line {error.lineno}: {error}") from error
+        except (SyntaxError, ValueError, RecursionError) as error:  # from the Python code that jinja2 makes of it
+            raise CheckpointError(f"the chat template cannot be compiled: {error}") from error
+        self._token_names = dict(token_names or {})
+
+    @classmethod
+    def load(cls, folder: Path, *, source: str | None = None) -> ChatTemplate | None:
+        """The folder's template: `source` if given, `chat_template.jinja`, or `tokenizer_config.json`'s.
+
+        None where there is none, as for a base model.  Raises CheckpointError for a broken one.
+        """
+        if source is None:
+            source = _find_source(folder)
+        return None if source is None else cls(source, read_token_names(folder))
+
+    def render(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        /,
+        *,
+        add_generation_prompt: bool = True,
+        **variables: Any,  # noqa: ANN401  (`tools`, `documents`, or whatever the template knows)
+    ) -> str:
+        """The prompt's text, BOS and the like included: encode it with `add_special_tokens=False`.
+
+        A message's fields that are None are left out, for templates test with `is defined`.  Raises
+        RequestError (param `messages`) when the template refuses them or cannot cope with their shape.
+        """
+        # The template's own arguments come last: `variables` may hold what a client sent.
+        arguments = {
+            "tools": None,
+            "documents": None,
+            **self._token_names,
+            **variables,
+            "messages": [{name: value for name, value in m.items() if value is not None} for m in messages],
+            "add_generation_prompt": add_generation_prompt,
+        }
+        try:
+            return self._template.render(arguments)
+        except RENDER_ERRORS as error:
+            reason = str(error) or type(error).__name__
+            raise RequestError(
+                f"The model's chat template does not accept these messages: {reason}", param="messages"
+            ) from error
+
+
+def _find_source(folder: Path) -> str | None:
+    path = folder / "chat_template.jinja"
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path} cannot be read: {error}") from error
+    return _default_source(read_json_object(folder / "tokenizer_config.json").get("chat_template"))
+
+
+def _default_source(entry: object) -> str | None:
+    """`chat_template` of a configuration: absent, a template, or a list of named ones."""
+    match entry:
+        case None | str():
+            return entry
+        case list():
+            for named in entry:
+                match named:
+                    case {"name": "default", "template": str(source)}:
+                        return source
+            raise CheckpointError("tokenizer_config.json has several chat templates, none of them named `default`")
+    raise CheckpointError("chat_template in tokenizer_config.json is neither a string nor a list of named ones")
+
+
+# --- the environment that the templates of the Hub are written for ----------------------------------------
+
+
+def _environment() -> ImmutableSandboxedEnvironment:
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[GenerationTag, "jinja2.ext.loopcontrols"]
+    )
+    environment.filters["tojson"] = _tojson
+    del environment.globals["lipsum"]  # text of any length from one call
+    environment.globals |= {
+        "raise_exception": _raise_exception,
+        "strftime_now": _strftime_now,
+        "namespace": _Namespace,
+    }
+    return environment
+
+
+class GenerationTag(Extension):
+    """`{% generation %}` marks the assistant's words for training; a server renders what is inside."""
+
+    tags = {"generation"}  # noqa: RUF012  (jinja2 declares it so)
+
+    def parse(self, parser: Parser) -> nodes.Node:
+        """Its own scope, like a block's: what is set inside is not seen outside."""
+        line = next(parser.stream).lineno
+        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+        return nodes.Scope(body, lineno=line)
+
+
+class _Namespace(jinja2.utils.Namespace):
+    """`namespace()` without underscored names, some of which mean something to the interpreter."""
+
+    def __init__(*args: Any, **attributes: Any) -> None:  # noqa: ANN401
+        self, *rest = args  # named so, it leaves `self` free for an attribute
+        jinja2.utils.Namespace.__init__(self)
+        for name, value in dict(*rest, **attributes).items():
+            self[name] = value
+
+    def __setitem__(self, name: str, value: Any) -> None:  # noqa: ANN401
+        if name.startswith("_"):
+            raise jinja2.exceptions.SecurityError(f"a namespace cannot hold {name!r}")
+        super().__setitem__(name, value)
+
+
+def _tojson(
+    value: object,
+    ensure_ascii: bool = False,
+    indent: int | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,
+) -> str:
+    """JSON as models were trained on it; jinja2's own filter escapes it for HTML."""
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+
+
+def _raise_exception(message: str) -> NoReturn:
+    raise jinja2.TemplateError(message)
+
+
+def _strftime_now(form: str) -> str:
+    return datetime.now().strftime(form)

@@ -1,0 +1,100 @@
+"""Token ids in, text out as it grows: incremental detokenising, and stop strings.
+
+Three pure parts, none of which ever looks back further than it must, so the cost of a token does not depend
+on how many came before it:
+
+    Detokenizer   ids -> text; keeps back an unfinished character (at most 3 bytes)
+    StopMatcher   text -> text up to the first stop string (`stop_strings.py`); keeps back what may begin one
+    TextStream    both of them, which is what a request uses
+"""
+
+from __future__ import annotations
+
+import codecs
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from runtime.text.stop_strings import NO_STOPS, StopAutomaton, StopMatcher
+
+if TYPE_CHECKING:
+    from runtime.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """What one token adds.  `stopped`: a stop string is complete, and nothing more will come."""
+
+    text: str
+    stopped: bool
+
+
+class TextStream:
+    """The text of one generation.
+
+    `stop`: shared with the request's other texts.  `continues`: the text goes on where a prompt
+    ended (a completion), so a first token " world" keeps its space; otherwise the first token begins a text
+    (an answer in a chat), and the pieces together are what `Tokenizer.decode` makes of all ids.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, stop: StopAutomaton = NO_STOPS, *, continues: bool = False) -> None:
+        self._detokenizer = Detokenizer(tokenizer, continues=continues)
+        self._matcher = StopMatcher(stop)
+
+    @property
+    def stop_found(self) -> str | None:
+        """The stop string that ended the text."""
+        return self._matcher.found
+
+    def push(self, token_id: int, *, looking: bool = True) -> TextDelta:
+        """Add one token, `looking` for stops that it completes.
+
+        After a stop it changes nothing: a verify step may accept tokens beyond one.
+        """
+        text = self._matcher.push(self._detokenizer.push(token_id), looking=looking)
+        return TextDelta(text, self._matcher.found is not None)
+
+    def flush(self) -> str:
+        """What is still kept back, once the generation has ended some other way (empty after a stop)."""
+        return self._matcher.push(self._detokenizer.flush()) + self._matcher.flush()
+
+
+class Detokenizer:
+    """Text of a growing list of ids.  Special tokens, and ids beyond the vocabulary, add nothing.
+
+    Equal to `Tokenizer.decode` of them all but for one case: a run of byte-fallback tokens that holds whole
+    characters *and* broken ones.  The library calls all of the run broken (in Llama 2 even the newline before
+    an emoji that was cut off, for a newline is a byte token); here the whole characters stay.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, *, continues: bool = False) -> None:
+        rules = tokenizer.rules
+        self._tokenizer = tokenizer
+        self._utf8 = codecs.getincrementaldecoder("utf-8")(rules.errors)
+        self._begun = continues
+        self._strip = rules.strip
+        self._strip_left = 0 if continues else rules.strip_count
+
+    def push(self, token_id: int) -> str:
+        """The text that this token completes: often a word, empty within a character."""
+        tokenizer = self._tokenizer
+        if token_id in tokenizer.special_ids:
+            return ""
+        piece = tokenizer.token_bytes(token_id)
+        if not self._begun and piece:
+            self._begun = True
+            piece = tokenizer.first_bytes(token_id)
+        text = self._utf8.decode(piece)
+        return self._without_lead(text) if self._strip_left else text
+
+    def flush(self) -> str:
+        """An unfinished character at the end, as U+FFFD."""
+        text = self._utf8.decode(b"", final=True)
+        return self._without_lead(text) if self._strip_left else text
+
+    def _without_lead(self, text: str) -> str:
+        while self._strip_left and text.startswith(self._strip):
+            text = text[1:]
+            self._strip_left -= 1
+        if text:
+            self._strip_left = 0
+        return text

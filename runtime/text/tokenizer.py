@@ -1,0 +1,180 @@
+"""Text to token ids and back: the checkpoint's `tokenizer.json`, run by the `tokenizers` library.
+
+The library encodes and decodes whole texts.  A server also needs the bytes of every token on its own, for
+`logprobs` and for text that streams (`text_stream.py`); `pieces.py` takes the decoder apart for that.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, cast
+
+import tokenizers
+
+from runtime.errors import CheckpointError, RequestError
+from runtime.text.token_bytes import PieceRules, compile_decoder
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+# Files that hold a vocabulary in a form that cede does not read.
+OTHER_FORMS = ("tokenizer.model", "tekken.json", "vocab.json", "tiktoken.model")
+
+
+class Tokenizer:
+    """The vocabulary of one checkpoint.  Nothing changes after loading, so any thread may use it.
+
+    Attributes:
+        longest_token: characters of text that one token stands for, at most.
+        special_ids: of tokens that are not text.
+        eos_id: the token that ends a text, if the folder names one.
+    """
+
+    def __init__(self, backend: tokenizers.Tokenizer, token_names: Mapping[str, str] | None = None) -> None:
+        """`token_names`: what `read_token_names` gives.  Raises CheckpointError as `compile_decoder` does."""
+        # A file saved after training may still carry the trainer's truncation and padding.
+        backend.no_truncation()
+        backend.no_padding()
+        self._backend = backend
+        self.rules = _rules_of(backend)
+        self.special_ids = frozenset(
+            token_id for token_id, token in backend.get_added_tokens_decoder().items() if token.special
+        )
+        self.eos_id = self.token_id((token_names or {}).get("eos_token", ""))
+        # As they are written in the file, where a character stands for one of text, or for a byte of one.
+        self.longest_token = max(map(len, self.vocabulary), default=1)
+        self._bytes: dict[int, bytes] = {}  # memo of token_bytes, at most the vocabulary
+        self._texts: dict[int, str] = {}  # memo of token_text
+
+    @classmethod
+    def load(cls, folder: Path) -> Tokenizer:
+        """Read `tokenizer.json`, and the names of the special tokens beside it.
+
+        Raises CheckpointError that names what is missing, broken, or not supported.
+        """
+        path = folder / "tokenizer.json"
+        if not path.is_file():
+            raise CheckpointError(_what_is_missing(folder))
+        try:
+            backend = tokenizers.Tokenizer.from_file(str(path))
+        except Exception as error:  # the library raises nothing more precise
+            raise CheckpointError(f"{path} cannot be read: {error}") from error
+        return cls(backend, read_token_names(folder))
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of tokens, added ones included.  The model's logits may be wider: they are often padded."""
+        return int(self._backend.get_vocab_size(with_added_tokens=True))
+
+    @property
+    def vocabulary(self) -> dict[str, int]:
+        """Every token as it is written in the file, added ones included, and its id."""
+        return dict(self._backend.get_vocab(with_added_tokens=True))
+
+    def token_id(self, token: str) -> int | None:
+        """The id of the token that is written exactly so in the vocabulary (`"<|im_end|>"`), or None."""
+        return self._backend.token_to_id(token)
+
+    def encode(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
+        """Token ids of `text`; special tokens that are spelled out in it become their ids, as everywhere.
+
+        `add_special_tokens` lets the post-processor of `tokenizer.json` put its BOS (or whatever it holds)
+        around a plain prompt.  A rendered chat template already has it: pass False there.  `add_bos_token`
+        of `tokenizer_config.json` is not looked at, as in transformers 5: beside a `tokenizer.json` the
+        post-processor alone decides.
+
+        Other threads run meanwhile: the library's functions for batches let go of the interpreter, those for one text
+        do not.  How long it takes is the text's to say; `prompt_tokens.py` bounds that.
+
+        Raises RequestError for text that is not Unicode (JSON can spell half of a surrogate pair).
+        """
+        try:
+            (encoding,) = self._backend.encode_batch_fast([text], add_special_tokens=add_special_tokens)
+            return list(encoding.ids)
+        except (UnicodeEncodeError, TypeError) as error:
+            raise RequestError("The text holds half of a surrogate pair, so it is not valid Unicode.") from error
+
+    def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
+        """The library's own decoding of a whole text; ids beyond the vocabulary count as nothing.
+
+        Other threads run meanwhile, as while a text is encoded.
+        """
+        (text,) = self._backend.decode_batch([list(ids)], skip_special_tokens=skip_special_tokens)
+        return str(text)
+
+    def token_bytes(self, token_id: int) -> bytes:
+        """The bytes that this token adds in the middle of a text (OpenAI's `bytes` in logprobs).
+
+        A special token gives its name, an id beyond the vocabulary nothing.
+        """
+        found = self._bytes.get(token_id)
+        if found is None:
+            found = self._bytes[token_id] = self.rules.piece(self._backend.id_to_token(token_id) or "")
+        return found
+
+    def first_bytes(self, token_id: int) -> bytes:
+        """`token_bytes` for the token that begins a text, where the decoder treats that one differently."""
+        return self.rules.first_piece(self._backend.id_to_token(token_id) or "")
+
+    def token_text(self, token_id: int) -> str:
+        r"""A readable name (OpenAI's `token` in logprobs).
+
+        Part of a character is written as escapes (`\xf0\x9f`) rather than as U+FFFD: different tokens
+        should look different, the more so where they are the keys of an object.
+        """
+        found = self._texts.get(token_id)
+        if found is None:
+            found = self._texts[token_id] = self.token_bytes(token_id).decode("utf-8", errors="backslashreplace")
+        return found
+
+
+# --- the files beside it ----------------------------------------------------------------------------------
+
+
+def read_json_object(path: Path) -> dict[str, Any]:
+    """The object in a JSON file, empty where there is no file.  Raises CheckpointError if it is broken."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path} cannot be read: {error}") from error
+    if not isinstance(value, dict):
+        raise CheckpointError(f"{path} does not hold a JSON object")
+    return value
+
+
+def read_token_names(folder: Path) -> dict[str, str]:
+    """The spelling of `bos_token`, `eos_token`, ...: each `*_token` of `tokenizer_config.json` that is set.
+
+    A value is a string or an AddedToken written as an object.  Older folders keep them in
+    `special_tokens_map.json`.
+    """
+    entries = read_json_object(folder / "special_tokens_map.json")
+    entries |= read_json_object(folder / "tokenizer_config.json")
+    spelled = {
+        name: entry.get("content") if isinstance(entry, dict) else entry
+        for name, entry in entries.items()
+        if name.endswith("_token")
+    }
+    return {name: text for name, text in spelled.items() if isinstance(text, str)}  # add_bos_token is a bool
+
+
+def _rules_of(backend: tokenizers.Tokenizer) -> PieceRules:
+    if backend.decoder is None:
+        raise CheckpointError("tokenizer.json names no decoder, so its tokens cannot be turned into text")
+    # What the library pickles is the decoder's part of tokenizer.json, without the large vocabulary.
+    return compile_decoder(json.loads(cast("bytes", backend.decoder.__getstate__())))
+
+
+def _what_is_missing(folder: Path) -> str:
+    if not folder.is_dir():
+        return f"{folder} is not a folder"
+    present = [name for name in OTHER_FORMS if (folder / name).is_file()]
+    if not present:
+        return f"{folder} has no tokenizer.json"
+    return (
+        f"{folder} has {' and '.join(present)} but no tokenizer.json, the only form that cede reads; "
+        "transformers' AutoTokenizer.from_pretrained(...).save_pretrained(...) writes one"
+    )
