@@ -14,25 +14,25 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from actors.adaptation import Acceptance, DraftLength
-from actors.drafting import Drafting, LookupSource, ModelSource
-from actors.lease import Lease
-from actors.output import Output
-from actors.planner import ChunkSizer
-from actors.prompts import chains
-from actors.receipts import CancelReason, Receipt
+from actors.core.lease import Lease
+from actors.core.receipts import CancelReason, Receipt
+from actors.core.slots import SlotStatus, SlotTable
+from actors.generating.draft_length import Acceptance, DraftLength
+from actors.generating.drafting import Drafting, LookupSource, ModelSource
+from actors.generating.output import Output
+from actors.generating.unread import Unread, UnreadStatistics
+from actors.kv.prompts import chains
+from actors.manager.planner import ChunkSizer
+from actors.manager.slot_manager import ManagerStatistics, SlotManager
 from actors.request import Request
-from actors.slot_manager import ManagerStatistics, SlotManager
-from actors.slots import SlotStatus, SlotTable
-from actors.unread import Unread, UnreadStatistics
 from runtime.errors import RequestError, ShuttingDown
 from runtime.loading.served import Proposer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
-    from actors.generation import Event, GenerationRequest, RequestStatus
-    from actors.prefix_cache import PrefixCache
+    from actors.core.generation import Event, GenerationRequest, RequestStatus
+    from actors.kv.prefix_cache import PrefixCache
     from runtime.kv.token_chain import TokenChain
     from runtime.loading.served import ServedModel
     from runtime.step.executor import Executor

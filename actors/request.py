@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from actors.buffer import EventBuffer
-from actors.decode import decode
-from actors.generation import (
+from actors.core.generation import (
     Event,
     Failed,
     Finished,
@@ -25,19 +23,21 @@ from actors.generation import (
     RequestStatus,
     Timings,
 )
-from actors.prefill import prefill
-from actors.receipts import CancelReason
-from actors.request_log import RequestLog
+from actors.core.receipts import CancelReason
+from actors.core.request_log import RequestLog
+from actors.generating.buffer import EventBuffer
+from actors.generating.decode import decode
+from actors.generating.prefill import prefill
 from runtime.errors import CedeError, DeadlineExceeded, ShuttingDown
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
-    from actors.drafting import Drafting
-    from actors.lease import Lease
-    from actors.output import Output
-    from actors.slot_manager import SlotManager
-    from actors.unread import Account
+    from actors.core.lease import Lease
+    from actors.generating.drafting import Drafting
+    from actors.generating.output import Output
+    from actors.generating.unread import Account
+    from actors.manager.slot_manager import SlotManager
 
 logger = logging.getLogger("cede.engine")
 

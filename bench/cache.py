@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING
 import torch
 import trio
 
+from actors.core.generation import Finished, GenerationRequest, Token
 from actors.engine import EngineConfig, open_engine
-from actors.generation import Finished, GenerationRequest, Token
-from actors.prefix_cache import CacheConfig, PrefixCache
+from actors.kv.prefix_cache import CacheConfig, PrefixCache
 from bench.shapes import random_model, shape
 from runtime.kv.blocks import BLOCK_TOKENS, Block, block_key, root_key
 from runtime.kv.disk.tier import open_disk_tier
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from actors.engine import Engine
-    from actors.output import Text
+    from actors.generating.output import Text
     from runtime.checkpoint.config import ModelConfig
     from runtime.kv.cache import KVCache
     from runtime.kv.disk.tier import DiskTier

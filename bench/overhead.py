@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING
 import torch
 import trio
 
+from actors.core.generation import Failed, GenerationRequest
 from actors.engine import EngineConfig, open_engine
-from actors.generation import Failed, GenerationRequest
 from bench.steps import MODELS, Room, open_model
 from runtime.selftest.rates import GREEDY, decode, prefill, random_prompt, seconds_per_step
 

@@ -19,8 +19,8 @@ import click
 import torch
 import trio
 
+from actors.core.generation import Failed, Finished, GenerationRequest
 from actors.engine import Engine, EngineConfig, open_engine
-from actors.generation import Failed, Finished, GenerationRequest
 from bench.embedded.corpus import load_corpus
 from bench.shapes import random_model, shape
 from runtime.checkpoint.locate import embedded_draft, resolve_model

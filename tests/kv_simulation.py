@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from actors.chaos import open_chaos
 from actors.engine import EngineConfig, open_engine
-from actors.prefix_cache import CacheConfig, PrefixCache
+from actors.kv.prefix_cache import CacheConfig, PrefixCache
+from actors.testing.chaos import open_chaos
 from runtime.kv.ram_tier import RamTier
 from runtime.loading.served import Proposer
 from runtime.testing.faults import ShortWrite

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from actors.chaos import open_chaos
 from actors.engine import EngineConfig, open_engine
+from actors.testing.chaos import open_chaos
 from runtime.errors import CedeError
 from runtime.loading.served import Proposer
 from runtime.testing.simulated import SimulatedDrafter
@@ -37,9 +37,9 @@ from tests.small_tokenizers import byte_level
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
+    from actors.core.generation import Event, GenerationRequest
     from actors.engine import Engine
-    from actors.generation import Event, GenerationRequest
-    from actors.slot_manager import SlotManager
+    from actors.manager.slot_manager import SlotManager
     from runtime.testing.faults import Chaos, Fault
     from runtime.testing.simulated import SimulatedModel
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.adaptation import FIRST, MOST, PAUSE, Acceptance, DraftLength, StepCosts
+from actors.generating.draft_length import FIRST, MOST, PAUSE, Acceptance, DraftLength, StepCosts
 
 if TYPE_CHECKING:
     from collections.abc import Callable

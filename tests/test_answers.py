@@ -14,10 +14,10 @@ import pytest
 import trio
 import trio.testing
 
-from actors.generation import Failed, FinishReason, Token
-from actors.receipts import CancelReason, Receipt
-from actors.slots import SlotState, SlotStatus
-from actors.unread import Unread
+from actors.core.generation import Failed, FinishReason, Token
+from actors.core.receipts import CancelReason, Receipt
+from actors.core.slots import SlotState, SlotStatus
+from actors.generating.unread import Unread
 from runtime.errors import StepFailed
 from runtime.sampling.params import TokenLogprobs
 from tests.web_fakes import Exchange, FakeEngine, FakeRequest, as_engine, chat, completion, finished, posting
@@ -30,7 +30,7 @@ from web.replies import Tally
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
-    from actors.generation import Event, GenerationRequest
+    from actors.core.generation import Event, GenerationRequest
     from web.conversion import Job
     from web.replies import Json
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import trio
 
-from actors.generation import Finished, FinishReason
-from actors.receipts import CancelReason
+from actors.core.generation import Finished, FinishReason
+from actors.core.receipts import CancelReason
 from runtime.loading.served import Proposer
 from runtime.step.step import CancelMark, Output, SampleSpec, Segment, StepResult, run_step
 from runtime.testing.simulated import SimulatedBatch, SimulatedModel

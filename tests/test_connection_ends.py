@@ -30,7 +30,7 @@ from web.server import serve_engine
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from actors.receipts import Receipt
+    from actors.core.receipts import Receipt
 
 STEP = 0.01  # seconds
 TOKENS = 60  # of an answer: many more steps than an end may take

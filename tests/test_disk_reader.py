@@ -12,10 +12,10 @@ import pytest
 import torch
 import trio
 
-from actors import prefix_cache
-from actors.disk_reader import READ_SECONDS, READERS, REST_SECONDS, DiskReader
-from actors.prefix_cache import CacheConfig, TierOptions, open_prefix_cache
-from actors.waiting_blocks import SlotBlock
+from actors.kv import prefix_cache
+from actors.kv.disk_reader import READ_SECONDS, READERS, REST_SECONDS, DiskReader
+from actors.kv.prefix_cache import CacheConfig, TierOptions, open_prefix_cache
+from actors.kv.waiting_blocks import SlotBlock
 from runtime.kv.blocks import BLOCK_TOKENS
 from runtime.testing.faults import Chaos, FaultPlan, SlowRead
 from tests.kv_simulation import (

@@ -18,10 +18,10 @@ import trio
 from click.testing import CliRunner
 
 import web.self_test
-from actors.cancel_checks import CancelChecks, Limits, StepWatch, judge
+from actors.core.receipts import CancelReason, Receipt
+from actors.core.slots import SlotState
 from actors.engine import EngineConfig, open_engine
-from actors.receipts import CancelReason, Receipt
-from actors.slots import SlotState
+from actors.selftest.cancel_checks import CancelChecks, Limits, StepWatch, judge
 from runtime.checkpoint.locate import resolve_model
 from runtime.loading.load import LoadOptions, describe_model, load_model
 from runtime.sampling.sampler import draw

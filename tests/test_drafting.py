@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
+from actors.core.generation import Finished, Token
+from actors.core.slots import SlotState
 from actors.engine import Engine, EngineConfig, open_engine
-from actors.generation import Finished, Token
-from actors.slots import SlotState
 from runtime.loading.served import Proposer, ServedModel
 from runtime.step.executor import SimulatedExecutor
 from runtime.testing.simulated import SimulatedDrafter, SimulatedModel, chain
@@ -23,7 +23,7 @@ from tests.small_tokenizers import byte_level
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-    from actors.generation import GenerationRequest
+    from actors.core.generation import GenerationRequest
     from runtime.step.step import Segment, StepResult
 
 ROOT = 0x5EED

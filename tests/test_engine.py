@@ -9,8 +9,8 @@ import pytest
 import trio
 import trio.testing
 
-from actors.generation import Finished, FinishReason, RequestState, Token
-from actors.receipts import CancelReason
+from actors.core.generation import Finished, FinishReason, RequestState, Token
+from actors.core.receipts import CancelReason
 from runtime.errors import CedeError, DeadlineExceeded, RequestError, ShuttingDown
 from runtime.sampling.params import SamplingParams
 from runtime.text.stop_strings import StopAutomaton

@@ -3,9 +3,9 @@
 import trio
 from trio.testing import MockClock
 
-from actors.chaos import UnreliableExecutor, open_chaos
+from actors.core.generation import GenerationRequest, Token
 from actors.engine import Engine, EngineConfig, open_engine
-from actors.generation import GenerationRequest, Token
+from actors.testing.chaos import UnreliableExecutor, open_chaos
 from runtime.checkpoint.locate import resolve_model
 from runtime.loading.served import ServedModel
 from runtime.sampling.params import SamplingParams

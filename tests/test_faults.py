@@ -15,7 +15,7 @@ import torch
 import trio
 from click.testing import CliRunner
 
-from actors.receipts import CancelReason
+from actors.core.receipts import CancelReason
 from runtime.errors import DeviceLost, ShuttingDown, StepFailed
 from runtime.testing.faults import (
     BitFlip,

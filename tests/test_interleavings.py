@@ -8,8 +8,8 @@ import trio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from actors.generation import Failed, Finished, FinishReason
-from actors.receipts import CancelReason
+from actors.core.generation import Failed, Finished, FinishReason
+from actors.core.receipts import CancelReason
 from runtime.errors import DeadlineExceeded, QueueFull, QueueTimeout, RequestError, StepFailed
 from tests.simulation import CULPRIT, Simulation, ask, open_simulation, prompt, run
 

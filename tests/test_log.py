@@ -13,9 +13,9 @@ import h2.config
 import h2.connection
 import pytest
 
-from actors.generation import Failed, Finished, FinishReason, GenerationRequest, Timings
-from actors.receipts import CancelReason
-from actors.request_log import RequestLog
+from actors.core.generation import Failed, Finished, FinishReason, GenerationRequest, Timings
+from actors.core.receipts import CancelReason
+from actors.core.request_log import RequestLog
 from runtime.errors import CedeError, DeadlineExceeded
 from runtime.log_text import LONGEST_LINE, OneLineFormatter, literal
 from runtime.sampling.params import SamplingParams

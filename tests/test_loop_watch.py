@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, cast
 import pytest
 import trio
 
-from actors.loop_holds import LATEST, Cause, Hold, HoldLog, cause_of
-from actors.loop_watch import LOG_SECONDS, LoopWatch, Watchdog, seconds_starved, watch_loop
+from actors.diagnostics.loop_holds import LATEST, Cause, Hold, HoldLog, cause_of
+from actors.diagnostics.loop_watch import LOG_SECONDS, LoopWatch, Watchdog, seconds_starved, watch_loop
 from tests.web_fakes import FakeEngine, as_engine
 from web.app import create_app
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.planner import MAX_CHUNK, MIN_CHUNK, ChunkSizer, share_budget
+from actors.manager.planner import MAX_CHUNK, MIN_CHUNK, ChunkSizer, share_budget
 
 wishes = st.lists(st.integers(1, 5000), max_size=12)
 

@@ -12,10 +12,10 @@ import pytest
 import torch
 import trio
 
-from actors import prefix_cache
-from actors.prefix_cache import CacheConfig, PrefixCache, TierOptions, empty_cache, open_prefix_cache
-from actors.slots import Resident
-from actors.waiting_blocks import SlotBlock
+from actors.core.slots import Resident
+from actors.kv import prefix_cache
+from actors.kv.prefix_cache import CacheConfig, PrefixCache, TierOptions, empty_cache, open_prefix_cache
+from actors.kv.waiting_blocks import SlotBlock
 from runtime.kv.blocks import BLOCK_TOKENS, Block, BlockKey, block_keys
 from runtime.kv.disk import files as block_files
 from runtime.kv.disk.tier import DiskTier, DiskTierStatistics

@@ -10,8 +10,8 @@ import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.slots import Resident, SlotTable
-from actors.waiting_blocks import WaitingBlocks
+from actors.core.slots import Resident, SlotTable
+from actors.kv.waiting_blocks import WaitingBlocks
 from runtime.kv.blocks import BLOCK_TOKENS, Block, BlockKey, block_keys
 from runtime.kv.lineage import severed
 from runtime.kv.token_chain import TokenChain

@@ -4,7 +4,7 @@ from dataclasses import FrozenInstanceError
 
 import pytest
 
-from actors.receipts import CancelReason, Receipt, ReceiptLog
+from actors.core.receipts import CancelReason, Receipt, ReceiptLog
 
 
 def receipt(n: int, reason: CancelReason = CancelReason.DISCONNECT) -> Receipt:

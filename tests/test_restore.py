@@ -13,10 +13,10 @@ import pytest
 import trio
 import trio.testing
 
-from actors.generation import FinishReason
-from actors.lease import Lease, Move
-from actors.restore import MIN_GAIN, LiveSource, next_source, restore
-from actors.slots import Slot, SlotState
+from actors.core.generation import FinishReason
+from actors.core.lease import Lease, Move
+from actors.core.slots import Slot, SlotState
+from actors.kv.restore import MIN_GAIN, LiveSource, next_source, restore
 from runtime.kv.blocks import BLOCK_TOKENS
 from runtime.kv.token_chain import TokenChain
 from runtime.step.transfer import Copy, Load, Save

@@ -15,9 +15,9 @@ from unittest import mock
 import pytest
 import trio
 
-from actors.lease import Lease, Move
-from actors.restore import restore
-from actors.slots import Slot
+from actors.core.lease import Lease, Move
+from actors.core.slots import Slot
+from actors.kv.restore import restore
 from runtime.errors import StepFailed
 from runtime.kv.blocks import BLOCK_TOKENS
 from runtime.kv.token_chain import TokenChain

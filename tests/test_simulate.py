@@ -9,7 +9,7 @@ from typing import get_args
 
 import pytest
 
-from actors.receipts import CancelReason
+from actors.core.receipts import CancelReason
 from runtime.testing.faults import Fault
 from tests import simulate
 from tests.live import ROOT, environment

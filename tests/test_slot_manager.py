@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import trio
 
-from actors.generation import FinishReason
-from actors.receipts import CancelReason
+from actors.core.generation import FinishReason
+from actors.core.receipts import CancelReason
 from runtime.errors import DeviceLost, QueueFull, QueueTimeout, StepFailed
 from runtime.loading.served import Proposer
 from tests.simulation import CULPRIT, Simulation, Story, ask, open_simulation, prompt, simulated

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.slots import IllegalTransition, Slot, SlotState, SlotTable
+from actors.core.slots import IllegalTransition, Slot, SlotState, SlotTable
 from runtime.kv.token_chain import TokenChain
 
 IDLE, PREFILL, DECODE, DRAFT, VERIFY = SlotState

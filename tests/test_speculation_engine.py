@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
+from actors.core.generation import Failed, GenerationRequest, Token
 from actors.engine import Engine, EngineConfig, open_engine
-from actors.generation import Failed, GenerationRequest, Token
 from runtime.checkpoint.locate import embedded_draft, resolve_model
 from runtime.loading.drafters import plan_drafter
 from runtime.loading.load import LoadOptions, describe_model, load_model

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import trio
 
-from actors.receipts import CancelReason
-from actors.supervisor import MOST_RECOVERIES, WINDOW_SECONDS
+from actors.core.receipts import CancelReason
+from actors.manager.supervisor import MOST_RECOVERIES, WINDOW_SECONDS
 from runtime.errors import DeviceHangs, DeviceLost
 from runtime.loading.served import Proposer
 from runtime.testing.faults import Chaos, FaultPlan, ThreadDeath

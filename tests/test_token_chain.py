@@ -10,8 +10,8 @@ import trio.testing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.prompts import PIECE_TOKENS, chains
-from actors.slots import SlotState, SlotTable
+from actors.core.slots import SlotState, SlotTable
+from actors.kv.prompts import PIECE_TOKENS, chains
 from runtime.kv.blocks import BLOCK_TOKENS, block_keys
 from runtime.kv.token_chain import TokenChain
 from tests.kv_simulation import ROOT, text

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
-from actors.buffer import size_of
-from actors.generation import Failed, Finished, FinishReason, Token
-from actors.receipts import CancelReason
-from actors.unread import BEHIND, Account, Unread
+from actors.core.generation import Failed, Finished, FinishReason, Token
+from actors.core.receipts import CancelReason
+from actors.generating.buffer import size_of
+from actors.generating.unread import BEHIND, Account, Unread
 from runtime.errors import AnswersUnread, AnswerTooLarge, QueueFull
 from tests.simulation import Simulation, ask, open_simulation, prompt, simulated
 from tests.web_fakes import finished, token
@@ -19,7 +19,7 @@ from tests.web_fakes import finished, token
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from actors.generation import Event
+    from actors.core.generation import Event
     from runtime.errors import CedeError
 
 EVENT = size_of(token("x"))

@@ -9,8 +9,8 @@ import pytest
 import trio
 from quart.testing import WebsocketResponseError
 
-from actors.generation import Failed, FinishReason
-from actors.receipts import CancelReason, Receipt
+from actors.core.generation import Failed, FinishReason
+from actors.core.receipts import CancelReason, Receipt
 from runtime.errors import (
     CedeError,
     DeadlineExceeded,

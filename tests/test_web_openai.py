@@ -12,8 +12,8 @@ import trio
 from hypercorn.config import Config
 from hypercorn.trio import serve
 
-from actors.generation import Failed, FinishReason
-from actors.receipts import CancelReason
+from actors.core.generation import Failed, FinishReason
+from actors.core.receipts import CancelReason
 from runtime.errors import QueueFull, QueueTimeout
 from runtime.sampling.params import TokenLogprobs
 from tests.web_fakes import FakeEngine, as_engine, finished, say, token

@@ -10,8 +10,8 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from actors.generation import Failed, FinishReason
-from actors.receipts import CancelReason
+from actors.core.generation import Failed, FinishReason
+from actors.core.receipts import CancelReason
 from runtime.errors import QueueFull, QueueTimeout, StepFailed
 from runtime.sampling.params import TokenLogprobs
 from tests.web_fakes import (
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from trio.testing import MockClock
 
-    from actors.generation import Event
+    from actors.core.generation import Event
     from actors.request import Request
     from web.conversion import Job
 

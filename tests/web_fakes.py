@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import trio
 
-from actors.engine import EngineStatistics, SpeculationStatistics
-from actors.generation import (
+from actors.core.generation import (
     Event,
     Finished,
     FinishReason,
@@ -23,11 +22,12 @@ from actors.generation import (
     Timings,
     Token,
 )
-from actors.prefix_cache import CacheStatistics
-from actors.receipts import CancelReason, Receipt
-from actors.slot_manager import ManagerStatistics
-from actors.slots import SlotState, SlotStatus
-from actors.unread import Unread
+from actors.core.receipts import CancelReason, Receipt
+from actors.core.slots import SlotState, SlotStatus
+from actors.engine import EngineStatistics, SpeculationStatistics
+from actors.generating.unread import Unread
+from actors.kv.prefix_cache import CacheStatistics
+from actors.manager.slot_manager import ManagerStatistics
 from runtime.checkpoint.sampling_defaults import SamplingDefaults
 from runtime.kv.disk.tier import DiskTierStatistics
 from runtime.kv.ram_tier import RamTierStatistics

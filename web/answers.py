@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from actors.generation import Failed, FinishReason, Token
-from actors.receipts import CancelReason
+from actors.core.generation import Failed, FinishReason, Token
+from actors.core.receipts import CancelReason
 from web.pieces import GrowingArray, GrowingText
 from web.replies import Tally
 
 if TYPE_CHECKING:
-    from actors.generation import Event, Finished
+    from actors.core.generation import Event, Finished
+    from actors.generating.unread import Account
     from actors.request import Request
-    from actors.unread import Account
     from runtime.errors import CedeError
     from web.replies import Format, Json, Reply
 

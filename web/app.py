@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from _typeshed import DataclassInstance
 
+    from actors.diagnostics.loop_watch import LoopWatch
     from actors.engine import Engine
-    from actors.loop_watch import LoopWatch
     from runtime.loading.served import ServedModel
     from web.conversion import Job
     from web.reading import Parser

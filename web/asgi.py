@@ -20,7 +20,7 @@ from quart_trio import QuartTrio
 from quart_trio.asgi import TrioASGIHTTPConnection
 from quart_trio.wrappers import TrioRequest
 
-from actors.receipts import CancelReason
+from actors.core.receipts import CancelReason
 from web.bodies import Bodies, BodyLease, LeasedBody
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class ScopedConnection(TrioASGIHTTPConnection):
         """As the parent's, inside the request's exit stack and without a time limit on the response.
 
         A response lasts as long as it lasts; the connection guard cuts those that make no progress, and a reader that
-        leaves too much unread is given up (`actors.unread`).
+        leaves too much unread is given up (`actors.generating.unread`).
         """
         try:
             async with AsyncExitStack() as request.resources:

@@ -12,7 +12,7 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from actors.generation import GenerationRequest
+from actors.core.generation import GenerationRequest
 from runtime.errors import RequestError
 from runtime.log_text import literal
 from runtime.sampling.params import SamplingParams

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from actors.cancel_checks import judge
+from actors.selftest.cancel_checks import judge
 from runtime.selftest.findings import Mismatch
 from web.listening import open_listeners
 from web.server import serve_engine
@@ -17,9 +17,9 @@ from web.server import serve_engine
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from actors.cancel_checks import StepWatch
+    from actors.core.slots import SlotState
     from actors.engine import Engine
-    from actors.slots import SlotState
+    from actors.selftest.cancel_checks import StepWatch
     from runtime.selftest.findings import Figures
 
 STALL_TIMEOUT = 30.0  # seconds

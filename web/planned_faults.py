@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from actors.chaos import JumpingClock, UnreliableExecutor, open_chaos
+from actors.testing.chaos import JumpingClock, UnreliableExecutor, open_chaos
 from runtime.kv.disk.blocks import DiskBlocks
 from runtime.testing.faults import Chaos
 from runtime.testing.unreliable import UnreliableBlocks, UnreliableModel

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from actors.generation import Finished, Timings, Token
+    from actors.core.generation import Finished, Timings, Token
     from runtime.text.tokenizer import Tokenizer
 
 Json = dict[str, Any]

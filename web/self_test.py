@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from actors.cancel_checks import CHUNK, DRAFTS, NTH, QUEUE, CancelChecks, Limits, StepWatch
-from actors.cancel_checks import SLOTS as ENGINE_SLOTS
+from actors.core.slots import SlotState
 from actors.engine import EngineConfig, open_engine
-from actors.slots import SlotState
+from actors.selftest.cancel_checks import CHUNK, DRAFTS, NTH, QUEUE, CancelChecks, Limits, StepWatch
+from actors.selftest.cancel_checks import SLOTS as ENGINE_SLOTS
 from runtime.errors import CheckpointError
 from runtime.loading.drafters import plan_drafter
 from runtime.loading.load import describe_model, load_model

@@ -89,7 +89,7 @@ def _server_options(given: SimpleNamespace) -> ServerOptions:
     logger.info("loading %s from %s", _model_name(model), folder)
 
     from actors.engine import EngineConfig
-    from actors.prefix_cache import CacheConfig, TierOptions
+    from actors.kv.prefix_cache import CacheConfig, TierOptions
     from runtime.loading.load import LoadOptions
     from runtime.loading.served import Proposer
     from runtime.nn.quantize import Quantization
@@ -155,7 +155,7 @@ def _sampling_defaults(folder: Path, given: SimpleNamespace) -> SamplingDefaults
 def _run(options: ServerOptions, early: EarlyStop) -> None:
     import trio
 
-    from actors.chaos import JumpingClock
+    from actors.testing.chaos import JumpingClock
     from web.server import run_server
 
     def announce(url: str) -> None:

@@ -17,9 +17,9 @@ import trio
 from hypercorn.app_wrappers import ASGIWrapper
 from hypercorn.config import Config
 
+from actors.diagnostics.loop_watch import LoopWatch, watch_loop
 from actors.engine import Engine, EngineConfig, open_engine
-from actors.loop_watch import LoopWatch, watch_loop
-from actors.prefix_cache import CacheConfig, TierOptions, open_prefix_cache
+from actors.kv.prefix_cache import CacheConfig, TierOptions, open_prefix_cache
 from runtime.checkpoint.sampling_defaults import SamplingDefaults
 from runtime.checkpoint.shards import fingerprint
 from runtime.loading.drafters import plan_drafter

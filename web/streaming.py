@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import trio
 from quart.wrappers.response import ResponseBody
 
-from actors.generation import Failed, Finished, Token
-from actors.receipts import CancelReason
+from actors.core.generation import Failed, Finished, Token
+from actors.core.receipts import CancelReason
 from web.errors import INTERNAL_ERROR, describe, report
 from web.pieces import Pages, json_pieces
 from web.replies import Tally, dumps, timings
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator
     from types import TracebackType
 
-    from actors.generation import Event
+    from actors.core.generation import Event
     from actors.request import Request
     from web.replies import Format, Json, Reply
 

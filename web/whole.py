@@ -13,7 +13,7 @@ from web.pieces import Pages, json_pieces
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from actors.unread import Account
+    from actors.generating.unread import Account
     from runtime.errors import CedeError
 
 

@@ -5,7 +5,7 @@ target's state at j - 1, and scores token j + 1 through the target's head.  Posi
 
 Several tokens are drafted by chaining: the module's own output at j takes the place of the target's state at j, which
 is not known before the target has run.  So only the first row of a round stands on the target; the rows after it are
-computed again, with others, once the target's states are there (`Slot.draft_length` in `actors.slots`).
+computed again, with others, once the target's states are there (`Slot.draft_length` in `actors.core.slots`).
 """
 
 from __future__ import annotations

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from actors.generation import Event, Failed, Finished, GenerationRequest, Token
+from actors.core.generation import Event, Failed, Finished, GenerationRequest, Token
 from runtime.sampling.params import SamplingParams
 from tests.sim.device import VOCABULARY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from actors.receipts import Receipt
+    from actors.core.receipts import Receipt
     from runtime.errors import CedeError
 
 GREEDY = SamplingParams(temperature=0.0, seed=0)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from actors.generation import Failed, Finished, FinishReason
-from actors.receipts import CancelReason
+from actors.core.generation import Failed, Finished, FinishReason
+from actors.core.receipts import CancelReason
 from runtime.errors import CedeError
 from tests.sim.invariants import ROUNDING
 
 if TYPE_CHECKING:
     from collections.abc import Set
 
-    from actors.receipts import Receipt
+    from actors.core.receipts import Receipt
     from tests.sim.clients import Story
     from tests.sim.device import FaultyModel
     from tests.sim.watch import Watch

@@ -23,14 +23,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from actors.lease import Lease, Work
-from actors.slots import SlotState
+from actors.core.lease import Lease, Work
+from actors.core.slots import SlotState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from actors.slot_manager import SlotManager
-    from actors.slots import Slot
+    from actors.core.slots import Slot
+    from actors.manager.slot_manager import SlotManager
     from runtime.step.step import Segment, StepResult
     from runtime.testing.simulated import SimulatedDrafter
     from tests.sim.device import FaultyModel

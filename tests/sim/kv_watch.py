@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     import torch
 
-    from actors.prefix_cache import PrefixCache
+    from actors.kv.prefix_cache import PrefixCache
     from runtime.kv.blocks import Block, BlockKey
     from runtime.step.step import Segment, StepResult
     from runtime.step.transfer import Transfer

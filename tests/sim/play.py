@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from actors.generation import Failed, Finished, FinishReason
-from actors.receipts import CancelReason
-from actors.supervisor import MOST_RECOVERIES
+from actors.core.generation import Failed, Finished, FinishReason
+from actors.core.receipts import CancelReason
+from actors.manager.supervisor import MOST_RECOVERIES
 from runtime.errors import (
     DeadlineExceeded,
     DeviceLost,
@@ -36,8 +36,8 @@ from tests.sim.scheduler import run
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from actors.generation import GenerationRequest
-    from actors.receipts import Receipt
+    from actors.core.generation import GenerationRequest
+    from actors.core.receipts import Receipt
     from runtime.errors import CedeError
     from tests.kv_simulation import KVSimulation
     from tests.sim.clients import Story

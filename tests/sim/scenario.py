@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, replace
 
-from actors.generation import GenerationRequest
+from actors.core.generation import GenerationRequest
 from runtime.loading.served import Proposer
 from runtime.testing.faults import (
     BitFlip,

@@ -9,7 +9,7 @@ import torch
 import trio
 from trio.testing import MockClock
 
-from actors.chaos import UnreliableExecutor
+from actors.testing.chaos import UnreliableExecutor
 from runtime.errors import DeviceHangs, DeviceLost
 from runtime.step.executor import SimulatedExecutor
 from runtime.testing.faults import Chaos, FaultPlan
@@ -22,8 +22,8 @@ from tests.sim.kv_device import CursedKV
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from actors.lease import Lease
-    from actors.slot_manager import SlotManager
+    from actors.core.lease import Lease
+    from actors.manager.slot_manager import SlotManager
     from runtime.step.step import Segment, SegmentResult, StepResult
     from runtime.testing.simulated import SimulatedDrafter
     from tests.sim.device import FaultyModel

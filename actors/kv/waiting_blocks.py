@@ -15,7 +15,7 @@ from runtime.kv.blocks import BLOCK_TOKENS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Set
 
-    from actors.slots import Resident
+    from actors.core.slots import Resident
     from runtime.kv.blocks import BlockKey
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from actors.fit import FittedLine
+from actors.core.fit import FittedLine
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

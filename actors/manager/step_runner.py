@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 
 import outcome
 
-from actors.lease import Chunk, Lease, Work
-from actors.planner import ChunkSizer, share_budget
-from actors.slots import SlotState
+from actors.core.lease import Chunk, Lease, Work
+from actors.core.slots import SlotState
+from actors.manager.planner import ChunkSizer, share_budget
 from runtime.errors import DeviceLost, StepFailed
 from runtime.step.step import Segment, SegmentResult, StepResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from actors.adaptation import StepCosts
-    from actors.prefix_cache import PrefixCache
-    from actors.slots import SlotTable
+    from actors.core.slots import SlotTable
+    from actors.generating.draft_length import StepCosts
+    from actors.kv.prefix_cache import PrefixCache
     from runtime.step.executor import Executor
 
 logger = logging.getLogger("cede.engine")

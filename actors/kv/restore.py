@@ -10,9 +10,9 @@ from runtime.kv.cache import kv_agrees
 from runtime.step.transfer import Copy, Load, Save
 
 if TYPE_CHECKING:
-    from actors.lease import Lease
-    from actors.prefix_cache import PrefixCache
-    from actors.slots import Slot, SlotTable
+    from actors.core.lease import Lease
+    from actors.core.slots import Slot, SlotTable
+    from actors.kv.prefix_cache import PrefixCache
     from runtime.kv.blocks import Block, BlockKey
 
 # Copying costs a round trip through the manager, about as much as computing a few rows of a small model.

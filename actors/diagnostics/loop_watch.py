@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from actors.loop_holds import Cause, Hold, HoldLog, LoopStatistics, cause_of
+from actors.diagnostics.loop_holds import Cause, Hold, HoldLog, LoopStatistics, cause_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

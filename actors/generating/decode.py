@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from actors.slots import SlotState
+from actors.core.slots import SlotState
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from actors.drafting import Drafting
-    from actors.generation import FinishReason
-    from actors.lease import Lease
-    from actors.output import Output
+    from actors.core.generation import FinishReason
+    from actors.core.lease import Lease
+    from actors.generating.drafting import Drafting
+    from actors.generating.output import Output
     from runtime.step.step import SampledToken
 
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from actors.generation import Failed, Finished, GenerationRequest, Token
-from actors.receipts import CancelReason
-from actors.slots import SlotState
+from actors.core.generation import Failed, Finished, GenerationRequest, Token
+from actors.core.receipts import CancelReason
+from actors.core.slots import SlotState
 from runtime.sampling.params import SamplingParams
 from runtime.selftest.findings import Mismatch
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     import outcome
 
+    from actors.core.receipts import Receipt
     from actors.engine import Engine
-    from actors.receipts import Receipt
     from runtime.selftest.findings import Figures
     from runtime.step.executor import Executor
     from runtime.step.step import Segment, StepResult

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 
 import outcome
 
-from actors.lease import Lease, Move
+from actors.core.lease import Lease, Move
 from runtime.kv.blocks import BLOCK_TOKENS
 from runtime.step.transfer import Copy, Load, Save
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from actors.prefix_cache import PrefixCache
-    from actors.slots import SlotTable
-    from actors.waiting_blocks import SlotBlock
+    from actors.core.slots import SlotTable
+    from actors.kv.prefix_cache import PrefixCache
+    from actors.kv.waiting_blocks import SlotBlock
     from runtime.kv.blocks import BlockKey
     from runtime.step.executor import Executor
     from runtime.step.transfer import KVData, Transfer

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from actors.generation import GenerationRequest
+from actors.core.generation import GenerationRequest
 from runtime.errors import CedeError, DeviceThreadEnded
 from runtime.sampling.params import SamplingParams
 from runtime.testing.faults import CancelAt, ClockJump, MailboxFlood, Shutdown
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     import outcome
 
+    from actors.core.lease import Lease
     from actors.engine import Engine
-    from actors.lease import Lease
     from runtime.step.executor import Executor
     from runtime.step.step import Segment, StepResult
     from runtime.step.transfer import KVData, Transfer

@@ -29,25 +29,25 @@ from typing import TYPE_CHECKING, NoReturn
 import outcome
 import trio
 
-from actors.adaptation import StepCosts
-from actors.kv_mover import KVMover
-from actors.lease import Lease, Work
-from actors.prefix_cache import empty_cache
-from actors.receipts import CancelReason, ReceiptLog, receipt_for
-from actors.restore import audit, restore
-from actors.slots import SlotState
-from actors.step_runner import StepCounts, StepRunner
-from actors.supervisor import Supervisor
+from actors.core.lease import Lease, Work
+from actors.core.receipts import CancelReason, ReceiptLog, receipt_for
+from actors.core.slots import SlotState
+from actors.generating.draft_length import StepCosts
+from actors.kv.mover import KVMover
+from actors.kv.prefix_cache import empty_cache
+from actors.kv.restore import audit, restore
+from actors.manager.step_runner import StepCounts, StepRunner
+from actors.manager.supervisor import Supervisor
 from runtime.errors import DeviceLost, DeviceThreadEnded, QueueFull, QueueTimeout
 from runtime.kv.blocks import BLOCK_TOKENS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
-    from actors.lease import Move
-    from actors.planner import ChunkSizer
-    from actors.prefix_cache import CacheStatistics, PrefixCache
-    from actors.slots import SlotTable
+    from actors.core.lease import Move
+    from actors.core.slots import SlotTable
+    from actors.kv.prefix_cache import CacheStatistics, PrefixCache
+    from actors.manager.planner import ChunkSizer
     from runtime.step.executor import Executor
 
 logger = logging.getLogger("cede.engine")

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import trio
 
-from actors.disk_reader import DiskReader
-from actors.waiting_blocks import WaitingBlocks
+from actors.kv.disk_reader import DiskReader
+from actors.kv.waiting_blocks import WaitingBlocks
 from runtime.checkpoint.shards import fingerprint
 from runtime.errors import CheckpointError
 from runtime.host_memory import available_memory
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Sequence
     from pathlib import Path
 
-    from actors.slots import Resident
-    from actors.waiting_blocks import SlotBlock
+    from actors.core.slots import Resident
+    from actors.kv.waiting_blocks import SlotBlock
     from runtime.kv.cache import KVCache
     from runtime.kv.disk.tier import DiskTierStatistics
     from runtime.step.transfer import KVData

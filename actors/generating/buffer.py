@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from actors.generation import Event, Failed, Token
+from actors.core.generation import Event, Failed, Token
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from types import TracebackType
 
-    from actors.unread import Account
+    from actors.generating.unread import Account
     from runtime.errors import CedeError
 
 EVENT_BYTES = 256

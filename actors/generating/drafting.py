@@ -6,7 +6,7 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
-from actors.slots import SlotState
+from actors.core.slots import SlotState
 from runtime.errors import StepFailed
 from runtime.step.step import Proposal
 from runtime.text.lookup import PromptLookup
@@ -14,9 +14,9 @@ from runtime.text.lookup import PromptLookup
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from actors.adaptation import DraftLength, StepCosts
-    from actors.lease import Lease
-    from actors.output import Output
+    from actors.core.lease import Lease
+    from actors.generating.draft_length import DraftLength, StepCosts
+    from actors.generating.output import Output
 
 logger = logging.getLogger("cede.engine")
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import accumulate
 
-from actors.fit import FittedLine
+from actors.core.fit import FittedLine
 
 MOST = 8  # drafts in a round
 FIRST = 3  # before steps are measured

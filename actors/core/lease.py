@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import trio
 
-from actors.slots import SlotState
+from actors.core.slots import SlotState
 from runtime.step.step import CancelMark
 
 if TYPE_CHECKING:
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     import outcome
 
-    from actors.receipts import CancelReason
-    from actors.slots import Slot
+    from actors.core.receipts import CancelReason
+    from actors.core.slots import Slot
     from runtime.kv.blocks import Block, BlockKey
     from runtime.kv.token_chain import TokenChain
     from runtime.step.step import Proposal, SampledToken, SampleSpec

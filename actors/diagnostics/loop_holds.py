@@ -1,4 +1,4 @@
-"""Who held the event loop, and for how long: what `actors.loop_watch` finds, as plain data."""
+"""Who held the event loop, and for how long: what `actors.diagnostics.loop_watch` finds, as plain data."""
 
 from __future__ import annotations
 

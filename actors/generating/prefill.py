@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from actors.slots import SlotState
+from actors.core.slots import SlotState
 from runtime.errors import StepFailed
 
 if TYPE_CHECKING:
-    from actors.lease import Lease
+    from actors.core.lease import Lease
     from runtime.step.step import SampledToken, SampleSpec
 
 logger = logging.getLogger("cede.engine")

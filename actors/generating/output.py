@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from actors.generation import FinishReason, Token
+from actors.core.generation import FinishReason, Token
 from runtime.step.step import SampleSpec
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from actors.lease import Lease
+    from actors.core.lease import Lease
 
 
 class CancelReason(enum.StrEnum):

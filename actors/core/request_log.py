@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from actors.generation import Failed, Finished, FinishReason
-from actors.receipts import CancelReason
+from actors.core.generation import Failed, Finished, FinishReason
+from actors.core.receipts import CancelReason
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from actors.generation import Event, GenerationRequest
+    from actors.core.generation import Event, GenerationRequest
 
 logger = logging.getLogger("cede.engine")
 
