@@ -1,4 +1,4 @@
-"""Benchmarks.  What web/cli.py does for OpenMP before torch is imported is done here."""
+"""Benchmarks.  What web/commands/main.py does for OpenMP before torch is imported is done here."""
 
 import os
 

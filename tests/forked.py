@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.live import ANNOUNCEMENT, PATIENCE, ROOT, Server, wait_for
-from web.cli import GOMP_SPINCOUNT, main
+from web.commands.main import GOMP_SPINCOUNT, main
 
 if TYPE_CHECKING:
     import signal

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from tests.live import CHAT, COMPLETIONS
 from web.limits import MAX_BIASES, MAX_CHOICES, MAX_NAME, MAX_STOP_LENGTH, MAX_STOP_STRINGS, MAX_UNKNOWN_FIELDS
-from web.schemas import HINTS, UNSUPPORTED, ChatBody, CompletionBody
+from web.openai.schemas import HINTS, UNSUPPORTED, ChatBody, CompletionBody
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
 
     from tests.live import Json
-    from web.schemas import GenerationBody
+    from web.openai.schemas import GenerationBody
 
 MODEST = 40_000  # characters or elements, at most, of what is drawn at random
 NESTING = "@nested {}@"  # stands for so many arrays in one another, which `json.dumps` cannot write

@@ -21,18 +21,18 @@ from actors.generating.unread import Unread
 from runtime.errors import StepFailed
 from runtime.sampling.params import TokenLogprobs
 from tests.web_fakes import Exchange, FakeEngine, FakeRequest, as_engine, chat, completion, finished, posting
-from web.answers import Answer
 from web.app import create_app
 from web.limits import Limits
-from web.pieces import BLOCK, Pages, json_pieces
-from web.replies import Tally
+from web.openai.answers import Answer
+from web.openai.pieces import BLOCK, Pages, json_pieces
+from web.openai.replies import Tally
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
     from actors.core.generation import Event, GenerationRequest
-    from web.conversion import Job
-    from web.replies import Json
+    from web.openai.conversion import Job
+    from web.openai.replies import Json
 
 CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
 PAGE = 1000

@@ -15,7 +15,7 @@ import pytest
 from bench.client.load import Ask, Dialect
 from bench.client.targets import Target, open_target
 from tests.live import PATIENCE, Server, command, environment
-from web.keys import ApiKeyError, is_admitted, read_keys
+from web.http.keys import ApiKeyError, is_admitted, read_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -27,7 +27,7 @@ from bench.client.scenarios.throughput import Throughput
 from bench.client.targets import Target, TargetError, check_loopback, open_target, parse_target, read_targets
 from tests.bench_fakes import Behaviour, Silence, client_of, open_server, running
 from tests.live import Server, command, environment
-from web.cli import main
+from web.commands.main import main
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

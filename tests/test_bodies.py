@@ -11,7 +11,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from tests.web_fakes import FakeEngine, as_engine, posting, say
 from web.app import BODY_TIMEOUT, create_app
-from web.bodies import SMALL, Bodies, BodyLease, LeasedBody
+from web.http.bodies import SMALL, Bodies, BodyLease, LeasedBody
 from web.limits import Limits
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from trio.testing import MockClock
 
-    from web.asgi import ScopedApp
+    from web.http.asgi import ScopedApp
 
 TEXT = "/v1/completions"
 ROOM = 1_000_000

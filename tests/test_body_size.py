@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runtime.errors import RequestError
-from web import body_size
-from web.body_size import check_size
 from web.limits import MAX_ARRAYS, MAX_OBJECTS, MAX_VALUES
+from web.openai import body_size
+from web.openai.body_size import check_size
 
 CONTEXT = 1000
 VALUES = MAX_VALUES + CONTEXT

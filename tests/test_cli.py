@@ -15,7 +15,7 @@ import torch
 from tests.checkpoints import FAMILIES
 from tests.forked import ForkedServer
 from tests.live import ANNOUNCEMENT, COMPLETIONS, PATIENCE, ROOT, Server, command, environment
-from web.serve import serve
+from web.commands.serve import serve
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -101,7 +101,9 @@ def test_a_value_that_cannot_be_is_refused(flag: str, value: str) -> None:
     ],
 )
 def test_what_is_wrong_with_the_flags_is_said_before_torch_is_imported(arguments: list[str], says: str) -> None:
-    script = f"import sys; from web.cli import main; sys.modules['torch'] = None; main({['serve', *arguments]!r})"
+    script = (
+        f"import sys; from web.commands.main import main; sys.modules['torch'] = None; main({['serve', *arguments]!r})"
+    )
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, env=environment(), cwd=ROOT, timeout=PATIENCE
     )
@@ -198,7 +200,7 @@ def test_help_and_version(arguments: list[str], says: str) -> None:
 SERVES_NOTHING = """
 import gc
 import web.server
-from web.cli import main
+from web.commands.main import main
 
 async def run_server(options, *, progress, announce):
     announce("http://nowhere")

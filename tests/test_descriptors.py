@@ -6,8 +6,8 @@ import resource
 
 import pytest
 
-from web.descriptors import OTHERS, fit_descriptors
 from web.limits import Limits
+from web.process.descriptors import OTHERS, fit_descriptors
 
 
 class System:

@@ -17,7 +17,7 @@ import torch
 import trio
 from click.testing import CliRunner
 
-import web.self_test
+import web.selftest.checks
 from actors.core.receipts import CancelReason, Receipt
 from actors.core.slots import SlotState
 from actors.engine import EngineConfig, open_engine
@@ -32,8 +32,8 @@ from runtime.step.executor import InlineExecutor
 from tests.checkpoints import FAMILIES
 from tests.kv_blocks import chain, open_tier, put_all
 from tests.live import command, environment
-from web.doctor import doctor, finding_lines
-from web.self_test import TEXT, Sizes, _check_fallback
+from web.commands.doctor import doctor, finding_lines
+from web.selftest.checks import TEXT, Sizes, _check_fallback
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -56,7 +56,7 @@ GROUPS = ["model", "parity", "cancellation", "throughput", "operators"]
 @pytest.fixture(autouse=True)
 def as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The self-test is small, and this process keeps its handler of Ctrl-C and its number of threads."""
-    monkeypatch.setattr(web.self_test, "Sizes", lambda: SMALL)
+    monkeypatch.setattr(web.selftest.checks, "Sizes", lambda: SMALL)
     handler, threads = signal.getsignal(signal.SIGINT), torch.get_num_threads()
     yield
     signal.signal(signal.SIGINT, handler)
@@ -160,9 +160,9 @@ def test_a_check_that_fails_is_reported_and_the_rest_go_on(monkeypatch: pytest.M
     def raises(parity: Parity) -> Any:  # noqa: ANN401
         return parity.compare(torch.ones(2, 3), torch.ones(1))
 
-    monkeypatch.setattr(web.self_test, "PARITY", {"finds": finds, "raises": raises, "chunks": Parity.chunks})
-    monkeypatch.setattr(web.self_test, "_cancellation", nothing)
-    monkeypatch.setattr(web.self_test, "_throughput", nothing)
+    monkeypatch.setattr(web.selftest.checks, "PARITY", {"finds": finds, "raises": raises, "chunks": Parity.chunks})
+    monkeypatch.setattr(web.selftest.checks, "_cancellation", nothing)
+    monkeypatch.setattr(web.selftest.checks, "_throughput", nothing)
     result = run("--self-test", "--dtype", "float32", "--device", "cpu", "--json", "-")
     assert result.exit_code == 1
     report = json.loads(result.stdout)
@@ -187,7 +187,7 @@ def test_a_model_that_cannot_be_loaded_on_the_device_is_a_finding(monkeypatch: p
     def fail(*arguments: object) -> None:
         raise RuntimeError("out of memory at /home/somebody/model")
 
-    monkeypatch.setattr(web.self_test, "load_model", fail)
+    monkeypatch.setattr(web.selftest.checks, "load_model", fail)
     result = run("--self-test", "--device", "cpu")
     assert result.exit_code == 1
     assert "FAIL  model: load" in result.stdout
@@ -390,7 +390,7 @@ async def test_tokens_that_differ_are_noticed(
 
 
 async def test_computing_on_the_cpu_in_place_of_mps_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(web.self_test.FALLBACK, raising=False)
+    monkeypatch.delenv(web.selftest.checks.FALLBACK, raising=False)
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         warnings.warn("something else", stacklevel=1)
@@ -398,7 +398,7 @@ async def test_computing_on_the_cpu_in_place_of_mps_is_noticed(monkeypatch: pyte
         warnings.warn("aten::x is not supported on the MPS backend and will fall back to run on the CPU", stacklevel=1)
         with pytest.raises(Mismatch, match="aten::x"):
             await _check_fallback("mps", warned)
-    monkeypatch.setenv(web.self_test.FALLBACK, "1")
+    monkeypatch.setenv(web.selftest.checks.FALLBACK, "1")
     with pytest.raises(Mismatch, match="is set"):
         await _check_fallback("mps", [])
     with pytest.raises(NotHere):

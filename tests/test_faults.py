@@ -42,8 +42,8 @@ from tests.live import prompt as live_prompt
 from tests.simulation import ask, open_simulation, prompt, simulated
 from tests.stepping import RecordingModel
 from tests.stepping import run as run_by_hand
-from web.chaos import ChaosError, load_plan
-from web.cli import main
+from web.commands.main import main
+from web.testing.chaos import ChaosError, load_plan
 
 if TYPE_CHECKING:
     from runtime.step.step import Segment

@@ -23,10 +23,10 @@ from quart_trio import QuartTrio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.h2_client import PATIENCE, H2Client
-from web import guard
-from web.connection import Guard
+from web.http import guard
+from web.http.connection import Guard
+from web.http.requests import Connection
 from web.limits import MAX_UNHANDLED, Limits
-from web.requests import Connection
 
 if TYPE_CHECKING:
     from hypercorn.typing import ASGIFramework

@@ -9,7 +9,7 @@ from tests.forked import ForkedServer
 from tests.hostile import FLAGS, harass
 from tests.hostile_bodies import FITTING, draw_body, field_names, large_bodies
 from tests.live import CHAT
-from web.schemas import ChatBody, CompletionBody, parse
+from web.openai.schemas import ChatBody, CompletionBody, parse
 
 if TYPE_CHECKING:
     from pathlib import Path

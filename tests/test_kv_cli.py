@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from runtime.units import format_size, parse_duration, parse_size
 from tests.kv_blocks import FILE_BYTES, LONG, OTHER_ROOT, ROOT, chain, flip, held, make_block, names, open_tier, put_all
-from web.kv_cli import kv
+from web.commands.kv import kv
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -214,7 +214,7 @@ def test_a_bad_size_or_duration_is_a_usage_error(folder: Path) -> None:
 
 def test_torch_is_not_imported(folder: Path) -> None:
     program = (
-        "import sys; from web.kv_cli import kv\n"
+        "import sys; from web.commands.kv import kv\n"
         f"for command in ('ls', 'verify', 'prune'): kv([command, '--kv-dir', {str(folder)!r}]"
         " + ['--to-size=1k'] * (command == 'prune'), standalone_mode=False)\n"
         "raise SystemExit('torch' in sys.modules)"

@@ -35,7 +35,7 @@ from runtime.kv.disk.folder import opened_root, roots
 from tests.forked import ForkedServer
 from tests.kv_blocks import small_file_system
 from tests.live import CHAT, COMPLETIONS, Gone, Http1, completion, prompt, wait_for
-from web.cli import main
+from web.commands.main import main
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

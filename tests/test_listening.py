@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import trio
 
-from web.listening import ListenError, open_listeners
+from web.http.listening import ListenError, open_listeners
 
 
 class TwoAddresses(trio.abc.HostnameResolver):

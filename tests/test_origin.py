@@ -9,7 +9,7 @@ from werkzeug.datastructures import Headers
 
 from tests.web_fakes import FakeEngine, as_engine, posting, say
 from web.app import create_app
-from web.origin import Allowed, OriginError, Refused, host_name, preflight
+from web.http.origin import Allowed, OriginError, Refused, host_name, preflight
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

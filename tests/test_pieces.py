@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from web.pieces import BLOCK, GrowingArray, GrowingText, Pages, Rows, json_pieces
+from web.openai.pieces import BLOCK, GrowingArray, GrowingText, Pages, Rows, json_pieces
 
 few = settings(max_examples=40, deadline=None)
 VALUES = st.recursive(

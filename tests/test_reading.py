@@ -12,8 +12,8 @@ import trio
 from runtime.errors import RequestError
 from runtime.text.chat import ChatTemplate
 from tests.web_fakes import CONTEXT, ByteTokenizer, FakeEngine, as_engine, completion, model
-from web.conversion import Job, chat_job, completion_job
-from web.reading import AT_A_TIME, INLINE_BODY, LONG_BODY, BodyReader
+from web.openai.conversion import Job, chat_job, completion_job
+from web.openai.reading import AT_A_TIME, INLINE_BODY, LONG_BODY, BodyReader
 
 if TYPE_CHECKING:
     from runtime.loading.served import ServedModel

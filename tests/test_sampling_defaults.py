@@ -18,7 +18,7 @@ from runtime.errors import CheckpointError, RequestError
 from runtime.sampling.params import SamplingParams
 from tests.web_fakes import FakeEngine, as_engine, chat, completion, model
 from web.app import create_app
-from web.conversion import completion_job
+from web.openai.conversion import completion_job
 
 if TYPE_CHECKING:
     from pathlib import Path

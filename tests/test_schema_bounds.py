@@ -12,13 +12,14 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from runtime.errors import RequestError
 from tests.web_fakes import chat, completion
-from web import fields, limits, refusals, schemas
-from web.schemas import ChatBody, CompletionBody, Strict
+from web import limits
+from web.openai import fields, refusals, schemas
+from web.openai.schemas import ChatBody, CompletionBody, Strict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from web.conversion import Job
+    from web.openai.conversion import Job
 
 Json = dict[str, Any]
 

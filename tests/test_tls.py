@@ -12,7 +12,7 @@ import pytest
 
 from tests.forked import ForkedServer
 from tests.live import PATIENCE, Http1, Http2, completion, prompt
-from web.listening import ListenError, tls_context
+from web.http.listening import ListenError, tls_context
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

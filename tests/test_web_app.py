@@ -23,14 +23,14 @@ from runtime.errors import (
 )
 from runtime.sampling.params import TokenLogprobs
 from tests.web_fakes import BOS, FakeEngine, FakeRequest, as_engine, finished, posting, say, token
-from web import reading
 from web.app import create_app
+from web.openai import reading
 
 if TYPE_CHECKING:
     from quart.wrappers import Response
     from trio.testing import MockClock
 
-    from web.asgi import ScopedApp
+    from web.http.asgi import ScopedApp
 
 CHAT = "/v1/chat/completions"
 TEXT = "/v1/completions"

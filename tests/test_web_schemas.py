@@ -11,7 +11,7 @@ import pytest
 from runtime.errors import RequestError
 from runtime.sampling.params import SamplingParams
 from tests.web_fakes import BOS, CONTEXT, TEMPLATE, VOCABULARY, chat, completion, model
-from web.conversion import chat_job, completion_job
+from web.openai.conversion import chat_job, completion_job
 
 BIG = 2**63
 

@@ -31,8 +31,8 @@ from tests.web_fakes import (
 )
 from web.app import create_app
 from web.limits import Limits
-from web.replies import timings
-from web.streaming import DONE, KEEP_ALIVE, MOST_EVENTS, ChunkWriter, EventStream
+from web.openai.replies import timings
+from web.openai.streaming import DONE, KEEP_ALIVE, MOST_EVENTS, ChunkWriter, EventStream
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from actors.core.generation import Event
     from actors.request import Request
-    from web.conversion import Job
+    from web.openai.conversion import Job
 
 CHAT = "/v1/chat/completions"
 STREAM: dict[str, Any] = {"messages": [{"role": "user", "content": "hi"}], "stream": True}

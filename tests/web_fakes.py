@@ -33,7 +33,7 @@ from runtime.kv.disk.tier import DiskTierStatistics
 from runtime.kv.ram_tier import RamTierStatistics
 from runtime.loading.served import Proposer
 from runtime.text.chat import ChatTemplate
-from web.conversion import Job, chat_job, completion_job
+from web.openai.conversion import Job, chat_job, completion_job
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from actors.engine import Engine
     from runtime.loading.served import ServedModel
     from runtime.sampling.params import TokenLogprobs
-    from web.asgi import ScopedApp
+    from web.http.asgi import ScopedApp
 
 CONTEXT = 64
 BOS = 256

@@ -1,5 +1,5 @@
 """`python -m web` is `cede`."""
 
-from web.cli import main
+from web.commands.main import main
 
 main(prog_name="cede")

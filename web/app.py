@@ -12,18 +12,18 @@ from quart_trio.wrappers import TrioResponse as Response
 
 from runtime.errors import RequestError
 from runtime.log_text import literal
-from web.answers import Answer, collect
-from web.asgi import ScopedApp, current_request
-from web.bodies import Bodies
-from web.conversion import chat_job, completion_job
-from web.errors import error_object, install_error_handlers, json_response
-from web.keys import is_admitted
+from web.http.asgi import ScopedApp, current_request
+from web.http.bodies import Bodies
+from web.http.keys import is_admitted
+from web.http.origin import Allowed, preflight
 from web.limits import Limits
-from web.origin import Allowed, preflight
-from web.pieces import Rows
-from web.reading import BodyReader
-from web.streaming import CONTENT_TYPE, HEADERS, ChunkWriter, EventStream
-from web.whole import whole_response
+from web.openai.answers import Answer, collect
+from web.openai.conversion import chat_job, completion_job
+from web.openai.errors import error_object, install_error_handlers, json_response
+from web.openai.pieces import Rows
+from web.openai.reading import BodyReader
+from web.openai.streaming import CONTENT_TYPE, HEADERS, ChunkWriter, EventStream
+from web.openai.whole import whole_response
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from actors.diagnostics.loop_watch import LoopWatch
     from actors.engine import Engine
     from runtime.loading.served import ServedModel
-    from web.conversion import Job
-    from web.reading import Parser
+    from web.openai.conversion import Job
+    from web.openai.reading import Parser
 
 logger = logging.getLogger("cede.web")
 
@@ -50,7 +50,7 @@ def create_app(
     watch: LoopWatch | None = None,
     keep_alive: float = 10.0,
 ) -> ScopedApp:
-    """The application that serves `engine`, to those who have one of the `keys` if there are any (`web.keys`).
+    """The application that serves `engine`, to those who have one of the `keys` if there are any (`web.http.keys`).
 
     Web pages are served as far as they are `allowed`.  Clients are held to `limits`.  What `watch` has seen of the
     event loop is among the statistics.  A silent stream gets a comment every `keep_alive` seconds.

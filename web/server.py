@@ -25,14 +25,14 @@ from runtime.checkpoint.shards import fingerprint
 from runtime.loading.drafters import plan_drafter
 from runtime.loading.load import describe_model, load_model
 from runtime.step.executor import open_thread_executor
-from web import guard
 from web.app import create_app
-from web.descriptors import fit_descriptors
+from web.http import guard
+from web.http.listening import open_listeners, url_of
+from web.http.origin import Allowed
 from web.limits import HANDSHAKE_TIMEOUT, KEEP_ALIVE, Limits
-from web.listening import open_listeners, url_of
-from web.origin import Allowed
-from web.planned_faults import PlannedFaults
-from web.signals import SIGNALS, exit_now
+from web.process.descriptors import fit_descriptors
+from web.process.signals import SIGNALS, exit_now
+from web.testing.planned_faults import PlannedFaults
 
 if TYPE_CHECKING:
     import ssl
@@ -56,8 +56,8 @@ class ServerOptions:
         model_name: as the API shows it.
         sampling: what requests that do not say otherwise sample by.
         host, port: to listen on; port 0 picks a free one.
-        tls: with the server's certificate (`web.listening.tls_context`); None for no TLS.
-        keys: one of which a client has to have (`web.keys.read_keys`); empty to serve everybody.
+        tls: with the server's certificate (`web.http.listening.tls_context`); None for no TLS.
+        keys: one of which a client has to have (`web.http.keys.read_keys`); empty to serve everybody.
         allowed: pages and names to serve beside those that need no leave.
         grace: seconds that running requests have at shutdown.
         stall_timeout: seconds after which a client that reads nothing is cut.

@@ -32,10 +32,10 @@ from hypercorn.typing import ConnectionState, LifespanState
 from hypercorn.utils import parse_socket_addr, repr_socket_addr
 
 from runtime.log_text import literal
-from web.handover import Handover
+from web.http.handover import Handover
+from web.http.protocols import Protocol
+from web.http.requests import Requests
 from web.limits import MAX_UNHANDLED
-from web.protocols import Protocol
-from web.requests import Requests
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

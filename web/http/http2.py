@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from hypercorn.typing import ConnectionState as State
     from hyperframe.frame import Frame, GoAwayFrame
 
+    from web.http.requests import Connection, Requests
     from web.limits import Limits
-    from web.requests import Connection, Requests
 
 SLICE = 2**12
 """Bytes that h2 is given at a time, 4 KiB: some hundred of the smallest frames, a few milliseconds."""

@@ -11,9 +11,9 @@ from quart.wrappers.response import ResponseBody
 
 from actors.core.generation import Failed, Finished, Token
 from actors.core.receipts import CancelReason
-from web.errors import INTERNAL_ERROR, describe, report
-from web.pieces import Pages, json_pieces
-from web.replies import Tally, dumps, timings
+from web.openai.errors import INTERNAL_ERROR, describe, report
+from web.openai.pieces import Pages, json_pieces
+from web.openai.replies import Tally, dumps, timings
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from actors.core.generation import Event
     from actors.request import Request
-    from web.replies import Format, Json, Reply
+    from web.openai.replies import Format, Json, Reply
 
 logger = logging.getLogger("cede.web")
 

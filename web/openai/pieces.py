@@ -1,6 +1,6 @@
 """JSON in pieces: what is long becomes bytes bit by bit, so that others run while it is made, and is sent in pages.
 
-Pure: bytes out for values in.  Whoever drives it lets others run between two pieces (`web.whole`).
+Pure: bytes out for values in.  Whoever drives it lets others run between two pieces (`web.openai.whole`).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from typing import TYPE_CHECKING
 
-from web.replies import dumps
+from web.openai.replies import dumps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

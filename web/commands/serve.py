@@ -19,9 +19,9 @@ from click.core import ParameterSource
 from runtime.checkpoint.sampling_defaults import RANGES, SamplingSource
 from runtime.errors import CedeError
 from runtime.log_text import log_to_stderr
-from web.serve_flags import ServeCommand, serve_flags
-from web.signals import EarlyStop
-from web.streams import say
+from web.commands.serve_flags import ServeCommand, serve_flags
+from web.process.signals import EarlyStop
+from web.process.streams import say
 
 if TYPE_CHECKING:
     from runtime.checkpoint.sampling_defaults import SamplingDefaults
@@ -70,11 +70,11 @@ def _refuse_contradictions(given: SimpleNamespace) -> None:
 def _server_options(given: SimpleNamespace) -> ServerOptions:
     """All that the server is told.  Raises CedeError; what needs no torch is looked at first."""
     from runtime.checkpoint.locate import resolve_model
-    from web.chaos import plan_for
-    from web.keys import read_keys
+    from web.http.keys import read_keys
+    from web.http.listening import tls_context
+    from web.http.origin import Allowed
     from web.limits import Limits
-    from web.listening import tls_context
-    from web.origin import Allowed
+    from web.testing.chaos import plan_for
 
     keys = read_keys(given.api_keys, given.api_key_file)
     allowed = Allowed.read(given.allowed_origins, [*filter(None, [given.host]), *given.allowed_hosts])

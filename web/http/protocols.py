@@ -1,4 +1,4 @@
-"""Which protocol a connection speaks: HTTP/1.1 as Hypercorn does it, but for upgrades, or HTTP/2 (`web.http2`)."""
+"""Which protocol a connection speaks: HTTP/1.1 as Hypercorn does it, but for upgrades, or HTTP/2 (`web.http.http2`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import h11
 from hypercorn.events import RawData
 from hypercorn.protocol.h11 import H2ProtocolAssumedError, H11Protocol
 
-from web.http2 import Http2
+from web.http.http2 import Http2
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from hypercorn.trio.worker_context import WorkerContext
     from hypercorn.typing import AppWrapper, ConnectionState
 
+    from web.http.requests import Requests
     from web.limits import Limits
-    from web.requests import Requests
 
 
 class Http1(H11Protocol):

@@ -11,7 +11,7 @@ import trio
 from hypercorn.trio.lifespan import Lifespan
 from hypercorn.trio.worker_context import WorkerContext
 
-from web.connection import Guard, Stream
+from web.http.connection import Guard, Stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -17,19 +17,19 @@ from runtime.errors import RequestError
 from runtime.log_text import literal
 from runtime.sampling.params import SamplingParams
 from runtime.text.stop_strings import StopAutomaton
-from web import schemas
-from web.body_size import check_size
-from web.fields import NO_LIMIT
 from web.limits import MAX_PROMPTS
-from web.prompts import as_prompts, chat_prompt, check_number, prompt_ids, prompt_texts
-from web.replies import ChatFormat, Format, Reply, TextFormat
-from web.schemas import ChatBody, CompletionBody, GenerationBody
+from web.openai import schemas
+from web.openai.body_size import check_size
+from web.openai.fields import NO_LIMIT
+from web.openai.prompts import as_prompts, chat_prompt, check_number, prompt_ids, prompt_texts
+from web.openai.replies import ChatFormat, Format, Reply, TextFormat
+from web.openai.schemas import ChatBody, CompletionBody, GenerationBody
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from runtime.loading.served import ServedModel
-    from web.prompts import TokenIds
+    from web.openai.prompts import TokenIds
 
 logger = logging.getLogger("cede.web")
 

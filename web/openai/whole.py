@@ -8,7 +8,7 @@ import trio
 from quart.wrappers.response import ResponseBody
 from quart_trio.wrappers import TrioResponse as Response
 
-from web.pieces import Pages, json_pieces
+from web.openai.pieces import Pages, json_pieces
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -1,6 +1,6 @@
 """The request bodies of both generation endpoints, as strict pydantic models.
 
-What a field may hold is in `web.fields`; `null` stands for "not given".  Fields outside these models are of three
+What a field may hold is in `web.openai.fields`; `null` stands for "not given".  Fields outside these models are of three
 kinds: names that mean nothing to cede (logged and ignored), hints that change nothing in the answer (`HINTS`, ignored),
 and features that cede does not have.  The last are refused by name unless they hold their neutral value: no client
 shall believe that it got what it did not.
@@ -23,7 +23,8 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from runtime.errors import RequestError
-from web.fields import (
+from web.limits import MAX_MESSAGES, MAX_NAME, MAX_PARTS, MAX_UNKNOWN_FIELDS
+from web.openai.fields import (
     PARTS,
     TEXT,
     Choices,
@@ -45,8 +46,7 @@ from web.fields import (
     TopP,
     text_or_parts,
 )
-from web.limits import MAX_MESSAGES, MAX_NAME, MAX_PARTS, MAX_UNKNOWN_FIELDS
-from web.refusals import request_error
+from web.openai.refusals import request_error
 
 BodyT = TypeVar("BodyT", bound="GenerationBody")
 

@@ -21,12 +21,12 @@ from quart_trio.asgi import TrioASGIHTTPConnection
 from quart_trio.wrappers import TrioRequest
 
 from actors.core.receipts import CancelReason
-from web.bodies import Bodies, BodyLease, LeasedBody
+from web.http.bodies import Bodies, BodyLease, LeasedBody
 
 if TYPE_CHECKING:
     from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable
 
-    from web.requests import Connection
+    from web.http.requests import Connection
 
 logger = logging.getLogger("cede.web")
 

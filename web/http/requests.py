@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import trio
 from hypercorn.trio.task_group import TaskGroup
 
-from web.frames import forget_frames
+from web.http.frames import forget_frames
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -12,10 +12,10 @@ from typing import Any
 
 import click
 
-from web.doctor import doctor
-from web.kv_cli import kv
-from web.serve import serve
-from web.streams import open_closed_streams
+from web.commands.doctor import doctor
+from web.commands.kv import kv
+from web.commands.serve import serve
+from web.process.streams import open_closed_streams
 
 # GNU OpenMP spins at its barriers, without end by default: with the event loop busy on one of two cores, a small
 # product went from 0.5 ms to 8 ms, a scheduler tick.  Too short a spin lets threads fall asleep between products.

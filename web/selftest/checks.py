@@ -34,7 +34,7 @@ from runtime.selftest.rates import (
 from runtime.selftest.readbacks import check_readbacks
 from runtime.step.device import select_device
 from runtime.step.executor import open_thread_executor
-from web.hangup_check import hang_up_in
+from web.selftest.hangup_check import hang_up_in
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence

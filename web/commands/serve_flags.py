@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from runtime.checkpoint.sampling_defaults import SamplingSource
-from web.parameters import AT_LEAST_ONE, DURATION, FILE, POSITIVE, SHARE, SIZE, SOME_SECONDS, sampling, whole
+from web.commands.parameters import AT_LEAST_ONE, DURATION, FILE, POSITIVE, SHARE, SIZE, SOME_SECONDS, sampling, whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,7 +15,7 @@ import click
 
 from runtime.errors import CedeError
 from runtime.units import format_size, parse_duration
-from web.parameters import SIZE, Parsed
+from web.commands.parameters import SIZE, Parsed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

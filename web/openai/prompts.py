@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from runtime.errors import RequestError
 from runtime.text.prompt_tokens import TooManyTokens, encode_within
-from web import schemas
+from web.openai import schemas
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from runtime.loading.served import ServedModel
     from runtime.text.chat import ChatTemplate
     from runtime.text.tokenizer import Tokenizer
-    from web.schemas import ChatBody, Message
+    from web.openai.schemas import ChatBody, Message
 
 TokenIds = tuple[int, ...]
 

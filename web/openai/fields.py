@@ -103,7 +103,7 @@ TemplateVariables = Annotated[
 
 # --- unions -------------------------------------------------------------------------------------------------------
 
-# Their members carry a tag, so that an error speaks of the one that the client meant; `web.refusals` drops them.
+# Their members carry a tag, so that an error speaks of the one that the client meant; `web.openai.refusals` drops them.
 TEXT, TEXTS, IDS, ID_LISTS, PARTS = "<text>", "<texts>", "<ids>", "<id lists>", "<parts>"
 
 

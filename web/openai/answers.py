@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 from actors.core.generation import Failed, FinishReason, Token
 from actors.core.receipts import CancelReason
-from web.pieces import GrowingArray, GrowingText
-from web.replies import Tally
+from web.openai.pieces import GrowingArray, GrowingText
+from web.openai.replies import Tally
 
 if TYPE_CHECKING:
     from actors.core.generation import Event, Finished
     from actors.generating.unread import Account
     from actors.request import Request
     from runtime.errors import CedeError
-    from web.replies import Format, Json, Reply
+    from web.openai.replies import Format, Json, Reply
 
 
 async def collect(request: Request, answer: Answer, account: Account) -> Json:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import click
 
 from runtime.errors import CedeError
-from web.signals import exit_on_signals
-from web.streams import say
+from web.process.signals import exit_on_signals
+from web.process.streams import say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -120,7 +120,7 @@ def _self_test(model: str | None, device: str, dtype: str, say_line: Callable[[s
 
     from runtime.checkpoint.locate import resolve_model
     from runtime.loading.load import LoadOptions
-    from web.self_test import Sizes, self_test
+    from web.selftest.checks import Sizes, self_test
 
     findings: list[Finding] = []
 

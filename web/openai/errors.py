@@ -12,9 +12,9 @@ from werkzeug.exceptions import HTTPException
 
 from runtime.errors import CedeError, Unavailable
 from runtime.units import format_size
-from web.asgi import current_request
-from web.frames import forget_frames
-from web.replies import dumps
+from web.http.asgi import current_request
+from web.http.frames import forget_frames
+from web.openai.replies import dumps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
