@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, Qwen2Config
 from transformers.models.qwen2.modeling_qwen2 import Qwen2DecoderLayer, Qwen2RMSNorm, Qwen2RotaryEmbedding
 
-from bench.embedded.models import MtpModule as DeepseekModule
+from bench.training.models import MtpModule as DeepseekModule
 from tests.checkpoints import FAMILIES, spread_weights
 
 if TYPE_CHECKING:

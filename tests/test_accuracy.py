@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from bench.accuracy import FULL, compare, distance, open_form
+from bench.engine.accuracy import FULL, compare, distance, open_form
 from runtime.checkpoint.locate import resolve_model
 from tests.stepping import random_tokens
 

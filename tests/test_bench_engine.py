@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from bench.cache import BareModel
-from bench.overhead import Bench, Pace, measure
-from bench.roofline import decode_bytes, layer_parameters, measure_decode, measure_prefill, prefill_operations
-from bench.scaling import Line
-from bench.scaling import measure as measure_scaling
-from bench.shapes import shape
-from bench.steps import EMBEDDED, Room, open_model
+from bench.engine.cache import BareModel
+from bench.engine.overhead import Bench, Pace, measure
+from bench.engine.roofline import decode_bytes, layer_parameters, measure_decode, measure_prefill, prefill_operations
+from bench.engine.scaling import Line
+from bench.engine.scaling import measure as measure_scaling
+from bench.engine.shapes import shape
+from bench.engine.steps import EMBEDDED, Room, open_model
 from runtime.selftest.rates import CHUNK, decode, prefill, random_prompt, seconds_per_step
 from runtime.step.step import SegmentResult, StepResult
 

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
-from bench.embedded.models import MtpModule as DeepseekModule
+from bench.training.models import MtpModule as DeepseekModule
 from runtime.checkpoint.locate import resolve_model
 from runtime.loading.served import Proposer
 from runtime.sampling.params import SamplingParams

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from safetensors.torch import load_file
 
-from bench.embedded.measure import (
+from bench.training.measure import (
     acceptance,
     agreement,
     draft_proposer,

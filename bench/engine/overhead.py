@@ -1,6 +1,6 @@
 """What the engine costs: its decoding against a bare loop of the same steps over the same model.
 
-    python -m bench.overhead [--model qwen3-0.6b|smollm2-135m|embedded] [--streams 1,4,8]
+    python -m bench.engine.overhead [--model qwen3-0.6b|smollm2-135m|embedded] [--streams 1,4,8]
 
 Engine and loop take turns in one process, on one device thread.  Reported are, for each number of streams,
 
@@ -25,7 +25,7 @@ import trio
 
 from actors.core.generation import Failed, GenerationRequest
 from actors.engine import EngineConfig, open_engine
-from bench.steps import MODELS, Room, open_model
+from bench.engine.steps import MODELS, Room, open_model
 from runtime.selftest.rates import GREEDY, decode, prefill, random_prompt, seconds_per_step
 
 if TYPE_CHECKING:

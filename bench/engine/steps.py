@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from bench.cache import BareModel
-from bench.shapes import SHAPES, random_model, shape
+from bench.engine.cache import BareModel
+from bench.engine.shapes import SHAPES, random_model, shape
 from runtime.checkpoint.locate import resolve_model
 from runtime.loading.load import LoadOptions, describe_model, load_model
 from runtime.step.device import select_device, select_dtype

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from bench.embedded.data import Rows
-from bench.embedded.models import build_target
-from bench.embedded.optimiser import Optimiser
+from bench.training.data import Rows
+from bench.training.models import build_target
+from bench.training.optimiser import Optimiser
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import torch
 from safetensors.torch import save_file
 
-from bench.embedded.data import end_ids
-from bench.embedded.tokenizer import save_tokenizer
+from bench.training.data import end_ids
+from bench.training.tokenizer import save_tokenizer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import Qwen3ForCausalLM
 
-    from bench.embedded.models import MtpModule
+    from bench.training.models import MtpModule
 
 
 def save_weights(tensors: dict[str, Tensor], file: Path, metadata: dict[str, str]) -> None:

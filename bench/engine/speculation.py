@@ -1,10 +1,10 @@
 """What speculation brings: one stream with and without drafts, in turns on one engine, as ratios.
 
-    python -m bench.speculation [--model FOLDER] [--draft FOLDER] [--proposer mtp --proposer draft --proposer ngram]
-    python -m bench.speculation --random            # a shape of random weights, whose drafts are never right
+    python -m bench.engine.speculation [--model FOLDER] [--draft FOLDER] [--proposer mtp --proposer draft --proposer ngram]
+    python -m bench.engine.speculation --random            # a shape of random weights, whose drafts are never right
 
 The prompts are held-out pieces of the embedded model's own domain; for `ngram` each is given twice, so that there is
-something to copy.  `python -m bench.grow FOLDER` makes a model of a real size that the embedded draft is right about.
+something to copy.  `python -m bench.engine.grow FOLDER` makes a model of a real size that the embedded draft is right about.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ import trio
 
 from actors.core.generation import Failed, Finished, GenerationRequest
 from actors.engine import Engine, EngineConfig, open_engine
-from bench.embedded.corpus import load_corpus
-from bench.shapes import random_model, shape
+from bench.engine.shapes import random_model, shape
+from bench.training.corpus import load_corpus
 from runtime.checkpoint.locate import embedded_draft, resolve_model
 from runtime.kv.cache import KVCache
 from runtime.loading.drafters import DraftModel, plan_drafter

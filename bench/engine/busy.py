@@ -1,6 +1,6 @@
 """Decoding alone and beside programs that never rest: on a fixed number of threads, and on as many as is fastest now.
 
-    GOMP_SPINCOUNT=10000 python -m bench.busy [--model smollm2-135m] [--loops 1]
+    GOMP_SPINCOUNT=10000 python -m bench.engine.busy [--model smollm2-135m] [--loops 1]
 
 Bare steps of one stream, in turns: each way alone and beside, then all again.  OpenMP reads how long threads spin at
 its barriers only once, so other values of GOMP_SPINCOUNT are other runs.
@@ -20,7 +20,7 @@ import click
 import torch
 import trio
 
-from bench.shapes import SHAPES, random_model, shape
+from bench.engine.shapes import SHAPES, random_model, shape
 from runtime.nn.quantize import Quantization
 from runtime.selftest.rates import GREEDY, prefill, random_prompt
 from runtime.step.device import select_device, select_dtype

@@ -1,6 +1,6 @@
 """How cost grows with length: each chunk of a long prompt against what lies before it, and the memory of full slots.
 
-    python -m bench.scaling [--chunks 16] [--slots 4] [--out FOLDER]
+    python -m bench.engine.scaling [--chunks 16] [--slots 4] [--out FOLDER]
 
 A chunk costs the same wherever it lies, but for attention, which looks at all that lies before it: seconds against
 position are a straight line.  Whatever grows faster than that would show as a curve.
@@ -19,7 +19,7 @@ import psutil
 import trio
 from matplotlib.figure import Figure as Picture  # and no pyplot, which keeps every picture alive
 
-from bench.steps import MODELS, Room, open_model
+from bench.engine.steps import MODELS, Room, open_model
 from runtime.selftest.rates import CHUNK, decode, prefill, random_prompt, seconds_per_step
 
 if TYPE_CHECKING:

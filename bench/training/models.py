@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from transformers import Qwen3Config, Qwen3ForCausalLM
 from transformers.models.qwen3.modeling_qwen3 import Qwen3DecoderLayer, Qwen3RMSNorm, Qwen3RotaryEmbedding
 
-from bench.embedded.tokenizer import CONTEXT, VOCABULARY
+from bench.training.tokenizer import CONTEXT, VOCABULARY
 
 
 def config_of(hidden: int, layers: int, heads: int, kv_heads: int, intermediate: int) -> Qwen3Config:

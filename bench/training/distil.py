@@ -9,16 +9,16 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from bench.embedded.models import MtpModule, build_draft
-from bench.embedded.optimiser import Optimiser
-from bench.embedded.train import backward_through_head
+from bench.training.models import MtpModule, build_draft
+from bench.training.optimiser import Optimiser
+from bench.training.train import backward_through_head
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from transformers import Qwen3ForCausalLM
 
-    from bench.embedded.teacher import Lessons
+    from bench.training.teacher import Lessons
 
     Divergence = Callable[[Tensor, Tensor], Tensor]
     MtpForward = Callable[[Tensor, Tensor], Tensor]

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from bench.embedded.corpus import ASSISTANT
-from bench.embedded.data import Rows, end_ids
+from bench.training.corpus import ASSISTANT
+from bench.training.data import Rows, end_ids
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

@@ -12,15 +12,15 @@ import click
 import torch
 from tokenizers import Tokenizer
 
-from bench.embedded.card import measure_all, write_card
-from bench.embedded.corpus import load_corpus
-from bench.embedded.data import encode
-from bench.embedded.distil import train_draft, train_mtp
-from bench.embedded.export import export_model, export_mtp
-from bench.embedded.models import MtpModule, build_draft
-from bench.embedded.teacher import Lessons, own_texts, prepare_lessons
-from bench.embedded.tokenizer import train_tokenizer
-from bench.embedded.train import Budget, TargetRun, load_trained
+from bench.training.card import measure_all, write_card
+from bench.training.corpus import load_corpus
+from bench.training.data import encode
+from bench.training.distil import train_draft, train_mtp
+from bench.training.export import export_model, export_mtp
+from bench.training.models import MtpModule, build_draft
+from bench.training.teacher import Lessons, own_texts, prepare_lessons
+from bench.training.tokenizer import train_tokenizer
+from bench.training.train import Budget, TargetRun, load_trained
 
 if TYPE_CHECKING:
     from transformers import Qwen3ForCausalLM

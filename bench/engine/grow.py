@@ -1,6 +1,6 @@
 """The embedded model in the shape of a larger one: the same function at a real model's cost.
 
-    python -m bench.grow FOLDER [--shape qwen3-0.6b]
+    python -m bench.engine.grow FOLDER [--shape qwen3-0.6b]
 
 Acceptance can only be measured on a model that has learnt something, and the cost of a step only on one of a real size.
 So each of the embedded target's matrices is laid into the corner of a larger one of zeros, and layers are added whose
@@ -21,7 +21,7 @@ import click
 import torch
 from safetensors.torch import load_file, save_file
 
-from bench.shapes import SHAPES
+from bench.engine.shapes import SHAPES
 from runtime.checkpoint.locate import resolve_model
 
 if TYPE_CHECKING:

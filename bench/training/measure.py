@@ -12,11 +12,11 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import Qwen3ForCausalLM
 
-from bench.embedded.corpus import load_corpus
-from bench.embedded.data import encode, end_ids
-from bench.embedded.models import MtpModule
-from bench.embedded.teacher import chat_prompt, continue_batch
-from bench.embedded.train import held_out_loss
+from bench.training.corpus import load_corpus
+from bench.training.data import encode, end_ids
+from bench.training.models import MtpModule
+from bench.training.teacher import chat_prompt, continue_batch
+from bench.training.train import held_out_loss
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,7 +1,7 @@
 """What the KV cache saves: time to first token on a hit against a full prefill, how fast KV is restored, and what
 writing it costs those who decode meanwhile.
 
-    python -m bench.cache [--shape qwen3-0.6b] [--lengths 1024,4096]
+    python -m bench.engine.cache [--shape qwen3-0.6b] [--lengths 1024,4096]
 
 runs an engine in this process on random weights of a real shape.  Every figure is of this run; restores are compared
 with a plain copy of as many bytes in memory, and with reading the files while the page cache is warm.
@@ -25,7 +25,7 @@ import trio
 from actors.core.generation import Finished, GenerationRequest, Token
 from actors.engine import EngineConfig, open_engine
 from actors.kv.prefix_cache import CacheConfig, PrefixCache
-from bench.shapes import random_model, shape
+from bench.engine.shapes import random_model, shape
 from runtime.kv.blocks import BLOCK_TOKENS, Block, block_key, root_key
 from runtime.kv.disk.tier import open_disk_tier
 from runtime.kv.ram_tier import RamTier

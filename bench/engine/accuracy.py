@@ -1,6 +1,6 @@
 """What a form of the weights costs in accuracy: its distance from the float32 model over held-out text.
 
-    python -m bench.accuracy [--model FOLDER] [--form int8 --form int4 --form bfloat16] [--dtype float32] [--text prose]
+    python -m bench.engine.accuracy [--model FOLDER] [--form int8 --form int4 --form bfloat16] [--dtype float32] [--text prose]
 
 The text is Python, the embedded model's own domain, or English prose, the reference manual that comes with Python.  For
 each position the whole distribution of the next token is compared:
@@ -18,7 +18,7 @@ import click
 import torch
 import torch.nn.functional as F
 
-from bench.embedded.corpus import load_corpus
+from bench.training.corpus import load_corpus
 from runtime.checkpoint.locate import resolve_model
 from runtime.loading.load import LoadOptions, describe_model, load_model
 from runtime.nn.quantize import Quantization

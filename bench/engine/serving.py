@@ -1,6 +1,6 @@
 """Batching and fairness of a running server, as ratios taken in one run.
 
-    python -m bench.serving [--model FOLDER] [--rounds 5]
+    python -m bench.engine.serving [--model FOLDER] [--rounds 5]
 
 starts `cede serve` on a free port and reports
 

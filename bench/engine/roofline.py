@@ -1,6 +1,6 @@
 """How close decoding and prefill come to what this machine can do at most.
 
-    python -m bench.roofline [--model qwen3-0.6b|smollm2-135m|embedded]
+    python -m bench.engine.roofline [--model qwen3-0.6b|smollm2-135m|embedded]
 
 The machine's read bandwidth and its rate of matrix products are measured in the same run.  Decoding is compared with
 the bandwidth: bytes of weights and KV that a step must read, over its time.  Prefill is compared with the matrix rate:
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import torch
 import trio
 
-from bench.steps import MODELS, Room, open_model
+from bench.engine.steps import MODELS, Room, open_model
 from runtime.selftest.rates import decode, matrix_rate, prefill, random_prompt, read_bandwidth, seconds_per_step
 
 if TYPE_CHECKING:
