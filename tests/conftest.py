@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 import torch
 
-from tests.live import Server
+from tests.live.server import Server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

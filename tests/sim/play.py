@@ -27,7 +27,7 @@ from runtime.errors import (
 )
 from runtime.loading.served import Proposer
 from runtime.testing.faults import CancelAt, Chaos, Shutdown, SlowStep
-from tests.kv_simulation import open_kv_simulation, open_settled_disk
+from tests.fakes.kv_simulation import open_kv_simulation, open_settled_disk
 from tests.sim.device import CULPRIT, VOCABULARY
 from tests.sim.lies import Lies
 from tests.sim.scenario import CONTEXT, LOOKED_UP, first_request, next_request
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from actors.core.generation import GenerationRequest
     from actors.core.receipts import Receipt
     from runtime.errors import CedeError
-    from tests.kv_simulation import KVSimulation
+    from tests.fakes.kv_simulation import KVSimulation
     from tests.sim.clients import Story
     from tests.sim.scenario import Scenario, Visit
     from tests.sim.tiers import SettledDisk

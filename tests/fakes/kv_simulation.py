@@ -1,0 +1,245 @@
+"""The simulation with KV outside the slots: tiers, a device whose transfers can fail, and a watch on what it moves.
+
+Everything is `tests.fakes.simulation`'s, and virtual time too: what the cache reads in a worker thread is read here in a
+task, and costs virtual seconds.  Blocks handed to the disk tier are on disk when `put_nowait` returns.  So nothing
+depends on how fast a thread is.
+"""
+
+from __future__ import annotations
+
+import random
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from actors.engine import EngineConfig, open_engine
+from actors.kv.prefix_cache import CacheConfig, PrefixCache
+from actors.testing.chaos import open_chaos
+from runtime.kv.ram_tier import RamTier
+from runtime.loading.served import Proposer
+from runtime.testing.faults import ShortWrite
+from runtime.text.tokenizer import Tokenizer
+from tests.fakes.simulation import VOCABULARY, FaultyServed, Simulation, open_drafter
+from tests.models.small_tokenizers import byte_level
+from tests.sim.endings import check_exact
+from tests.sim.history import ROOT, SHAPE, Truth
+from tests.sim.kv_device import DTYPE, Faults, KVModel, pack, unpack
+from tests.sim.kv_watch import KVWatch, Moved
+from tests.sim.tiers import (
+    BLOCK_BYTES,
+    FILE_BYTES,
+    SettledDisk,
+    block_file,
+    open_settled_disk,
+    reads_in_virtual_time,
+    rewrite,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Sequence
+    from pathlib import Path
+
+    from actors.engine import Engine
+    from runtime.kv.blocks import BlockKey
+    from runtime.kv.disk.tier import DiskTier
+    from runtime.testing.faults import Chaos
+    from tests.fakes.simulation import Story
+    from tests.sim.lies import Lies
+
+__all__ = [
+    "BLOCK_BYTES",
+    "DTYPE",
+    "FILE_BYTES",
+    "ROOT",
+    "SHAPE",
+    "Faults",
+    "KVModel",
+    "KVSimulation",
+    "KVWatch",
+    "Moved",
+    "SettledDisk",
+    "Truth",
+    "block_file",
+    "fresh",
+    "open_kv_simulation",
+    "open_settled_disk",
+    "pack",
+    "reads_in_virtual_time",
+    "rewrite",
+    "text",
+    "unpack",
+    "until",
+]
+
+
+def fresh(folder: Path) -> Path:
+    """A folder in there that no run of the test has had yet."""
+    return folder / str(len(list(folder.iterdir())))
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for something that comes within seconds."""
+    for _ in range(20_000):
+        if condition():
+            return
+        await trio.sleep(0.0005)
+    raise AssertionError("it never comes")
+
+
+def text(length: int, seed: int) -> list[int]:
+    """Tokens that no other seed has."""
+    return random.Random(seed).choices(range(VOCABULARY), k=length)
+
+
+class KVSimulation(Simulation):
+    """An engine with tiers.  Made by `open_kv_simulation`."""
+
+    model: KVModel
+    watch: KVWatch
+    faults: Faults
+
+    def __init__(self, engine: Engine, model: KVModel, watch: KVWatch, faults: Faults, truth: Truth) -> None:
+        super().__init__(engine, model, watch, faults)
+        self.truth = truth
+
+    @property
+    def cache(self) -> PrefixCache:
+        return self.manager.cache
+
+    @property
+    def ram(self) -> RamTier:
+        return self.cache._ram
+
+    @property
+    def disk(self) -> DiskTier:
+        assert isinstance(self.cache._disk, SettledDisk)
+        return self.cache._disk.tier
+
+    def rows(self, story: Story, index: int = 0) -> int:
+        """Prompt rows that were computed for a generation that finished."""
+        owner = (story.asked.id, index)
+        rows = sum(run.rows for step in self.steps for run in step.runs if run.owner == owner and run.computed)
+        return rows - (len(story.tokens(index, all=True)) - 1)
+
+    def whole(self, story: Story, index: int = 0) -> list[int]:
+        """The prompt and the output."""
+        return [*story.asked.prompts[index], *story.tokens(index, all=True)]
+
+    def reach(self, tokens: Sequence[int]) -> int:
+        """How many of a sequence's blocks the tiers have."""
+        return self.cache.reach(self.cache.keys(tokens), 0)
+
+    def let_blocks_lie(self) -> None:
+        """From now on KV may be loaded that is not its tokens'."""
+        self.watch.kv_is_exact = False
+        self.model.true_rows = lambda slot: self.truth.rows(self.manager.table.slot(slot).tokens)
+
+    async def settle(self) -> None:
+        """Wait until nothing is left to save."""
+        slots = range(len(self.manager.table))
+        await until(lambda: not self.watch.is_moving and not any(map(self.cache.unsaved, slots)))
+
+    def evict(self, *, slots: bool = True, ram: bool = False, disk: bool = False, blocks: range | None = None) -> None:
+        """Forget what is resident, and blocks of the tiers (by their place among the tier's, oldest first)."""
+        for slot in self.manager.table.free if slots else []:
+            self.cache.forget(slot.id)
+            self.manager.table.invalidate(slot)
+        if ram:
+            for key in _choose(list(self.ram._blocks), blocks):
+                self.ram.drop(key)
+        if disk:
+            assert self.cache._disk is not None
+            self.cache._disk.drop(_choose(list(self.disk._blocks._index), blocks))
+
+    def check_exact(self, story: Story) -> None:
+        check_exact(story, self.model, self.watch.deceived)
+
+    def check(self) -> None:
+        super().check()
+        for key, block in self.ram._blocks.items():
+            self._check_block(key, unpack(block.data))
+            assert block.data.shape == SHAPE
+        if self.cache._disk is not None:
+            if not self.watch.chaos.has_happened(ShortWrite):  # of which the index cannot know
+                self.disk.check_integrity()
+            assert self.disk.statistics().bytes <= self.disk.statistics().budget, "I6: the disk tier is over its budget"
+
+    def check_disk(self) -> None:
+        """Every file holds what it says."""
+        for key in list(self.disk._blocks._index):
+            block = self.disk._blocks.load(key)
+            assert block is not None
+            self._check_block(key, unpack(block.data))
+
+    def _check_block(self, key: BlockKey, rows: list[int]) -> None:
+        taint = self.model.lies.taint(rows)
+        assert not taint & self.model.lies.found, "I10: a block was found wrong, and is kept"
+        assert taint or rows == self.truth.block(key), "a block in a tier is not its tokens'"
+
+    def _sums_are_plain(self) -> bool:
+        # A prompt that was read again from a clean state has rows that were computed and are not kept.
+        failed = any(step.failed for step in self.steps)
+        statistics = self.cache.statistics()
+        return not (failed or statistics.strikes or statistics.audit_failures) and self.watch.kv_is_exact
+
+
+def _choose(keys: list[BlockKey], places: range | None) -> list[BlockKey]:
+    return keys if places is None else [keys[place] for place in places if place < len(keys)]
+
+
+@asynccontextmanager
+async def open_kv_simulation(
+    *,
+    slots: int = 2,
+    context: int = 1024,
+    layers: int = 3,
+    ram: int = 1000,
+    disk: SettledDisk | None = None,
+    truth: Truth | None = None,
+    hold_seconds: float = 60.0,
+    audit_share: float = 0.0,
+    piece: int = 2,
+    step_seconds: Callable[[int], float] = lambda rows: 0.004 + 0.0001 * rows,
+    block_seconds: float = 0.003,
+    read_seconds: float = 0.002,
+    speculate: Proposer = Proposer.OFF,
+    accuracy: float = 0.8,
+    vocabulary: int = VOCABULARY,
+    end_ids: tuple[int, ...] = (),
+    chaos: Chaos | None = None,
+    lies: Lies | None = None,
+    **config: Any,  # noqa: ANN401  EngineConfig's
+) -> AsyncIterator[KVSimulation]:
+    """An engine over the stand-in model, with tiers; at the end, everything must have been given back.
+
+    Args:
+        ram: blocks that the RAM tier has room for.
+        disk: from `open_settled_disk`.
+        truth: of the servers before, if blocks of theirs are still there.
+        piece: blocks moved at a time.
+        block_seconds: how long it takes to move a block.
+        read_seconds: how long it takes to read one from disk.
+        speculate, accuracy, vocabulary, end_ids: as for `open_simulation`.
+        chaos: faults by step and layer, shutdowns and the like; those of the disk are up to `disk`.
+        lies: are told about blocks that are kept.
+        config: for `EngineConfig`; prompts are read 32 rows at a time unless it says otherwise.
+    """
+    faults, truth = Faults(), truth or Truth()
+    model = KVModel(faults, slots=slots, context=context, num_layers=layers, vocabulary=vocabulary)
+    model.lies = model.lies if lies is None else lies
+    drafter = open_drafter(model, speculate, accuracy)
+    watch = KVWatch(model, lambda rows: step_seconds(rows) / layers, chaos, truth, block_seconds, drafter)
+    served = FaultyServed("stand-in", 0, context, VOCABULARY, end_ids, Tokenizer(byte_level()), faults=faults)
+    settings = EngineConfig(**{"slots": slots, "chunk_tokens": 32, "speculate": speculate, **config})
+    options = CacheConfig(hold_seconds=hold_seconds, audit_share=audit_share, piece_bytes=piece * BLOCK_BYTES)
+    cache = PrefixCache(ROOT, BLOCK_BYTES, ram=RamTier(ram * BLOCK_BYTES), disk=disk, config=options, seed=1)
+    watch.look_at_cache(cache)
+    with reads_in_virtual_time(read_seconds, disk):
+        async with open_engine(watch, served, settings, cache) as engine:
+            watch.attach(engine._manager)
+            simulation = KVSimulation(engine, model, watch, faults, truth)
+            async with open_chaos(engine, watch.executor, jump=watch.jump):
+                yield simulation
+        simulation.check()
+    simulation.check_idle()

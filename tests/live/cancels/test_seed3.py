@@ -1,0 +1,132 @@
+"""The third failure that cede exists to make impossible, on a real server over real sockets.
+
+A client hangs up while tokens are being drafted for it: its slot was never released, and the server spun for hours.
+Here it is free within one layer of the step in flight, whatever that step was.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, deque
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.live.forked import ForkedServer
+from tests.live.server import Http1, completion, wait_for
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.live.server import Json, Server
+
+DRAFTS = 2  # few, so that drafting and verifying take about as long
+CODE = "import os\n\n\ndef main(argv):\n    for name in sorted(os.listdir(argv[1])):\n        print("
+HANG_UPS: list[Callable[[Http1], None]] = [Http1.close, Http1.reset, Http1.half_close]
+
+
+@pytest.fixture(scope="module", params=["mtp", "draft", "ngram"])
+def two_slots(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server of two slots that drafts all the time, in float32, so that tokens can be compared."""
+    flags = ("--slots", "2", "--queue", "16", "--dtype", "float32")
+    drafts = ("--speculate", request.param, "--draft-tokens", str(DRAFTS))
+    with ForkedServer(tmp_path_factory.mktemp("server"), *flags, *drafts) as server:
+        yield server
+
+
+def ask(server: Server, seed: int, tokens: int, **fields: Any) -> Http1:  # noqa: ANN401
+    """A client with a prompt of its own that the model goes on from at length."""
+    return Http1(server, completion(f"# {seed}\n{CODE}", tokens, **fields))
+
+
+def alone(server: Server, seed: int, tokens: int) -> list[int]:
+    """What the model says to it without drafts, cached KV or company."""
+    server.wait_idle()
+    with ask(server, seed, tokens, speculate=False, cache_prompt=False) as client:
+        return client.read_all()
+
+
+def _leave(server: Server, seed: int, draw: random.Random, during: str | None = None) -> Json:
+    """Come, read some tokens, hang up without a word, as soon as `during` is seen if it is given; the receipt."""
+    with ask(server, seed, 3000) as client:
+        client.read_tokens(draw.randrange(1, 20))
+        if during is not None:  # else it would always leave right after a token has come
+            wait_for(lambda: server.requests()[client.id]["states"] == [during], f"{client.id} to be in {during}")
+        draw.choice(HANG_UPS)(client)
+        (receipt,) = server.wait_ended(client.id)
+    return receipt
+
+
+def test_a_hang_up_in_any_phase_frees_the_slot_and_nothing_more_is_computed(two_slots: Server) -> None:
+    draw = random.Random(3)
+    seen: Counter[str] = Counter()
+    proposer = two_slots.get("/v1/statistics")["speculation"]["proposer"]
+    phases = ["verify"] if proposer == "ngram" else ["draft", "verify"]
+    with ask(two_slots, 1, 3500) as neighbour:
+        for attempt in range(40):
+            neighbour.read_tokens(len(neighbour.tokens) + 1)
+            receipt = _leave(two_slots, 100 + attempt, draw, during=draw.choice(phases))
+            seen[receipt["phase"]] += 1
+            assert receipt["reason"] == "client_disconnect"
+            assert receipt["layers_after_cancel"] <= 1
+            assert receipt["computed_tokens"] == receipt["kept_tokens"] + receipt["wasted_tokens"]
+            assert receipt["accepted_tokens"] <= receipt["drafted_tokens"]
+            (idle,) = [slot for slot in two_slots.slots() if slot["request_id"] is None]
+            # What a step for it had computed after the hang-up would be here.
+            assert idle["resident_tokens"] == receipt["cached_tokens"] + receipt["kept_tokens"]
+            assert idle["draft_tokens"] <= idle["resident_tokens"], "the drafter's KV was not trimmed"
+        assert two_slots.states(neighbour.id) != ["done"]
+        tokens = neighbour.tokens[:]
+    two_slots.wait_idle()
+    assert tokens == alone(two_slots, 1, len(tokens))
+    assert min(seen[phase] for phase in phases) > 0, seen
+    assert two_slots.get("/v1/statistics")["speculation"]["accepted_tokens"] > 0
+
+
+def test_nothing_runs_once_nobody_is_there(two_slots: Server) -> None:
+    _leave(two_slots, 7, random.Random(5))
+    two_slots.wait_idle()
+    wait_for(lambda: not two_slots.get("/v1/statistics")["manager"]["cache"]["unsaved_blocks"], "the KV to be kept")
+    before = two_slots.get("/v1/statistics")
+    after = two_slots.get("/v1/statistics")
+    for part in ("manager", "speculation"):
+        assert before[part] == after[part], "a step has run for nobody"
+
+
+def test_who_comes_back_at_once_is_served(two_slots: Server) -> None:
+    expected = alone(two_slots, 50, 40)
+    for attempt in range(20):
+        with ask(two_slots, 50, 3000) as client:
+            client.read_tokens(1 + attempt)
+        with ask(two_slots, 50, 40) as retry:
+            assert retry.read_all() == expected
+    two_slots.wait_idle()
+
+
+def test_two_hundred_hang_ups_leave_nothing_behind(two_slots: Server) -> None:
+    """Under load: more clients than slots at any time, each gone after a few tokens, but for one in ten that stays."""
+    draw = random.Random(4)
+    before = two_slots.get("/v1/statistics")["manager"]["cancels"]["client_disconnect"]
+    expected = {seed: alone(two_slots, seed, 12) for seed in range(5)}
+    here: deque[tuple[Http1, int | None]] = deque()
+    left = 0
+    while left < 200:
+        while len(here) < 4:
+            seed, stays = draw.randrange(5), draw.random() < 0.1
+            here.append((ask(two_slots, seed, 12 if stays else 3000), seed if stays else None))
+        client, stayed = here.popleft()
+        with client:
+            if stayed is not None:
+                assert client.read_all() == expected[stayed]
+                continue
+            client.read_tokens(draw.randrange(1, 5))
+            draw.choice(HANG_UPS)(client)
+            left += 1
+    for client, _ in here:
+        client.close()
+    two_slots.wait_idle()
+    statistics = two_slots.get("/v1/statistics")
+    assert (statistics["live_requests"], statistics["manager"]["leased"], statistics["manager"]["queued"]) == (0, 0, 0)
+    assert left <= statistics["manager"]["cancels"]["client_disconnect"] - before <= left + len(here)
+    receipts = two_slots.get("/v1/receipts?limit=1024")["data"]
+    assert all(receipt["layers_after_cancel"] <= 1 for receipt in receipts)

@@ -1,0 +1,71 @@
+"""How the server ends: politely, then less politely, and never because a client allows it to."""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.live.server import COMPLETIONS, Gone, Http1, Server, completion, prompt, wait_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[dict[str, Server]]:
+    """One for each test, all started at a time."""
+    made = {
+        "patient": Server("--grace", "80", "--slots", "1"),
+        "hasty": Server("--grace", "0.5", "--stall-timeout", "1000", "--slots", "2"),
+        "twice": Server("--grace", "80", "--slots", "1"),
+    }
+    yield made
+    for server in made.values():
+        server.end()
+
+
+def test_running_requests_finish_and_new_ones_are_refused(servers: dict[str, Server]) -> None:
+    server = servers["patient"]
+    with Http1(server, completion(prompt(20), 400)) as running, Http1(server, completion(prompt(9), 5)) as queued:
+        running.read_tokens(2)
+        assert server.states(queued.id) == ["queued"]
+        server.signal(signal.SIGTERM)
+        wait_for(lambda: server.ask("GET", "/health")[0] == 503, "the end of admission")
+        status, answer = server.ask("POST", COMPLETIONS, completion(prompt(5), 1, stream=False))
+        assert status == 503
+        assert answer["error"]["code"] == "shutting_down"
+        assert len(running.read_all()) == 400
+        assert (running.finish_reason, running.done) == ("length", True)
+        assert len(queued.read_all()) == 5, "it was admitted before the signal"
+    assert server.wait_exit() == 0
+    assert "Traceback" not in server.log()
+
+
+def test_what_outlasts_the_grace_is_cancelled_and_a_stalled_client_holds_up_nothing(servers: dict[str, Server]) -> None:
+    server = servers["hasty"]
+    with (
+        Http1(server, completion(prompt(20), 4000)) as running,
+        Http1(server, completion(prompt(20, seed=1), 250, logprobs=20), receive_buffer=4096) as stalled,
+    ):
+        wait_for(lambda: server.requests().get(stalled.id, {}).get("states") == ["done"], "its generation to end")
+        assert stalled.id in server.requests(), "it has not stalled"
+        server.signal(signal.SIGINT)
+        running.read_all()
+        assert (running.finish_reason, running.done) == ("cancelled", True)
+        assert server.wait_exit() == 0
+    assert "Traceback" not in server.log()
+
+
+def test_a_second_signal_ends_it_at_once(servers: dict[str, Server]) -> None:
+    server = servers["twice"]
+    with Http1(server, completion(prompt(20), 4000)) as running:
+        running.read_tokens(2)
+        server.signal(signal.SIGTERM)
+        wait_for(lambda: server.ask("GET", "/health")[0] == 503, "the end of admission")
+        server.signal(signal.SIGTERM)
+        assert server.wait_exit() == 128 + signal.SIGTERM
+        with pytest.raises(Gone):
+            running.read_all()
+    assert "Traceback" not in server.log()

@@ -1,0 +1,119 @@
+"""Clients that do not read: they hold no slot, they are cut, and nobody waits for them.
+
+What fills the socket's buffers within a few tokens is their log-probabilities.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import h11
+import pytest
+
+from tests.live.forked import ForkedServer
+from tests.live.server import Http1, completion, prompt, stage, wait_for
+from web.limits import Limits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.live.server import Json, Server
+
+TOKENS = 100  # are more, with their log-probabilities, than the sockets' buffers hold
+STALL_TIMEOUT = 3  # seconds; more than so few tokens take
+
+
+@pytest.fixture(scope="module")
+def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Cuts whoever takes nothing for a while."""
+    flags = ("--slots", "2", "--stall-timeout", str(STALL_TIMEOUT))
+    with ForkedServer(tmp_path_factory.mktemp("server"), *flags) as server:
+        yield server
+
+
+def bulky(seed: int, max_tokens: int) -> Json:
+    return completion(prompt(20, seed=seed), max_tokens, logprobs=20)
+
+
+class Trickle:
+    """Reads a byte, but not before a quarter of a second has passed since the last."""
+
+    def __init__(self, client: Http1) -> None:
+        self._socket = client.socket
+        self._next = time.monotonic()
+
+    def read(self) -> None:
+        if time.monotonic() >= self._next:
+            self._next += 0.25
+            with suppress(ConnectionError):  # it has been cut
+                self._socket.recv(1)
+
+
+@pytest.mark.parametrize("reads", ["nothing", "a byte now and then"])
+def test_a_stalled_reader_holds_no_slot_and_is_cut(impatient: Server, reads: str) -> None:
+    """Its generation ends, its slot is free, and only its connection still waits; then that is cut."""
+    with Http1(impatient, bulky(1, TOKENS), receive_buffer=4096) as client:
+        (request_id,) = wait_for(impatient.requests, "the request")
+        trickle = Trickle(client)
+
+        def slot_is_free() -> bool:
+            if reads != "nothing":
+                trickle.read()
+            live = impatient.requests()
+            assert request_id in live, "cut, or all sent, before its generation had ended"
+            return set(live[request_id]["states"]) == {"done"}
+
+        wait_for(slot_is_free, "the generation to end")
+        assert all(slot["state"] == "idle" for slot in impatient.slots())
+        with Http1(impatient, completion(prompt(30, seed=2), 10)) as other:
+            assert len(other.read_all()) == 10
+
+        def is_cut() -> bool:
+            if reads != "nothing":
+                trickle.read()
+            return request_id not in impatient.requests()
+
+        wait_for(is_cut, "the cut")
+    assert impatient.receipts(request_id) == [], "it was cut after its generation: nothing was cancelled"
+    assert f"took too little for {STALL_TIMEOUT} s" in impatient.log()
+
+
+def test_one_that_pauses_and_then_reads_gets_all_of_it_in_small_writes(four_slots: Server) -> None:
+    """Over HTTP/1.1 each write is a chunk, whose ends the client sees."""
+    body = completion(prompt(20, seed=6), TOKENS, logprobs=20, n=2)
+    with Http1(four_slots, body, receive_buffer=4096) as client:
+        wait_for(lambda: four_slots.requests(), "the request")
+        (request_id,) = four_slots.requests()
+        four_slots.wait_state(request_id, "done")
+        waiting = four_slots.get("/v1/statistics")["unread"]
+        assert waiting["readers"] == 1
+        assert waiting["bytes"] > 100 * TOKENS
+        writes, tokens = [0], []
+        client.head()
+        while isinstance(event := client._next_event(), h11.Data):
+            writes[-1] += len(event.data)
+            tokens.append(bytes(event.data))
+            if event.chunk_end:
+                writes.append(0)
+    assert b"".join(tokens).count(b'"token_ids":[') == 2 * TOKENS
+    assert max(writes) <= Limits().write_bytes
+    assert len(writes) > 5
+    assert four_slots.get("/v1/statistics")["unread"]["bytes"] == 0
+
+
+def test_one_that_is_cut_while_it_still_generates_gets_a_receipt(impatient: Server) -> None:
+    ids = prompt(25, seed=3)
+    with Http1(impatient, completion(ids, 300)) as alone:
+        expected = alone.read_all()
+    with Http1(impatient, bulky(4, 4000), receive_buffer=4096), Http1(impatient, completion(ids, 4000)) as neighbour:
+        (stalled,) = wait_for(lambda: impatient.requests().keys() - {neighbour.id}, "the request")
+        neighbour.read_tokens(1)
+        (receipt,) = wait_for(lambda: impatient.receipts(stalled), "the cut")
+        assert (receipt["reason"], stage(receipt["phase"])) == ("stalled_reader", "decode")
+        assert receipt["computed_tokens"] == receipt["kept_tokens"] + receipt["wasted_tokens"]
+        assert receipt["layers_after_cancel"] <= 1
+        produced = impatient.requests()[neighbour.id]["completion_tokens"]
+        assert neighbour.read_tokens(produced + 5)[:300] == expected[: len(neighbour.tokens)]
+    impatient.wait_idle()

@@ -1,0 +1,129 @@
+"""API keys: who is served, who is not and how they are told, and where a key must never be seen."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import subprocess
+from typing import TYPE_CHECKING
+
+import openai
+import psutil
+import pytest
+
+from bench.client.load import Ask, Dialect
+from bench.client.targets import Target, open_target
+from tests.live.server import PATIENCE, Server, command, environment
+from web.http.keys import ApiKeyError, is_admitted, read_keys
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+IN_FILE, IN_VARIABLE = ("sk-file-1", "sk-füle-2"), ("sk-env-1", "sk-env-2")
+WRONG = "sk-wrong"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    file = tmp_path_factory.mktemp("keys") / "keys"
+    file.write_text("\n".join(["", *IN_FILE, ""]), encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CEDE_API_KEY", " ".join(IN_VARIABLE))
+        server = Server("--api-key-file", str(file), "--log-level", "debug")
+    with server:
+        yield server
+
+
+def client_of(server: Server, key: str) -> openai.OpenAI:
+    return openai.OpenAI(base_url=server.url + "/v1", api_key=key, max_retries=0, timeout=PATIENCE)
+
+
+@pytest.mark.parametrize("key", [IN_FILE[0], *IN_VARIABLE])
+def test_the_openai_client_with_a_key_is_served(server: Server, key: str) -> None:
+    with client_of(server, key) as client:
+        answer = client.completions.create(model="any", prompt="x", max_tokens=3, extra_body={"ignore_eos": True})
+        assert answer.usage is not None
+        assert answer.usage.completion_tokens == 3
+        assert len(client.models.list().data) == 1
+
+
+def test_the_openai_client_without_one_is_told(server: Server) -> None:
+    with client_of(server, WRONG) as client, pytest.raises(openai.AuthenticationError) as refused:
+        client.completions.create(model="any", prompt="x", stream=True)
+    assert refused.value.code == "invalid_api_key"
+    assert refused.value.type == "invalid_request_error"
+    assert refused.value.response.headers["www-authenticate"] == "Bearer"
+
+
+async def test_cede_bench_with_a_key_is_served(server: Server, tmp_path: Path) -> None:
+    dialect = Dialect(model="", headers={"Authorization": f"Bearer {IN_FILE[0]}"})
+    async with open_target(Target("keyed", server.url, dialect=dialect), tmp_path / "log") as running:
+        trace = await running.client.send(Ask((300, 301), max_tokens=3))
+    assert (trace.tokens, running.client.dialect.model) == (3, "cede-embedded")
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/v1/models"),
+        ("GET", "/v1/requests"),
+        ("GET", "/v1/statistics"),
+        ("DELETE", "/v1/requests/x"),
+        ("GET", "/v1/nothing"),
+        ("GET", "/slots"),
+        ("GET", "/health/"),
+    ],
+)
+def test_nothing_but_the_health_is_told_without_a_key(server: Server, method: str, path: str) -> None:
+    for headers in ({}, {"Authorization": f"Bearer {WRONG}"}, {"Authorization": f"Basic {IN_FILE[0]}"}):
+        status, answer = server.ask(method, path, **headers)
+        assert status == 401
+        assert answer["error"]["code"] == "invalid_api_key"
+        assert WRONG not in json.dumps(answer)
+    assert server.ask(method, path, Authorization=f"bearer  {IN_FILE[0]} ")[0] != 401
+    assert server.get("/health") == {"status": "ok"}
+
+
+def test_a_key_may_have_any_letters(server: Server) -> None:
+    header = f"Bearer {IN_FILE[1]}".encode().decode("latin-1")
+    assert server.ask("GET", "/v1/models", Authorization=header)[0] == 200
+
+
+def test_the_refusal_does_not_wait_for_the_body(server: Server) -> None:
+    with socket.create_connection(server.address, timeout=PATIENCE) as connection:
+        connection.sendall(b"POST /v1/completions HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000000\r\n\r\n")
+        response = http.client.HTTPResponse(connection)
+        response.begin()
+        assert response.status == 401
+
+
+def test_no_key_is_seen_from_outside(server: Server) -> None:
+    shown = server.log() + " ".join(psutil.Process(server.pid).cmdline())
+    assert "--api-key-file" in shown
+    for key in (*IN_FILE, *IN_VARIABLE, WRONG):
+        assert key not in shown
+
+
+def test_a_key_given_as_a_flag_is_kept_as_a_digest() -> None:
+    digests = read_keys(["sk-flag", " sk-other "], None)
+    assert "sk-" not in repr(digests)
+    assert is_admitted("Bearer sk-flag", digests)
+    assert is_admitted("Bearer sk-other", digests)
+    for header in ("", "Bearer", "Bearer ", "sk-flag", "Bearer sk-flag sk-other", "Bearer sk-fla"):
+        assert not is_admitted(header, digests)
+
+
+def test_no_key_where_one_is_expected_is_refused(tmp_path: Path) -> None:
+    """Rather than serving everybody."""
+    (tmp_path / "keys").write_text(" \n\n")
+    with pytest.raises(ApiKeyError, match="there is no key in it"):
+        read_keys([], tmp_path / "keys")
+    with pytest.raises(ApiKeyError, match="the key is empty"):
+        read_keys(["sk-flag", " "], None)
+    started = subprocess.run(
+        command("serve", "--port", "0"), env=environment() | {"CEDE_API_KEY": " "}, capture_output=True, text=True
+    )
+    assert started.returncode == 2
+    assert "there is no key in CEDE_API_KEY" in started.stderr

@@ -1,0 +1,101 @@
+"""Servers that are up in a fraction of a second: forked from a process that has imported everything already.
+
+They run the very command line, listen on real sockets and die of real signals, like `tests.live.server.Server`; only the
+imports, most of a start's time, are done once for all of them.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from functools import cache
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.live.server import ANNOUNCEMENT, PATIENCE, ROOT, Server, wait_for
+from web.commands.main import GOMP_SPINCOUNT, main
+
+if TYPE_CHECKING:
+    import signal
+    from multiprocessing.context import ForkServerContext
+    from pathlib import Path
+
+
+@cache
+def _forks() -> ForkServerContext:
+    """The process to fork from.  Torch is only imported there, so it has no threads that a fork would lose."""
+    from multiprocessing import forkserver
+
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["web.server", "tests.live.forked"])
+    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join(paths))
+        patch.setenv("HF_HUB_OFFLINE", "1")
+        patch.setenv("GOMP_SPINCOUNT", GOMP_SPINCOUNT)  # read when torch is loaded
+        patch.setenv("OMP_NUM_THREADS", "1")
+        forkserver.ensure_running()
+    return context
+
+
+def _serve(flags: tuple[str, ...], out: Path, log: Path) -> None:
+    for path, number in ((out, 1), (log, 2)):
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        os.dup2(file, number)
+        os.close(file)
+    main(["serve", "--port", "0", *flags])
+
+
+class ForkedServer(Server):
+    """Like its base class.  What it writes goes to `folder`, one file of its own for each stream."""
+
+    def __init__(self, folder: Path, *flags: str) -> None:
+        number = len(list(folder.glob("server-*.log")))
+        self._out, log = folder / f"server-{number}.out", folder / f"server-{number}.log"
+        self._log = log.open("w+", encoding="utf-8")
+        self._url = ""
+        self._fork = _forks().Process(target=_serve, args=(flags, self._out, log))
+        self._fork.start()
+
+    @property
+    def pid(self) -> int:
+        """The process's id."""
+        assert self._fork.pid is not None
+        return self._fork.pid
+
+    def wait_ready(self) -> str:
+        """The line that says where the server listens."""
+        line = wait_for(lambda: self._announcement() or self._fork.exitcode is not None, "the announcement")
+        assert isinstance(line, str), f"the server has ended: {self.log()}"
+        assert line.startswith(ANNOUNCEMENT), line
+        self._url = line.split()[-1]
+        return line.rstrip("\n")
+
+    def _announcement(self) -> str:
+        text = self._out.read_text(encoding="utf-8") if self._out.exists() else ""
+        return text if text.endswith("\n") else ""
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send this process a signal."""
+        os.kill(self.pid, number)
+
+    def wait_exit(self) -> int:
+        """The exit status."""
+        self._fork.join(PATIENCE)
+        assert self._fork.exitcode is not None, f"the server lives on: {self.log()[-4000:]}"
+        return self._fork.exitcode
+
+    def end(self) -> None:
+        """End the process, the polite way first.  Raises AssertionError where that was not enough."""
+        if self._log.closed:
+            return
+        try:
+            if self._fork.exitcode is None:
+                self._fork.terminate()
+            self.wait_exit()
+        finally:
+            if self._fork.exitcode is None:
+                self._fork.kill()
+                self._fork.join()
+            self._log.close()

@@ -1,0 +1,118 @@
+"""Small random checkpoints with a module for multi-token prediction, and what the module computes, in plain PyTorch."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from transformers import AutoModelForCausalLM, Qwen2Config
+from transformers.models.qwen2.modeling_qwen2 import Qwen2DecoderLayer, Qwen2RMSNorm, Qwen2RotaryEmbedding
+
+from bench.training.models import MtpModule as DeepseekModule
+from tests.models.checkpoints import FAMILIES, spread_weights
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+
+class MimoModule(Qwen2DecoderLayer):  # type: ignore[misc]
+    """MiMo-7B's module as its authors publish it: the state comes first, and the layer's names have no prefix."""
+
+    def __init__(self, config: Qwen2Config) -> None:
+        super().__init__(config, layer_idx=0)
+        width = config.hidden_size
+        self.token_layernorm = Qwen2RMSNorm(width, eps=config.rms_norm_eps)
+        self.hidden_layernorm = Qwen2RMSNorm(width, eps=config.rms_norm_eps)
+        self.input_proj = nn.Linear(2 * width, width, bias=False)
+        self.final_layernorm = Qwen2RMSNorm(width, eps=config.rms_norm_eps)
+        self.rotary = Qwen2RotaryEmbedding(config)
+
+    def forward(self, hidden: Tensor, embedded: Tensor) -> Tensor:
+        """hidden, embedded  # [batch, rows, width] -> [batch, rows, width]."""
+        joined = self.input_proj(torch.cat([self.hidden_layernorm(hidden), self.token_layernorm(embedded)], dim=-1))
+        rotation = self.rotary(joined, torch.arange(joined.shape[1])[None])
+        out = super().forward(joined, position_embeddings=rotation, attention_mask=None)
+        normed: Tensor = self.final_layernorm(out[0] if isinstance(out, tuple) else out)
+        return normed
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A target and its module in transformers, float32.
+
+    Attributes:
+        raw: the module takes the target's states before the final norm.
+    """
+
+    target: Any
+    module: nn.Module
+    raw: bool
+
+    @torch.inference_mode()
+    def states(self, tokens: Sequence[int]) -> Tensor:
+        """`[tokens, width]`, as the module takes them."""
+        seen: list[Tensor] = []
+        hook = self.target.model.norm.register_forward_hook(
+            lambda module, inputs, output: seen.append(inputs[0] if self.raw else output)
+        )
+        self.target.model(torch.tensor([tokens]))
+        hook.remove()
+        return seen[0][0]
+
+    @torch.inference_mode()
+    def drafts(self, tokens: Sequence[int], drafted: Sequence[int], *, first: int = 1) -> Tensor:
+        """Log-probabilities after `tokens` and after each of `drafted`, `[1 + drafted, vocab]`.
+
+        The target has read all `tokens` but the newest; the module begins at position `first`.
+        """
+        states, unread = self.states(tokens[:-1])[first - 1 :], [*tokens[first:]]
+        rows = []
+        for token in (*drafted, None):
+            out = self.module(states[None], self.target.model.embed_tokens(torch.tensor([unread])))[0]
+            rows.append(self.target.lm_head(out[-1]).log_softmax(-1))
+            if token is not None:
+                unread.append(token)
+                states = torch.cat((states, out[-1:]))
+        return torch.stack(rows)
+
+
+def write_deepseek(folder: Path) -> Reference:
+    """Qwen3 with the module in `mtp.safetensors`, as the embedded model."""
+    FAMILIES["qwen3"](folder)
+    reference = _reference(folder, DeepseekModule, raw=False)
+    assert isinstance(reference.module, DeepseekModule)
+    save_file(_contiguous(reference.module.checkpoint()), folder / "mtp.safetensors")
+    return reference
+
+
+def write_mimo(folder: Path, *, modules: int = 1) -> Reference:
+    """MiMo, whose modules are among the target's tensors; the reference has the first one."""
+    FAMILIES["qwen2-window"](folder)
+    config = json.loads((folder / "config.json").read_text())
+    plain = {"use_sliding_window": False, "layer_types": None}
+    (folder / "config.json").write_text(json.dumps(config | plain))
+    reference = _reference(folder, MimoModule, raw=True)
+    tensors = load_file(folder / "model.safetensors")
+    for index in range(modules):
+        module = reference.module.state_dict()
+        tensors |= {f"model.mtp_layers.{index}.{name}": tensor + index for name, tensor in module.items()}
+    save_file(_contiguous(tensors), folder / "model.safetensors")
+    mimo = {"architectures": ["MiMoForCausalLM"], "model_type": "mimo", "num_nextn_predict_layers": modules}
+    (folder / "config.json").write_text(json.dumps(config | plain | mimo))
+    return reference
+
+
+def _reference(folder: Path, module: Callable[[Any], nn.Module], *, raw: bool) -> Reference:
+    target = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    reference = Reference(target, module(target.config), raw)
+    spread_weights(reference.module, seed=99)
+    return reference
+
+
+def _contiguous(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensor.detach().contiguous() for name, tensor in tensors.items()}

@@ -1,0 +1,80 @@
+"""Whole scenarios, each fixed by one integer; and that it does fix them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import fields
+from typing import get_args
+
+import pytest
+
+from actors.core.receipts import CancelReason
+from runtime.testing.faults import Fault
+from tests.fakes.simulation import Hung
+from tests.live.server import ROOT, environment
+from tests.sim import __main__ as simulate
+from tests.sim.play import Tally, play
+from tests.sim.scenario import draw
+
+SEEDS = 300
+BATCH = 25
+FAILING_DISKS = (78, 91)  # seeds whose disks fail in every way between them
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, BATCH))
+def test_what_is_drawn_from_these_seeds(first: int, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("CRITICAL", logger="cede")
+    for seed in range(first, first + BATCH):
+        simulate.play_seed(seed)
+
+
+def test_a_seed_fixes_everything() -> None:
+    """The order of sets of strings and of objects too, which differs from process to process."""
+    digests = [_digest_elsewhere(seed=17, hash_seed=hash_seed) for hash_seed in ("1", "2")]
+    assert digests[0] == digests[1] == play(draw(17)).digest
+
+
+def _digest_elsewhere(*, seed: int, hash_seed: str) -> str:
+    command = [sys.executable, "-m", "tests.sim", "--seed", str(seed)]
+    done = subprocess.run(
+        command, env=environment() | {"PYTHONHASHSEED": hash_seed}, cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    return done.stdout.split()[-1]
+
+
+def test_the_drawn_scenarios_reach_everything() -> None:
+    """Each phase is cancelled in, for every reason that takes no socket; each kind of fault happens; blocks lie."""
+    tally = Tally()
+    with simulate.quiet():
+        for seed in (*range(70), *FAILING_DISKS):
+            tally.add(play(draw(seed)).tally)
+    assert tally.cancels.keys() == {"queued", "prefill", "draft", "verify", "decode"}
+    assert tally.reasons.keys() == {str(reason) for reason in CancelReason} - {"stalled_reader"}
+    kinds = {field.default for kind in get_args(Fault) for field in fields(kind) if field.name == "what"}
+    assert kinds - tally.faults.keys() == set()
+    assert tally.moves > 0
+    assert tally.lies.keys() == {"scenarios", "told", "deceived", "found", "audits", "audits that failed"}
+    assert tally.lies["scenarios"] > tally.scenarios / 5, "far less than a third"
+    assert all(tally.lies.values())
+
+
+def test_a_failure_says_how_to_see_it_again(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def break_down(scenario: object) -> Tally:
+        raise Hung("it would wait for ever")
+
+    monkeypatch.setattr(simulate, "play", break_down)
+    assert simulate.main(["--seeds", "2", "--first-seed", "40"]) == 1
+    said = capsys.readouterr().out
+    assert "python -m tests.sim --seed 41" in said
+    assert "2 failed" in said
+    with pytest.raises(Hung) as caught:
+        simulate.play_seed(40)
+    assert any("--seed 40" in note for note in caught.value.__notes__)
+
+
+def test_the_page_for_outsiders_shows_a_test_that_runs() -> None:
+    example = (ROOT / "tests" / "test_example.py").read_text()
+    assert f"```python\n{example}```" in (ROOT / "tests" / "README.md").read_text()

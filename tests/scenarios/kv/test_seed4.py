@@ -1,0 +1,446 @@
+"""Seed 4: KV that loads well, passes every check, and cannot be used.
+
+Whatever the failure, the client gets its whole answer from the one request, the blocks are out of both tiers before
+it has its first token, and nobody meets them again.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+from unittest import mock
+
+import pytest
+import trio
+
+from actors.core.lease import Lease, Move
+from actors.core.slots import Slot
+from actors.kv.restore import restore
+from runtime.errors import StepFailed
+from runtime.kv.blocks import BLOCK_TOKENS
+from runtime.kv.token_chain import TokenChain
+from runtime.step.transfer import Copy, Load
+from tests.fakes.kv_simulation import (
+    ROOT,
+    KVSimulation,
+    SettledDisk,
+    Truth,
+    fresh,
+    open_kv_simulation,
+    open_settled_disk,
+    rewrite,
+    text,
+    until,
+)
+from tests.fakes.simulation import Story, ask, simulated
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from runtime.kv.blocks import Block
+    from runtime.step.transfer import Transfer
+
+PROMPT = text(300, 1)
+BLOCKS = len(PROMPT) // BLOCK_TOKENS
+FAILURES = ["raises", "not finite", "load raises"]
+
+
+@asynccontextmanager
+async def warm(folder: Path, *tiers: str, slots: int = 2, audit_share: float = 0.0) -> AsyncIterator[KVSimulation]:
+    """A server that was just started again, with `PROMPT`'s blocks in `tiers`."""
+    truth = Truth()
+    with open_settled_disk(folder) as disk:
+        async with open_kv_simulation(slots=slots, disk=disk, truth=truth) as sim:
+            first = await sim.client(ask("long ago", PROMPT, max_tokens=1))
+            assert first.finished().cached_tokens == 0
+        assert len(disk.tier) == BLOCKS
+    with open_settled_disk(folder) as disk:
+        async with open_kv_simulation(slots=slots, disk=disk, truth=truth, audit_share=audit_share) as sim:
+            if "ram" in tiers:
+                for key in sim.cache.keys(PROMPT):
+                    block = disk.load(key)
+                    assert block is not None
+                    sim.ram.insert(block)
+            if "disk" not in tiers:
+                for key in sim.cache.keys(PROMPT):
+                    disk.drop([key])
+            yield sim
+
+
+def curse(sim: KVSimulation, failure: str) -> None:
+    sim.faults.cursed = failure == "raises"
+    sim.faults.cursed_not_finite = failure == "not finite"
+    sim.faults.fails = lambda transfer: failure == "load raises" and isinstance(transfer, Load)
+
+
+def lift(sim: KVSimulation) -> None:
+    curse(sim, "nothing")
+
+
+def blocks(sim: KVSimulation, disk: SettledDisk) -> list[Block]:
+    found = [disk.load(key) for key in sim.cache.keys(PROMPT)]
+    return [block for block in found if block is not None]
+
+
+def has_begun(story: Story) -> bool:
+    return bool(story.events)
+
+
+def let_the_second_block_lie(sim: KVSimulation, folder: Path) -> None:
+    """Its file is in order, and holds what the model would not compute."""
+    assert isinstance(sim.cache._disk, SettledDisk)
+    lying = blocks(sim, sim.cache._disk)[1]
+    rewrite(folder, lying, [row ^ 0xF000F000 for row in sim.truth.rows(PROMPT)[64:128]])
+    sim.let_blocks_lie()
+
+
+def runs(sim: KVSimulation, story: Story) -> int:
+    """Steps that this request was in."""
+    return sum(run.owner == (story.asked.id, 0) for step in sim.steps for run in step.runs)
+
+
+@pytest.mark.parametrize("tiers", [("ram",), ("disk",), ("ram", "disk")])
+@pytest.mark.parametrize("failure", FAILURES)
+@simulated()
+async def test_one_strike_and_they_are_out(failure: str, tiers: tuple[str, ...], tmp_path: Path) -> None:
+    folder = fresh(tmp_path)
+    async with warm(folder, *tiers) as sim, trio.open_nursery() as nursery:
+        curse(sim, failure)
+        story = sim.expect(ask("client", PROMPT + text(20, 2), max_tokens=30))
+        nursery.start_soon(sim.client, story.asked)
+        await until(partial(has_begun, story))
+        struck = 2 if failure == "load raises" else BLOCKS  # the first piece did not get in, so the rest was not tried
+        assert all(key not in sim.cache for key in sim.cache.keys(PROMPT)[:struck])
+        assert sim.cache.statistics().strikes == struck
+        assert len(list(folder.glob("*/*.safetensors"))) == (0 if "disk" not in tiers else BLOCKS - struck)
+        lift(sim)
+        await until(lambda: story.ended)
+
+        assert len(story.tokens()) == 30
+        finished = story.finished()
+        assert (finished.cached_tokens, finished.timings.prompt_n) == (0, len(PROMPT) + 20)
+        assert not story.receipts
+        assert sim.rows(story) == len(PROMPT) + 20
+        assert runs(sim, story) <= 1 + 10 + 29  # the one that failed, ten chunks, decoding
+        assert sim.engine.health() is None
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+@simulated()
+async def test_the_next_request_is_a_clean_miss_and_the_one_after_it_a_hit(failure: str, tmp_path: Path) -> None:
+    async with warm(fresh(tmp_path), "disk") as sim:
+        curse(sim, failure)
+        tokens = PROMPT if failure == "load raises" else PROMPT[:130]
+        first = await sim.client(ask("first", tokens, max_tokens=1))
+        loads = sum(isinstance(transfer, Load) for transfer in sim.watch.transfers)
+        assert loads > 0
+        assert len(first.tokens()) == 1
+        sim.evict(ram=True, disk=True)  # and what was kept of the clean computation
+        second = await sim.client(ask("second", PROMPT))
+        assert (second.finished().cached_tokens, sim.rows(second)) == (0, len(PROMPT))
+        assert loads == sum(isinstance(transfer, Load) for transfer in sim.watch.transfers)
+        lift(sim)
+        await sim.settle()
+        sim.evict()
+        third = await sim.client(ask("third", PROMPT))
+        assert third.finished().cached_tokens == BLOCKS * BLOCK_TOKENS
+        sim.check_disk()
+
+
+@pytest.mark.parametrize("failure", ["raises", "not finite"])
+@simulated()
+async def test_what_failed_does_not_come_back_with_a_restart(failure: str, tmp_path: Path) -> None:
+    """The loop of the report: a server that is killed and started again met the same entry each time."""
+    folder, truth = fresh(tmp_path), Truth()
+    with open_settled_disk(folder) as disk:
+        async with open_kv_simulation(disk=disk, truth=truth) as sim:
+            await sim.client(ask("long ago", PROMPT, max_tokens=1))
+    for attempt in range(3):
+        with open_settled_disk(folder) as disk:
+            async with open_kv_simulation(disk=disk, truth=truth) as sim:
+                curse(sim, failure)
+                story = sim.expect(ask(f"attempt {attempt}", PROMPT, max_tokens=50))
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(sim.client, story.asked)
+                    await until(partial(has_begun, story))
+                    assert sim.cache.statistics().strikes == (BLOCKS if attempt == 0 else 0)
+                    story.connection.cancel()
+                await sim.settle()
+                sim.evict()  # as if killed: nothing of the slots is kept
+                sim.evict(ram=True, disk=True)
+
+
+async def load_and_leave(sim: KVSimulation) -> None:
+    """A client whose prompt has been loaded, all of it, and that no step has run over."""
+    story = sim.expect(ask("loads", PROMPT, max_tokens=5))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(sim.client, story.asked)
+        last_piece = [128]
+        await until(
+            lambda: sim.watch.is_moving and [len(slot.tokens) for slot in sim.manager.table.leased] == last_piece
+        )
+        story.connection.cancel()
+    assert (story.receipt.cached_tokens, story.receipt.computed_tokens) == (256, 0)
+
+
+@pytest.mark.parametrize("failure", ["raises", "not finite"])
+@simulated()
+async def test_blocks_stay_on_trial_when_who_restored_them_has_gone(failure: str, tmp_path: Path) -> None:
+    async with warm(fresh(tmp_path), "disk", slots=1) as sim:
+        curse(sim, failure)
+        await load_and_leave(sim)
+        story = await sim.client(ask("retry", PROMPT, max_tokens=5))
+        assert len(story.tokens()) == 5
+        assert sim.cache.statistics().strikes == BLOCKS
+        lift(sim)
+
+
+@pytest.mark.parametrize("failure", ["raises", "not finite"])
+@simulated()
+async def test_a_copy_of_what_is_on_trial_is_on_trial(failure: str, tmp_path: Path) -> None:
+    async with warm(fresh(tmp_path), "disk", slots=2) as sim:
+        curse(sim, failure)
+        await load_and_leave(sim)
+        (source,) = [slot for slot in sim.manager.table.free if slot.tokens]
+        source.held_until = 1e9  # so the retry is given the other slot
+        story = sim.expect(ask("copies", [*PROMPT[:-5], 7, 8], max_tokens=5))
+        with mock.patch.object(sim.manager.table, "_usable", return_value=0):
+            await sim.client(story.asked)
+        assert any(isinstance(transfer, Copy) for transfer in sim.watch.transfers)
+        assert len(story.tokens()) == 5
+        assert sim.cache.statistics().strikes == BLOCKS
+        lift(sim)
+
+
+@simulated()
+async def test_blocks_that_stood_their_trial_are_not_struck_for_what_comes_after(tmp_path: Path) -> None:
+    async with warm(fresh(tmp_path), "disk", slots=1) as sim:
+        await sim.client(ask("first", PROMPT))
+        poison = next(token for token in range(390) if token not in PROMPT)
+        sim.faults.raise_on.add(poison)
+        story = await sim.client(ask("poisoned", [*PROMPT, poison]))
+        assert isinstance(story.failed(), StepFailed)
+        assert sim.cache.statistics().strikes == 0
+
+
+@simulated()
+async def test_resident_kv_that_fails_is_computed_again() -> None:
+    async with open_kv_simulation(slots=1) as sim:
+        await sim.client(ask("first", PROMPT))
+        poison = next(token for token in range(390) if token not in PROMPT)
+        slot = sim.manager.table.free[0]
+        sim.model._curses[slot.id][100] = "not finite"
+        second = await sim.client(ask("second", [*PROMPT, poison]))
+        assert second.finished().cached_tokens == 0
+        assert len(second.tokens()) == 4
+
+
+@pytest.mark.parametrize("failure", ["raises", "not finite"])
+@simulated()
+async def test_a_failure_that_is_the_requests_own(failure: str, tmp_path: Path) -> None:
+    """The clean attempt fails too: one retry, then its error."""
+    async with warm(fresh(tmp_path), "ram", "disk") as sim:
+        poison = next(token for token in range(390) if token not in PROMPT)
+        (sim.faults.raise_on if failure == "raises" else sim.faults.not_finite_on).add(poison)
+        story = await sim.client(ask("poisoned", [*PROMPT, poison]))
+        assert isinstance(story.failed(), StepFailed)
+        assert story.receipt.reason == "fault"
+        assert runs(sim, story) <= 1 + 10 + 1
+        assert sim.cache.statistics().strikes == BLOCKS
+        other = await sim.client(ask("other", PROMPT))
+        assert other.finished().cached_tokens in (0, len(PROMPT) // BLOCK_TOKENS * BLOCK_TOKENS)
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+@simulated(seeds=3)
+async def test_neighbours_are_not_disturbed(failure: str, tmp_path: Path) -> None:
+    async with warm(fresh(tmp_path), "disk", slots=3) as sim, trio.open_nursery() as nursery:
+        neighbours = [sim.expect(ask(f"n{n}", text(150, 20 + n), max_tokens=60)) for n in range(2)]
+        for neighbour in neighbours:
+            nursery.start_soon(sim.client, neighbour.asked)
+        await trio.sleep(0.05)
+        curse(sim, failure)
+        story = await sim.client(ask("client", PROMPT, max_tokens=5))
+        lift(sim)
+        assert len(story.tokens()) == 5
+        await until(lambda: all(neighbour.ended for neighbour in neighbours))
+        for neighbour in neighbours:
+            assert len(neighbour.tokens()) == 60
+            assert not neighbour.receipts
+            assert neighbour.finished().cached_tokens == 0
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+@pytest.mark.parametrize("delay", [0.0, 0.004, 0.012])
+@simulated(seeds=4)
+async def test_two_that_restore_the_same_blocks(failure: str, delay: float, tmp_path: Path) -> None:
+    """One copies from the other what is still on trial; both get their answers, and nothing loops."""
+    async with warm(fresh(tmp_path), "disk", slots=2) as sim, trio.open_nursery() as nursery:
+        curse(sim, failure)
+        stories = [sim.expect(ask(f"agent {n}", PROMPT + text(30, 30 + n), max_tokens=8)) for n in range(2)]
+        for n, story in enumerate(stories):
+            nursery.start_soon(partial(sim.client, story.asked, arrives=trio.current_time() + n * delay))
+        await trio.sleep(2.0)
+        for story in stories:
+            assert len(story.tokens()) == 8
+            assert not story.receipts
+        lift(sim)
+
+
+@simulated()
+async def test_a_block_that_is_struck_before_its_load_is_not_loaded(tmp_path: Path) -> None:
+    async with warm(fresh(tmp_path), "disk") as sim, trio.open_nursery() as nursery:
+        lease = Lease(sim.manager, "reader", 0, TokenChain(ROOT, PROMPT))
+        lease.slot = Slot(9, TokenChain(ROOT))
+        posted: list[Move] = []
+        with mock.patch.object(sim.manager, "post", posted.append):
+            nursery.start_soon(restore, lease, sim.manager.table, sim.cache)
+            await trio.sleep(0.1)
+            (move,) = posted
+            assert move.still_valid()
+            sim.cache.strike(sim.cache.keys(PROMPT)[1:2])
+            assert not move.still_valid()
+            nursery.cancel_scope.cancel()
+
+
+@simulated()
+async def test_a_block_that_is_struck_while_it_is_loaded_is_not_used(tmp_path: Path) -> None:
+    """The transfer runs while others do: one of them may find the block wrong."""
+    async with warm(fresh(tmp_path), "disk") as sim:
+
+        def strike(transfer: Transfer) -> bool:
+            if isinstance(transfer, Load):
+                sim.cache.strike(sim.cache.keys(PROMPT))
+            return False
+
+        sim.faults.fails = strike
+        story = await sim.client(ask("reader", PROMPT, max_tokens=3))
+        assert sim.cache.strikes == BLOCKS
+        assert story.finished().cached_tokens == 0
+        assert sim.rows(story) == len(PROMPT)
+
+
+@simulated(seeds=4)
+async def test_a_block_that_is_struck_while_it_is_being_read_does_not_come_back(tmp_path: Path) -> None:
+    async with warm(fresh(tmp_path), "disk") as sim, trio.open_nursery() as nursery:
+        keys = sim.cache.keys(PROMPT)
+        nursery.start_soon(sim.cache.fetch, keys)
+        await trio.sleep(0.0019)
+        sim.cache.strike(keys)
+        await trio.sleep(1.0)
+        assert len(sim.ram) == 0
+        assert all(key not in sim.cache for key in keys)
+
+
+# --- the audit --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("place", range(BLOCKS))
+@simulated()
+async def test_an_audit_finds_a_block_that_lies(place: int, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Its bytes were changed, and its checksum made to fit."""
+    folder = fresh(tmp_path)
+    async with warm(folder, "disk", audit_share=1.0) as sim:
+        assert isinstance(sim.cache._disk, SettledDisk)
+        lying = blocks(sim, sim.cache._disk)[place]
+        rewrite(folder, lying, [row ^ 0xF000F000 for row in sim.truth.rows(PROMPT)[place * 64 : place * 64 + 64]])
+        sim.let_blocks_lie()
+        caplog.clear()
+        with caplog.at_level(logging.ERROR):
+            story = await sim.client(ask("client", PROMPT + text(20, 2), max_tokens=10))
+        assert len(story.tokens()) == 10
+        sim.check_exact(story)
+        assert story.finished().cached_tokens == 0
+        statistics = sim.cache.statistics()
+        assert (statistics.audits, statistics.audit_failures, statistics.strikes) == (1, 1, BLOCKS)
+        assert sum("audit" in record.message for record in caplog.records) == 1
+        sim.watch.kv_is_exact = True
+        await sim.settle()
+        sim.check()
+        sim.evict()
+        again = await sim.client(ask("again", PROMPT + text(20, 3)))
+        assert again.finished().cached_tokens == (BLOCKS - 1) * BLOCK_TOKENS
+        assert sim.cache.statistics().audit_failures == 1
+        sim.check_disk()
+
+
+@pytest.mark.parametrize("resident", [0, 70, 128])
+@simulated()
+async def test_an_audit_of_what_is_right_costs_one_block(resident: int, tmp_path: Path) -> None:
+    async with warm(fresh(tmp_path), "disk", slots=1, audit_share=1.0) as sim:
+        if resident:
+            await sim.client(ask("first", PROMPT[:resident], max_tokens=1))
+        story = await sim.client(ask("client", PROMPT, max_tokens=3))
+        assert story.finished().cached_tokens == (BLOCKS - 1) * BLOCK_TOKENS
+        assert sim.cache.statistics().audit_failures == 0
+        assert sim.cache.statistics().audits >= 1
+        assert sim.cache.statistics().strikes == 0
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.005, 0.01, 0.02, 0.04, 0.08])
+@simulated(seeds=4)
+async def test_what_an_audit_finds_is_not_used_where_it_was_copied_to(delay: float, tmp_path: Path) -> None:
+    """A follower copies what its leader restored, before the audit of it; neither answers from it, or hands it on."""
+    folder = fresh(tmp_path)
+    async with warm(folder, "disk", slots=3, audit_share=1.0) as sim, trio.open_nursery() as nursery:
+        let_the_second_block_lie(sim, folder)
+        stories = [sim.expect(ask(f"agent {n}", PROMPT + text(60, 30 + n), max_tokens=8)) for n in range(2)]
+        for n, story in enumerate(stories):
+            nursery.start_soon(partial(sim.client, story.asked, arrives=trio.current_time() + n * delay))
+        await until(lambda: all(story.ended for story in stories))
+        assert sim.cache.statistics().audit_failures >= 1
+        for story in stories:
+            sim.check_exact(story)
+            assert len(story.tokens()) == 8
+        await sim.settle()
+        sim.watch.kv_is_exact = True
+        sim.check()
+        sim.check_disk()
+
+
+@simulated(seeds=2)
+async def test_what_an_audit_finds_is_not_kept_of_those_who_were_answered_from_it(tmp_path: Path) -> None:
+    """A neighbour that already decodes on it cannot be helped; but its slot is of no use to anybody afterwards."""
+    folder = fresh(tmp_path)
+    async with warm(folder, "disk", slots=3) as sim, trio.open_nursery() as nursery:
+        let_the_second_block_lie(sim, folder)
+        unlucky = sim.expect(ask("unlucky", PROMPT[:150], max_tokens=100))
+        idle = sim.expect(ask("idle", PROMPT[:150] + text(30, 5), max_tokens=1))
+        nursery.start_soon(sim.client, unlucky.asked)
+        await sim.client(idle.asked)
+        await until(lambda: len(unlucky.events) > 2)
+        object.__setattr__(sim.cache.config, "audit_share", 1.0)
+        audited = await sim.client(ask("audited", PROMPT, max_tokens=3))
+        assert sim.cache.statistics().audit_failures == 1
+        sim.check_exact(audited)
+        sim.watch.kv_is_exact = False
+        await until(lambda: unlucky.ended)
+        for story in (unlucky, idle):
+            del sim.stories[story.asked.id]  # their answers are wrong
+        assert all(slot.tokens == [] or slot.tokens[:300] == PROMPT for slot in sim.manager.table.free)
+        await sim.settle()
+        sim.watch.kv_is_exact = True
+        sim.check()
+        sim.check_disk()
+
+
+@simulated(seeds=2)
+async def test_what_an_audit_finds_is_not_copied_from_those_who_decode_on_it(tmp_path: Path) -> None:
+    folder = fresh(tmp_path)
+    async with warm(folder, "disk", slots=3) as sim, trio.open_nursery() as nursery:
+        let_the_second_block_lie(sim, folder)
+        unlucky = sim.expect(ask("unlucky", PROMPT[:150], max_tokens=200))
+        nursery.start_soon(sim.client, unlucky.asked)
+        await until(lambda: len(unlucky.events) > 40)
+        object.__setattr__(sim.cache.config, "audit_share", 1.0)
+        audited = await sim.client(ask("audited", PROMPT, max_tokens=3))
+        assert sim.cache.statistics().audit_failures == 1
+        heir = await sim.client(ask("heir", [*PROMPT[:150], *unlucky.tokens()], max_tokens=8))
+        for story in (audited, heir):
+            sim.check_exact(story)
+        assert not unlucky.ended
+        del sim.stories["unlucky"]  # its answer is wrong
+        nursery.cancel_scope.cancel()

@@ -1,0 +1,387 @@
+"""What the disk tier does when a file, the disk or the process lets it down: it misses, and serving goes on."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import multiprocessing
+import os
+import random
+import shutil
+from contextlib import ExitStack, suppress
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+
+from runtime.kv.blocks import Block, BlockKey
+from runtime.kv.disk.files import HEADER_BYTES, TEMPORARY, block_name, encode_header, read_header
+from runtime.kv.disk.tier import BACKOFF, LONGEST_BACKOFF, open_disk_tier
+from tests.fakes import kv_writer
+from tests.fakes.kv_blocks import (
+    DTYPE,
+    FILE_BYTES,
+    LONG,
+    OTHER_ROOT,
+    ROOT,
+    Clock,
+    FullDisk,
+    assert_same,
+    chain,
+    data_of,
+    flip,
+    held,
+    make_block,
+    names,
+    open_tier,
+    put_all,
+    small_file_system,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+# --- files that cannot be used ------------------------------------------------------------------------------------
+
+
+def _truncate(path: Path) -> None:
+    os.truncate(path, FILE_BYTES - 1)
+
+
+def _empty(path: Path) -> None:
+    os.truncate(path, 0)
+
+
+def _foreign(path: Path) -> None:
+    path.write_bytes(b"something else".ljust(FILE_BYTES))
+
+
+def _wrong_model(path: Path) -> None:
+    folder = os.open(path.parent, os.O_RDONLY)
+    header = read_header(folder, path.name)
+    os.close(folder)
+    object.__setattr__(header, "root", OTHER_ROOT)
+    path.write_bytes(encode_header(header) + path.read_bytes()[HEADER_BYTES:])
+
+
+def _future_version(path: Path) -> None:
+    path.write_bytes(path.read_bytes().replace(b'"version":"1"', b'"version":"7"'))
+
+
+def _future_version_and_size(path: Path) -> None:
+    _future_version(path)
+    with path.open("ab") as file:
+        file.write(b"and more")
+
+
+def _link(path: Path) -> None:
+    path.rename(path.parent.parent / "elsewhere")
+    path.symlink_to(path.parent.parent / "elsewhere")
+
+
+def _directory(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def _gone(path: Path) -> None:
+    path.unlink()
+
+
+SPOILERS: dict[Callable[[Path], None], tuple[str, bool]] = {  # -> why it is a miss, whether something stays there
+    _truncate: ("size", False),
+    _empty: ("header", False),
+    flip: ("checksum", False),
+    _foreign: ("header", False),
+    _wrong_model: ("root", False),
+    _future_version: ("version", True),
+    _future_version_and_size: ("version", True),
+    _link: ("irregular", True),
+    _directory: ("irregular", True),
+    _gone: ("missing", False),
+}
+
+
+@pytest.mark.parametrize(
+    ("spoil", "restart"),
+    [(spoil, restart) for spoil in SPOILERS for restart in (False, True) if spoil is not _gone or not restart],
+)
+def test_a_file_that_cannot_be_used_is_one_miss_with_one_line(
+    tmp_path: Path, spoil: Callable[[Path], None], restart: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    good, block = blocks = chain(2)
+    reason, stays = SPOILERS[spoil]
+    with ExitStack() as stack:
+        tier = stack.enter_context(open_tier(tmp_path))
+        put_all(tier, blocks)
+        path = tmp_path / ROOT.hex() / block_name(block.key, block.parent)
+        if restart:
+            stack.close()
+            spoil(path)
+            tier = stack.enter_context(open_tier(tmp_path))
+        else:
+            spoil(path)
+        for _ in range(3):
+            assert tier.load(block.key) is None
+        assert block.key not in tier
+        assert tier.statistics().rejected == {reason: 1}
+        assert len(caplog.records) == 1
+        assert f"KV block {block.key.hex()[:16]}… is not used: " in caplog.text
+        assert os.path.lexists(path) == stays
+        if spoil is not _directory:  # computed again, it takes the bad file's place
+            put_all(tier, [block])
+            assert_same(tier.load(block.key), block)
+        assert_same(tier.load(good.key), good)
+    if spoil is _link:
+        assert (tmp_path / "elsewhere").stat().st_size == FILE_BYTES
+
+
+def test_a_folder_in_a_files_place_costs_a_pause_and_no_more(tmp_path: Path) -> None:
+    clock = Clock()
+    block, other = make_block(1), make_block(2)
+    with open_tier(tmp_path, clock=clock) as tier:
+        (tmp_path / ROOT.hex() / block_name(block.key, block.parent)).mkdir()
+        put_all(tier, [block])
+        assert tier.statistics().suspended
+        clock.now += BACKOFF
+        put_all(tier, [other])
+        assert not tier.statistics().suspended
+        assert len(names(tmp_path)) == 2  # no temporary file
+
+
+def test_an_unreadable_file_is_a_miss_but_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (block,) = chain(1)
+    with open_tier(tmp_path) as tier:
+        put_all(tier, [block])
+        with monkeypatch.context() as patch:  # the tests may run as root, whom no mode keeps out
+
+            def refuse(*_: object, **__: object) -> None:
+                raise PermissionError(errno.EACCES, "Permission denied")
+
+            patch.setattr(os, "open", refuse)
+            assert tier.load(block.key) is None
+        assert len(caplog.records) == 1
+        assert "cannot be read: Permission denied" in caplog.text
+        assert len(names(tmp_path)) == 1
+        assert tier.load(block.key) is None  # forgotten
+        put_all(tier, [block])
+        assert_same(tier.load(block.key), block)
+
+
+def test_changed_bytes_under_a_fitting_checksum_pass_for_the_model_to_judge(tmp_path: Path) -> None:
+    """Nobody can see this from the file; it is what strike one and the audit are for."""
+    (block,) = chain(1)
+    changed = Block(block.key, block.parent, block.token_ids, block.data + 1)
+    with open_tier(tmp_path) as tier:
+        put_all(tier, [changed])
+    with open_tier(tmp_path) as tier:
+        assert_same(tier.load(block.key), changed)
+        tier.drop([block.key])
+        assert tier.flush(LONG) == 0
+        assert names(tmp_path) == set()
+
+
+def test_two_files_of_one_key_leave_one(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (block,) = chain(1)
+    with open_tier(tmp_path) as tier:
+        put_all(tier, [block])
+    folder = tmp_path / ROOT.hex()
+    shutil.copy(folder / block_name(block.key, ROOT), folder / block_name(block.key, OTHER_ROOT))
+    with open_tier(tmp_path) as tier:
+        assert len(caplog.records) == 1
+        assert_same(tier.load(block.key), block)
+        tier.flush(LONG)
+        tier.check_integrity()
+
+
+def test_what_is_not_ours_is_left_alone(tmp_path: Path) -> None:
+    with open_tier(tmp_path, root=OTHER_ROOT) as tier:
+        put_all(tier, chain(2, root=OTHER_ROOT))
+    ours = tmp_path / ROOT.hex()
+    ours.mkdir(0o700)
+    for path in (ours / "README", ours / "notes.tmp", tmp_path / OTHER_ROOT.hex() / f"{'0' * 64}.tmp"):
+        path.write_text("mine")
+    (ours / f"{'1' * 64}.tmp").write_text("left by a kill")
+    (ours / f"{'2' * 64}.tmp").mkdir()
+    with open_tier(tmp_path, budget=FILE_BYTES) as tier:
+        assert len(tier) == 0
+        assert names(tmp_path) == {"README", "notes.tmp", f"{'2' * 64}.tmp"}
+        put_all(tier, chain(1))
+    assert len(names(tmp_path, OTHER_ROOT)) == 3
+
+
+# --- a disk that refuses ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
+def test_a_full_disk_suspends_writing_with_one_warning_until_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, code: int
+) -> None:
+    caplog.set_level(logging.INFO, "cede.kv")
+    clock, disk = Clock(), FullDisk(code)
+    blocks = chain(10)
+    with open_tier(tmp_path, clock=clock) as tier:
+        put_all(tier, blocks[:2])
+        monkeypatch.setattr(os, "write", disk)
+        assert tier.put_nowait(blocks[2])
+        assert tier.flush(LONG) == 0
+        assert not tier.put_nowait(blocks[3])  # no room: refused at once, the disk is not asked
+        clock.now += BACKOFF - 0.1
+        assert not tier.put_nowait(blocks[3])
+        assert disk.attempts == 1
+        clock.now += 0.1
+        assert tier.put_nowait(blocks[3])  # tried again, in vain
+        tier.flush(LONG)
+        clock.now += BACKOFF
+        assert not tier.put_nowait(blocks[4])  # it waits longer now
+        clock.now += BACKOFF
+        disk.full = False
+        assert tier.put_nowait(blocks[4])
+        tier.flush(LONG)
+        assert not tier.statistics().suspended
+        put_all(tier, blocks[5:])
+
+        assert held(tier, blocks) == [0, 1, 4, 5, 6, 7, 8, 9]
+        statistics = tier.statistics()
+        assert (statistics.write_errors, statistics.dropped, disk.attempts) == (2, 2, 2)
+        assert_same(tier.load(blocks[0].key), blocks[0])
+        assert len(names(tmp_path)) == 8
+        assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
+        assert os.strerror(code) in caplog.text
+
+
+def test_a_writer_that_may_not_give_way_writes_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def forbid(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "setpriority", forbid)
+    with open_tier(tmp_path) as tier:
+        put_all(tier, chain(2))
+        assert tier.statistics().written == 2
+
+
+def test_the_pause_grows_to_a_limit_and_a_success_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, disk = Clock(), FullDisk()
+    monkeypatch.setattr(os, "write", disk)
+    with open_tier(tmp_path, clock=clock) as tier:
+        for pause in (5, 10, 20, 40, 60, 60):
+            assert tier.put_nowait(make_block(1))
+            tier.flush(LONG)
+            clock.now += pause - 0.5
+            assert not tier.put_nowait(make_block(1))
+            clock.now += 0.5
+        assert pause == LONGEST_BACKOFF
+        disk.full = False
+        put_all(tier, [make_block(1)])
+        disk.full = True
+        put_all(tier, [make_block(2)])
+        clock.now += BACKOFF
+        disk.full = False
+        put_all(tier, [make_block(3)])
+        assert len(tier) == 2
+
+
+def test_a_drop_makes_room_and_ends_the_pause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = FullDisk()
+    first, second = chain(2)
+    with open_tier(tmp_path) as tier:
+        put_all(tier, [first])
+        monkeypatch.setattr(os, "write", disk)
+        put_all(tier, [second])
+        disk.full = False
+        assert not tier.put_nowait(second)
+        tier.drop([first.key])
+        assert tier.flush(LONG) == 0
+        put_all(tier, [second])
+        assert second.key in tier
+
+
+def test_an_eviction_that_fails_is_a_write_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with open_tier(tmp_path, budget=2 * FILE_BYTES) as tier:
+        put_all(tier, [make_block(1), make_block(2)])
+
+        def refuse(*_: object, **__: object) -> None:
+            raise OSError(errno.EIO, "Input/output error")
+
+        with monkeypatch.context() as patch:
+            patch.setattr("runtime.kv.disk.blocks.remove", refuse)
+            put_all(tier, [make_block(3)])
+        assert tier.statistics().write_errors == 1
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A real file system of 1 MiB."""
+    with small_file_system(tmp_path / "small", "1m") as folder:
+        yield folder
+
+
+def test_a_disk_that_is_really_full(small_disk: Path, caplog: pytest.LogCaptureFixture) -> None:
+    ballast = small_disk / "ballast"
+    ballast.write_bytes(b"\0" * 700_000)
+    clock = Clock()
+    blocks = chain(100)
+    with open_tier(small_disk, clock=clock) as tier:
+        for block in blocks:
+            tier.put_nowait(block)
+            tier.flush(LONG)
+        statistics = tier.statistics()
+        assert 5 < statistics.blocks < 40
+        assert (statistics.suspended, statistics.write_errors) == (True, 1)
+        assert len([record for record in caplog.records if record.levelname == "WARNING"]) == 1
+        assert len(names(small_disk)) == statistics.blocks
+        for index in held(tier, blocks):
+            assert_same(tier.load(blocks[index].key), blocks[index])
+
+        ballast.unlink()
+        clock.now += BACKOFF
+        put_all(tier, blocks[statistics.blocks : statistics.blocks + 5])
+        assert not tier.statistics().suspended
+        assert len(tier) == statistics.blocks + 5
+
+
+# --- kill -9 ------------------------------------------------------------------------------------------------------
+
+
+def test_kill_9_at_random_moments_leaves_whole_files_and_no_lock(tmp_path: Path) -> None:
+    generator = random.Random(9)
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["pytest", "tests.fakes.kv_writer"])  # so that a child is but a fork
+    dropped: set[BlockKey] = set()
+    temporaries = verified = 0
+    for round_ in range(50):
+        reports, theirs = context.Pipe(duplex=False)
+        writer = context.Process(target=kv_writer.write_until_killed, args=(tmp_path, round_ * 10_000, theirs))
+        writer.start()
+        theirs.close()
+        reports.recv_bytes()  # it has opened the folder
+        writer.join(generator.uniform(0, 0.06))
+        assert writer.exitcode is None
+        writer.kill()
+        writer.join()
+        with reports, suppress(EOFError):
+            while True:
+                dropped.add(reports.recv_bytes())
+        writer.close()
+
+        temporaries += sum(name.endswith(TEMPORARY) for name in names(tmp_path))
+        with open_disk_tier(tmp_path, ROOT, shape=kv_writer.SHAPE, dtype=DTYPE, budget=kv_writer.BUDGET) as tier:
+            left = names(tmp_path)
+            assert not [name for name in left if name.endswith(TEMPORARY)]
+            assert len(left) == len(tier)
+            for name in left:
+                key = bytes.fromhex(name[:64])
+                assert key not in dropped
+                block = tier.load(key)
+                assert block is not None
+                assert torch.equal(block.data, data_of(key, kv_writer.SHAPE))
+                verified += 1
+            tier.flush(LONG)
+            tier.check_integrity()
+            assert tier.statistics().rejected == {}
+    assert temporaries > 0, "no kill met a write: the test has lost its point"
+    assert verified > 0
+    assert dropped

@@ -1,0 +1,318 @@
+"""The RAM tier: what it keeps, and in which order it lets go."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from runtime.kv.ram_tier import RamTier
+from tests.fakes.kv_blocks import ROOT, chain, make_block
+
+if TYPE_CHECKING:
+    from runtime.kv.blocks import Block, BlockKey
+
+SIZE = make_block(0).nbytes
+
+
+def kept(tier: RamTier, blocks: list[Block]) -> list[int]:
+    """Which of the blocks are there, by their place."""
+    return [place for place, block in enumerate(blocks) if block.key in tier]
+
+
+def fill(tier: RamTier, blocks: list[Block], now: float = 0.0) -> list[bool]:
+    taken = [tier.insert(block, now) for block in blocks]
+    tier.check_integrity()
+    return taken
+
+
+def test_a_block_is_found_by_its_key() -> None:
+    tier = RamTier(10 * SIZE)
+    first, second = chain(2)
+    assert tier.insert(first)
+    assert tier.get(first.key) is first
+    assert first.key in tier
+    assert second.key not in tier
+    assert tier.get(second.key) is None
+    assert len(tier) == 1
+
+
+def test_a_block_that_is_there_takes_no_room_again() -> None:
+    tier = RamTier(2 * SIZE)
+    (block,) = chain(1)
+    assert fill(tier, [block, block, block]) == [True] * 3
+    assert (tier.statistics().blocks, tier.statistics().bytes) == (1, SIZE)
+
+
+def test_a_budget_of_nothing_keeps_nothing() -> None:
+    tier = RamTier(0)
+    assert fill(tier, chain(2)) == [False, False]
+    assert tier.statistics().evictions == 0
+
+
+def test_a_block_larger_than_the_budget_evicts_nobody() -> None:
+    tier = RamTier(2 * SIZE)
+    fill(tier, [make_block(1), make_block(2)])
+    assert not tier.insert(make_block(3, shape=(9, 2, 1, 64, 8)))
+    assert len(tier) == 2
+
+
+def test_the_budget_is_in_bytes_to_the_last_one() -> None:
+    for spare, blocks in [(0, 3), (-1, 2), (SIZE - 1, 3)]:
+        tier = RamTier(3 * SIZE + spare)
+        fill(tier, [make_block(n) for n in range(5)])
+        assert len(tier) == blocks
+        assert tier.statistics().bytes <= tier.budget
+
+
+def test_the_least_recently_used_goes_first() -> None:
+    tier = RamTier(3 * SIZE)
+    blocks = [make_block(n) for n in range(5)]
+    fill(tier, blocks[:3])
+    tier.touch([blocks[0].key])
+    fill(tier, blocks[3:4])
+    assert kept(tier, blocks) == [0, 2, 3]
+    fill(tier, [blocks[2]])  # an insertion is a use too
+    fill(tier, blocks[4:])
+    assert kept(tier, blocks) == [2, 3, 4]
+    assert tier.statistics().evictions == 2
+
+
+def test_children_go_before_their_parents_however_old_these_are() -> None:
+    tier = RamTier(5 * SIZE)
+    blocks = chain(4)
+    fill(tier, blocks)
+    fill(tier, [make_block(n) for n in (101, 102, 103)])
+    assert kept(tier, blocks) == [0, 1]
+    fill(tier, [make_block(n) for n in (104, 105)])
+    assert kept(tier, blocks) == []
+
+
+def test_a_parent_with_two_children_stays_until_both_are_gone() -> None:
+    tier = RamTier(3 * SIZE)
+    parent = make_block(1)
+    children = [make_block(2, parent.key), make_block(3, parent.key)]
+    fill(tier, [parent, *children, make_block(11)])
+    assert kept(tier, [parent, *children]) == [0, 2]
+    fill(tier, [make_block(12)])
+    assert kept(tier, [parent, *children]) == [0]
+
+
+def test_a_newcomer_does_not_cost_its_own_parent() -> None:
+    tier = RamTier(1 * SIZE)
+    blocks = chain(2)
+    assert fill(tier, blocks) == [True, False]
+    assert kept(tier, blocks) == [0]
+
+
+def test_of_a_chain_that_is_too_long_the_start_is_kept() -> None:
+    tier = RamTier(4 * SIZE)
+    others, blocks = [make_block(101), make_block(102)], chain(9)
+    fill(tier, others)
+    assert fill(tier, blocks) == [True] * 4 + [False] * 5
+    assert kept(tier, blocks) == [0, 1, 2, 3]
+    assert kept(tier, others) == []
+
+
+def test_a_chain_that_is_too_long_stays_as_it_is_when_it_is_used_again() -> None:
+    tier = RamTier(4 * SIZE)
+    blocks = chain(9)
+    fill(tier, blocks)
+    fill(tier, blocks)
+    assert kept(tier, blocks) == [0, 1, 2, 3]
+    assert tier.statistics().evictions == 0
+
+
+def test_a_chain_that_was_refused_does_not_keep_others_out() -> None:
+    tier = RamTier(4 * SIZE)
+    others = chain(4, seed=100)
+    fill(tier, chain(8))
+    assert fill(tier, others) == [True] * 4
+
+
+def test_what_was_refused_once_may_have_children_later() -> None:
+    tier = RamTier(3 * SIZE)
+    blocks, others = chain(5), [make_block(101), make_block(102)]
+    assert fill(tier, blocks[:4]) == [True, True, True, False]
+    for block in blocks[:3]:
+        tier.drop(block.key)
+    fill(tier, others)
+    # The others are older than a chain that begins in the middle, for once: its parents may be on disk.
+    assert fill(tier, blocks[3:]) == [True, True]
+    assert kept(tier, others) == [1]
+
+
+def test_a_touched_chain_goes_from_its_end() -> None:
+    tier = RamTier(6 * SIZE)
+    first, second = chain(3), chain(3, seed=50)
+    fill(tier, [*first, *second])
+    tier.touch([block.key for block in first])
+    fill(tier, [make_block(n) for n in (101, 102)])
+    assert (kept(tier, first), kept(tier, second)) == ([0, 1, 2], [0])
+
+
+def test_held_blocks_go_last_and_only_until_then() -> None:
+    tier = RamTier(3 * SIZE)
+    blocks = [make_block(n) for n in range(9)]
+    fill(tier, blocks[:3])
+    tier.hold([blocks[0].key, blocks[1].key], until=10.0)
+    fill(tier, blocks[3:5], now=9.9)
+    assert kept(tier, blocks) == [0, 1, 4]
+    fill(tier, blocks[5:6], now=10.0)
+    assert kept(tier, blocks) == [1, 4, 5]
+
+
+def test_held_blocks_go_when_there_is_nothing_else() -> None:
+    tier = RamTier(2 * SIZE)
+    blocks = [make_block(n) for n in range(3)]
+    fill(tier, blocks[:2])
+    tier.hold([block.key for block in blocks], until=10.0)
+    assert fill(tier, blocks[2:]) == [True]
+    assert kept(tier, blocks) == [1, 2]
+
+
+def test_a_hold_is_never_shortened_and_ends_with_the_block() -> None:
+    tier = RamTier(2 * SIZE)
+    blocks = [make_block(n) for n in range(4)]
+    fill(tier, blocks[:2])
+    tier.hold([blocks[0].key], until=10.0)
+    tier.hold([blocks[0].key], until=5.0)
+    fill(tier, blocks[2:3], now=7.0)
+    assert kept(tier, blocks) == [0, 2]
+    tier.drop(blocks[0].key)
+    fill(tier, [blocks[0], blocks[2]])  # back, and older than the other, but held no more
+    fill(tier, blocks[3:])
+    assert kept(tier, blocks) == [2, 3]
+
+
+def test_a_dropped_block_is_gone_at_once_and_its_children_stay() -> None:
+    tier = RamTier(9 * SIZE)
+    blocks = chain(3)
+    fill(tier, blocks)
+    tier.drop(blocks[1].key)
+    tier.drop(blocks[1].key)
+    tier.check_integrity()
+    assert kept(tier, blocks) == [0, 2]
+    assert tier.statistics().bytes == 2 * SIZE
+    assert tier.statistics().evictions == 0
+
+
+class Naive:
+    """The same promises, without any record but a list: least recently used first."""
+
+    def __init__(self, room: int) -> None:
+        self.room = room
+        self.blocks: list[Block] = []
+        self.held: dict[BlockKey, float] = {}
+        self.refused: BlockKey | None = None
+
+    def insert(self, block: Block, now: float) -> bool:
+        if block in self.blocks:
+            self.use(block)
+            return True
+        while len(self.blocks) >= self.room:
+            victim = self.victim(block.parent, now)
+            if victim is None or block.parent == self.refused:
+                self.refused = block.key
+                return False
+            self.drop(victim)
+        self.blocks.append(block)
+        self.refused = None if self.refused == block.key else self.refused
+        return True
+
+    def victim(self, parent: BlockKey, now: float) -> Block | None:
+        parents = {block.parent for block in self.blocks}
+        leaves = [block for block in self.blocks if block.key not in parents and block.key != parent]
+        return next(iter(sorted(leaves, key=lambda block: self.held.get(block.key, 0.0) > now)), None)
+
+    def use(self, block: Block) -> None:
+        self.blocks.remove(block)
+        self.blocks.append(block)
+
+    def drop(self, block: Block) -> None:
+        self.blocks.remove(block)
+        self.held.pop(block.key, None)
+
+
+def tree(depth: int = 4) -> list[Block]:
+    """Two sequences that part, and part again, at each block."""
+    blocks: list[Block] = []
+    parents = [ROOT]
+    for level in range(depth):
+        below = [make_block(10 * level + n, parent) for parent, n in itertools.product(parents, range(2))]
+        blocks += below
+        parents = [block.key for block in below]
+    return blocks
+
+
+TREE = tree()
+PARENT = {block.key: block.parent for block in TREE}
+blocks = st.sampled_from(TREE)
+
+
+def path(block: Block) -> list[Block]:
+    """From the start of its sequence."""
+    by_key = {other.key: other for other in TREE}
+    found = [block]
+    while found[0].parent in by_key:
+        found.insert(0, by_key[found[0].parent])
+    return found
+
+
+class AgainstNaive(RuleBasedStateMachine):
+    """Any use; the tier holds exactly what the list does, in the same order."""
+
+    @initialize(room=st.integers(0, 9))
+    def open(self, room: int) -> None:
+        self.tier = RamTier(room * SIZE + SIZE // 2)
+        self.naive = Naive(room)
+        self.now = 0.0
+
+    @rule(block=blocks)
+    def insert(self, block: Block) -> None:
+        assert self.tier.insert(block, self.now) == self.naive.insert(block, self.now)
+
+    @rule(block=blocks)
+    def insert_path(self, block: Block) -> None:
+        for each in path(block):
+            assert self.tier.insert(each, self.now) == self.naive.insert(each, self.now)
+
+    @rule(block=blocks)
+    def touch(self, block: Block) -> None:
+        self.tier.touch([each.key for each in path(block)])
+        for each in reversed(path(block)):
+            if each in self.naive.blocks:
+                self.naive.use(each)
+
+    @rule(block=blocks, seconds=st.integers(0, 3))
+    def hold(self, block: Block, seconds: int) -> None:
+        self.tier.hold([each.key for each in path(block)], self.now + seconds)
+        for each in path(block):
+            if each in self.naive.blocks:
+                self.naive.held[each.key] = max(self.naive.held.get(each.key, 0.0), self.now + seconds)
+
+    @rule(block=blocks)
+    def drop(self, block: Block) -> None:
+        self.tier.drop(block.key)
+        if block in self.naive.blocks:
+            self.naive.drop(block)
+
+    @rule()
+    def wait(self) -> None:
+        self.now += 1.0
+
+    @invariant()
+    def agree(self) -> None:
+        if hasattr(self, "tier"):
+            self.tier.check_integrity()
+            assert list(self.tier._blocks) == [block.key for block in self.naive.blocks]
+            assert self.tier.statistics().bytes == SIZE * len(self.naive.blocks)
+
+
+AgainstNaive.TestCase.settings = settings(
+    max_examples=60, stateful_step_count=30, derandomize=True, database=None, deadline=None
+)
+test_any_use_against_a_list = AgainstNaive.TestCase

@@ -1,0 +1,129 @@
+"""What a model will take is known before it is loaded, and refused where there is not as much."""
+
+from __future__ import annotations
+
+import re
+import weakref
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+
+from runtime.checkpoint.config import load_config
+from runtime.checkpoint.locate import resolve_model
+from runtime.errors import CheckpointError
+from runtime.loading import footprint
+from runtime.loading.drafters import NoDrafter, plan_drafter
+from runtime.loading.footprint import kept_bytes
+from runtime.loading.load import LoadOptions, load_model
+from runtime.loading.served import Proposer
+from runtime.nn import weights
+from runtime.nn.linear import Forms, Plain
+from runtime.nn.quantize import Quantization, choose_forms
+from runtime.nn.weights import allocate_layer, load_weights
+from runtime.text.tokenizer import Tokenizer
+from tests.models.checkpoints import FAMILIES
+from tests.models.stepping import CPU
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from torch import Tensor
+
+    from runtime.checkpoint.config import ModelConfig
+    from runtime.nn.weights import LayerWeights
+
+GIB = 2**30
+
+
+@pytest.fixture
+def llama(tmp_path: Path) -> Path:
+    FAMILIES["llama"](tmp_path)
+    return tmp_path
+
+
+def _load(options: LoadOptions) -> None:
+    load_model(options, load_config(options.folder))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("quantization", [None, *Quantization])
+@pytest.mark.parametrize("family", ["embedded", "llama", "llama-bias", "qwen3-tied"])
+def test_what_weights_take_is_what_was_foreseen(
+    family: str, quantization: Quantization | None, dtype: torch.dtype, tmp_path: Path
+) -> None:
+    folder = resolve_model(None) if family == "embedded" else tmp_path
+    if family != "embedded":
+        FAMILIES[family](tmp_path)
+    config, forms = load_config(folder), choose_forms(quantization, CPU, dtype)
+    kept = load_weights(folder, config, device=CPU, dtype=dtype, forms=forms).nbytes
+    # WeightInt8, of processors without products of integers, has its scales in the model's dtype.
+    assert kept <= kept_bytes(config, CPU, dtype, quantization) <= 1.05 * kept
+
+
+def test_one_layer_at_a_time_is_plain(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With `--quantize`, the whole model was there before the first matrix was quantised."""
+    plain: list[weakref.ref[Tensor]] = []
+    found: list[int] = []
+
+    def allocate(config: ModelConfig, device: torch.device | str, dtype: torch.dtype) -> LayerWeights:
+        layer = allocate_layer(config, device, dtype)
+        if device == CPU:  # others have shapes only
+            found.append(sum(matrix() is not None for matrix in plain))
+            plain.extend(weakref.ref(linear.weight) for linear in (layer.qkv, layer.output, layer.gate_up, layer.down))
+        return layer
+
+    def halve(weight: Tensor, bias: Tensor | None) -> Plain:
+        return Plain(weight.bfloat16(), bias)
+
+    config = load_config(llama)
+    monkeypatch.setattr(weights, "allocate_layer", allocate)
+    load_weights(llama, config, device=CPU, dtype=torch.float32, forms=Forms(halve, halve))
+    assert found == [0] * config.num_layers
+    assert not any(matrix() is not None for matrix in plain)
+
+
+def test_weights_that_do_not_fit_are_refused_before_they_are_read(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (llama / "model.safetensors").unlink()  # nothing looks at it
+    monkeypatch.setattr(footprint, "most_memory", lambda device: 3000)
+    with pytest.raises(
+        CheckpointError, match=r"the model takes .* KiB .* 2\.9 KiB are free; --quantize int8 or int4 ta"
+    ):
+        _load(LoadOptions(llama, device="cpu", dtype="float32"))
+
+
+def test_the_drafter_counts(llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = LoadOptions(llama, device="cpu", dtype="float32", draft=llama, speculate=Proposer.DRAFT)
+    config = load_config(llama)
+    drafter = plan_drafter(options, config, Tokenizer.load(llama))
+    alone = footprint.footprint(options, config, NoDrafter(), CPU, torch.float32)
+    monkeypatch.setattr(footprint, "most_memory", lambda device: alone.without_kv)
+    footprint.check_memory(options, config, NoDrafter(), CPU, torch.float32)
+    with pytest.raises(CheckpointError, match="with its drafter"):
+        footprint.check_memory(options, config, drafter, CPU, torch.float32)
+
+
+def test_slots_and_context_that_do_not_fit_are_refused_with_what_would(
+    llama: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = load_config(llama)
+    options = LoadOptions(llama, slots=10_000, context=config.context_length, device="cpu", dtype="float32")
+    takes = footprint.footprint(options, config, NoDrafter(), CPU, torch.float32)
+    monkeypatch.setattr(footprint, "most_memory", lambda device: takes.without_kv + 30_000 * takes.per_token)
+    (llama / "model.safetensors").unlink()
+    with pytest.raises(CheckpointError) as refused:
+        _load(options)
+    said = re.fullmatch(
+        r"10000 slots of \d+ tokens take .*; what fits: --context (\d+) or --slots (\d+)", str(refused.value)
+    )
+    assert said is not None
+    context, slots = map(int, said.groups())
+    assert (context, slots) == (3, 30_000 // config.context_length)
+    for fits in (replace(options, context=context), replace(options, slots=slots)):
+        footprint.check_memory(fits, config, NoDrafter(), CPU, torch.float32)
+
+
+def test_what_fits_is_loaded(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(footprint, "most_memory", lambda device: GIB)
+    _load(LoadOptions(llama, slots=2, context=64, device="cpu", dtype="float32"))

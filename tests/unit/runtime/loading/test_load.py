@@ -1,0 +1,65 @@
+"""What is known of a model before its weights are read, and that it still holds afterwards."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from runtime.errors import CheckpointError
+from runtime.loading.load import LoadOptions, describe_model, load_model
+from tests.models.checkpoints import FAMILIES, VOCAB_SIZE
+from web.server import ServerOptions, run_server
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    FAMILIES["llama"](tmp_path)
+    return tmp_path
+
+
+def _edit(path: Path, **settings: object) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | settings))
+
+
+def _end_tokens(folder: Path) -> tuple[int, ...]:
+    return describe_model(LoadOptions(folder), "test")[0].eos_token_ids
+
+
+def test_the_tokenizer_s_end_token_is_one_too(folder: Path) -> None:
+    """A fine-tune for chats often says so there only; its answers would go on with the next turn."""
+    for name in ("config.json", "generation_config.json"):
+        _edit(folder / name, eos_token_id=256)
+    _edit(folder / "tokenizer_config.json", eos_token="<|im_end|>")
+    assert _end_tokens(folder) == (256, 258)
+    _edit(folder / "tokenizer_config.json", eos_token=None)
+    assert _end_tokens(folder) == (256,)
+
+
+def test_an_end_token_that_the_model_cannot_say_is_none(folder: Path) -> None:
+    """`min_tokens` bans the end tokens by their index among the logits."""
+    _edit(folder / "generation_config.json", eos_token_id=[256, VOCAB_SIZE, 258])
+    assert _end_tokens(folder) == (256, 258)
+
+
+async def test_a_model_that_is_replaced_while_it_is_loaded_is_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its KV would be kept under the name of the other."""
+    other = folder / "other"
+    other.mkdir()
+    FAMILIES["linear-rope"](other)
+
+    def load_and_replace(*args: Any) -> object:  # noqa: ANN401
+        model = load_model(*args)
+        (other / "model.safetensors").replace(folder / "model.safetensors")
+        return model
+
+    monkeypatch.setattr("web.server.load_model", load_and_replace)
+    options = ServerOptions(LoadOptions(folder, device="cpu", dtype="float32"), "test", port=0)
+    with pytest.raises(CheckpointError, match="has changed"):
+        await run_server(options, announce=lambda url: pytest.fail(url))

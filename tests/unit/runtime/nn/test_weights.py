@@ -1,0 +1,329 @@
+"""Fused weights against the tensors of the files, and every refusal naming its culprit."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import fields
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from runtime.checkpoint import shards
+from runtime.checkpoint.config import ModelConfig, load_config
+from runtime.errors import CheckpointError
+from runtime.nn.linear import Linear
+from runtime.nn.weights import Weights, fingerprint, load_weights, random_weights
+from tests.models.checkpoints import FAMILIES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from torch import Tensor
+
+
+def _load(folder: Path, dtype: torch.dtype = torch.float32) -> Weights:
+    return load_weights(folder, load_config(folder), device="cpu", dtype=dtype)
+
+
+def _tensors(weights: Weights) -> Iterator[tuple[str, Tensor]]:
+    yield "embedding", weights.embedding
+    for index, layer in enumerate(weights.layers):
+        for field in fields(layer):
+            match getattr(layer, field.name):
+                case Linear() as linear:
+                    yield f"{index}.{field.name}.weight", linear.weight
+                    if linear.bias is not None:
+                        yield f"{index}.{field.name}.bias", linear.bias
+                case torch.Tensor() as tensor:
+                    yield f"{index}.{field.name}", tensor
+    yield "final_norm", weights.final_norm
+    yield "lm_head", weights.lm_head.weight
+
+
+def _assert_equal(first: Weights, second: Weights) -> None:
+    for (name, mine), (other_name, other) in zip(_tensors(first), _tensors(second), strict=True):
+        assert name == other_name
+        assert torch.equal(mine, other), name
+
+
+def _source(folder: Path) -> dict[str, Tensor]:
+    source: dict[str, Tensor] = {}
+    for path in folder.glob("*.safetensors"):
+        source |= load_file(path)
+    return source
+
+
+def _rewrite(folder: Path, **changes: Tensor | None) -> None:
+    """Replace tensors of a single-file checkpoint (dots as double underscores), None to remove one."""
+    path = folder / "model.safetensors"
+    tensors = load_file(path)
+    for name, tensor in changes.items():
+        if tensor is None:
+            del tensors[name.replace("__", ".")]
+        else:
+            tensors[name.replace("__", ".")] = tensor
+    save_file(tensors, path)
+
+
+@pytest.fixture
+def llama(tmp_path: Path) -> Path:
+    FAMILIES["llama"](tmp_path)
+    return tmp_path
+
+
+# --- loading ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_tensor_of_the_file_is_in_its_place(family: str, tmp_path: Path) -> None:
+    FAMILIES[family](tmp_path)
+    weights, source = _load(tmp_path), _source(tmp_path)
+
+    def fused(layer: int, module: str, parts: list[str], kind: str) -> Tensor:
+        return torch.cat([source.pop(f"model.layers.{layer}.{module}.{part}.{kind}") for part in parts])
+
+    for index, layer in enumerate(weights.layers):
+        for name, kind, place in (
+            ("self_attn", "weight", layer.qkv.weight),
+            ("self_attn", "bias", layer.qkv.bias),
+            ("mlp", "weight", layer.gate_up.weight),
+            ("mlp", "bias", layer.gate_up.bias),
+        ):
+            if place is not None:
+                parts = ["gate_proj", "up_proj"] if name == "mlp" else ["q_proj", "k_proj", "v_proj"]
+                assert torch.equal(place, fused(index, name, parts, kind))
+        for name, place in (
+            ("input_layernorm.weight", layer.input_norm),
+            ("self_attn.q_norm.weight", layer.q_norm),
+            ("self_attn.k_norm.weight", layer.k_norm),
+            ("self_attn.o_proj.weight", layer.output.weight),
+            ("self_attn.o_proj.bias", layer.output.bias),
+            ("post_attention_layernorm.weight", layer.post_norm),
+            ("mlp.down_proj.weight", layer.down.weight),
+            ("mlp.down_proj.bias", layer.down.bias),
+        ):
+            if place is not None:
+                assert torch.equal(place, source.pop(f"model.layers.{index}.{name}"))
+
+    assert torch.equal(weights.embedding, source.pop("model.embed_tokens.weight"))
+    assert torch.equal(weights.final_norm, source.pop("model.norm.weight"))
+    if load_config(tmp_path).tied_embeddings:
+        assert weights.lm_head.weight is weights.embedding
+    else:
+        assert torch.equal(weights.lm_head.weight, source.pop("lm_head.weight"))
+    assert not source  # nothing in the file was left unread
+
+
+def test_shards_hold_the_same_weights(tmp_path: Path, llama: Path) -> None:
+    sharded = tmp_path / "sharded"
+    FAMILIES["llama-sharded"](sharded)
+    assert len(list(sharded.glob("*.safetensors"))) > 1
+    _assert_equal(_load(sharded), _load(llama))
+
+
+def test_weights_do_not_live_in_the_file(llama: Path) -> None:
+    before = _load(llama)
+    path = llama / "model.safetensors"
+    path.write_bytes(bytes(path.stat().st_size))  # in place: a mapping of it would see the zeros
+    assert before.embedding.abs().sum() > 0
+
+
+def test_cast_to_the_dtype_asked_for(llama: Path) -> None:
+    source = _source(llama)
+    weights = _load(llama, torch.bfloat16)
+    assert {tensor.dtype for _, tensor in _tensors(weights)} == {torch.bfloat16}
+    assert torch.equal(weights.lm_head.weight, source["lm_head.weight"].bfloat16())
+
+
+@pytest.mark.parametrize("family", ["llama", "llama-sharded", "smollm"])
+def test_progress_counts_the_bytes_of_the_files(family: str, tmp_path: Path) -> None:
+    FAMILIES[family](tmp_path)
+    seen: list[tuple[int, int]] = []
+    load_weights(
+        tmp_path,
+        load_config(tmp_path),
+        device="cpu",
+        dtype=torch.bfloat16,
+        progress=lambda done, total: seen.append((done, total)),
+    )
+    source = _source(tmp_path)
+    size = sum(tensor.nbytes for tensor in source.values())
+    assert len(seen) == len(source)
+    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
+    assert seen[-1] == (size, size)
+    assert {total for _, total in seen} == {size}
+
+
+def test_a_redundant_head_is_read_past_if_it_is_the_embedding(tmp_path: Path) -> None:
+    FAMILIES["smollm"](tmp_path)
+    embedding = _source(tmp_path)["model.embed_tokens.weight"]
+    _rewrite(tmp_path, lm_head__weight=embedding.clone())
+    assert torch.equal(_load(tmp_path).lm_head.weight, embedding)
+    _rewrite(tmp_path, lm_head__weight=embedding + 1)
+    with pytest.raises(CheckpointError, match=r"lm_head\.weight: differs from model\.embed_tokens\.weight"):
+        _load(tmp_path)
+
+
+def test_old_rotary_buffers_are_read_past(llama: Path) -> None:
+    _rewrite(llama, model__layers__0__self_attn__rotary_emb__inv_freq=torch.zeros(8))
+    _load(llama)
+
+
+# --- refusals -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "tensor", "message"),
+    [
+        ("model.norm.weight", None, r"model\.norm\.weight: is missing"),
+        ("model.layers.1.mlp.up_proj.weight", None, r"model\.layers\.1\.mlp\.up_proj\.weight: is missing"),
+        ("lm_head.weight", None, r"lm_head\.weight: is missing"),
+        ("model.norm.bias", torch.zeros(64), r"model\.safetensors: model\.norm\.bias belongs to no part"),
+        ("model.layers.3.mlp.up_proj.weight", torch.zeros(1), r"layers\.3\.mlp\.up_proj\.weight belongs to no"),
+        (
+            "model.layers.0.self_attn.k_proj.weight",
+            torch.zeros(64, 64),
+            r"layers\.0\.self_attn\.k_proj\.weight is \[64, 64\], config\.json makes it \[32, 64\]",
+        ),
+        (
+            "model.layers.0.mlp.down_proj.weight",
+            torch.zeros(64, 96, dtype=torch.int8),
+            r"layers\.0\.mlp\.down_proj\.weight is I8; quantized",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_refusals_name_the_tensor(llama: Path, name: str, tensor: Tensor | None, message: str) -> None:
+    _rewrite(llama, **{name.replace(".", "__"): tensor})
+    with pytest.raises(CheckpointError, match=message):
+        _load(llama)
+
+
+@pytest.mark.parametrize("name", ["pytorch_model.bin", "model.gguf", "consolidated.00.pth"])
+def test_pickles_are_refused_by_name(llama: Path, name: str) -> None:
+    (llama / "model.safetensors").rename(llama / name)
+    with pytest.raises(CheckpointError, match=f"{name}.*safetensors"):
+        _load(llama)
+
+
+def test_a_folder_without_weights(llama: Path) -> None:
+    (llama / "model.safetensors").unlink()
+    with pytest.raises(CheckpointError, match=r"holds neither model\.safetensors nor"):
+        _load(llama)
+
+
+@pytest.mark.parametrize("cut", [4, 100, -100], ids=["length", "header", "data"])
+def test_a_cut_file_is_named(llama: Path, cut: int) -> None:
+    path = llama / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:cut])
+    with pytest.raises(CheckpointError, match=r"model\.safetensors: cannot be read"):
+        _load(llama)
+
+
+def test_a_missing_shard_is_named(tmp_path: Path) -> None:
+    FAMILIES["llama-sharded"](tmp_path)
+    lost = sorted(tmp_path.glob("*.safetensors"))[1]
+    lost.unlink()
+    with pytest.raises(CheckpointError, match=lost.name):
+        _load(tmp_path)
+
+
+def test_a_tensor_in_two_shards_is_named(tmp_path: Path) -> None:
+    FAMILIES["llama-sharded"](tmp_path)
+    first, second = sorted(tmp_path.glob("*.safetensors"))[:2]
+    name, tensor = next(iter(load_file(first).items()))
+    save_file({**load_file(second), name: tensor}, second)
+    with pytest.raises(CheckpointError, match=f"{second.name}: {name} is in {first.name} too"):
+        _load(tmp_path)
+
+
+@pytest.mark.parametrize("index", ["{", '{"weight_map": {}}', '{"weight_map": {"a": "../b.safetensors"}}'])
+def test_a_broken_index_is_named(llama: Path, index: str) -> None:
+    (llama / "model.safetensors").unlink()
+    (llama / "model.safetensors.index.json").write_text(index)
+    with pytest.raises(CheckpointError, match=r"model\.safetensors\.index\.json"):
+        _load(llama)
+
+
+# --- random weights -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", ["llama-bias", "qwen3-tied"])
+def test_random_weights_have_the_shapes_of_loaded_ones(family: str, tmp_path: Path) -> None:
+    FAMILIES[family](tmp_path)
+    config = load_config(tmp_path)
+    loaded, drawn = _load(tmp_path), random_weights(config, device="cpu", dtype=torch.float32, seed=7)
+    assert [(n, t.shape) for n, t in _tensors(drawn)] == [(n, t.shape) for n, t in _tensors(loaded)]
+    assert (drawn.lm_head.weight is drawn.embedding) == config.tied_embeddings
+
+
+def test_random_weights_follow_the_seed(llama: Path) -> None:
+    def draw(config: ModelConfig, seed: int) -> Weights:
+        return random_weights(config, device="cpu", dtype=torch.bfloat16, seed=seed)
+
+    config = load_config(llama)
+    first, same, other = draw(config, 1), draw(config, 1), draw(config, 2)
+    _assert_equal(first, same)
+    assert not torch.equal(first.embedding, other.embedding)
+    assert torch.all(first.final_norm == 1)
+    assert torch.all(first.layers[2].post_norm == 1)
+    assert first.layers[0].qkv.weight.float().std().item() == pytest.approx(0.02, rel=0.05)
+
+
+# --- fingerprint --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=[True, False], ids=["whole", "sampled"])
+def hashing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether files are hashed whole; the sampled way is otherwise for large files only."""
+    whole = bool(request.param)
+    if not whole:
+        monkeypatch.setattr(shards, "HASHED_WHOLE", 0)
+    return whole
+
+
+@pytest.mark.usefixtures("hashing")
+def test_fingerprint_is_stable_and_sees_each_part(tmp_path: Path) -> None:
+    FAMILIES["llama-sharded"](tmp_path)
+    seen = [fingerprint(tmp_path)]
+    assert len(seen[0]) == 64
+    assert fingerprint(tmp_path) == seen[0]
+
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**config, "rms_norm_eps": 1e-3}))
+    seen.append(fingerprint(tmp_path))
+
+    shard = sorted(tmp_path.glob("*.safetensors"))[-1]
+    tensors = load_file(shard)
+    name = sorted(tensors)[0]
+    tensors[name][-1] += 0.5
+    times = shard.stat()
+    save_file(tensors, shard)
+    os.utime(shard, ns=(times.st_atime_ns, times.st_mtime_ns))  # so the contents alone tell
+    seen.append(fingerprint(tmp_path))
+    assert len(set(seen)) == 3
+
+
+def test_fingerprint_of_a_large_model_sees_a_later_write(tmp_path: Path, hashing: bool) -> None:
+    FAMILIES["llama"](tmp_path)
+    before = fingerprint(tmp_path)
+    os.utime(tmp_path / "model.safetensors", ns=(1, 1))
+    assert (fingerprint(tmp_path) == before) == hashing
+
+
+@pytest.mark.usefixtures("hashing")
+def test_fingerprint_names_what_is_missing(llama: Path) -> None:
+    (llama / "config.json").unlink()
+    with pytest.raises(CheckpointError, match=r"config\.json"):
+        fingerprint(llama)
+
+
+def test_fingerprint_of_what_is_no_safetensors_file(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shards, "HASHED_WHOLE", 0)
+    (llama / "model.safetensors").write_bytes(b"\x02\0\0\0\0\0\0\0[]" + bytes(100))
+    with pytest.raises(CheckpointError, match=r"model\.safetensors: is not a safetensors file"):
+        fingerprint(llama)

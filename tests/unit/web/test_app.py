@@ -1,0 +1,390 @@
+"""Routes, whole answers and error objects, through Quart's test client."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import trio
+from quart.testing import WebsocketResponseError
+
+from actors.core.generation import Failed, FinishReason
+from actors.core.receipts import CancelReason, Receipt
+from runtime.errors import (
+    CedeError,
+    DeadlineExceeded,
+    DeviceLost,
+    QueueFull,
+    QueueTimeout,
+    RequestError,
+    ShuttingDown,
+    StepFailed,
+)
+from runtime.sampling.params import TokenLogprobs
+from tests.fakes.engine import BOS, FakeEngine, FakeRequest, as_engine, finished, posting, say, token
+from web.app import create_app
+from web.openai import reading
+
+if TYPE_CHECKING:
+    from quart.wrappers import Response
+    from trio.testing import MockClock
+
+    from web.http.asgi import ScopedApp
+
+CHAT = "/v1/chat/completions"
+TEXT = "/v1/completions"
+HI: dict[str, Any] = {"messages": [{"role": "user", "content": "hi"}]}
+
+
+def make(engine: FakeEngine | None = None) -> ScopedApp:
+    return create_app(as_engine(engine or FakeEngine(say("Hel", "lo"))))
+
+
+async def error_in(response: Response, status: int) -> dict[str, Any]:
+    """The error object of a response, after a look at its shape."""
+    assert response.status_code == status
+    assert response.headers["content-type"] == "application/json"
+    body = await response.get_json()
+    assert set(body["error"]) == {"message", "type", "param", "code"}
+    error: dict[str, Any] = body["error"]
+    return error
+
+
+# --- whole answers ----------------------------------------------------------------------------------------
+
+
+async def test_a_chat_answer() -> None:
+    engine = FakeEngine(say("Hel", "lo"))
+    response = await make(engine).test_client().post(CHAT, json=HI | {"model": "any"})
+    body = await response.get_json()
+    request = await engine.next_request()
+    assert response.status_code == 200
+    assert response.headers["x-request-id"] == body["id"] == request.id
+    assert (body["object"], body["model"]) == ("chat.completion", "any")
+    assert body["choices"] == [
+        {
+            "index": 0,
+            "message": {"role": "assistant", "content": "Hello", "refusal": None},
+            "logprobs": None,
+            "finish_reason": "stop",
+        }
+    ]
+    prompt = len(request.asked.prompts[0])
+    assert body["usage"]["total_tokens"] == prompt + 2
+    assert body["timings"]["prompt_per_second"] == 500.0
+    assert request.left.is_set()
+    assert request.hung_up is None
+
+
+async def test_a_completion_answer_with_everything() -> None:
+    logprobs = TokenLogprobs(-0.5, ((65, -0.5), (66, -1.0)))
+    engine = FakeEngine([token("A", logprobs=logprobs), finished(text="!", reason=FinishReason.LENGTH)])
+    body = {"prompt": "hi", "logprobs": 2, "return_token_ids": True}
+    answer = await (await make(engine).test_client().post(TEXT, json=body)).get_json()
+    assert answer["object"] == "text_completion"
+    assert answer["choices"] == [
+        {
+            "index": 0,
+            "text": "A!",
+            "logprobs": {
+                "tokens": ["A"],
+                "token_logprobs": [-0.5],
+                "top_logprobs": [{"A": -0.5, "B": -1.0}],
+                "text_offset": [0],
+            },
+            "finish_reason": "length",
+            "token_ids": [65],
+            "prompt_token_ids": [BOS, *b"hi"],
+        }
+    ]
+
+
+async def test_several_prompts_with_several_choices_each() -> None:
+    events = [event for index in (2, 0, 3, 1) for event in say(str(index), index=index)]
+    body = {"prompt": ["a", "bc"], "n": 2, "echo": True}
+    answer = await (await make(FakeEngine(events)).test_client().post(TEXT, json=body)).get_json()
+    assert [(c["index"], c["text"]) for c in answer["choices"]] == [(0, "a0"), (1, "a1"), (2, "bc2"), (3, "bc3")]
+    assert answer["usage"]["prompt_tokens"] == len("a") + len("bc") + 2  # and a BOS each
+    assert answer["usage"]["completion_tokens"] == 4
+
+
+async def test_chat_token_ids_and_logprobs() -> None:
+    engine = FakeEngine([token("A", logprobs=TokenLogprobs(-0.5)), finished()])
+    body = HI | {"logprobs": True, "return_token_ids": True}
+    answer = await (await make(engine).test_client().post(CHAT, json=body)).get_json()
+    (choice,) = answer["choices"]
+    assert choice["token_ids"] == [65]
+    assert choice["logprobs"]["content"] == [{"token": "A", "logprob": -0.5, "bytes": [65], "top_logprobs": []}]
+    assert bytes(answer["prompt_token_ids"]) == b"<user>hi</user><assistant>"
+
+
+async def test_a_prompt_counts_as_cached_as_far_as_all_its_choices_found_it_so() -> None:
+    engine = FakeEngine([finished(0, cached=0), finished(1, cached=3)])
+    answer = await (await make(engine).test_client().post(CHAT, json=HI | {"n": 2})).get_json()
+    assert answer["usage"]["prompt_tokens_details"] == {"cached_tokens": 0}
+
+
+async def test_a_cancelled_answer_says_so() -> None:
+    engine = FakeEngine([token("a"), finished(reason=FinishReason.CANCELLED)])
+    answer = await (await make(engine).test_client().post(CHAT, json=HI)).get_json()
+    assert answer["choices"][0]["finish_reason"] == "cancelled"
+    assert answer["choices"][0]["message"]["content"] == "a"
+
+
+async def test_a_hang_up_cancels_a_whole_answer_too() -> None:
+    engine = FakeEngine([token("a")])
+    async with posting(make(engine), CHAT, HI) as connection:
+        request = await engine.next_request()
+        connection.disconnect()
+        await request.left.wait()
+    assert request.hung_up is CancelReason.DISCONNECT
+
+
+async def test_a_long_body_is_read_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = []
+    run_sync = trio.to_thread.run_sync
+
+    async def spy(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        threads.append(kwargs)
+        return await run_sync(*args, **kwargs)
+
+    monkeypatch.setattr(trio.to_thread, "run_sync", spy)
+    engine = FakeEngine(say("a"))
+    engine.model.context_length = 10**6
+    client = make(engine).test_client()
+    assert (await client.post(TEXT, json={"prompt": "x" * 100})).status_code == 200
+    assert threads == []
+    assert (await client.post(TEXT, json={"prompt": "x" * reading.INLINE_BODY})).status_code == 200
+    assert [set(options) for options in threads] == [{"limiter"}]  # so not abandoned on cancel
+
+
+# --- refusals ---------------------------------------------------------------------------------------------
+
+ERRORS: list[tuple[CedeError, int, str, str | None]] = [
+    (RequestError("no", param="prompt", code="odd"), 400, "invalid_request_error", "odd"),
+    (QueueFull("full", retry_after=2), 429, "rate_limit_error", "queue_full"),
+    (QueueTimeout("late"), 503, "unavailable_error", "queue_timeout"),
+    (ShuttingDown("bye"), 503, "unavailable_error", "shutting_down"),
+    (DeviceLost("gone"), 503, "unavailable_error", "device_lost"),
+    (DeadlineExceeded("late"), 504, "timeout_error", "deadline_exceeded"),
+    (StepFailed("broken"), 500, "server_error", "step_failed"),
+]
+
+
+@pytest.mark.parametrize(("error", "status", "kind", "code"), ERRORS)
+@pytest.mark.parametrize("admission", [True, False])
+async def test_the_engines_errors_keep_their_status(
+    error: CedeError, status: int, kind: str, code: str | None, admission: bool
+) -> None:
+    engine = FakeEngine([Failed(0, error)])
+    engine.refusal = error if admission else None
+    response = await make(engine).test_client().post(CHAT, json=HI)
+    shown = await error_in(response, status)
+    assert (shown["message"], shown["type"], shown["code"]) == (str(error), kind, code)
+    assert response.headers.get("retry-after") == (f"{error.retry_after:g}" if error.retry_after else None)
+    assert response.headers["x-request-id"].startswith("chatcmpl-")
+
+
+async def test_a_failure_cancels_the_siblings() -> None:
+    engine = FakeEngine([token("a", 1), Failed(0, StepFailed("broken"))])
+    assert (await make(engine).test_client().post(CHAT, json=HI | {"n": 2})).status_code == 500
+    assert (await engine.next_request()).cancels == [CancelReason.FAULT]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "code", "allow"),
+    [
+        ("GET", "/", 404, "unknown_url", None),
+        ("GET", "/v1/chat", 404, "unknown_url", None),
+        ("POST", "/v1/chat/completions/", 404, "unknown_url", None),
+        ("GET", CHAT, 405, "method_not_allowed", {"OPTIONS", "POST"}),
+        ("HEAD", TEXT, 405, "method_not_allowed", {"OPTIONS", "POST"}),
+        ("POST", "/health", 405, "method_not_allowed", {"GET", "HEAD", "OPTIONS"}),
+        ("PUT", "/v1/requests/x", 405, "method_not_allowed", {"DELETE", "OPTIONS"}),
+        ("DELETE", "/v1/requests/x", 404, "request_not_found", None),
+        ("GET", "/v1/models/other", 404, "model_not_found", None),
+    ],
+)
+async def test_wrong_urls_and_methods(method: str, path: str, status: int, code: str, allow: set[str] | None) -> None:
+    client: Any = make().test_client()
+    response = await client.open(path, method=method)
+    assert (await error_in(response, status))["code"] == code
+    assert response.headers.get("allow") == (", ".join(sorted(allow)) if allow else None)
+
+
+@pytest.mark.parametrize(("path", "hinted"), [("/chat/completions", True), ("/", True), ("/v1/embeddings", False)])
+async def test_whoever_forgot_v1_is_told(path: str, hinted: bool) -> None:
+    error = await error_in(await make().test_client().post(path), 404)
+    assert error["message"].endswith("under /v1.") == hinted
+
+
+async def test_a_target_that_is_no_url_is_an_unknown_one() -> None:
+    async with posting(make(), "http://[x/v1", {}) as connection:
+        error = json.loads(await connection.receive_all())["error"]
+    assert (connection.status, error["code"]) == (404, "unknown_url")
+    assert error["message"] == "Unknown request URL: POST /http://[x/v1.  The API is under /v1."
+
+
+async def test_a_websocket_is_refused_by_its_url() -> None:
+    async with make().test_client().websocket(TEXT) as socket:
+        with pytest.raises(WebsocketResponseError) as refused:
+            await socket.receive()
+    error = await error_in(refused.value.response, 405)
+    assert error["message"] == f"This URL does not serve that method: GET {TEXT}."
+
+
+@pytest.mark.parametrize(
+    ("raw", "param", "code"),
+    [
+        (b"{", None, "invalid_json"),
+        (b"", None, "invalid_json"),
+        (b"[]", None, None),
+        (b'{"messages": []}', "messages", None),
+        (b'{"messages": [{"role": "user", "content": "hi"}], "n": 99}', "n", None),
+        (json.dumps(HI | {"tools": [{}]}).encode(), "tools", "unsupported_parameter"),
+        (
+            json.dumps({"messages": [{"role": "user", "content": "x" * 99}]}).encode(),
+            "messages",
+            "context_length_exceeded",
+        ),
+    ],
+)
+async def test_bad_bodies_take_no_slot(raw: bytes, param: str | None, code: str | None) -> None:
+    engine = FakeEngine()
+    response = await make(engine).test_client().post(CHAT, data=raw)
+    error = await error_in(response, 400)
+    assert (error["param"], error["code"], error["type"]) == (param, code, "invalid_request_error")
+    assert engine._opened.statistics().current_buffer_used == 0
+
+
+async def test_a_body_that_is_too_large() -> None:
+    app = make()
+    app.config["MAX_CONTENT_LENGTH"] = 1000
+    response = await app.test_client().post(TEXT, data=b"x" * 1001)
+    assert (await error_in(response, 413))["code"] == "request_too_large"
+    async with posting(app, TEXT, b"x" * 1001) as connection:  # no content-length: noticed as it comes
+        assert b"request_too_large" in await connection.receive_all()
+        assert connection.status == 413
+
+
+async def test_a_body_that_does_not_come(autojump_clock: MockClock) -> None:
+    async with posting(make(), TEXT, b'{"prompt": ', more=True) as connection:
+        body = await connection.receive_all()
+    assert json.loads(body)["error"]["code"] == "request_timeout"
+    assert connection.status == 408
+
+
+async def test_a_bug_is_a_500_and_a_log_line(caplog: pytest.LogCaptureFixture) -> None:
+    engine = FakeEngine()
+    engine.refusal = ZeroDivisionError("secret detail")
+    error = await error_in(await make(engine).test_client().post(CHAT, json=HI), 500)
+    assert (error["type"], error["code"]) == ("server_error", "internal_error")
+    assert "secret" not in error["message"]
+    assert "secret detail" in caplog.text
+    assert {record.name for record in caplog.records} == {"cede.web"}
+
+
+async def test_a_crash_beside_the_answer_is_a_500_and_a_log_line(caplog: pytest.LogCaptureFixture) -> None:
+    async def crash(request: FakeRequest) -> None:
+        raise ZeroDivisionError("an actor's bug")
+
+    await error_in(await make(FakeEngine(crash)).test_client().post(CHAT, json=HI), 500)
+    assert "an actor's bug" in caplog.text
+
+
+# --- the rest ---------------------------------------------------------------------------------------------
+
+
+async def test_each_response_is_a_line_of_the_debug_log(caplog: pytest.LogCaptureFixture) -> None:
+    client = make().test_client()
+    with caplog.at_level("DEBUG", "cede.web"):
+        answer = await client.post(CHAT, json=HI)
+    assert caplog.messages == [f"'POST {CHAT}': 200 {answer.headers['x-request-id']}"]
+
+
+async def test_each_refusal_is_a_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    client = make().test_client()
+    with caplog.at_level("INFO", "cede.web"):
+        await client.post(CHAT, json=HI)
+        await client.get("/two%0Alines")
+        await client.post(CHAT, json=HI | {"n": 0})
+    assert [record.levelname for record in caplog.records] == ["INFO", "INFO"]
+    first, second = caplog.messages
+    assert first == r"'GET /two\nlines': 404 'Unknown request URL: GET /two\nlines.  The API is under /v1.'"
+    assert second.startswith(f"'POST {CHAT}': 400 \"Invalid 'n': ")
+
+
+async def test_models() -> None:
+    engine = FakeEngine()
+    engine.model.name = "org/name"
+    client = make(engine).test_client()
+    listed = await (await client.get("/v1/models")).get_json()
+    (card,) = listed["data"]
+    assert (listed["object"], card["id"], card["object"], card["owned_by"]) == ("list", "org/name", "model", "cede")
+    assert await (await client.get("/v1/models/org/name")).get_json() == card
+
+
+async def test_health() -> None:
+    engine = FakeEngine()
+    client = make(engine).test_client()
+    response = await client.get("/health")
+    assert (response.status_code, await response.get_json()) == (200, {"status": "ok"})
+    engine.sick = "shutting down"
+    response = await client.get("/health")
+    assert (await error_in(response, 503))["message"] == "shutting down"
+    assert (await response.get_json())["status"] == "unavailable"
+
+
+async def test_slots_and_requests() -> None:
+    engine = FakeEngine([token("a")])
+    app = make(engine)
+    slots = await (await app.test_client().get("/slots")).get_json()
+    assert slots["slots"] == [
+        {"id": 0, "state": "decode", "request_id": "cmpl-1", "tokens": 7, "resident_tokens": 0, "draft_tokens": 9},
+        {"id": 1, "state": "idle", "request_id": None, "tokens": 0, "resident_tokens": 5, "draft_tokens": 4},
+    ]
+    assert await (await app.test_client().get("/v1/requests")).get_json() == {"data": []}
+    async with posting(app, CHAT, HI) as connection:
+        request = await engine.next_request()
+        (live,) = (await (await app.test_client().get("/v1/requests")).get_json())["data"]
+        assert (live["id"], live["states"], live["slots"]) == (request.id, ["queued"], [None])
+        connection.disconnect()
+
+
+async def test_receipts() -> None:
+    engine = FakeEngine()
+    engine.log = [
+        Receipt(f"cmpl-{i}", 0, CancelReason.DISCONNECT, "prefill", 1.0, 1.5, 2.0, 9, 1, 8, 6, 2, 1, 4, 3)
+        for i in range(3)
+    ]
+    client = make(engine).test_client()
+    newest = (await (await client.get("/v1/receipts?limit=2")).get_json())["data"]
+    assert [receipt["request_id"] for receipt in newest] == ["cmpl-2", "cmpl-1"]
+    assert newest[0]["reason"] == "client_disconnect"
+    assert len((await (await client.get("/v1/receipts")).get_json())["data"]) == 3
+    for limit in ("-1", "x", "1.5", "²", "9" * 30):
+        error = await error_in(await client.get("/v1/receipts", query_string={"limit": limit}), 400)
+        assert error["param"] == "limit"
+
+
+@pytest.mark.parametrize("has_disk", [True, False])
+async def test_statistics(has_disk: bool) -> None:
+    engine = FakeEngine()
+    engine.has_disk = has_disk
+    response = await make(engine).test_client().get("/v1/statistics")
+    assert response.status_code == 200
+    answer = await response.get_json()
+    assert answer["live_requests"] == 0
+    assert answer["manager"]["cancels"] == {"client_disconnect": 3}
+    assert answer["manager"]["device_losses"] == 0
+    assert answer["tasks"] > 1
+    assert answer["unread"] == {"bytes": 0, "budget": None, "readers": 0, "cut": 0}
+    cache = answer["manager"]["cache"]
+    assert cache["hits"] == {"resident": 5, "live": 0, "ram": 64, "disk": 128}
+    assert cache["ram"] == {"blocks": 2, "bytes": 200, "budget": 500, "evictions": 7}
+    if has_disk:
+        assert cache["disk"]["rejected"] == {"checksum": 1}
+        assert cache["disk"]["suspended"] is False
+    else:
+        assert cache["disk"] is None
