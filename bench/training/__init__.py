@@ -1,0 +1,1 @@
+"""The embedded model: corpus, tokenizer, training, export. Run it with ``python -m bench.training``."""

@@ -1,4 +1,4 @@
-"""``python -m bench.embedded``: from the standard library's sources to ``runtime/embedded``."""
+"""``python -m bench.training``: from the standard library's sources to ``runtime/embedded``."""
 
 from __future__ import annotations
 

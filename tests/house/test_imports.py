@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 LAYERS = ("runtime", "actors", "web")
 # library -> the only layer whose modules may import it
 HOMES = {"torch": "runtime", "safetensors": "runtime", "tokenizers": "runtime", "quart": "web", "quart_trio": "web"}

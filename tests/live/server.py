@@ -39,7 +39,7 @@ T = TypeVar("T")
 Json = dict[str, Any]
 
 PATIENCE = 90.0  # seconds; a loaded machine takes its time over importing torch
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 ANNOUNCEMENT = "cede serves "
 COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
 

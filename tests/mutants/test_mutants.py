@@ -7,7 +7,7 @@ import ast
 import pytest
 
 from tests.live.server import ROOT
-from tests.mutants import MUTANTS, Mutant, mutated
+from tests.mutants.runner import MUTANTS, Mutant, mutated
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)

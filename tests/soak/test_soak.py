@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.live.forked import ForkedServer
-from tests.soak import FLAGS, soak
+from tests.soak.soak import FLAGS, soak
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -91,7 +91,7 @@ def test_targets_from_a_file(tmp_path: Path) -> None:
 
 
 def test_the_readme_s_targets_are_targets(tmp_path: Path) -> None:
-    readme = (Path(__file__).parents[1] / "bench" / "README.md").read_text()
+    readme = (Path(__file__).parents[3] / "bench" / "README.md").read_text()
     path = tmp_path / "targets.toml"
     path.write_text("\n".join(re.findall("```toml\n(.*?)```", readme, re.DOTALL)))
     assert [target.name for target in read_targets(path)] == ["cede", "llama", "vllm", "mlx", "ollama"]

@@ -168,7 +168,7 @@ def test_what_was_never_there_is_noticed(subject: Subject) -> None:
 
 
 def test_the_embedded_module() -> None:
-    """As it was trained: through `bench.embedded`'s own class."""
+    """As it was trained: through `bench.training`'s own class."""
     folder = resolve_model(None)
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     trained = DeepseekModule(model.config)

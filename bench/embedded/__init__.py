@@ -1,1 +1,0 @@
-"""The embedded model: corpus, tokenizer, training, export. Run it with ``python -m bench.embedded``."""
