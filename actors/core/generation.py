@@ -14,7 +14,8 @@ from runtime.text.stop_strings import NO_STOPS, StopAutomaton
 
 if TYPE_CHECKING:
     from runtime.errors import CedeError
-    from runtime.sampling.params import SamplingParams, TokenLogprobs
+    from runtime.sampling.params import SamplingParams
+    from runtime.sampling.tokens import TokenLogprobs
 
 
 class FinishReason(enum.StrEnum):

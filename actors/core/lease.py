@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from actors.core.slots import Slot
     from runtime.kv.blocks import Block, BlockKey
     from runtime.kv.token_chain import TokenChain
-    from runtime.step.step import Proposal, SampledToken, SampleSpec
+    from runtime.sampling.tokens import DraftToken, SampledToken, SampleSpec
     from runtime.step.transfer import KVData, Transfer
 
 T = TypeVar("T")
@@ -58,7 +58,7 @@ class Reply(Generic[T]):
 class Chunk:
     """The reply to a piece of work: how many of its rows were committed, and the tokens that follow.
 
-    `tokens` are the accepted proposals and the one drawn after them; none where only a part of the work was served.
+    `tokens` are the accepted drafts and the one drawn after them; none where only a part of the work was served.
     """
 
     rows: int
@@ -73,14 +73,14 @@ class Work:
 
     Attributes:
         token_ids: those that follow what the slot has KV of, the drafter's KV in phase DRAFT.
-        sample, proposals: as in `Segment`.
+        sample, drafts: as in `Segment`.
     """
 
     lease: Lease
     phase: SlotState
     token_ids: Sequence[int]
     sample: SampleSpec
-    proposals: Sequence[Proposal] = ()
+    drafts: Sequence[DraftToken] = ()
     reply: Reply[Chunk] = field(default_factory=Reply)
     suspect: bool = False  # was in a step that raised: runs alone, so that only the culprit fails
 
@@ -189,7 +189,7 @@ class Lease:
         return self.manager.draft_start(self)
 
     async def submit(
-        self, phase: SlotState, token_ids: Sequence[int], sample: SampleSpec, proposals: Sequence[Proposal] = ()
+        self, phase: SlotState, token_ids: Sequence[int], sample: SampleSpec, drafts: Sequence[DraftToken] = ()
     ) -> Chunk:
         """Have rows run that follow the slot's committed tokens, and await what became of them.
 
@@ -197,7 +197,7 @@ class Lease:
             StepFailed: the device failed over these rows.
             DeviceLost: the device was lost while the lease held a slot.
         """
-        work = Work(self, phase, token_ids, sample, proposals)
+        work = Work(self, phase, token_ids, sample, drafts)
         self.manager.post(work)
         return await work.reply.wait(self.note_cancel)
 

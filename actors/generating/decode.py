@@ -13,19 +13,19 @@ if TYPE_CHECKING:
     from actors.core.lease import Lease
     from actors.generating.drafting import Drafting
     from actors.generating.output import Output
-    from runtime.step.step import SampledToken
+    from runtime.sampling.tokens import SampledToken
 
 
 async def decode(lease: Lease, first: SampledToken, output: Output, drafting: Drafting | None) -> FinishReason:
     """Draw token after token, or verify draft after draft, until the output says that it is whole."""
     tokens: Sequence[SampledToken] = (first,)
     while (reason := _take(tokens, output)) is None:
-        proposals = await drafting.propose(lease, output) if drafting else ()
-        rows = (output.sequence[-1], *(proposal.token_id for proposal in proposals))
-        phase = SlotState.VERIFY if proposals else SlotState.DECODE
-        tokens = (await lease.submit(phase, rows, output.next_sample(), proposals)).tokens
+        drafts = await drafting.propose(lease, output) if drafting else ()
+        rows = (output.sequence[-1], *(draft.token_id for draft in drafts))
+        phase = SlotState.VERIFY if drafts else SlotState.DECODE
+        tokens = (await lease.submit(phase, rows, output.next_sample(), drafts)).tokens
         if drafting:
-            drafting.observe(len(proposals), len(tokens) - 1)
+            drafting.observe(len(drafts), len(tokens) - 1)
     lease.keep = len(output.sequence) - 1  # the last token was drawn, and never read
     return reason
 

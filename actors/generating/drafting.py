@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from actors.core.slots import SlotState
 from runtime.errors import StepFailed
-from runtime.step.step import Proposal
+from runtime.sampling.tokens import DraftToken
 from runtime.text.lookup import PromptLookup
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ logger = logging.getLogger("cede.engine")
 class DraftSource(Protocol):
     """Where drafts come from."""
 
-    async def propose(self, lease: Lease, output: Output, most: int) -> list[Proposal]:
+    async def propose(self, lease: Lease, output: Output, most: int) -> list[DraftToken]:
         """At most so many tokens that may follow the output."""
 
     def behind(self, lease: Lease, output: Output) -> int:
@@ -37,9 +37,9 @@ class LookupSource:
     def __init__(self) -> None:
         self._lookup = PromptLookup()
 
-    async def propose(self, lease: Lease, output: Output, most: int) -> list[Proposal]:
+    async def propose(self, lease: Lease, output: Output, most: int) -> list[DraftToken]:
         self._lookup.extend(output.sequence[len(self._lookup) :])
-        return [Proposal(token_id) for token_id in self._lookup.propose(most)]
+        return [DraftToken(token_id) for token_id in self._lookup.propose(most)]
 
     def behind(self, lease: Lease, output: Output) -> int:
         return 0
@@ -48,20 +48,20 @@ class LookupSource:
 class ModelSource:
     """Drafts with a model: each token is a device step, between any two of which cancels are seen (seed 3)."""
 
-    async def propose(self, lease: Lease, output: Output, most: int) -> list[Proposal]:
+    async def propose(self, lease: Lease, output: Output, most: int) -> list[DraftToken]:
         spec = output.next_sample()
         for_rejection = spec.params.temperature > 0 and not spec.params.reproducible
         spec = replace(spec, params=replace(spec.params, logprobs=None), for_rejection=for_rejection)
-        proposals: list[Proposal] = []
-        while len(proposals) < most:
-            drafted = [proposal.token_id for proposal in proposals]
+        drafts: list[DraftToken] = []
+        while len(drafts) < most:
+            drafted = [draft.token_id for draft in drafts]
             unread = drafted[-1:] or output.sequence[lease.draft_start :]
             chunk = await lease.submit(SlotState.DRAFT, unread, spec.after(drafted))
             for token in chunk.tokens:
-                proposals.append(Proposal(token.token_id, token.distribution))
+                drafts.append(DraftToken(token.token_id, token.distribution))
                 if output.ends_with(token.token_id):
-                    return proposals
-        return proposals
+                    return drafts
+        return drafts
 
     def behind(self, lease: Lease, output: Output) -> int:
         return len(output.sequence) - lease.draft_start - 1
@@ -81,7 +81,7 @@ class Drafting:
         self._length = length
         self._costs = costs
 
-    async def propose(self, lease: Lease, output: Output) -> Sequence[Proposal]:
+    async def propose(self, lease: Lease, output: Output) -> Sequence[DraftToken]:
         """What the target is to verify next; empty where plain decoding is faster.
 
         A fault while drafting costs the rest of this generation its drafts, and nothing else.
@@ -101,5 +101,5 @@ class Drafting:
             return ()
 
     def observe(self, proposed: int, accepted: int) -> None:
-        """Learn how a round went; one without proposals drew a single token."""
+        """Learn how a round went; one without drafts drew a single token."""
         self._length.observe(proposed, accepted)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from actors.core.generation import FinishReason, Token
-from runtime.step.step import SampleSpec
+from runtime.sampling.tokens import SampleSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from runtime.sampling.params import SamplingParams
-    from runtime.step.step import SampledToken
+    from runtime.sampling.tokens import SampledToken
     from runtime.text.text_stream import TextDelta
 
 

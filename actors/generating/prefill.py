@@ -10,7 +10,7 @@ from runtime.errors import StepFailed
 
 if TYPE_CHECKING:
     from actors.core.lease import Lease
-    from runtime.step.step import SampledToken, SampleSpec
+    from runtime.sampling.tokens import SampledToken, SampleSpec
 
 logger = logging.getLogger("cede.engine")
 

@@ -148,7 +148,7 @@ class StepRunner:
                 token_ids=work.token_ids[:rows],
                 mark=work.lease.mark,
                 sample=work.sample if whole else None,
-                proposals=work.proposals,
+                drafts=work.drafts,
                 first=self._table.draft_first(slot, start) if drafting else 0,
             ),
         )
@@ -191,7 +191,7 @@ class StepRunner:
         if planned.work.phase is SlotState.DRAFT:
             self._table.commit_draft(slot, segment.start, len(segment.token_ids))
             return len(segment.token_ids)
-        drafted = len(segment.proposals)
+        drafted = len(segment.drafts)
         accepted = len(result.tokens) - 1 if drafted else 0
         rows = segment.token_ids[: len(segment.token_ids) - (drafted - accepted)]
         self._table.commit(slot, rows)

@@ -1,6 +1,7 @@
 """What a form of the weights costs in accuracy: its distance from the float32 model over held-out text.
 
-    python -m bench.engine.accuracy [--model FOLDER] [--form int8 --form int4 --form bfloat16] [--dtype float32] [--text prose]
+    python -m bench.engine.accuracy [--model FOLDER] [--form int8 --form int4 --form bfloat16] [--dtype float32]
+                                    [--text prose]
 
 The text is Python, the embedded model's own domain, or English prose, the reference manual that comes with Python.  For
 each position the whole distribution of the next token is compared:
@@ -70,7 +71,7 @@ def scores(model: Transformer, token_ids: Sequence[int]) -> Tensor:
     config = model.config
     batch = model.begin([Segment(0, 0, token_ids)])
     for layer in range(model.num_layers):
-        model.layer(batch, layer)
+        model.run_layer(batch, layer)
     states = F.rms_norm(batch.hidden, (config.hidden_size,), model.weights.final_norm, config.norm_eps)
     return model.weights.lm_head(states).float().cpu()
 

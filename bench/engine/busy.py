@@ -22,10 +22,11 @@ import trio
 
 from bench.engine.shapes import SHAPES, random_model, shape
 from runtime.nn.quantize import Quantization
+from runtime.sampling.tokens import SampleSpec
 from runtime.selftest.rates import GREEDY, prefill, random_prompt
 from runtime.step.device import select_device, select_dtype
 from runtime.step.executor import open_thread_executor
-from runtime.step.step import SampleSpec, Segment
+from runtime.step.step import Segment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

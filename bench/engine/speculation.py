@@ -1,10 +1,12 @@
 """What speculation brings: one stream with and without drafts, in turns on one engine, as ratios.
 
-    python -m bench.engine.speculation [--model FOLDER] [--draft FOLDER] [--proposer mtp --proposer draft --proposer ngram]
+    python -m bench.engine.speculation [--model FOLDER] [--draft FOLDER]
+                                       [--proposer mtp --proposer draft --proposer ngram]
     python -m bench.engine.speculation --random            # a shape of random weights, whose drafts are never right
 
 The prompts are held-out pieces of the embedded model's own domain; for `ngram` each is given twice, so that there is
-something to copy.  `python -m bench.engine.grow FOLDER` makes a model of a real size that the embedded draft is right about.
+something to copy.  `python -m bench.engine.grow FOLDER` makes a model of a real size that the embedded draft is right
+about.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How published checkpoints write down a multi-token-prediction module.
 
-All of these hold the same module (`runtime.nn.mtp`) under names of their own, and differ in two more ways: which half of
-the projection takes the embedding, and where in the target the state is taken.
+All of these hold the same module (`runtime.nn.mtp`) under names of their own, and differ in two more ways: which half
+of the projection takes the embedding, and where in the target the state is taken.
 """
 
 from __future__ import annotations

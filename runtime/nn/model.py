@@ -20,7 +20,7 @@ from runtime.sampling.acceptance import accept
 from runtime.sampling.draws import Draws
 from runtime.sampling.parcel import Parcel
 from runtime.step.device import RunAhead
-from runtime.step.step import Output
+from runtime.step.step import SegmentOutput
 from runtime.step.transfer import Copy, Load, Save
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ class Transformer:
             masks={window: self._mask(segments, window) for window in set(self.config.window)},
         )
 
-    def keep(self, batch: Batch, kept: Sequence[int]) -> None:
+    def shrink(self, batch: Batch, kept: Sequence[int]) -> None:
         parcel = Parcel()
         kept_rows = parcel.ints([row for i in kept for row in batch.ranges[i]])
         batch.segments = [batch.segments[i] for i in kept]
@@ -150,7 +150,7 @@ class Transformer:
         batch.hidden, batch.slots, batch.positions = batch.hidden[rows], batch.slots[rows], batch.positions[rows]
         batch.cos, batch.sin = batch.cos[rows], batch.sin[rows]
 
-    def layer(self, batch: Batch, index: int) -> int:
+    def run_layer(self, batch: Batch, index: int) -> int:
         weights, norms = self.weights.layers[index], self._norms[index]
         attended = self._attention(batch, index, norms.input(batch.hidden))
         batch.hidden.add_(weights.output(attended))
@@ -163,7 +163,7 @@ class Transformer:
     def abandon(self, batch: Batch) -> None:
         self._run_ahead.drain()
 
-    def finish(self, batch: Batch) -> list[Output]:
+    def finish(self, batch: Batch) -> list[SegmentOutput]:
         # A sum is finite only if every term is (in float32 no sum of finite rows overflows), and costs one pass.
         finite = batch.hidden.sum(-1, dtype=torch.float32).isfinite()  # [rows]
         states = self._final_norm(batch.hidden)
@@ -249,16 +249,16 @@ def _sampled_rows(segments: Sequence[Segment], ranges: Sequence[range]) -> list[
 def _draws(segments: Sequence[Segment], parcel: Parcel) -> Draws:
     """How tokens are drawn, with one entry per sampled row, and the draft that it is to judge or None."""
     specs = [spec for segment in segments for spec in segment.samples]
-    proposals = [proposal for segment in segments if segment.sample for proposal in (*segment.proposals, None)]
-    return Draws.of(specs, proposals, parcel)
+    drafts = [draft for segment in segments if segment.sample for draft in (*segment.drafts, None)]
+    return Draws.of(specs, drafts, parcel)
 
 
-def _output(drawn: Sequence[Drawn], finite_rows: Sequence[float]) -> Output:
-    """One segment's: what it drew up to the first row that did not accept its proposal."""
+def _output(drawn: Sequence[Drawn], finite_rows: Sequence[float]) -> SegmentOutput:
+    """One segment's: what it drew up to the first row that did not accept its draft."""
     if not all(finite_rows) or not all(row.finite for row in drawn):
-        return Output(finite=False)
+        return SegmentOutput(finite=False)
     accepted = len(list(takewhile(lambda row: row.accepted, drawn)))
-    return Output(finite=True, tokens=tuple(row.token for row in drawn[: accepted + 1]))
+    return SegmentOutput(finite=True, tokens=tuple(row.token for row in drawn[: accepted + 1]))
 
 
 def _row_ranges(segments: Sequence[Segment]) -> list[range]:

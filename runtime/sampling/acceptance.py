@@ -1,11 +1,11 @@
 """Which drafts the target agrees to: speculative decoding that leaves no trace in what is said.
 
-A proposal that stands for itself is accepted where the target, drawing its own token with its own random number as it
-would without any proposal, draws the same one.  The output is then plain decoding's, token for token.  That covers
+A draft that stands for itself is accepted where the target, drawing its own token with its own random number as it
+would without any draft, draws the same one.  The output is then plain decoding's, token for token.  That covers
 greedy decoding, prompt lookup, and requests whose client named the seed, whose drafts are drawn with the very number
 that the target uses.
 
-A proposal drawn from a distribution of its own, by a number of its own, is verified by rejection sampling (Leviathan et
+A draft drawn from a distribution of its own, by a number of its own, is verified by rejection sampling (Leviathan et
 al., "Fast inference from transformers via speculative decoding", arXiv 2211.17192).  It accepts the most that any rule
 can: one less the total variation distance.  The tokens are other ones than plain decoding's, but just as likely.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def accept(logits: torch.Tensor, draws: Draws, beside: torch.Tensor | None = None) -> tuple[list[Drawn], list[float]]:
-    """Draw one token per row, each as likely as without proposals; accepted is what came out as it was proposed.
+    """Draw one token per row, each as likely as without drafts; accepted is what came out as it was proposed.
 
     A row whose draft is not accepted holds the token to go on with; what was drafted after it is void.
 
@@ -38,8 +38,8 @@ def accept(logits: torch.Tensor, draws: Draws, beside: torch.Tensor | None = Non
         _judge(weights, draws.verdicts)
     drawn, rest = draw(logits, adjusted, weights, draws, beside)
     judged = [
-        Drawn(one.token, one.finite, proposal is not None and proposal.token_id == one.token.token_id)
-        for one, proposal in zip(drawn, draws.proposals, strict=True)
+        Drawn(one.token, one.finite, draft is not None and draft.token_id == one.token.token_id)
+        for one, draft in zip(drawn, draws.drafts, strict=True)
     ]
     return judged, rest
 

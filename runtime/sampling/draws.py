@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from runtime.sampling.params import SamplingParams
     from runtime.sampling.parcel import Parcel, Part
-    from runtime.step.step import Proposal, SampleSpec
+    from runtime.sampling.tokens import DraftToken, SampleSpec
 
 LEAST_TEMPERATURE = torch.finfo(torch.float32).tiny  # below it, numbers are rounded to 0
 MOST_TOKENS = 2**24  # no vocabulary has so many
@@ -125,13 +125,13 @@ class Reports:
 
 @dataclass(frozen=True, slots=True)
 class Draws:
-    """What a step's sampled rows ask for, `specs` and `proposals` one each; None is what nobody asks for.
+    """What a step's sampled rows ask for, `specs` and `drafts` one each; None is what nobody asks for.
 
     The parts can be read once their parcel is sent.
     """
 
     specs: Sequence[SampleSpec]
-    proposals: Sequence[Proposal | None]
+    drafts: Sequence[DraftToken | None]
     repetitions: Repetitions | None
     counts: Counts | None
     biases: Biases | None
@@ -141,23 +141,23 @@ class Draws:
     reports: Reports | None
 
     @classmethod
-    def of(cls, specs: Sequence[SampleSpec], proposals: Sequence[Proposal | None], parcel: Parcel) -> Draws:
+    def of(cls, specs: Sequence[SampleSpec], drafts: Sequence[DraftToken | None], parcel: Parcel) -> Draws:
         """Put all that is asked for into `parcel`.
 
         Args:
             specs: how the token of each row is drawn.
-            proposals: what was drafted for it, or None.  With a distribution only where the temperature is above 0.
+            drafts: what was drafted for it, or None.  With a distribution only where the temperature is above 0.
         """
         randomness = _randomness(specs, parcel)
         return cls(
             specs,
-            proposals,
+            drafts,
             _repetitions(specs, parcel),
             _counts(specs, parcel),
             _biases(specs, parcel),
             _bans(specs, parcel),
             randomness,
-            None if randomness is None else _verdicts(specs, proposals, randomness.rows, parcel),
+            None if randomness is None else _verdicts(specs, drafts, randomness.rows, parcel),
             _reports(specs, parcel),
         )
 
@@ -229,16 +229,16 @@ def _filters(params: Sequence[SamplingParams], parcel: Parcel) -> Filters | None
 
 
 def _verdicts(
-    specs: Sequence[SampleSpec], proposals: Sequence[Proposal | None], random_rows: Sequence[int], parcel: Parcel
+    specs: Sequence[SampleSpec], drafts: Sequence[DraftToken | None], random_rows: Sequence[int], parcel: Parcel
 ) -> Verdicts | None:
     at, token_ids, numbers, sources = [], [], [], []
     for i, row in enumerate(random_rows):
-        proposal = proposals[row]
-        if proposal is not None and proposal.distribution is not None:
+        draft = drafts[row]
+        if draft is not None and draft.distribution is not None:
             at.append(i)
-            token_ids.append(proposal.token_id)
+            token_ids.append(draft.token_id)
             numbers.append(_number(specs[row], VERDICT))
-            sources.append(proposal.distribution)
+            sources.append(draft.distribution)
     if not at:
         return None
     return Verdicts(parcel.ints(at), parcel.ints(token_ids), parcel.floats(numbers), sources)

@@ -1,4 +1,4 @@
-"""Sampling parameters, what is told of a token, and the random numbers that tokens are drawn by."""
+"""Sampling parameters, and the random numbers that tokens are drawn by."""
 
 from __future__ import annotations
 
@@ -62,11 +62,3 @@ class SamplingParams:
         if self.seed is None or index == 0:
             return self
         return replace(self, seed=splitmix64(self.seed + index))
-
-
-@dataclass(frozen=True, slots=True)
-class TokenLogprobs:
-    """Log-probabilities under the model's own distribution (before temperature, penalties and filters)."""
-
-    logprob: float
-    top: tuple[tuple[int, float], ...] = ()  # (token id, logprob), most likely first

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from runtime.sampling.params import TokenLogprobs
-from runtime.step.step import SampledToken
+from runtime.sampling.tokens import SampledToken, TokenLogprobs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,10 +20,11 @@ from runtime.nn.model import Transformer
 from runtime.nn.mtp import MtpModule
 from runtime.nn.quantize import GROUP, Quantization, choose_forms, quantise_int4, quantise_int8
 from runtime.nn.weights import weight_bytes
+from runtime.sampling.tokens import DraftToken, SampleSpec
 from runtime.selftest.findings import Figures, Mismatch, NotHere
 from runtime.selftest.rates import GREEDY
 from runtime.step.device import MAX_LAYERS_AHEAD
-from runtime.step.step import Proposal, SampleSpec, Segment, run_step
+from runtime.step.step import Segment, run_step
 from runtime.step.transfer import Copy, Load, Save
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ class Subject:
 def judged(slot: int, start: int, tokens: Sequence[int], plain: int = 1) -> Segment:
     """A segment whose rows are all scored but the first `plain` - 1: those after them are drafts to be verified."""
     sample = SampleSpec(GREEDY, start + plain, 0)
-    return Segment(slot, start, tokens, sample=sample, proposals=[Proposal(token) for token in tokens[plain:]])
+    return Segment(slot, start, tokens, sample=sample, drafts=[DraftToken(token) for token in tokens[plain:]])
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,8 @@ import torch
 import torch.nn.functional as F
 
 from runtime.sampling.params import SamplingParams
-from runtime.step.step import SampleSpec, Segment, run_step
+from runtime.sampling.tokens import SampleSpec
+from runtime.step.step import Segment, run_step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -7,7 +7,7 @@ executors differ only in what they do at a yield: the thread goes on at once, th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     import torch
 
-    from runtime.sampling.params import SamplingParams, TokenLogprobs
+    from runtime.sampling.tokens import DraftToken, SampledToken, SampleSpec
     from runtime.step.transfer import Transfer
 
 
@@ -37,61 +37,14 @@ class CancelMark:
             self.at = now
 
 
-@dataclass(frozen=True, slots=True)
-class SampleSpec:
-    """How to draw the token that follows a segment's last row.
-
-    Attributes:
-        params: with `seed` resolved to a number.
-        position: index of the drawn token in its sequence; with the seed, all that its randomness depends on.
-        generated: how many tokens of the output precede it.
-        context: the whole sequence so far, prompt first; read only where a penalty asks for it.
-        end_ids: tokens that may not be drawn while `generated < params.min_tokens`.
-        for_rejection: this draws a draft that rejection sampling will verify: by a random number of its own, and what
-            it was drawn from is wanted beside it.
-    """
-
-    params: SamplingParams
-    position: int
-    generated: int
-    context: Sequence[int] = ()
-    end_ids: tuple[int, ...] = ()
-    for_rejection: bool = False
-
-    def after(self, token_ids: Sequence[int]) -> SampleSpec:
-        """How the token is drawn that follows `token_ids`, which follow this one's context."""
-        if not token_ids:
-            return self
-        return replace(
-            self,
-            position=self.position + len(token_ids),
-            generated=self.generated + len(token_ids),
-            context=[*self.context, *token_ids] if self.params.penalises else self.context,
-        )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Proposal:
-    """A drafted token.
-
-    Attributes:
-        token_id: what the target is asked to agree to.
-        distribution: what it was drawn from, `[vocab]` on the device, not normalised.  None where the token stands for
-            itself: looked up, greedy, or drawn with the very random number that the target will use.
-    """
-
-    token_id: int
-    distribution: torch.Tensor | None = None
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Segment:
     """One sequence's rows in a step: `token_ids` at positions `start`, `start + 1`, … of `slot`.
 
     Attributes:
-        sample: how the token after the last row is drawn or, with `proposals`, after the last row before theirs; None
+        sample: how the token after the last row is drawn or, with `drafts`, after the last row before theirs; None
             where no token is wanted, as after all but the last prefill chunk.
-        proposals: the last of the rows are these drafts, to be verified.
+        drafts: the last of the rows are these drafts, to be verified.
         first: no position before this one has KV; above 0 only where a drafter began in the middle of a sequence.
     """
 
@@ -100,7 +53,7 @@ class Segment:
     token_ids: Sequence[int]
     mark: CancelMark = field(default_factory=CancelMark)
     sample: SampleSpec | None = None
-    proposals: Sequence[Proposal] = ()
+    drafts: Sequence[DraftToken] = ()
     first: int = 0
 
     @property
@@ -110,28 +63,16 @@ class Segment:
 
     @property
     def sampled(self) -> int:
-        """How many of the last rows are followed by a token to be drawn: one, and one more for each proposal."""
-        return 0 if self.sample is None else 1 + len(self.proposals)
+        """How many of the last rows are followed by a token to be drawn: one, and one more for each draft."""
+        return 0 if self.sample is None else 1 + len(self.drafts)
 
     @property
     def samples(self) -> list[SampleSpec]:
         """How the token after each of those is drawn."""
         if self.sample is None:
             return []
-        drafted = [proposal.token_id for proposal in self.proposals]
+        drafted = [draft.token_id for draft in self.drafts]
         return [self.sample.after(drafted[:i]) for i in range(len(drafted) + 1)]
-
-
-@dataclass(frozen=True, slots=True)
-class SampledToken:
-    """A drawn token, with its log-probabilities where the request asked for them.
-
-    `distribution` is what a draft `for_rejection` was drawn from, as in `Proposal`.
-    """
-
-    token_id: int
-    logprobs: TokenLogprobs | None = None
-    distribution: torch.Tensor | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,10 +80,10 @@ class SegmentResult:
     """What became of one segment.
 
     `computed` says that every layer ran over its rows and the result was finite: only then may they be committed, and
-    of the rows of proposals only those that were accepted.
+    of the rows of drafts only those that were accepted.
 
     Attributes:
-        tokens: the accepted proposals, in order, and the one drawn after them; none where none was wanted.
+        tokens: the accepted drafts, in order, and the one drawn after them; none where none was wanted.
     """
 
     computed: bool
@@ -163,7 +104,7 @@ class StepResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class SegmentOutput:
     """What `StepModel.finish` says of one surviving segment; `tokens` as in `SegmentResult`."""
 
     finite: bool
@@ -181,10 +122,10 @@ class StepModel(Protocol[BatchT]):
     def begin(self, segments: Sequence[Segment]) -> BatchT:
         """Embed the rows of all segments."""
 
-    def keep(self, batch: BatchT, kept: Sequence[int]) -> None:
+    def shrink(self, batch: BatchT, kept: Sequence[int]) -> None:
         """Shrink the batch to the segments at the indices `kept` of those still in it."""
 
-    def layer(self, batch: BatchT, index: int) -> int:
+    def run_layer(self, batch: BatchT, index: int) -> int:
         """Run one layer over all rows, writing KV beyond the committed lengths.
 
         Returns how many layers, this one included, the device has been given but has not finished: 0 where operations
@@ -194,7 +135,7 @@ class StepModel(Protocol[BatchT]):
     def abandon(self, batch: BatchT) -> None:
         """Wait for what the device has still to finish of a step that goes no further."""
 
-    def finish(self, batch: BatchT) -> list[Output]:
+    def finish(self, batch: BatchT) -> list[SegmentOutput]:
         """Check that every row is finite, sample and verify where asked, and wait for the device."""
 
     def transfer(self, transfer: Transfer) -> torch.Tensor | None:
@@ -220,7 +161,7 @@ def run_step(
         alive = _drop_cancelled(model, batch, segments, alive, results, layer_ends, unfinished, clock)
         if not alive:
             break
-        unfinished = model.layer(batch, index)
+        unfinished = model.run_layer(batch, index)
         yield  # before the end is noted: in the simulation, the layer's time passes here
         layer_ends.append(clock())
 
@@ -272,7 +213,7 @@ def _drop_cancelled(
                 layers_after_cancel=max(unfinished, _ended_after(segments[i].mark.at, layer_ends)),
             )
     if survivors:
-        model.keep(batch, kept)
+        model.shrink(batch, kept)
     return survivors
 
 

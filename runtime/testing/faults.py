@@ -2,8 +2,8 @@
 
     plan = FaultPlan((DeviceError(step=5, layer=2), NotFinite(step=9), BitFlip(write=3)))
 
-A plan is plain frozen data, so a test can draw one at random and print it; `web.testing.chaos` reads one from TOML for a
-running server.  `Chaos` is a plan under way: it knows what is due, and records what has happened.  Who carries
+A plan is plain frozen data, so a test can draw one at random and print it; `web.testing.chaos` reads one from TOML for
+a running server.  `Chaos` is a plan under way: it knows what is due, and records what has happened.  Who carries
 the faults out: `runtime.testing.unreliable` in the device and on disk, `actors.testing.chaos` where it takes Trio.
 
 Everything is counted from 1, except layers, which have indices.

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import torch
 
 from runtime.sampling.params import splitmix64
-from runtime.step.step import Output, SampledToken
+from runtime.sampling.tokens import SampledToken
+from runtime.step.step import SegmentOutput
 from runtime.step.transfer import Copy, Load, Save
 
 if TYPE_CHECKING:
@@ -73,10 +74,10 @@ class SimulatedModel:
                 self.kv[segment.slot][position] = _POISON
         return SimulatedBatch(list(segments))
 
-    def keep(self, batch: SimulatedBatch, kept: Sequence[int]) -> None:
+    def shrink(self, batch: SimulatedBatch, kept: Sequence[int]) -> None:
         batch.segments = [batch.segments[i] for i in kept]
 
-    def layer(self, batch: SimulatedBatch, index: int) -> int:
+    def run_layer(self, batch: SimulatedBatch, index: int) -> int:
         if index == self.num_layers - 1:
             for segment in batch.segments:
                 self._write(segment)
@@ -85,8 +86,8 @@ class SimulatedModel:
     def abandon(self, batch: SimulatedBatch) -> None:
         batch.segments = []
 
-    def finish(self, batch: SimulatedBatch) -> list[Output]:
-        return [Output(True, tuple(map(SampledToken, self._sample(segment)))) for segment in batch.segments]
+    def finish(self, batch: SimulatedBatch) -> list[SegmentOutput]:
+        return [SegmentOutput(True, tuple(map(SampledToken, self._sample(segment)))) for segment in batch.segments]
 
     def transfer(self, transfer: Transfer) -> torch.Tensor | None:
         match transfer:
@@ -106,13 +107,13 @@ class SimulatedModel:
             kv[position] = self.states[segment.slot][position] = state
 
     def _sample(self, segment: Segment) -> list[int]:
-        """The tokens that a segment asks for: the proposals that are right, and the one that follows them."""
+        """The tokens that a segment asks for: the drafts that are right, and the one that follows them."""
         if segment.sample is None:
             return []
-        proposals, tokens = segment.proposals, list[int]()
-        for i, position in enumerate(range(segment.end - 1 - len(proposals), segment.end)):
+        drafts, tokens = segment.drafts, list[int]()
+        for i, position in enumerate(range(segment.end - 1 - len(drafts), segment.end)):
             tokens.append(self._next(self.kv[segment.slot][position]))
-            if i < len(proposals) and proposals[i].token_id != tokens[-1]:
+            if i < len(drafts) and drafts[i].token_id != tokens[-1]:
                 break
         return tokens
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from runtime.kv.blocks import Block, BlockKey
-    from runtime.step.step import Output, Segment, StepModel
+    from runtime.step.step import Segment, SegmentOutput, StepModel
     from runtime.step.transfer import Transfer
     from runtime.testing.faults import Chaos
 
@@ -80,10 +80,10 @@ class UnreliableModel(Generic[BatchT]):
         self._steps += 1
         return self.model.begin(segments)
 
-    def keep(self, batch: BatchT, kept: Sequence[int]) -> None:
-        self.model.keep(batch, kept)
+    def shrink(self, batch: BatchT, kept: Sequence[int]) -> None:
+        self.model.shrink(batch, kept)
 
-    def layer(self, batch: BatchT, index: int) -> int:
+    def run_layer(self, batch: BatchT, index: int) -> int:
         for slow in self._due(SlowStep):
             if self._is_in(slow.layer, index):
                 self._chaos.fire(slow)
@@ -100,12 +100,12 @@ class UnreliableModel(Generic[BatchT]):
             if self._is_in(memory.layer, index):
                 self._chaos.fire(memory)
                 raise torch.OutOfMemoryError(f"a planned lack of memory in layer {index}")
-        return self.model.layer(batch, index)
+        return self.model.run_layer(batch, index)
 
     def abandon(self, batch: BatchT) -> None:
         self.model.abandon(batch)
 
-    def finish(self, batch: BatchT) -> list[Output]:
+    def finish(self, batch: BatchT) -> list[SegmentOutput]:
         outputs = self.model.finish(batch)
         for fault in self._due(NotFinite):
             self._chaos.fire(fault)

@@ -30,8 +30,8 @@ def encode_within(tokenizer: Encoder, text: str, most: int, *, add_special_token
     A text is refused for its length if `most` tokens of the longest kind could not spell it.  Any other that is long is
     first encoded piece by piece, until the count alone is too large.  A cut between two pieces splits at most one token
     and changes how its neighbourhood falls into tokens: by as many tokens as the longest has characters, at the worst
-    that was seen (a special token in two).  Twice that is taken off for each cut, and `tests/unit/runtime/text/test_prompt_tokens.py`
-    looks for texts that need more.
+    that was seen (a special token in two).  Twice that is taken off for each cut; a property test looks for
+    texts that need more.
 
     Raises:
         TooManyTokens: there are certainly more than `most`.

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from actors.engine import Engine
     from runtime.loading.served import ServedModel
-    from runtime.sampling.params import TokenLogprobs
+    from runtime.sampling.tokens import TokenLogprobs
     from web.http.asgi import ScopedApp
 
 CONTEXT = 64

@@ -1,7 +1,7 @@
 """The simulation with KV outside the slots: tiers, a device whose transfers can fail, and a watch on what it moves.
 
-Everything is `tests.fakes.simulation`'s, and virtual time too: what the cache reads in a worker thread is read here in a
-task, and costs virtual seconds.  Blocks handed to the disk tier are on disk when `put_nowait` returns.  So nothing
+Everything is `tests.fakes.simulation`'s, and virtual time too: what the cache reads in a worker thread is read here in
+a task, and costs virtual seconds.  Blocks handed to the disk tier are on disk when `put_nowait` returns.  So nothing
 depends on how fast a thread is.
 """
 

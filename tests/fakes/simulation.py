@@ -6,9 +6,9 @@
             victim = await sim.client(ask("a", prompt(40)), hang_up_after=3)
             assert victim.receipt.kept_tokens == 42
 
-The model is `runtime.testing.simulated`'s: each token is a function of the exact tokens before it, so `continuation` says what
-any request must get.  The invariants of `tests.sim.invariants` are checked at every step's boundaries, and at the end
-that nothing is left behind.  Nothing here sleeps for real.
+The model is `runtime.testing.simulated`'s: each token is a function of the exact tokens before it, so `continuation`
+says what any request must get.  The invariants of `tests.sim.invariants` are checked at every step's boundaries, and
+at the end that nothing is left behind.  Nothing here sleeps for real.
 
 This is the front door; the parts are in `tests.sim`, and `tests.fakes.kv_simulation` adds KV outside the slots.
 """

@@ -1,7 +1,7 @@
 """Servers that are up in a fraction of a second: forked from a process that has imported everything already.
 
-They run the very command line, listen on real sockets and die of real signals, like `tests.live.server.Server`; only the
-imports, most of a start's time, are done once for all of them.
+They run the very command line, listen on real sockets and die of real signals, like `tests.live.server.Server`; only
+the imports, most of a start's time, are done once for all of them.
 """
 
 from __future__ import annotations

@@ -10,22 +10,22 @@ import torch
 from runtime.sampling import acceptance, sampler
 from runtime.sampling.draws import Draws
 from runtime.sampling.parcel import Parcel
-from runtime.step.step import SampleSpec
+from runtime.sampling.tokens import SampleSpec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from runtime.sampling.params import SamplingParams
     from runtime.sampling.sampler import Drawn
-    from runtime.step.step import Proposal
+    from runtime.sampling.tokens import DraftToken
 
 
 def sent(
-    specs: Sequence[SampleSpec], proposals: Sequence[Proposal | None] | None = None, device: torch.device | str = "cpu"
+    specs: Sequence[SampleSpec], drafts: Sequence[DraftToken | None] | None = None, device: torch.device | str = "cpu"
 ) -> Draws:
-    """What `specs` ask for, and the proposals beside them if there are any, on `device`."""
+    """What `specs` ask for, and the drafts beside them if there are any, on `device`."""
     parcel = Parcel()
-    draws = Draws.of(specs, proposals or [None] * len(specs), parcel)
+    draws = Draws.of(specs, drafts or [None] * len(specs), parcel)
     parcel.send(torch.device(device))
     return draws
 
@@ -37,9 +37,9 @@ def sample(logits: torch.Tensor, specs: Sequence[SampleSpec]) -> list[Drawn]:
     return sampler.draw(logits, adjusted, sampler.weigh(adjusted, draws), draws)[0]
 
 
-def accept(logits: torch.Tensor, specs: Sequence[SampleSpec], proposals: Sequence[Proposal | None]) -> list[Drawn]:
+def accept(logits: torch.Tensor, specs: Sequence[SampleSpec], drafts: Sequence[DraftToken | None]) -> list[Drawn]:
     """One token per row of `logits`, `[rows, vocab]`."""
-    return acceptance.accept(logits, sent(specs, proposals, logits.device))[0]
+    return acceptance.accept(logits, sent(specs, drafts, logits.device))[0]
 
 
 def adjust(logits: torch.Tensor, specs: Sequence[SampleSpec]) -> torch.Tensor:

@@ -11,7 +11,8 @@ from runtime.checkpoint.config import load_config
 from runtime.loading.drafters import plan_drafter
 from runtime.loading.load import LoadOptions, load_model
 from runtime.loading.served import Proposer
-from runtime.step.step import Proposal, Segment
+from runtime.sampling.tokens import DraftToken
+from runtime.step.step import Segment
 from runtime.text.lookup import PromptLookup
 from runtime.text.tokenizer import Tokenizer
 from tests.models.stepping import greedy, run
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runtime.nn.model import Transformer
-    from runtime.step.step import SampledToken, StepModel
+    from runtime.sampling.tokens import SampledToken
+    from runtime.step.step import StepModel
 
 
 def open_pair(
@@ -114,8 +116,8 @@ class Speculating:
         end = self.committed + len(tokens)
         if len(tokens) < len(unread):
             return Segment(self.slot, self.committed, tokens)
-        proposals = [Proposal(token) for token in self.drafts]
-        return Segment(self.slot, self.committed, [*tokens, *self.drafts], sample=greedy(end), proposals=proposals)
+        drafts = [DraftToken(token) for token in self.drafts]
+        return Segment(self.slot, self.committed, [*tokens, *self.drafts], sample=greedy(end), drafts=drafts)
 
     def commit(self, segment: Segment, tokens: Sequence[SampledToken]) -> None:
         """Take what the target says, and trim both models to it."""

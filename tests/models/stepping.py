@@ -13,14 +13,15 @@ from runtime.nn.model import Transformer
 from runtime.nn.quantize import choose_forms
 from runtime.nn.weights import load_weights
 from runtime.sampling.params import SamplingParams
-from runtime.step.step import Output, SampledToken, SampleSpec, Segment, StepResult, run_step
+from runtime.sampling.tokens import SampledToken, SampleSpec
+from runtime.step.step import Segment, SegmentOutput, StepResult, run_step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from pathlib import Path
 
     from runtime.nn.linear import Forms
-    from runtime.sampling.params import TokenLogprobs
+    from runtime.sampling.tokens import TokenLogprobs
     from runtime.step.step import StepModel
     from runtime.step.transfer import Transfer
 
@@ -153,11 +154,11 @@ class RecordingModel:
         self._record("begin", batch)
         return batch
 
-    def keep(self, batch: list[Segment], kept: Sequence[int]) -> None:
+    def shrink(self, batch: list[Segment], kept: Sequence[int]) -> None:
         batch[:] = [batch[i] for i in kept]
-        self._record("keep", batch)
+        self._record("shrink", batch)
 
-    def layer(self, batch: list[Segment], index: int) -> int:
+    def run_layer(self, batch: list[Segment], index: int) -> int:
         self._record(f"layer {index}", batch)
         self._during(index)
         return self._unfinished
@@ -165,9 +166,9 @@ class RecordingModel:
     def abandon(self, batch: list[Segment]) -> None:
         self._record("abandon", batch)
 
-    def finish(self, batch: list[Segment]) -> list[Output]:
+    def finish(self, batch: list[Segment]) -> list[SegmentOutput]:
         self._record("finish", batch)
-        return [Output(segment.slot not in self._broken, (SampledToken(segment.slot),)) for segment in batch]
+        return [SegmentOutput(segment.slot not in self._broken, (SampledToken(segment.slot),)) for segment in batch]
 
     def transfer(self, transfer: Transfer) -> None:
         raise NotImplementedError

@@ -75,7 +75,7 @@ MUTANTS = (
     Mutant(
         "the cancelled rows are dropped from the results, but not from the batch",
         "runtime/step/step.py",
-        "        model.keep(batch, kept)\n",
+        "        model.shrink(batch, kept)\n",
         "        pass\n",
     ),
     Mutant(

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from runtime.errors import DeviceLost
 from runtime.loading.served import ServedModel
-from runtime.step.step import Output, SampledToken
+from runtime.sampling.tokens import SampledToken
+from runtime.step.step import SegmentOutput
 from runtime.testing.simulated import SimulatedBatch, SimulatedModel
 from runtime.text.text_stream import TextStream
 
@@ -62,11 +63,11 @@ class FaultyModel(SimulatedModel):
             raise PlantedFault("the device ran into a planted fault")
         return batch
 
-    def finish(self, batch: SimulatedBatch) -> list[Output]:
+    def finish(self, batch: SimulatedBatch) -> list[SegmentOutput]:
         return [
-            Output(finite=False)
+            SegmentOutput(finite=False)
             if self.faults.not_finite_on.intersection(segment.token_ids)
-            else Output(finite=True, tokens=tuple(_without_early_end(segment, token) for token in output.tokens))
+            else SegmentOutput(finite=True, tokens=tuple(_without_early_end(segment, token) for token in output.tokens))
             for segment, output in zip(batch.segments, super().finish(batch), strict=True)
         ]
 

@@ -203,7 +203,7 @@ class Invariants:
             if self._model.exact(segment.slot, segment.end) < segment.end:
                 continue  # of who was deceived
             drawn = [token.token_id for token in entry.tokens]
-            rows = list(segment.token_ids)[: len(segment.token_ids) - len(segment.proposals)]
+            rows = list(segment.token_ids)[: len(segment.token_ids) - len(segment.drafts)]
             history = [*self._manager.table.slot(segment.slot).tokens, *rows, *drawn[:-1]]
             states = self._truth.rows(history, segment.slot)[-len(drawn) :]
             expected = [self._model._next(state) for state in states]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from runtime.step.step import Output
+from runtime.step.step import SegmentOutput
 from runtime.step.transfer import Copy, Load, Save
 from tests.sim.device import VOCABULARY, FaultyModel, PlantedFault
 from tests.sim.device import Faults as StepFaults
@@ -81,9 +81,9 @@ class KVModel(FaultyModel):
             raise CursedKV("the device does not bear this KV")
         return batch
 
-    def finish(self, batch: SimulatedBatch) -> list[Output]:
+    def finish(self, batch: SimulatedBatch) -> list[SegmentOutput]:
         return [
-            Output(finite=False) if "not finite" in self._curses[segment.slot][: segment.start] else output
+            SegmentOutput(finite=False) if "not finite" in self._curses[segment.slot][: segment.start] else output
             for segment, output in zip(batch.segments, super().finish(batch), strict=True)
         ]
 

@@ -231,7 +231,7 @@ class Watch:
 
 
 def _ended(run: Run, segment: Segment, result: SegmentResult) -> Run:
-    rejected = len(segment.proposals) - max(0, len(result.tokens) - 1)
+    rejected = len(segment.drafts) - max(0, len(result.tokens) - 1)
     return replace(
         run,
         computed=result.computed,

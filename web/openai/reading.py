@@ -1,7 +1,7 @@
 """Where a request's body is understood: at once, or in a worker thread.
 
-Tokenising lets other threads run, and so the event loop (`runtime.text.tokenizer`).  The rest of the work (parsing, the chat
-template) does not, but what one body can ask of it is bounded: `web.openai.body_size`, `web.limits`.
+Tokenising lets other threads run, and so the event loop (`runtime.text.tokenizer`).  The rest of the work (parsing, the
+chat template) does not, but what one body can ask of it is bounded: `web.openai.body_size`, `web.limits`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The request bodies of both generation endpoints, as strict pydantic models.
 
-What a field may hold is in `web.openai.fields`; `null` stands for "not given".  Fields outside these models are of three
-kinds: names that mean nothing to cede (logged and ignored), hints that change nothing in the answer (`HINTS`, ignored),
-and features that cede does not have.  The last are refused by name unless they hold their neutral value: no client
-shall believe that it got what it did not.
+What a field may hold is in `web.openai.fields`; `null` stands for "not given".  Fields outside these models are of
+three kinds: names that mean nothing to cede (logged and ignored), hints that change nothing in the answer (`HINTS`,
+ignored), and features that cede does not have.  The last are refused by name unless they hold their neutral value: no
+client shall believe that it got what it did not.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from hypercorn.trio import serve
 from actors.core.generation import Failed, FinishReason
 from actors.core.receipts import CancelReason
 from runtime.errors import QueueFull, QueueTimeout
-from runtime.sampling.params import TokenLogprobs
+from runtime.sampling.tokens import TokenLogprobs
 from tests.fakes.engine import FakeEngine, as_engine, finished, say, token
 from web.app import create_app
 

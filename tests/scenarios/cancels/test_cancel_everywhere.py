@@ -17,7 +17,8 @@ import trio
 from actors.core.generation import Finished, FinishReason
 from actors.core.receipts import CancelReason
 from runtime.loading.served import Proposer
-from runtime.step.step import CancelMark, Output, SampleSpec, Segment, StepResult, run_step
+from runtime.sampling.tokens import SampleSpec
+from runtime.step.step import CancelMark, Segment, SegmentOutput, StepResult, run_step
 from runtime.testing.simulated import SimulatedBatch, SimulatedModel
 from tests.fakes.kv_simulation import open_kv_simulation
 from tests.fakes.simulation import (
@@ -248,13 +249,13 @@ class CancelsWithin(SimulatedModel):
         self.clock = clock
         self.rows: list[int] = []  # in each layer that ran
 
-    def layer(self, batch: SimulatedBatch, index: int) -> int:
+    def run_layer(self, batch: SimulatedBatch, index: int) -> int:
         for mark in self.when.get(index, []):
             mark.set(self.clock())
         self.rows.append(sum(len(segment.token_ids) for segment in batch.segments))
-        return super().layer(batch, index)
+        return super().run_layer(batch, index)
 
-    def finish(self, batch: SimulatedBatch) -> list[Output]:
+    def finish(self, batch: SimulatedBatch) -> list[SegmentOutput]:
         for mark in self.when.get(self.num_layers, []):
             mark.set(self.clock())
         return super().finish(batch)

@@ -37,9 +37,10 @@ from runtime.nn.weights import _allocate as allocate
 from runtime.sampling.draws import Draws
 from runtime.sampling.params import SamplingParams
 from runtime.sampling.parcel import Parcel
+from runtime.sampling.tokens import DraftToken, SampleSpec
 from runtime.selftest.findings import Mismatch
 from runtime.selftest.readbacks import check_readbacks
-from runtime.step.step import Proposal, SampleSpec, Segment
+from runtime.step.step import Segment
 from runtime.step.transfer import Copy, Load, Save
 from tests.fakes.mps import MPS, Traffic, fake_mps
 from tests.models.checkpoints import FAMILIES, VOCAB_SIZE, write_checkpoint
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
     from runtime.checkpoint.config import ModelConfig
     from runtime.nn.model import Batch
     from runtime.sampling.sampler import Drawn
-    from runtime.step.step import Output
+    from runtime.step.step import SegmentOutput
 
 NOT_ON_MPS = {torch.float64, torch.complex128}
 
@@ -178,11 +179,11 @@ def _step() -> list[Segment]:
 def _verify(device: torch.device = CPU) -> list[Drawn]:
     """A draft of each kind, and a row without: what the target's logits become."""
     logits = torch.ones(4, 64, device=device)
-    drafts = SampleSpec(SamplingParams(seed=1), 1, 0), SampleSpec(EVERYTHING, 1, 1, context=(9,), end_ids=(3, 4))
-    drawn = [one.token for one in sample(logits[:2], [replace(spec, for_rejection=True) for spec in drafts])]
-    proposals = [Proposal(7), *(Proposal(token.token_id, token.distribution) for token in drawn), None]
-    specs = [SampleSpec(SamplingParams(temperature=0), 1, 0), *drafts, drafts[1].after([drawn[1].token_id])]
-    return accept(logits, specs, proposals)
+    drafting = SampleSpec(SamplingParams(seed=1), 1, 0), SampleSpec(EVERYTHING, 1, 1, context=(9,), end_ids=(3, 4))
+    drawn = [one.token for one in sample(logits[:2], [replace(spec, for_rejection=True) for spec in drafting])]
+    drafts = [DraftToken(7), *(DraftToken(token.token_id, token.distribution) for token in drawn), None]
+    specs = [SampleSpec(SamplingParams(temperature=0), 1, 0), *drafting, drafting[1].after([drawn[1].token_id])]
+    return accept(logits, specs, drafts)
 
 
 def _pairs(folder: Path, dtype: str) -> Iterator[tuple[Transformer, Transformer]]:
@@ -207,8 +208,8 @@ def _round(target: Transformer, drafter: Transformer) -> None:
     spec = SampleSpec(SamplingParams(seed=1), 21, 0)
     drafting = Segment(0, 1, range(1, 21), sample=replace(spec, for_rejection=True), first=1)
     (draft,) = run(drafter, [drafting]).segments[0].tokens
-    proposal = Proposal(draft.token_id, draft.distribution)
-    assert run(target, [Segment(0, 20, [20, draft.token_id], sample=spec, proposals=[proposal])]).segments[0].computed
+    proposal = DraftToken(draft.token_id, draft.distribution)
+    assert run(target, [Segment(0, 20, [20, draft.token_id], sample=spec, drafts=[proposal])]).segments[0].computed
 
 
 @pytest.fixture(scope="module")
@@ -316,12 +317,12 @@ def _on_mps(
 
 
 class Watched:
-    """A model, with what it sends to its device at each `begin` and `keep`; the traffic then holds the rest."""
+    """A model, with what it sends to its device at each `begin` and `shrink`; the traffic then holds the rest."""
 
     def __init__(self, model: Transformer, traffic: Traffic) -> None:
         self.num_layers = model.num_layers
         self.parcels: list[list[str]] = []
-        self.layer, self.abandon, self.finish = model.layer, model.abandon, model.finish
+        self.run_layer, self.abandon, self.finish = model.run_layer, model.abandon, model.finish
         self.transfer = model.transfer
         self._model = model
         self._traffic = traffic
@@ -331,8 +332,8 @@ class Watched:
         self._set_aside()
         return batch
 
-    def keep(self, batch: Batch, kept: Sequence[int]) -> None:
-        self._model.keep(batch, kept)
+    def shrink(self, batch: Batch, kept: Sequence[int]) -> None:
+        self._model.shrink(batch, kept)
         self._set_aside()
 
     def _set_aside(self) -> None:
@@ -369,7 +370,7 @@ def test_a_step_stays_on_its_device_and_is_read_once(
     configs: dict[str, ModelConfig], family: str, quantization: Quantization | None, dtype: torch.dtype
 ) -> None:
     """With every parameter of sampling; a cancelled row; only prompts; and drafts that are verified."""
-    verify = Segment(0, 20, [3, 4], sample=SampleSpec(SamplingParams(seed=1), 21, 0), proposals=[Proposal(4)])
+    verify = Segment(0, 20, [3, 4], sample=SampleSpec(SamplingParams(seed=1), 21, 0), drafts=[DraftToken(4)])
     with fake_mps() as traffic:
         model = _on_mps(configs[family], dtype, quantization)
         assert _reads_of(traffic, model, _step()) == ["tolist"]
@@ -399,8 +400,8 @@ def test_drafts_stay_on_their_device_and_are_read_once(
             (draft,) = run(drafter, [drafting]).segments[0].tokens
             assert draft.distribution is not None
             assert draft.distribution.device == MPS
-            proposal = Proposal(draft.token_id, draft.distribution)
-            verifying = Segment(0, 20, [20, draft.token_id], sample=spec, proposals=[proposal])
+            proposal = DraftToken(draft.token_id, draft.distribution)
+            verifying = Segment(0, 20, [20, draft.token_id], sample=spec, drafts=[proposal])
             assert _reads_of(traffic, target, [verifying]) == ["tolist"]
 
 
@@ -438,21 +439,21 @@ class MaskOnTheHost(Transformer):
 
 
 class RowsOnTheHost(Transformer):
-    def finish(self, batch: Batch) -> list[Output]:
+    def finish(self, batch: Batch) -> list[SegmentOutput]:
         batch.sampled = batch.sampled.cpu()
         return super().finish(batch)
 
 
 class Mask(Transformer):
-    def finish(self, batch: Batch) -> list[Output]:
+    def finish(self, batch: Batch) -> list[SegmentOutput]:
         batch.sampled = batch.sampled[batch.sampled > 3]
         return super().finish(batch)
 
 
 class Late(Transformer):
-    def finish(self, batch: Batch) -> list[Output]:
+    def finish(self, batch: Batch) -> list[SegmentOutput]:
         parcel = Parcel()
-        batch.draws = Draws.of(batch.draws.specs, batch.draws.proposals, parcel)
+        batch.draws = Draws.of(batch.draws.specs, batch.draws.drafts, parcel)
         parcel.send(self._device)
         return super().finish(batch)
 

@@ -244,8 +244,8 @@ async def test_draft_steps_are_shared(source: Proposer) -> None:
                 clients.start_soon(running.client, ask(str(i), prompt(8, start=3 + i), max_tokens=60))
         sizes = [len(step) for drafting, step in running.executor.steps if drafting]
         assert sorted(sizes)[len(sizes) // 2] == 4
-        verified = [step for drafting, step in running.executor.steps if not drafting and step[0].proposals]
-        assert max(sum(len(s.proposals) for s in step) for step in verified) == 16
+        verified = [step for drafting, step in running.executor.steps if not drafting and step[0].drafts]
+        assert max(sum(len(s.drafts) for s in step) for step in verified) == 16
 
 
 # --- a cancel at every moment -----------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from tests.models.stepping import random_tokens
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-    from runtime.sampling.params import TokenLogprobs
+    from runtime.sampling.tokens import TokenLogprobs
 
 PROMPTS = 200
 TOKENS = 10

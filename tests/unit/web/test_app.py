@@ -21,7 +21,7 @@ from runtime.errors import (
     ShuttingDown,
     StepFailed,
 )
-from runtime.sampling.params import TokenLogprobs
+from runtime.sampling.tokens import TokenLogprobs
 from tests.fakes.engine import BOS, FakeEngine, FakeRequest, as_engine, finished, posting, say, token
 from web.app import create_app
 from web.openai import reading

@@ -30,7 +30,8 @@ from runtime.loading.load import LoadOptions, load_model
 from runtime.loading.served import Proposer
 from runtime.nn.weights import load_weights
 from runtime.sampling.params import SamplingParams
-from runtime.step.step import SampleSpec, Segment
+from runtime.sampling.tokens import SampleSpec
+from runtime.step.step import Segment
 from runtime.text.tokenizer import Tokenizer
 from tests.models.checkpoints import FAMILIES, VOCAB_SIZE, write_checkpoint
 from tests.models.mtp_checkpoints import write_deepseek, write_mimo

@@ -14,7 +14,8 @@ from bench.training.models import MtpModule as DeepseekModule
 from runtime.checkpoint.locate import resolve_model
 from runtime.loading.served import Proposer
 from runtime.sampling.params import SamplingParams
-from runtime.step.step import SampleSpec, Segment
+from runtime.sampling.tokens import SampleSpec
+from runtime.step.step import Segment
 from tests.models.mtp_checkpoints import Reference, write_deepseek, write_mimo
 from tests.models.speculating import open_pair, poison
 from tests.models.stepping import random_tokens, run

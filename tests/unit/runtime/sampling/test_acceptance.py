@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from runtime.sampling import acceptance, draws
 from runtime.sampling.acceptance import rejection
 from runtime.sampling.params import DRAFT, OWN, SamplingParams, uniform
-from runtime.step.step import Proposal, SampleSpec, Segment
+from runtime.sampling.tokens import DraftToken, SampleSpec
+from runtime.step.step import Segment
 from tests.models.drawing import accept, adjust, distribution, sample
 from tests.models.goodness import chi_square, filtered
 
@@ -44,13 +45,13 @@ def _ids(drawn: Sequence[Drawn]) -> list[int]:
     return [one.token.token_id for one in drawn]
 
 
-def _drafted(logits: torch.Tensor, specs: Sequence[SampleSpec]) -> list[Proposal]:
+def _drafted(logits: torch.Tensor, specs: Sequence[SampleSpec]) -> list[DraftToken]:
     """What a draft model with these logits proposes, to be verified by rejection sampling."""
     drawn = sample(logits, [replace(spec, for_rejection=True) for spec in specs])
-    return [Proposal(one.token.token_id, one.token.distribution) for one in drawn]
+    return [DraftToken(one.token.token_id, one.token.distribution) for one in drawn]
 
 
-# --- proposals that stand for themselves ----------------------------------------------------------------------------
+# --- drafts that stand for themselves ----------------------------------------------------------------------------
 
 params_of_all_kinds = st.builds(
     SamplingParams,
@@ -71,12 +72,12 @@ several = st.lists(params_of_all_kinds, min_size=1, max_size=6)
 @given(several, st.integers(0, 1000), st.booleans())
 @settings(deadline=None)
 def test_the_target_draws_what_it_would_draw_alone(params: list[SamplingParams], seed: int, right: bool) -> None:
-    """Whatever is proposed; and the proposal is accepted where it is the same."""
+    """Whatever is proposed; and the draft is accepted where it is the same."""
     logits = _logits(len(params), seed=seed)
     specs = [_spec(p, 10 + i, output=[6] * i) for i, p in enumerate(params)]
     plain = sample(logits, specs)
     proposed = [token_id if right else (token_id + 1) % VOCAB for token_id in _ids(plain)]
-    assert accept(logits, specs, [Proposal(token_id) for token_id in proposed]) == [
+    assert accept(logits, specs, [DraftToken(token_id) for token_id in proposed]) == [
         replace(drawn, accepted=right) for drawn in plain
     ]
 
@@ -97,7 +98,7 @@ def test_what_adjusts_the_target_decides_what_is_accepted() -> None:
     for params, count, expected in cases:
         spec = _spec(params, output=[5] * count)
         for proposed in (3, 5, 6):
-            (drawn,) = accept(logits, [spec], [Proposal(proposed)])
+            (drawn,) = accept(logits, [spec], [DraftToken(proposed)])
             assert (drawn.token.token_id, drawn.accepted) == (expected, proposed == expected)
 
 
@@ -106,7 +107,7 @@ def test_without_proposals_it_is_plain_sampling() -> None:
     assert accept(_logits(3), specs, [None] * 3) == sample(_logits(3), specs)
 
 
-# --- proposals from a distribution ----------------------------------------------------------------------------------
+# --- drafts from a distribution ----------------------------------------------------------------------------------
 
 
 @given(several, st.integers(0, 1000))
@@ -164,9 +165,9 @@ def test_where_rounding_leaves_no_residual_the_target_s_own_is_drawn_from() -> N
 
 def test_a_source_need_not_be_normalised() -> None:
     logits, specs = _logits(50), [_spec(SamplingParams(seed=1), position) for position in range(50)]
-    proposals = _drafted(_logits(50, seed=1), specs)
-    scaled = [Proposal(p.token_id, 1e-6 * p.distribution) for p in proposals if p.distribution is not None]
-    assert _ids(accept(logits, specs, scaled)) == _ids(accept(logits, specs, proposals))
+    drafts = _drafted(_logits(50, seed=1), specs)
+    scaled = [DraftToken(p.token_id, 1e-6 * p.distribution) for p in drafts if p.distribution is not None]
+    assert _ids(accept(logits, specs, scaled)) == _ids(accept(logits, specs, drafts))
 
 
 # --- drawing a draft ------------------------------------------------------------------------------------------------
@@ -203,55 +204,55 @@ def test_a_draft_to_be_rejected_is_drawn_by_a_number_of_its_own() -> None:
 # --- all kinds of rows together -------------------------------------------------------------------------------------
 
 
-def _mixture() -> tuple[torch.Tensor, list[SampleSpec], list[Proposal | None]]:
+def _mixture() -> tuple[torch.Tensor, list[SampleSpec], list[DraftToken | None]]:
     """Plain rows, drafts that stand for themselves and drafts that do not, right and wrong, greedy and drawn."""
     params = [GREEDY, SamplingParams(), EVERYTHING, SamplingParams(temperature=0.4, top_p=0.8, logprobs=3)]
     specs = [_spec(replace(params[i % 4], seed=i), 7 + i, output=[6] * (i % 3)) for i in range(24)]
     logits = _logits(24)
-    proposals: list[Proposal | None] = [Proposal(token_id) for token_id in _ids(sample(logits, specs))]
-    proposals[:8] = [None] * 8
+    drafts: list[DraftToken | None] = [DraftToken(token_id) for token_id in _ids(sample(logits, specs))]
+    drafts[:8] = [None] * 8
     rejecting = [row for row in range(12, 24) if specs[row].params.temperature > 0]
-    for row, proposal in zip(
+    for row, draft in zip(
         rejecting, _drafted(_logits(24, seed=1)[rejecting], [specs[row] for row in rejecting]), strict=True
     ):
-        proposals[row] = proposal
-    proposals[8] = Proposal(0)
-    return logits, specs, proposals
+        drafts[row] = draft
+    drafts[8] = DraftToken(0)
+    return logits, specs, drafts
 
 
 def test_a_row_does_not_depend_on_its_neighbours() -> None:
-    logits, specs, proposals = _mixture()
-    together = accept(logits, specs, proposals)
+    logits, specs, drafts = _mixture()
+    together = accept(logits, specs, drafts)
     assert {drawn.accepted for drawn in together[12:]} == {drawn.accepted for drawn in together[8:12]} == {True, False}
     for row in range(24):
-        assert accept(logits[row : row + 1], specs[row : row + 1], proposals[row : row + 1]) == [together[row]]
+        assert accept(logits[row : row + 1], specs[row : row + 1], drafts[row : row + 1]) == [together[row]]
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 def test_a_row_that_is_not_finite_says_so(bad: float) -> None:
-    logits, specs, proposals = _mixture()
-    sound = accept(logits, specs, proposals)
+    logits, specs, drafts = _mixture()
+    sound = accept(logits, specs, drafts)
     broken = [2, 5, 9, 14, 17, 20]
     logits[broken, 11] = bad
-    drawn = accept(logits, specs, proposals)
+    drawn = accept(logits, specs, drafts)
     assert [row for row in range(24) if not drawn[row].finite] == broken
     assert all(0 <= token_id < VOCAB for token_id in _ids(drawn))
     assert all(drawn[row] == sound[row] for row in range(24) if row not in broken)
 
 
 def test_nothing_given_is_changed() -> None:
-    logits, specs, proposals = _mixture()
-    sources = [proposal.distribution for proposal in proposals if proposal and proposal.distribution is not None]
+    logits, specs, drafts = _mixture()
+    sources = [draft.distribution for draft in drafts if draft and draft.distribution is not None]
     before = [tensor.clone() for tensor in (logits, *sources)]
-    accept(logits, specs, proposals)
+    accept(logits, specs, drafts)
     assert all(torch.equal(one, other) for one, other in zip(before, (logits, *sources), strict=True))
 
 
 def test_logprobs_are_the_target_s_for_what_is_said() -> None:
-    logits, specs, proposals = _mixture()
+    logits, specs, drafts = _mixture()
     own = logits.log_softmax(-1)
     asked = [row for row in range(24) if specs[row].params.logprobs is not None]
-    drawn = accept(logits, specs, proposals)
+    drawn = accept(logits, specs, drafts)
     assert {drawn[row].accepted for row in asked} == {True, False}
     for row in asked:
         logprobs = drawn[row].token.logprobs
@@ -299,12 +300,12 @@ def _specs(params: SamplingParams) -> list[SampleSpec]:
     return [_spec(params, position) for position in range(DRAWS)]
 
 
-def _proposed(draft: str, specs: Sequence[SampleSpec]) -> list[Proposal]:
+def _proposed(draft: str, specs: Sequence[SampleSpec]) -> list[DraftToken]:
     return _drafted(DRAFTS[draft].expand(DRAWS, -1), specs)
 
 
-def _verify(proposals: Sequence[Proposal], specs: Sequence[SampleSpec]) -> list[Drawn]:
-    return accept(TARGET.expand(DRAWS, -1), specs, proposals)
+def _verify(drafts: Sequence[DraftToken], specs: Sequence[SampleSpec]) -> list[Drawn]:
+    return accept(TARGET.expand(DRAWS, -1), specs, drafts)
 
 
 def _fit(drawn: Sequence[Drawn], params: SamplingParams) -> tuple[float, float]:
@@ -331,7 +332,7 @@ def test_drafts_do_not_change_how_often_a_token_comes(setting: dict[str, Any], d
 @pytest.mark.parametrize(("setting", "looked_up"), [*((setting, 3) for setting in SETTINGS), (SETTINGS[0], 7)], ids=str)
 def test_lookups_do_not_change_how_often_a_token_comes(setting: dict[str, Any], looked_up: int) -> None:
     params = SamplingParams(**setting, reproducible=False)
-    drawn = _verify([Proposal(looked_up)] * DRAWS, _specs(params))
+    drawn = _verify([DraftToken(looked_up)] * DRAWS, _specs(params))
     statistic, limit = _fit(drawn, params)
     assert statistic < limit
     assert _near(sum(one.accepted for one in drawn), DRAWS, _exact(TARGET, params)[looked_up])
@@ -376,12 +377,12 @@ WRONG: dict[str, tuple[Any, str, Any]] = {
 def test_a_wrong_rule_does_not_pass(setting: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     params = SamplingParams(**setting, reproducible=False)
     specs = _specs(params)
-    proposals = _proposed("poor", specs)
+    drafts = _proposed("poor", specs)
     passed = []
     for name, wrong in WRONG.items():
         with monkeypatch.context() as patch:
             patch.setattr(*wrong)
-            statistic, limit = _fit(_verify(proposals, specs), params)
+            statistic, limit = _fit(_verify(drafts, specs), params)
         if statistic < limit:
             passed.append(name)
     assert passed == []
@@ -405,22 +406,22 @@ LANGUAGE = torch.randn(WORDS, WORDS, generator=torch.Generator().manual_seed(5))
 DIALECT = LANGUAGE + 1.5 * torch.randn(WORDS, WORDS, generator=torch.Generator().manual_seed(7))
 
 
-def _dialect(texts: Sequence[Sequence[int]], specs: Sequence[SampleSpec]) -> list[Proposal]:
+def _dialect(texts: Sequence[Sequence[int]], specs: Sequence[SampleSpec]) -> list[DraftToken]:
     """A draft model."""
     drawn = sample(DIALECT[[text[-1] for text in texts]], specs)
-    return [Proposal(one.token.token_id, one.token.distribution) for one in drawn]
+    return [DraftToken(one.token.token_id, one.token.distribution) for one in drawn]
 
 
-def _next_word(texts: Sequence[Sequence[int]], specs: Sequence[SampleSpec]) -> list[Proposal]:
+def _next_word(texts: Sequence[Sequence[int]], specs: Sequence[SampleSpec]) -> list[DraftToken]:
     """As prompt lookup proposes: a token, and nothing said of how likely it is."""
-    return [Proposal((text[-1] + 1) % WORDS) for text in texts]
+    return [DraftToken((text[-1] + 1) % WORDS) for text in texts]
 
 
 @dataclass(slots=True)
 class Writer:
     """Writes texts side by side, in rounds of at most `k` drafts and one verification, until all are whole."""
 
-    propose: Callable[[Sequence[Sequence[int]], Sequence[SampleSpec]], list[Proposal]]
+    propose: Callable[[Sequence[Sequence[int]], Sequence[SampleSpec]], list[DraftToken]]
     k: int
     length: int
     accepted_first: int = 0  # drafts, in the first round
@@ -435,34 +436,34 @@ class Writer:
         return [text[1 : self.length + 1] for text in texts]
 
     def _round(self, texts: Sequence[list[int]], specs: Sequence[SampleSpec]) -> None:
-        proposals = self._draft(texts, specs)
+        drafted = self._draft(texts, specs)
         segments = [
-            Segment(0, 0, [text[-1], *(draft.token_id for draft in drafts)], sample=spec, proposals=drafts)
-            for text, spec, drafts in zip(texts, specs, proposals, strict=True)
+            Segment(0, 0, [text[-1], *(draft.token_id for draft in drafts)], sample=spec, drafts=drafts)
+            for text, spec, drafts in zip(texts, specs, drafted, strict=True)
         ]
         drawn = iter(
             accept(
                 LANGUAGE[[token for segment in segments for token in segment.token_ids]],
                 [spec for segment in segments for spec in segment.samples],
-                [proposal for segment in segments for proposal in (*segment.proposals, None)],
+                [draft for segment in segments for draft in (*segment.drafts, None)],
             )
         )
         for text, segment in zip(texts, segments, strict=True):
             text += _cut([next(drawn) for _ in segment.token_ids])
 
-    def _draft(self, texts: Sequence[list[int]], specs: Sequence[SampleSpec]) -> list[list[Proposal]]:
+    def _draft(self, texts: Sequence[list[int]], specs: Sequence[SampleSpec]) -> list[list[DraftToken]]:
         """`k` drafts after each text, or as many as there is room for."""
-        proposals: list[list[Proposal]] = [[] for _ in texts]
+        drafts: list[list[DraftToken]] = [[] for _ in texts]
         # Where the client named the seed, drafts are drawn by the target's own numbers.
         specs = [spec if spec.params.reproducible else replace(spec, for_rejection=True) for spec in specs]
         for drafted in range(self.k):
             going = [i for i, text in enumerate(texts) if len(text) + drafted <= self.length]
-            said = [[proposal.token_id for proposal in proposals[i]] for i in going]
+            said = [[draft.token_id for draft in drafts[i]] for i in going]
             longer = [[*texts[i], *tokens] for i, tokens in zip(going, said, strict=True)]
             theirs = [specs[i].after(tokens) for i, tokens in zip(going, said, strict=True)]
-            for i, proposal in zip(going, self.propose(longer, theirs), strict=True):
-                proposals[i].append(proposal)
-        return proposals
+            for i, draft in zip(going, self.propose(longer, theirs), strict=True):
+                drafts[i].append(draft)
+        return drafts
 
 
 def _cut(drawn: Sequence[Drawn]) -> list[int]:
@@ -549,7 +550,7 @@ SEEDED: list[SamplingParams] = [
 @pytest.mark.parametrize("propose", [_dialect, _next_word])
 @pytest.mark.parametrize("params", SEEDED, ids=str)
 def test_a_seed_gives_the_same_text_however_much_is_drafted(
-    params: SamplingParams, propose: Callable[[Sequence[Sequence[int]], Sequence[SampleSpec]], list[Proposal]]
+    params: SamplingParams, propose: Callable[[Sequence[Sequence[int]], Sequence[SampleSpec]], list[DraftToken]]
 ) -> None:
     specs = [SampleSpec(replace(params, seed=seed), 1, 0, [0], end_ids=(2,)) for seed in range(30)]
     plain = Writer(propose, 0, 16).write(specs)

@@ -7,17 +7,17 @@ from dataclasses import fields
 import torch
 
 from runtime.sampling.params import SamplingParams
-from runtime.step.step import Proposal, SampleSpec
+from runtime.sampling.tokens import DraftToken, SampleSpec
 from tests.models.drawing import sent
 
 GREEDY = SamplingParams(temperature=0)
 WHOLE = SamplingParams(seed=1)
 
 
-def _asked(spec: SampleSpec, proposal: Proposal | None = None) -> list[str]:
+def _asked(spec: SampleSpec, draft: DraftToken | None = None) -> list[str]:
     """What two rows ask for, of which one is greedy and asks for nothing."""
-    draws = sent([SampleSpec(GREEDY, 9, 0), spec], [None, proposal])
-    names = [field.name for field in fields(draws) if field.name not in ("specs", "proposals")]
+    draws = sent([SampleSpec(GREEDY, 9, 0), spec], [None, draft])
+    names = [field.name for field in fields(draws) if field.name not in ("specs", "drafts")]
     return [name for name in names if getattr(draws, name) is not None]
 
 
@@ -38,9 +38,9 @@ def test_only_what_is_asked_for_is_there() -> None:
     ]
     for asked, there in cases:
         params = SamplingParams(**{"temperature": 0, "seed": 1} | asked)  # type: ignore[arg-type]
-        assert _asked(SampleSpec(params, 9, 2, [1, 2, 2], end_ids=(3,)), Proposal(5)) == there, asked
-    assert _asked(drafted, Proposal(5, source)) == ["randomness", "verdicts"]
-    assert _asked(drafted, Proposal(5)) == ["randomness"]
+        assert _asked(SampleSpec(params, 9, 2, [1, 2, 2], end_ids=(3,)), DraftToken(5)) == there, asked
+    assert _asked(drafted, DraftToken(5, source)) == ["randomness", "verdicts"]
+    assert _asked(drafted, DraftToken(5)) == ["randomness"]
 
 
 def test_where_nothing_ends_a_text_nothing_is_banned() -> None:

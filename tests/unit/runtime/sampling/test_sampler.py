@@ -13,7 +13,7 @@ import torch
 from runtime.sampling import draws, sampler
 from runtime.sampling import params as sampling
 from runtime.sampling.params import DRAFT, OWN, VERDICT, SamplingParams, splitmix64, uniform
-from runtime.step.step import SampleSpec
+from runtime.sampling.tokens import SampleSpec
 from tests.models.drawing import adjust, distribution, sample
 from tests.models.goodness import chi_square, filtered
 

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from runtime.sampling.params import SamplingParams
-from runtime.step.step import CancelMark, Proposal, SampleSpec, Segment, SegmentResult, run_step
+from runtime.sampling.tokens import DraftToken, SampleSpec
+from runtime.step.step import CancelMark, Segment, SegmentResult, run_step
 from runtime.testing.simulated import SimulatedModel
 from tests.models.checkpoints import FAMILIES
 from tests.models.stepping import RecordingModel, Running, Ticks, generate, greedy, open_transformer, random_tokens, run
@@ -75,7 +76,7 @@ def test_rows_are_dropped_at_the_next_boundary(layer: int, cancelled: tuple[int,
     if not survivors:
         expected = [("begin", everybody), *ran[:layer], ("abandon", everybody)]
     elif survivors != everybody:
-        expected = [("begin", everybody), *ran[:layer], ("keep", survivors), *ran[layer:], ("finish", survivors)]
+        expected = [("begin", everybody), *ran[:layer], ("shrink", survivors), *ran[layer:], ("finish", survivors)]
     else:
         expected = [("begin", everybody), *ran, ("finish", everybody)]
     assert model.calls == expected
@@ -112,7 +113,7 @@ def test_cancels_in_several_layers_each_take_effect_at_the_next_boundary() -> No
     model = RecordingModel()
     segments = _segments()
     run(model, segments, {1: segments[2:], 2: [segments[2], segments[0]]})
-    assert [call for call in model.calls if call[0] == "keep"] == [("keep", [0, 1]), ("keep", [1])]
+    assert [call for call in model.calls if call[0] == "shrink"] == [("shrink", [0, 1]), ("shrink", [1])]
 
 
 def test_layers_that_a_device_has_still_to_finish_are_counted() -> None:
@@ -234,16 +235,16 @@ def _asking(transformer: Transformer) -> list[Segment]:
     for slot, prompt in enumerate(prompts):
         assert run(transformer, [Segment(slot, 0, prompt[:-1])]).segments[0].computed
     source = torch.ones(transformer.config.vocab_size)
-    drafts = [[], [Proposal(1, source), Proposal(2)], [Proposal(3)]]
+    drafts = [[], [DraftToken(1, source), DraftToken(2)], [DraftToken(3)]]
     return [
         Segment(
             slot,
             len(prompt) - 1,
-            [prompt[-1], *(draft.token_id for draft in proposals)],
+            [prompt[-1], *(draft.token_id for draft in drafts)],
             sample=SampleSpec(params[slot], len(prompt), 4, prompt, end_ids=(3, 4)),
-            proposals=proposals,
+            drafts=drafts,
         )
-        for slot, (prompt, proposals) in enumerate(zip(prompts, drafts, strict=True))
+        for slot, (prompt, drafts) in enumerate(zip(prompts, drafts, strict=True))
     ]
 
 

@@ -19,7 +19,7 @@ from actors.core.receipts import CancelReason, Receipt
 from actors.core.slots import SlotState, SlotStatus
 from actors.generating.unread import Unread
 from runtime.errors import StepFailed
-from runtime.sampling.params import TokenLogprobs
+from runtime.sampling.tokens import TokenLogprobs
 from tests.fakes.engine import Exchange, FakeEngine, FakeRequest, as_engine, chat, completion, finished, posting
 from web.app import create_app
 from web.limits import Limits

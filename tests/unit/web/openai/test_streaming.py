@@ -13,7 +13,7 @@ from trio.testing import wait_all_tasks_blocked
 from actors.core.generation import Failed, FinishReason
 from actors.core.receipts import CancelReason
 from runtime.errors import QueueFull, QueueTimeout, StepFailed
-from runtime.sampling.params import TokenLogprobs
+from runtime.sampling.tokens import TokenLogprobs
 from tests.fakes.engine import (
     BOS,
     TIMINGS,
