@@ -30,11 +30,11 @@ class OneLineFormatter(logging.Formatter):
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
 
-    def formatMessage(self, record: logging.LogRecord) -> str:
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
         line = printable(super().formatMessage(record))
         return line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}..."
 
-    def formatException(self, ei: logging._SysExcInfoType) -> str:
+    def formatException(self, ei: logging._SysExcInfoType) -> str:  # noqa: N802 - logging's name
         return "\n".join(f"    | {printable(line)}" for line in super().formatException(ei).split("\n"))
 
 

@@ -19,7 +19,7 @@ import click
 import torch
 import torch.nn.functional as F
 
-from bench.training.corpus import load_corpus
+from bench.corpus import load_corpus
 from runtime.checkpoint.locate import resolve_model
 from runtime.loading.load import LoadOptions, describe_model, load_model
 from runtime.nn.quantize import Quantization

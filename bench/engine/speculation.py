@@ -23,8 +23,8 @@ import trio
 
 from actors.core.generation import Failed, Finished, GenerationRequest
 from actors.engine import Engine, EngineConfig, open_engine
+from bench.corpus import load_corpus
 from bench.engine.shapes import random_model, shape
-from bench.training.corpus import load_corpus
 from runtime.checkpoint.locate import embedded_draft, resolve_model
 from runtime.kv.cache import KVCache
 from runtime.loading.drafters import DraftModel, plan_drafter

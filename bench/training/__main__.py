@@ -12,8 +12,8 @@ import click
 import torch
 from tokenizers import Tokenizer
 
+from bench.corpus import load_corpus
 from bench.training.card import measure_all, write_card
-from bench.training.corpus import load_corpus
 from bench.training.data import encode
 from bench.training.distil import train_draft, train_mtp
 from bench.training.export import export_model, export_mtp

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from bench.training.corpus import END, END_OF_TEXT
+from bench.corpus import END, END_OF_TEXT
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
     from torch import Tensor
 
-    from bench.training.corpus import Split
+    from bench.corpus import Split
 
 
 def end_ids(tokenizer: Tokenizer) -> list[int]:

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import Qwen3ForCausalLM
 
-from bench.training.corpus import load_corpus
+from bench.corpus import load_corpus
 from bench.training.data import encode, end_ids
 from bench.training.models import MtpModule
 from bench.training.teacher import chat_prompt, continue_batch

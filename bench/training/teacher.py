@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from bench.training.corpus import ASSISTANT
+from bench.corpus import ASSISTANT
 from bench.training.data import Rows, end_ids
 
 if TYPE_CHECKING:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
-from bench.training.corpus import ASSISTANT, END, END_OF_TEXT, SPECIALS, SYSTEM, USER
+from bench.corpus import ASSISTANT, END, END_OF_TEXT, SPECIALS, SYSTEM, USER
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from bench.training.corpus import Split
+    from bench.corpus import Split
 
 VOCABULARY = 4096
 CONTEXT = 4096
