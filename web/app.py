@@ -12,18 +12,18 @@ from quart_trio.wrappers import TrioResponse as Response
 
 from runtime.errors import RequestError
 from runtime.log_text import literal
+from web.bodies.body_parser import BodyParser
+from web.bodies.json_encoding import LazyJsonArray
+from web.bodies.paged_response import paged_json_response
+from web.http.api_keys import is_authorized
 from web.http.asgi import ScopedApp, current_request
-from web.http.bodies import Bodies
-from web.http.keys import is_admitted
-from web.http.origin import Allowed, preflight
+from web.http.body_budget import BodyBudget
+from web.http.browser_policy import BrowserPolicy, preflight_headers
 from web.limits import Limits
-from web.openai.answers import Answer, collect
-from web.openai.conversion import chat_job, completion_job
+from web.openai.chunks import CONTENT_TYPE, HEADERS, ChunkWriter, EventStream
+from web.openai.conversion import parse_chat, parse_completion
 from web.openai.errors import error_object, install_error_handlers, json_response
-from web.openai.pieces import Rows
-from web.openai.reading import BodyReader
-from web.openai.streaming import CONTENT_TYPE, HEADERS, ChunkWriter, EventStream
-from web.openai.whole import whole_response
+from web.openai.response_builder import ResponseBuilder, collect
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from actors.diagnostics.loop_watch import LoopWatch
     from actors.engine import Engine
     from runtime.loading.served import ServedModel
-    from web.openai.conversion import Job
-    from web.openai.reading import Parser
+    from web.bodies.body_parser import Parser
+    from web.openai.conversion import ParsedRequest
 
 logger = logging.getLogger("cede.web")
 
@@ -45,12 +45,12 @@ def create_app(
     engine: Engine,
     *,
     keys: Collection[bytes] = (),
-    allowed: Allowed | None = None,
+    allowed: BrowserPolicy | None = None,
     limits: Limits | None = None,
     watch: LoopWatch | None = None,
     keep_alive: float = 10.0,
 ) -> ScopedApp:
-    """The application that serves `engine`, to those who have one of the `keys` if there are any (`web.http.keys`).
+    """The application that serves `engine`, to those who have one of the `keys` if there are any (`web.http.api_keys`).
 
     Web pages are served as far as they are `allowed`.  Clients are held to `limits`.  What `watch` has seen of the
     event loop is among the statistics.  A silent stream gets a comment every `keep_alive` seconds.
@@ -58,10 +58,10 @@ def create_app(
     app = ScopedApp("cede", static_folder=None)
     limits = limits or Limits()
     app.config["MAX_CONTENT_LENGTH"] = limits.body_bytes
-    app.bodies = Bodies(limits.bodies_bytes)
+    app.bodies = BodyBudget(limits.bodies_bytes)
     install_error_handlers(app)
     app.after_request(_conclude)
-    _refuse_strange_pages(app, allowed or Allowed())
+    _refuse_strange_pages(app, allowed or BrowserPolicy())
     if keys:
         _require_key(app, keys)
     _add_generation_routes(app, engine, limits.write_bytes, keep_alive)
@@ -85,20 +85,20 @@ async def _conclude(response: Response) -> Response:
     return response
 
 
-def _refuse_strange_pages(app: ScopedApp, allowed: Allowed) -> None:
+def _refuse_strange_pages(app: ScopedApp, allowed: BrowserPolicy) -> None:
     @app.before_request
     async def check_page() -> Response | None:
         """Refuse before the body is read, and before a key is asked for: a browser that asks first sends none."""
         asked = current_request()
         local, *_ = asked.scope.get("server") or (None,)
         allowed.check(asked.method, local, asked.headers)
-        if asked.method == "OPTIONS" and (answer := preflight(asked.headers)) is not None:
+        if asked.method == "OPTIONS" and (answer := preflight_headers(asked.headers)) is not None:
             return Response(b"", 204, answer)
         return None
 
     @app.after_request
     async def let_page_read(response: Response) -> Response:
-        response.headers.update(allowed.cors(current_request().headers.get("Origin")))
+        response.headers.update(allowed.cors_headers(current_request().headers.get("Origin")))
         return response
 
 
@@ -107,7 +107,7 @@ def _require_key(app: ScopedApp, keys: Collection[bytes]) -> None:
     async def check_key() -> Response | None:
         """Refuse before the body is read.  Whoever looks after the server's health needs no key."""
         asked = current_request()
-        if asked.path == "/health" or is_admitted(asked.headers.get("Authorization", ""), keys):
+        if asked.path == "/health" or is_authorized(asked.headers.get("Authorization", ""), keys):
             return None
         error = error_object("Missing or incorrect API key.", "invalid_request_error", code="invalid_api_key")
         return json_response(error, 401, {"WWW-Authenticate": "Bearer"})
@@ -117,49 +117,49 @@ def _require_key(app: ScopedApp, keys: Collection[bytes]) -> None:
 
 
 def _add_generation_routes(app: ScopedApp, engine: Engine, write_bytes: int, keep_alive: float) -> None:
-    reader = BodyReader(engine)
+    reader = BodyParser(engine)
 
     async def generate(parse: Parser) -> Response:
-        job = await _read_job(reader, parse)
-        current_request().generation_id = job.request.id
-        if job.stream:
-            return await _stream(engine, job, write_bytes, keep_alive)
-        return await _answer(engine, job, write_bytes)
+        parsed = await _read_job(reader, parse)
+        current_request().generation_id = parsed.request.id
+        if parsed.stream:
+            return await _stream(engine, parsed, write_bytes, keep_alive)
+        return await _answer(engine, parsed, write_bytes)
 
     @app.post("/v1/chat/completions")
     async def chat_completions() -> Response:
-        return await generate(chat_job)
+        return await generate(parse_chat)
 
     @app.post("/v1/completions")
     async def completions() -> Response:
-        return await generate(completion_job)
+        return await generate(parse_completion)
 
 
-async def _read_job(reader: BodyReader, parse: Parser) -> Job:
+async def _read_job(reader: BodyParser, parse: Parser) -> ParsedRequest:
     """The job in the request's body."""
     body = current_request().body
     raw = await body.read(BODY_TIMEOUT)
-    with body.lease:  # until it is understood
+    with body.reservation:  # until it is understood
         return await reader.read(parse, raw)
 
 
-async def _stream(engine: Engine, job: Job, write_bytes: int, keep_alive: float) -> Response:
+async def _stream(engine: Engine, parsed: ParsedRequest, write_bytes: int, keep_alive: float) -> Response:
     """Opens the request and answers it as a stream.  What opening raises is an ordinary error."""
     here = current_request()
-    opening = engine.open_request(job.request, disconnect_reason=here.disconnect_reason)
+    opening = engine.open_request(parsed.request, disconnect_reason=here.disconnect_reason)
     request = await here.resources.enter_async_context(opening)
-    writer = ChunkWriter(job.reply, job.format)
+    writer = ChunkWriter(parsed.options, parsed.format)
     body = EventStream(request, writer, keep_alive, here.resources.aclose, write_bytes)
     return Response(body, headers=HEADERS, content_type=CONTENT_TYPE)
 
 
-async def _answer(engine: Engine, job: Job, write_bytes: int) -> Response:
+async def _answer(engine: Engine, parsed: ParsedRequest, write_bytes: int) -> Response:
     """Opens the request and answers it whole.  What opening raises, or a generation, is an ordinary error."""
     here = current_request()
-    account = here.resources.enter_context(engine.unread.account(f"request {job.request.id}", gathering=True))
-    async with engine.open_request(job.request, disconnect_reason=here.disconnect_reason) as request:
-        answer = await collect(request, Answer(job.reply, job.format, write_bytes), account)
-    return await whole_response(answer, account, write_bytes)
+    account = here.resources.enter_context(engine.unread.account(f"request {parsed.request.id}", gathering=True))
+    async with engine.open_request(parsed.request, disconnect_reason=here.disconnect_reason) as request:
+        answer = await collect(request, ResponseBuilder(parsed.options, parsed.format, write_bytes), account)
+    return await paged_json_response(answer, account, write_bytes)
 
 
 # --- models ---------------------------------------------------------------------------------------------
@@ -197,7 +197,7 @@ def _add_inspection_routes(app: ScopedApp, engine: Engine, write_bytes: int, wat
         """An object with one array, which may be long."""
         here = current_request()
         account = here.resources.enter_context(engine.unread.account(f"GET {here.path}", gathering=True))
-        return await whole_response({name: Rows(map(asdict, values))}, account, write_bytes)
+        return await paged_json_response({name: LazyJsonArray(map(asdict, values))}, account, write_bytes)
 
     @app.get("/health")
     async def health() -> Response:

@@ -26,9 +26,9 @@ from runtime.loading.drafters import plan_drafter
 from runtime.loading.load import describe_model, load_model
 from runtime.step.executor import open_thread_executor
 from web.app import create_app
-from web.http import guard
-from web.http.listening import open_listeners, url_of
-from web.http.origin import Allowed
+from web.http.browser_policy import BrowserPolicy
+from web.http.listeners import open_listeners, url_of
+from web.http.transport.serve import Listener, serve_connections
 from web.limits import HANDSHAKE_TIMEOUT, KEEP_ALIVE, Limits
 from web.process.descriptors import fit_descriptors
 from web.process.signals import SIGNALS, exit_now
@@ -56,8 +56,8 @@ class ServerOptions:
         model_name: as the API shows it.
         sampling: what requests that do not say otherwise sample by.
         host, port: to listen on; port 0 picks a free one.
-        tls: with the server's certificate (`web.http.listening.tls_context`); None for no TLS.
-        keys: one of which a client has to have (`web.http.keys.read_keys`); empty to serve everybody.
+        tls: with the server's certificate (`web.http.listeners.tls_context`); None for no TLS.
+        keys: one of which a client has to have (`web.http.api_keys.read_keys`); empty to serve everybody.
         allowed: pages and names to serve beside those that need no leave.
         grace: seconds that running requests have at shutdown.
         stall_timeout: seconds after which a client that reads nothing is cut.
@@ -77,7 +77,7 @@ class ServerOptions:
     port: int = 8000
     tls: ssl.SSLContext | None = None
     keys: frozenset[bytes] = frozenset()
-    allowed: Allowed = field(default_factory=Allowed)
+    allowed: BrowserPolicy = field(default_factory=BrowserPolicy)
     grace: float = 30.0
     stall_timeout: float = 30.0
     hang_timeout: float | None = 120.0
@@ -186,17 +186,17 @@ async def serve_engine(
     stall_timeout: float,
     tls: ssl.SSLContext | None = None,
     keys: Collection[bytes] = (),
-    allowed: Allowed | None = None,
+    allowed: BrowserPolicy | None = None,
     limits: Limits | None = None,
     watch: LoopWatch | None = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve an engine over HTTP, or HTTPS, until `stop` is set; started once requests are accepted."""
     limits = limits or Limits()
-    entrances: Sequence[guard.Listener] = listeners
+    entrances: Sequence[Listener] = listeners
     if tls is not None:
         entrances = [trio.SSLListener(listener, tls, https_compatible=True) for listener in listeners]
-    await guard.serve(
+    await serve_connections(
         ASGIWrapper(create_app(engine, keys=keys, allowed=allowed, limits=limits, watch=watch)),
         _hypercorn_config(),
         entrances,

@@ -15,18 +15,18 @@ import trio
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from bench.client import targets
-from bench.client.figures import Record
-from bench.client.report import markdown, write_report
-from bench.client.runner import Plan, begin_record, leaves, run
+from bench.client.harness import targets
+from bench.client.harness.figures import Record
+from bench.client.harness.runner import Plan, begin_record, leaves, run
+from bench.client.harness.targets import TargetError, check_loopback, parse_target, read_targets
+from bench.client.reports.report import markdown, write_report
 from bench.client.scenarios import SCENARIOS
-from bench.client.targets import TargetError, check_loopback, parse_target, read_targets
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from bench.client.targets import Target
-    from bench.client.turn import Scenario
+    from bench.client.harness.targets import Target
+    from bench.client.harness.turn import Scenario
 
 SEED_BITS = 32
 # Click fills paragraphs, but for those that begin so.

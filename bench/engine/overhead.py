@@ -25,7 +25,7 @@ import trio
 
 from actors.core.generation import Failed, GenerationRequest
 from actors.engine import EngineConfig, open_engine
-from bench.engine.steps import MODELS, Room, open_model
+from bench.engine.steps import MODELS, ModelSpec, open_model
 from runtime.selftest.rates import GREEDY, decode, prefill, random_prompt, seconds_per_step
 
 if TYPE_CHECKING:
@@ -189,8 +189,8 @@ async def main() -> None:
     parser.add_argument("--dtype", default="auto")
     given = parser.parse_args()
     streams = [int(number) for number in given.streams.split(",")]
-    room = Room(given.model, max(streams), given.depth + given.tokens + 1, given.dtype, given.device)
-    async with open_model(room) as (executor, served):
+    spec = ModelSpec(given.model, max(streams), given.depth + given.tokens + 1, given.dtype, given.device)
+    async with open_model(spec) as (executor, served):
         kv = executor.model.kv
         threads = await executor.call(torch.get_num_threads)
         print(f"{given.model} in {kv.dtype}, {threads} threads, {given.depth} tokens deep, {given.rounds} rounds")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import torch
 import trio
 
-from bench.engine.steps import MODELS, Room, open_model
+from bench.engine.steps import MODELS, ModelSpec, open_model
 from runtime.selftest.rates import decode, matrix_rate, prefill, random_prompt, read_bandwidth, seconds_per_step
 
 if TYPE_CHECKING:
@@ -101,7 +101,10 @@ async def main() -> None:
     parser.add_argument("--dtype", default="auto")
     given = parser.parse_args()
     context = max(max(given.depths) + given.tokens + 1, *given.lengths)
-    async with open_model(Room(given.model, max(given.streams), context, given.dtype, given.device)) as (executor, _):
+    async with open_model(ModelSpec(given.model, max(given.streams), context, given.dtype, given.device)) as (
+        executor,
+        _,
+    ):
         await executor.call(lambda: measure(executor.model, given))
 
 

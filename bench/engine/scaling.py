@@ -19,7 +19,7 @@ import psutil
 import trio
 from matplotlib.figure import Figure as Picture  # and no pyplot, which keeps every picture alive
 
-from bench.engine.steps import MODELS, Room, open_model
+from bench.engine.steps import MODELS, ModelSpec, open_model
 from runtime.selftest.rates import CHUNK, decode, prefill, random_prompt, seconds_per_step
 
 if TYPE_CHECKING:
@@ -112,8 +112,8 @@ async def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("bench-results"))
     given = parser.parse_args()
     length = given.chunks * CHUNK
-    room = Room(given.model, given.slots, length + given.tokens, given.dtype, given.device)
-    async with open_model(room) as (executor, _):
+    spec = ModelSpec(given.model, given.slots, length + given.tokens, given.dtype, given.device)
+    async with open_model(spec) as (executor, _):
         sizes = (length, given.slots, given.tokens, given.rounds)
         await executor.call(lambda: measure(executor.model, *sizes, given.out))
 

@@ -26,7 +26,7 @@ MODELS = (*SHAPES, EMBEDDED)
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class ModelSpec:
     """What to load, with how much KV.  `dtype` and `device` are names, or `auto`."""
 
     model: str
@@ -37,7 +37,7 @@ class Room:
 
 
 @asynccontextmanager
-async def open_model(room: Room) -> AsyncIterator[tuple[ThreadExecutor[Transformer], ServedModel]]:
+async def open_model(room: ModelSpec) -> AsyncIterator[tuple[ThreadExecutor[Transformer], ServedModel]]:
     """The embedded model as it is served, or a shape with random weights, on a device thread."""
     if room.model == EMBEDDED:
         options = LoadOptions(resolve_model(None), room.slots, room.context, room.device, room.dtype)

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import trio
 
-from bench.client.load import Client, Dialect
-from bench.client.targets import Running, Target
+from bench.client.harness.client import Client, Dialect
+from bench.client.harness.targets import Running, Target
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence

@@ -33,7 +33,7 @@ from runtime.kv.disk.tier import DiskTierStatistics
 from runtime.kv.ram_tier import RamTierStatistics
 from runtime.loading.served import Proposer
 from runtime.text.chat import ChatTemplate
-from web.openai.conversion import Job, chat_job, completion_job
+from web.openai.conversion import ParsedRequest, parse_chat, parse_completion
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,15 +91,15 @@ def model(**changes: Any) -> ServedModel:  # noqa: ANN401
     return cast("ServedModel", FakeModel(**changes))
 
 
-def chat(**fields: Any) -> Job:  # noqa: ANN401
+def chat(**fields: Any) -> ParsedRequest:  # noqa: ANN401
     """The job of a chat body with these fields, beside one message unless given."""
     body = {"messages": [{"role": "user", "content": "hi"}]} | fields
-    return chat_job(json.dumps(body).encode(), model())
+    return parse_chat(json.dumps(body).encode(), model())
 
 
-def completion(**fields: Any) -> Job:  # noqa: ANN401
+def completion(**fields: Any) -> ParsedRequest:  # noqa: ANN401
     """The job of a completion body with these fields, beside a prompt unless given."""
-    return completion_job(json.dumps({"prompt": "hi"} | fields).encode(), model())
+    return parse_completion(json.dumps({"prompt": "hi"} | fields).encode(), model())
 
 
 # --- events -----------------------------------------------------------------------------------------------

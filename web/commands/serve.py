@@ -70,14 +70,14 @@ def _refuse_contradictions(given: SimpleNamespace) -> None:
 def _server_options(given: SimpleNamespace) -> ServerOptions:
     """All that the server is told.  Raises CedeError; what needs no torch is looked at first."""
     from runtime.checkpoint.locate import resolve_model
-    from web.http.keys import read_keys
-    from web.http.listening import tls_context
-    from web.http.origin import Allowed
+    from web.http.api_keys import read_keys
+    from web.http.browser_policy import BrowserPolicy
+    from web.http.listeners import tls_context
     from web.limits import Limits
     from web.testing.chaos import plan_for
 
     keys = read_keys(given.api_keys, given.api_key_file)
-    allowed = Allowed.read(given.allowed_origins, [*filter(None, [given.host]), *given.allowed_hosts])
+    allowed = BrowserPolicy.parse(given.allowed_origins, [*filter(None, [given.host]), *given.allowed_hosts])
     plan = None if given.chaos is None else plan_for(given.host, given.chaos)
     tls = None if given.certfile is None else tls_context(given.certfile, given.keyfile)
     model = given.folder_or_id or given.model

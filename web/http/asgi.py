@@ -21,12 +21,12 @@ from quart_trio.asgi import TrioASGIHTTPConnection
 from quart_trio.wrappers import TrioRequest
 
 from actors.core.receipts import CancelReason
-from web.http.bodies import Bodies, BodyLease, LeasedBody
+from web.http.body_budget import BodyBudget, BodyReservation, ReservedBody
 
 if TYPE_CHECKING:
     from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable
 
-    from web.http.requests import Connection
+    from web.http.transport.task_group import RequestScope
 
 logger = logging.getLogger("cede.web")
 
@@ -34,20 +34,20 @@ logger = logging.getLogger("cede.web")
 class ScopedRequest(TrioRequest):
     """A request that can hold what must live until its response was sent."""
 
-    body_class = LeasedBody
-    body: LeasedBody
+    body_class = ReservedBody
+    body: ReservedBody
     resources: AsyncExitStack
     generation_id: str | None = None  # set once known; the response's `x-request-id`
     problem: str = ""  # what its error object says
 
     @property
-    def connection(self) -> Connection | None:
+    def request_scope(self) -> RequestScope | None:
         """The way back to its client; absent under Quart's test client."""
-        return cast("Connection | None", self.scope.get("state", {}).get("connection"))
+        return cast("RequestScope | None", self.scope.get("state", {}).get("request_scope"))
 
     def disconnect_reason(self) -> CancelReason:
         """Why the client is gone, if it is: those that are cut for reading nothing are marked."""
-        stalled = self.connection is not None and self.connection.stalled
+        stalled = self.request_scope is not None and self.request_scope.stalled
         return CancelReason.STALLED_READER if stalled else CancelReason.DISCONNECT
 
 
@@ -58,7 +58,7 @@ class ScopedConnection(TrioASGIHTTPConnection):
 
     async def __call__(self, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
         """As the parent's, with the room that the request's body takes."""
-        with BodyLease(self.app.bodies) as self._lease:
+        with BodyReservation(self.app.bodies) as self._reservation:
             await super().__call__(receive, send)
 
     def _create_request_from_scope(self, send: ASGISendCallable) -> ScopedRequest:
@@ -68,7 +68,7 @@ class ScopedConnection(TrioASGIHTTPConnection):
             self.scope["path"] = f"/{self.scope['path']}"
             made = super()._create_request_from_scope(send)
         request = cast("ScopedRequest", made)
-        request.body.lease_from(self._lease)
+        request.body.reserve_from(self._reservation)
         return request
 
     async def handle_request(  # type: ignore[override]  # the parent overrides its own parent in this way
@@ -93,7 +93,7 @@ class ScopedConnection(TrioASGIHTTPConnection):
 class ScopedApp(QuartTrio):
     """A QuartTrio whose requests are `ScopedRequest`s, whose bodies share one room."""
 
-    bodies: Bodies
+    bodies: BodyBudget
     asgi_http_class = ScopedConnection
     request_class = ScopedRequest
 

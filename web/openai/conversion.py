@@ -1,4 +1,4 @@
-"""From the bytes of a request body to a `Job`: what the engine is to do, and how to answer.
+"""From the bytes of a request body to a `ParsedRequest`: what the engine is to do, and how to answer.
 
 Everything here is synchronous and has no side effect but a log line, so a long body can be taken to a worker
 thread whole.
@@ -17,12 +17,12 @@ from runtime.errors import RequestError
 from runtime.log_text import literal
 from runtime.sampling.params import SamplingParams
 from runtime.text.stop_strings import StopAutomaton
+from web.bodies.fields import NO_LIMIT
+from web.bodies.json_size import check_json_size
 from web.limits import MAX_PROMPTS
 from web.openai import schemas
-from web.openai.body_size import check_size
-from web.openai.fields import NO_LIMIT
+from web.openai.formats import ChatFormat, Format, ResponseOptions, TextFormat
 from web.openai.prompts import as_prompts, chat_prompt, check_number, prompt_ids, prompt_texts
-from web.openai.replies import ChatFormat, Format, Reply, TextFormat
 from web.openai.schemas import ChatBody, CompletionBody, GenerationBody
 
 if TYPE_CHECKING:
@@ -36,28 +36,28 @@ logger = logging.getLogger("cede.web")
 T = TypeVar("T")
 
 COMPLETION_MAX_TOKENS = 16  # the default of OpenAI's older endpoint; the chat endpoint has none
-MOST_SHOWN = 20  # unknown fields in a log line
+MAX_SHOWN = 20  # unknown fields in a log line
 SAMPLING_FIELDS = (
     "temperature top_k top_p min_p repetition_penalty presence_penalty frequency_penalty min_tokens seed".split()
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class ParsedRequest:
     """A request that was understood: what the engine is to do, and how its events become an answer."""
 
     request: GenerationRequest
-    reply: Reply
+    options: ResponseOptions
     format: Format
     stream: bool
 
 
-def chat_job(raw: bytes, model: ServedModel, most_generations: int = MAX_PROMPTS) -> Job:
+def parse_chat(raw: bytes, model: ServedModel, most_generations: int = MAX_PROMPTS) -> ParsedRequest:
     """The job in the body of `POST /v1/chat/completions`.
 
     Raises RequestError, also for more than `most_generations` prompts and choices.
     """
-    check_size(raw, model.context_length)
+    check_json_size(raw, model.context_length)
     body = schemas.parse(ChatBody, raw)
     check_number(1, body.n or 1, most_generations)
     max_tokens = _max_tokens(body, body.max_completion_tokens, default=None)
@@ -71,12 +71,12 @@ def chat_job(raw: bytes, model: ServedModel, most_generations: int = MAX_PROMPTS
         logprobs=_chat_logprobs(body),
         continues=bool(body.continue_final_message),
     )
-    return Job(request, reply_to(body, request, model), ChatFormat(), bool(body.stream))
+    return ParsedRequest(request, response_options(body, request, model), ChatFormat(), bool(body.stream))
 
 
-def completion_job(raw: bytes, model: ServedModel, most_generations: int = MAX_PROMPTS) -> Job:
-    """The job in the body of `POST /v1/completions`.  Raises RequestError, as `chat_job` does."""
-    check_size(raw, model.context_length)
+def parse_completion(raw: bytes, model: ServedModel, most_generations: int = MAX_PROMPTS) -> ParsedRequest:
+    """The job in the body of `POST /v1/completions`.  Raises RequestError, as `parse_chat` does."""
+    check_json_size(raw, model.context_length)
     body = schemas.parse(CompletionBody, raw)
     if body.echo and body.logprobs is not None:
         raise RequestError("'echo' together with 'logprobs' is not supported by this server.", param="echo")
@@ -94,7 +94,7 @@ def completion_job(raw: bytes, model: ServedModel, most_generations: int = MAX_P
         continues=True,
     )
     echo = prompt_texts(given, model.tokenizer) if body.echo else []
-    return Job(request, reply_to(body, request, model, echo), TextFormat(), bool(body.stream))
+    return ParsedRequest(request, response_options(body, request, model, echo), TextFormat(), bool(body.stream))
 
 
 # --- parameters -----------------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ def generation_request(
     logprobs: int | None,
     continues: bool,
 ) -> GenerationRequest:
-    """The engine's half of a job.  `max_tokens` is cut to the context, as many clients send a large one."""
+    """The engine's half of a parsed.  `max_tokens` is cut to the context, as many clients send a large one."""
     room = model.context_length - min(map(len, prompts))
     return GenerationRequest(
         id=f"{prefix}-{uuid.uuid4().hex}",
@@ -125,12 +125,14 @@ def generation_request(
     )
 
 
-def reply_to(body: GenerationBody, request: GenerationRequest, model: ServedModel, echo: Iterable[str] = ()) -> Reply:
-    """The answering half of a job."""
+def response_options(
+    body: GenerationBody, request: GenerationRequest, model: ServedModel, echo: Iterable[str] = ()
+) -> ResponseOptions:
+    """The answering half of a parsed."""
     if unknown := schemas.unknown_fields(body):
-        logger.info("%s: ignored unknown fields: %s", request.id, literal(", ".join(unknown[:MOST_SHOWN])))
+        logger.info("%s: ignored unknown fields: %s", request.id, literal(", ".join(unknown[:MAX_SHOWN])))
     n = body.n or 1
-    return Reply(
+    return ResponseOptions(
         id=request.id,
         created=int(time.time()),
         model=body.model or model.name,

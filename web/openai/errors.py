@@ -12,9 +12,9 @@ from werkzeug.exceptions import HTTPException
 
 from runtime.errors import CedeError, Unavailable
 from runtime.units import format_size
+from web.bodies.json_encoding import dumps
 from web.http.asgi import current_request
-from web.http.frames import forget_frames
-from web.openai.replies import dumps
+from web.process.tracebacks import clear_tracebacks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,13 +59,13 @@ def install_error_handlers(app: QuartTrio) -> None:
 
 async def _cede_error(error: CedeError) -> Response:
     report(error)
-    forget_frames(error)
+    clear_tracebacks(error)
     headers = {} if error.retry_after is None else {"Retry-After": str(math.ceil(error.retry_after))}
     return json_response(describe(error), error.status, headers)
 
 
 async def _http_error(error: HTTPException) -> Response:
-    forget_frames(error)
+    clear_tracebacks(error)
     status = error.code or 500
     message, code = _http_reason(error, status)
     kind = "invalid_request_error" if status < 500 else "server_error"
@@ -96,5 +96,5 @@ def _http_reason(error: HTTPException, status: int) -> tuple[str, str | None]:
 
 async def _internal_error(error: Exception) -> Response:
     logger.error("a handler failed", exc_info=error)
-    forget_frames(error)
+    clear_tracebacks(error)
     return json_response(INTERNAL_ERROR, 500)

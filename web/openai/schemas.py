@@ -1,6 +1,6 @@
 """The request bodies of both generation endpoints, as strict pydantic models.
 
-What a field may hold is in `web.openai.fields`; `null` stands for "not given".  Fields outside these models are of
+What a field may hold is in `web.bodies.fields`; `null` stands for "not given".  Fields outside these models are of
 three kinds: names that mean nothing to cede (logged and ignored), hints that change nothing in the answer (`HINTS`,
 ignored), and features that cede does not have.  The last are refused by name unless they hold their neutral value: no
 client shall believe that it got what it did not.
@@ -23,8 +23,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from runtime.errors import RequestError
-from web.limits import MAX_MESSAGES, MAX_NAME, MAX_PARTS, MAX_UNKNOWN_FIELDS
-from web.openai.fields import (
+from web.bodies.fields import (
     PARTS,
     TEXT,
     Choices,
@@ -46,12 +45,13 @@ from web.openai.fields import (
     TopP,
     text_or_parts,
 )
-from web.openai.refusals import request_error
+from web.bodies.validation_errors import request_error
+from web.limits import MAX_MESSAGES, MAX_NAME, MAX_PARTS, MAX_UNKNOWN_FIELDS
 
 BodyT = TypeVar("BodyT", bound="GenerationBody")
 
 
-class Strict(BaseModel):
+class StrictModel(BaseModel):
     """What all our models share: exact JSON types, no NaN, unknown fields kept aside in `model_extra`."""
 
     model_config = ConfigDict(strict=True, extra="allow", frozen=True, allow_inf_nan=False)
@@ -66,7 +66,7 @@ class Strict(BaseModel):
         return self
 
 
-class TextPart(Strict):
+class TextPart(StrictModel):
     """One part of a message's content; images and audio have other types, which cede's models cannot read."""
 
     type: Literal["text"]
@@ -79,7 +79,7 @@ Content = Annotated[
 ]
 
 
-class Message(Strict):
+class Message(StrictModel):
     """One turn of a conversation."""
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
@@ -88,13 +88,13 @@ class Message(Strict):
     tool_call_id: Name | None = None
 
 
-class StreamOptions(Strict):
+class StreamOptions(StrictModel):
     """OpenAI's `stream_options`."""
 
     include_usage: bool | None = None
 
 
-class GenerationBody(Strict):
+class GenerationBody(StrictModel):
     """The parameters of both endpoints: OpenAI's names, then those from llama-server and vLLM, and ours."""
 
     model: Name | None = None
@@ -204,7 +204,7 @@ def parse(schema: type[BodyT], raw: bytes) -> BodyT:
     return body
 
 
-def refuse_unsupported(model: Strict, table: dict[str, tuple[object, ...]], path: str = "") -> None:
+def refuse_unsupported(model: StrictModel, table: dict[str, tuple[object, ...]], path: str = "") -> None:
     """Raises RequestError where `model` was given a field that asks for something cede does not do."""
     for name, value in (model.model_extra or {}).items():
         if name in table and value is not None and value not in table[name]:

@@ -11,7 +11,7 @@ import trio
 
 from actors.selftest.cancel_checks import judge
 from runtime.selftest.findings import Mismatch
-from web.http.listening import open_listeners
+from web.http.listeners import open_listeners
 from web.server import serve_engine
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from bench.client.scenarios.speculate import Speculate
 from bench.client.scenarios.throughput import Throughput
 
 if TYPE_CHECKING:
-    from bench.client.turn import Scenario
+    from bench.client.harness.turn import Scenario
 
 SCENARIOS: dict[str, type[Scenario]] = {
     scenario.name: scenario

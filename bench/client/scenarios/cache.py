@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from bench.client.figures import Better, Figure
-from bench.client.load import Ask
-from bench.client.turn import size
+from bench.client.harness.client import RequestSpec
+from bench.client.harness.figures import Better, Figure
+from bench.client.harness.turn import size
 
 if TYPE_CHECKING:
-    from bench.client.prompts import Prompt
-    from bench.client.turn import Turn
+    from bench.client.harness.prompts import Prompt
+    from bench.client.harness.turn import Turn
 
 
 @dataclass(frozen=True)
@@ -32,12 +32,12 @@ class Cache:
         figures += await self._once(turn, turn.prompts.extend(prompt, self.suffix), "continued")
         for number in range(self.others):
             turn.note(f"another prompt, {number + 1} of {self.others}")
-            await turn.client.send(Ask(turn.prompts.make(self.prompt), 1))
+            await turn.client.send(RequestSpec(turn.prompts.make(self.prompt), 1))
         return figures + await self._once(turn, prompt, f"after {self.others} others")
 
     async def _once(self, turn: Turn, prompt: Prompt, case: str) -> list[Figure]:
         turn.note(case)
-        trace = await turn.client.send(Ask(prompt, 1))
+        trace = await turn.client.send(RequestSpec(prompt, 1))
         figures = [Figure("time to first token", trace.ttft, "s", Better.LOWER, case)]
         if trace.cached_tokens is not None:
             figures.append(Figure("cached", trace.cached_tokens, "tokens", Better.HIGHER, case))

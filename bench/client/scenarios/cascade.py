@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 import trio
 
-from bench.client.figures import Better, Figure
-from bench.client.load import Ask, RequestFailed, Trace, hang_up
-from bench.client.turn import open_traffic, p50_p99, size
+from bench.client.harness.client import RequestFailed, RequestSpec, Trace, hang_up
+from bench.client.harness.figures import Better, Figure
+from bench.client.harness.turn import open_traffic, p50_p99, size
 
 if TYPE_CHECKING:
-    from bench.client.turn import Turn
+    from bench.client.harness.turn import Turn
 
 LEFT_TOKENS = 16  # asked of the responses that nobody waits for
 
@@ -35,10 +35,10 @@ class Cascade:
         """How many responses came whole, and the gaps between tokens before and while the others leave."""
         turn.note("decoding")
         traces = [Trace() for _ in range(self.streams)]
-        asks = [Ask(turn.prompts.make(16), self.tokens) for _ in traces]
+        specs = [RequestSpec(turn.prompts.make(16), self.tokens) for _ in traces]
         async with trio.open_nursery() as nursery:
-            for ask, trace in zip(asks, traces, strict=True):
-                nursery.start_soon(_send_or_fail, turn, ask, trace)
+            for spec, trace in zip(specs, traces, strict=True):
+                nursery.start_soon(_send_or_fail, turn, spec, trace)
             for trace in traces:
                 await trace.wait_tokens(self.tokens // 4)
             began = trio.current_time()
@@ -54,7 +54,7 @@ class Cascade:
         moments = [turn.rng.uniform(0, self.patience) for _ in range(self.queued)]
         async with trio.open_nursery() as leaving:
             for moment in moments:
-                leaving.start_soon(_leave, turn, Ask(turn.prompts.make(16), LEFT_TOKENS), moment)
+                leaving.start_soon(_leave, turn, RequestSpec(turn.prompts.make(16), LEFT_TOKENS), moment)
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Neighbours:
             await trio.sleep(self.seconds)
             alone_until = trio.current_time()
             turn.note("beside a prefill")
-            read = await turn.client.send(Ask(turn.prompts.make(self.prompt), 1))
+            read = await turn.client.send(RequestSpec(turn.prompts.make(self.prompt), 1))
             turn.note("beside cancels")
             storm_began = trio.current_time()
             await self._storm(turn)
@@ -98,22 +98,22 @@ class Neighbours:
         async with trio.open_nursery() as nursery:
             for number in range(round(self.seconds * self.cancels)):
                 await trio.sleep_until(began + number / self.cancels)
-                ask = Ask(turn.prompts.make(16), LEFT_TOKENS)
-                nursery.start_soon(_leave, turn, ask, turn.rng.uniform(0, self.hold))
+                spec = RequestSpec(turn.prompts.make(16), LEFT_TOKENS)
+                nursery.start_soon(_leave, turn, spec, turn.rng.uniform(0, self.hold))
 
 
-async def _send_or_fail(turn: Turn, ask: Ask, trace: Trace) -> None:
+async def _send_or_fail(turn: Turn, spec: RequestSpec, trace: Trace) -> None:
     """A failure shows in the trace, which has no end; it is the very thing that is counted."""
     try:
-        await turn.client.send(ask, trace)
+        await turn.client.send(spec, trace)
     except RequestFailed as error:
         turn.note(f"a stream broke off: {error}")
 
 
-async def _leave(turn: Turn, ask: Ask, after: float) -> None:
+async def _leave(turn: Turn, spec: RequestSpec, after: float) -> None:
     """Hang up; a server that refuses us first (a full queue) has lost nothing."""
     try:
-        await hang_up(turn.client, ask, after=after)
+        await hang_up(turn.client, spec, after=after)
     except RequestFailed as error:
         turn.note(f"refused: {error}")
 

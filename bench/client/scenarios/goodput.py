@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, ClassVar
 
 import trio
 
-from bench.client.figures import Better, Figure, percentile
-from bench.client.load import Ask, RequestFailed, Trace, hang_up
-from bench.client.turn import size
+from bench.client.harness.client import RequestFailed, RequestSpec, Trace, hang_up
+from bench.client.harness.figures import Better, Figure, percentile
+from bench.client.harness.turn import size
 
 if TYPE_CHECKING:
     import random
 
-    from bench.client.turn import Turn
+    from bench.client.harness.turn import Turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,17 +92,17 @@ class Goodput:
         return self._figures(visits, day, trio.current_time() - began - visits[0].at)
 
     async def _visit(self, turn: Turn, visit: Visit, day: Day) -> None:
-        ask = Ask(turn.prompts.make(visit.prompt), self.tokens, stream=visit.stream)
+        spec = RequestSpec(turn.prompts.make(visit.prompt), self.tokens, stream=visit.stream)
         try:
             if visit.leaves_after is not None:
-                await hang_up(turn.client, ask, after=visit.leaves_after)
+                await hang_up(turn.client, spec, after=visit.leaves_after)
                 if visit.returns_after is None:
                     return
                 await trio.sleep(visit.returns_after)
-                ask = Ask(turn.prompts.extend(ask.prompt), self.tokens)
+                spec = RequestSpec(turn.prompts.extend(spec.prompt), self.tokens)
             trace = Trace()
             day.stayed.append(trace)
-            await turn.client.send(ask, trace)
+            await turn.client.send(spec, trace)
         except RequestFailed:
             day.refused += 1
 

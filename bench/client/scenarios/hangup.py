@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from bench.client.figures import Better, Figure
-from bench.client.load import Ask, RequestFailed, hang_up
-from bench.client.turn import counted, measure_freed, measure_unloaded, open_traffic, size
+from bench.client.harness.client import RequestFailed, RequestSpec, hang_up
+from bench.client.harness.figures import Better, Figure
+from bench.client.harness.turn import counted, measure_freed, measure_unloaded, open_traffic, size
 
 if TYPE_CHECKING:
-    from bench.client.load import Trace
-    from bench.client.prompts import Prompt
-    from bench.client.turn import Turn, Unloaded
+    from bench.client.harness.client import Trace
+    from bench.client.harness.prompts import Prompt
+    from bench.client.harness.turn import Turn, Unloaded
 
 LEFT_TOKENS = 16  # asked of the responses that nobody waits for
 
@@ -36,7 +36,7 @@ class Hangup:
     async def measure(self, turn: Turn) -> list[Figure]:
         """Figures for each combination."""
         turn.note("the whole prompt")
-        whole = (await turn.client.send(Ask(turn.prompts.make(self.prompt), 1))).ttft
+        whole = (await turn.client.send(RequestSpec(turn.prompts.make(self.prompt), 1))).ttft
         figures = [Figure("the prompt, uninterrupted", whole, "s", Better.LOWER)]
         for streams in self.beside:
             async with open_traffic(turn, streams, self.traffic_tokens):
@@ -49,8 +49,8 @@ class Hangup:
         return figures
 
     async def _once(self, turn: Turn, unloaded: Unloaded, after: float, streaming: bool, case: str) -> list[Figure]:
-        ask = Ask(turn.prompts.make(self.prompt), LEFT_TOKENS, stream=streaming)
-        trace = await hang_up(turn.client, ask, after=after)
+        spec = RequestSpec(turn.prompts.make(self.prompt), LEFT_TOKENS, stream=streaming)
+        trace = await hang_up(turn.client, spec, after=after)
         _check_in_prefill(trace)
         freed = await measure_freed(turn, unloaded, trace.closed[0])
         figures = [
@@ -80,22 +80,22 @@ class Retry:
     async def measure(self, turn: Turn) -> list[Figure]:
         """Figures for both moments."""
         turn.note("the whole prompt")
-        whole = (await turn.client.send(Ask(turn.prompts.make(self.prompt), 1))).ttft
+        whole = (await turn.client.send(RequestSpec(turn.prompts.make(self.prompt), 1))).ttft
         turn.note("in the prefill")
         prompt = turn.prompts.make(self.prompt)
-        left = await hang_up(turn.client, Ask(prompt, LEFT_TOKENS), after=whole * self.moment)
+        left = await hang_up(turn.client, RequestSpec(prompt, LEFT_TOKENS), after=whole * self.moment)
         _check_in_prefill(left)
         estimate = self.moment * self.prompt
         figures = await self._again(turn, prompt, left, estimate, whole, "in the prefill")
         turn.note("in the response")
         prompt = turn.prompts.make(self.prompt)
-        left = await hang_up(turn.client, Ask(prompt, 2 * self.tokens), tokens=self.tokens)
+        left = await hang_up(turn.client, RequestSpec(prompt, 2 * self.tokens), tokens=self.tokens)
         return figures + await self._again(turn, prompt, left, self.prompt, whole, "in the response")
 
     async def _again(
         self, turn: Turn, prompt: Prompt, left: Trace, computed: float, whole: float, case: str
     ) -> list[Figure]:
-        trace = await turn.client.send(Ask(turn.prompts.extend(prompt), 1))
+        trace = await turn.client.send(RequestSpec(turn.prompts.extend(prompt), 1))
         if receipt := await turn.client.receipt(left):
             computed = min(receipt["computed_tokens"], self.prompt)
         figures = [

@@ -9,25 +9,25 @@ from typing import TYPE_CHECKING, ClassVar
 
 import trio
 
-from bench.client.aim import Aim
-from bench.client.attacks import ATTACKS, ordinary
-from bench.client.figures import Better, Figure
-from bench.client.load import RequestFailed
-from bench.client.runner import leaves
-from bench.client.turn import measure_freed, measure_unloaded, open_traffic, size
+from bench.client.attacks.catalogue import ATTACKS, ordinary
+from bench.client.attacks.sending import AttackTarget
+from bench.client.harness.client import RequestFailed
+from bench.client.harness.figures import Better, Figure
+from bench.client.harness.runner import leaves
+from bench.client.harness.turn import measure_freed, measure_unloaded, open_traffic, size
 
 if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import AsyncIterator, Callable
 
-    from bench.client.aim import Act
-    from bench.client.turn import Turn
+    from bench.client.attacks.sending import Action
+    from bench.client.harness.turn import Turn
 
 MEMORY_SECONDS = 0.05  # between two looks
 PULSE_SECONDS = 0.005
 SETTLE_SECONDS = 1.0  # after an attack, until its memory is looked at again
-MOST_BEYOND = 0.05  # seconds that an attack may cost a neighbour beyond a step
-MOST_GROWTH = 100 * 10**6  # bytes that it may cost the server
+MAX_EXTRA_GAP = 0.05  # seconds that an attack may cost a neighbour beyond a step
+MAX_GROWTH = 100 * 10**6  # bytes that it may cost the server
 
 ALL = "all"
 
@@ -55,7 +55,7 @@ class Toll:
 
     def keeps_to_bounds(self, step: float) -> bool:
         """Whether it cost nobody more than was agreed; `step` is the longest gap beside decent clients."""
-        return not self.harm and max(self.gaps) - step <= MOST_BEYOND and (self.growth or 0) <= MOST_GROWTH
+        return not self.harm and max(self.gaps) - step <= MAX_EXTRA_GAP and (self.growth or 0) <= MAX_GROWTH
 
 
 @dataclass(frozen=True)
@@ -100,10 +100,10 @@ class Hostile:
                 await measure_freed(turn, unloaded, trio.current_time())
         return [*figures, Figure("withstood, of all", withstood / len(chosen), "", Better.HIGHER)]
 
-    def _aim(self, turn: Turn) -> Aim:
-        return Aim(turn.client, self.scale, self.tokens, self.pause)
+    def _aim(self, turn: Turn) -> AttackTarget:
+        return AttackTarget(turn.client, self.scale, self.tokens, self.pause)
 
-    async def _suffer(self, turn: Turn, aim: Aim, act: Act, name: str) -> Toll:
+    async def _suffer(self, turn: Turn, aim: AttackTarget, act: Action, name: str) -> Toll:
         """Carry it out beside a neighbour.  Whatever it needs has been made before."""
         turn.note(name)
         toll = Toll(answers=aim.answers)
@@ -126,7 +126,7 @@ class Hostile:
         return toll
 
 
-def chosen_attacks(names: str) -> dict[str, Callable[[Aim], Act]]:
+def chosen_attacks(names: str) -> dict[str, Callable[[AttackTarget], Action]]:
     """Those of the names, in their order.  Raises RequestFailed where there is no such attack."""
     if names == ALL:
         return ATTACKS
@@ -136,7 +136,7 @@ def chosen_attacks(names: str) -> dict[str, Callable[[Aim], Act]]:
     return {name: ATTACKS[name] for name in wanted}
 
 
-def _nothing(seconds: float) -> Act:
+def _nothing(seconds: float) -> Action:
     async def act() -> None:
         await trio.sleep(seconds)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from bench.client.figures import Better, Figure
-from bench.client.load import Ask
-from bench.client.turn import size
+from bench.client.harness.client import RequestSpec
+from bench.client.harness.figures import Better, Figure
+from bench.client.harness.turn import size
 
 if TYPE_CHECKING:
-    from bench.client.turn import Turn
+    from bench.client.harness.turn import Turn
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Prefill:
         for length in self.lengths:
             case = f"{length} tokens"
             turn.note(case)
-            trace = await turn.client.send(Ask(turn.prompts.make(length), max_tokens=1))
+            trace = await turn.client.send(RequestSpec(turn.prompts.make(length), max_tokens=1))
             rate = (trace.prompt_tokens or length) / trace.ttft
             figures += [
                 Figure("prefill", rate, "tokens/s", Better.HIGHER, case, x=length),
@@ -51,6 +51,6 @@ class Depth:
         for depth in self.depths:
             case = f"{depth} deep"
             turn.note(case)
-            trace = await turn.client.send(Ask(turn.prompts.make(depth), self.tokens))
+            trace = await turn.client.send(RequestSpec(turn.prompts.make(depth), self.tokens))
             figures.append(Figure("decode", trace.decode_rate, "tokens/s", Better.HIGHER, case, x=depth))
         return figures

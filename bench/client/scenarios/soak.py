@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 import trio
 
-from bench.client.figures import Better, Figure, percentile
-from bench.client.load import Ask, RequestFailed, Trace, hang_up
-from bench.client.turn import send_all, size
+from bench.client.harness.client import RequestFailed, RequestSpec, Trace, hang_up
+from bench.client.harness.figures import Better, Figure, percentile
+from bench.client.harness.turn import send_all, size
 
 if TYPE_CHECKING:
-    from bench.client.turn import Turn
+    from bench.client.harness.turn import Turn
 
 
 @dataclass
@@ -51,7 +51,7 @@ class Soak:
     async def measure(self, turn: Turn) -> list[Figure]:
         """Rates, failures, and the last quarter against the first."""
         seen = Seen()
-        canary = Ask(turn.prompts.make(32), self.tokens)
+        canary = RequestSpec(turn.prompts.make(32), self.tokens)
         (answer,) = await send_all(turn.client, [canary])
         began = trio.current_time()
         with trio.move_on_after(self.seconds):
@@ -63,7 +63,7 @@ class Soak:
             raise RequestFailed("no response came; take more --seconds")
         return self._figures(seen, began)
 
-    async def _watch(self, turn: Turn, canary: Ask, answer: str, seen: Seen) -> None:
+    async def _watch(self, turn: Turn, canary: RequestSpec, answer: str, seen: Seen) -> None:
         while True:
             trace = await self._try(turn, canary, seen)
             if trace.ended is not None:
@@ -75,16 +75,18 @@ class Soak:
         while True:
             turn.note(f"{len(seen.waits)} responses, {seen.hang_ups} hang-ups, {len(seen.failures)} failures")
             tokens = turn.rng.randint(1, self.tokens)
-            ask = Ask(turn.prompts.make(turn.rng.randint(1, self.longest)), tokens, stream=turn.rng.random() < 0.8)
+            spec = RequestSpec(
+                turn.prompts.make(turn.rng.randint(1, self.longest)), tokens, stream=turn.rng.random() < 0.8
+            )
             if turn.rng.random() < 1 / 3:
-                await self._try(turn, ask, seen, after=turn.rng.uniform(0, self.patience))
+                await self._try(turn, spec, seen, after=turn.rng.uniform(0, self.patience))
                 if turn.rng.random() < 1 / 2:
                     continue
-            await self._try(turn, ask, seen)
+            await self._try(turn, spec, seen)
 
-    async def _try(self, turn: Turn, ask: Ask, seen: Seen, after: float = float("inf")) -> Trace:
+    async def _try(self, turn: Turn, spec: RequestSpec, seen: Seen, after: float = float("inf")) -> Trace:
         try:
-            trace = await hang_up(turn.client, ask, after=after)
+            trace = await hang_up(turn.client, spec, after=after)
         except RequestFailed as error:
             seen.failures.append(str(error))
             await trio.sleep(0.1)  # a server that refuses at once is not to be flooded

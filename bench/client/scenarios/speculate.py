@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from bench.client.figures import Better, Figure
-from bench.client.load import Ask
-from bench.client.prompts import code_prompt
-from bench.client.turn import counted, send_all, size
+from bench.client.harness.client import RequestSpec
+from bench.client.harness.figures import Better, Figure
+from bench.client.harness.prompts import code_prompt
+from bench.client.harness.turn import counted, send_all, size
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from bench.client.load import Trace
-    from bench.client.turn import Turn
+    from bench.client.harness.client import Trace
+    from bench.client.harness.turn import Turn
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Speculate:
         for streams in self.streams:
             case = counted(streams, "stream")
             turn.note(f"{case}, reading")
-            await send_all(turn.client, [Ask(prompt, 1) for prompt in _prompts(turn, streams)])
+            await send_all(turn.client, [RequestSpec(prompt, 1) for prompt in _prompts(turn, streams)])
             order = [True, False] if turn.round % 2 else [False, True]
             rates, traces = {}, {}
             for speculating in order:
@@ -55,8 +55,8 @@ class Speculate:
 
     async def _together(self, turn: Turn, streams: int, fields: Mapping[str, Any]) -> tuple[float, list[Trace]]:
         """Tokens per second of all streams, each from its first token to its last."""
-        asks = [Ask(prompt, self.tokens, fields=fields) for prompt in _prompts(turn, streams)]
-        traces = await send_all(turn.client, asks)
+        specs = [RequestSpec(prompt, self.tokens, fields=fields) for prompt in _prompts(turn, streams)]
+        traces = await send_all(turn.client, specs)
         return sum(trace.decode_rate for trace in traces), traces
 
 

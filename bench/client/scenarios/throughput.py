@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 import trio
 
-from bench.client.figures import Better, Figure
-from bench.client.load import Ask
-from bench.client.turn import counted, send_all, size
+from bench.client.harness.client import RequestSpec
+from bench.client.harness.figures import Better, Figure
+from bench.client.harness.turn import counted, send_all, size
 
 if TYPE_CHECKING:
-    from bench.client.turn import Turn
+    from bench.client.harness.turn import Turn
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,8 @@ class Throughput:
     async def _together(self, turn: Turn, streams: int) -> Figure:
         case = counted(streams, "stream")
         turn.note(case)
-        asks = [Ask(turn.prompts.make(self.prompt), self.tokens) for _ in range(streams)]
+        specs = [RequestSpec(turn.prompts.make(self.prompt), self.tokens) for _ in range(streams)]
         started = trio.current_time()
-        traces = await send_all(turn.client, asks)
+        traces = await send_all(turn.client, specs)
         rate = sum(trace.tokens for trace in traces) / (trio.current_time() - started)
         return Figure("throughput", rate, "tokens/s", Better.HIGHER, case, x=streams)

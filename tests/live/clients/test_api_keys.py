@@ -12,10 +12,10 @@ import openai
 import psutil
 import pytest
 
-from bench.client.load import Ask, Dialect
-from bench.client.targets import Target, open_target
+from bench.client.harness.client import Dialect, RequestSpec
+from bench.client.harness.targets import Target, open_target
 from tests.live.server import PATIENCE, Server, command, environment
-from web.http.keys import ApiKeyError, is_admitted, read_keys
+from web.http.api_keys import ApiKeyError, is_authorized, read_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,7 +60,7 @@ def test_the_openai_client_without_one_is_told(server: Server) -> None:
 async def test_cede_bench_with_a_key_is_served(server: Server, tmp_path: Path) -> None:
     dialect = Dialect(model="", headers={"Authorization": f"Bearer {IN_FILE[0]}"})
     async with open_target(Target("keyed", server.url, dialect=dialect), tmp_path / "log") as running:
-        trace = await running.client.send(Ask((300, 301), max_tokens=3))
+        trace = await running.client.send(RequestSpec((300, 301), max_tokens=3))
     assert (trace.tokens, running.client.dialect.model) == (3, "cede-embedded")
 
 
@@ -109,10 +109,10 @@ def test_no_key_is_seen_from_outside(server: Server) -> None:
 def test_a_key_given_as_a_flag_is_kept_as_a_digest() -> None:
     digests = read_keys(["sk-flag", " sk-other "], None)
     assert "sk-" not in repr(digests)
-    assert is_admitted("Bearer sk-flag", digests)
-    assert is_admitted("Bearer sk-other", digests)
+    assert is_authorized("Bearer sk-flag", digests)
+    assert is_authorized("Bearer sk-other", digests)
     for header in ("", "Bearer", "Bearer ", "sk-flag", "Bearer sk-flag sk-other", "Bearer sk-fla"):
-        assert not is_admitted(header, digests)
+        assert not is_authorized(header, digests)
 
 
 def test_no_key_where_one_is_expected_is_refused(tmp_path: Path) -> None:

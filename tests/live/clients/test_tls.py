@@ -12,7 +12,7 @@ import pytest
 
 from tests.live.forked import ForkedServer
 from tests.live.server import PATIENCE, Http1, Http2, completion, prompt
-from web.http.listening import ListenError, tls_context
+from web.http.listeners import ListenError, tls_context
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,7 +12,7 @@ from bench.engine.roofline import decode_bytes, layer_parameters, measure_decode
 from bench.engine.scaling import Line
 from bench.engine.scaling import measure as measure_scaling
 from bench.engine.shapes import shape
-from bench.engine.steps import EMBEDDED, Room, open_model
+from bench.engine.steps import EMBEDDED, ModelSpec, open_model
 from runtime.selftest.rates import CHUNK, decode, prefill, random_prompt, seconds_per_step
 from runtime.step.step import SegmentResult, StepResult
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from runtime.loading.served import ServedModel
 
 DEPTH, TOKENS = 8, 6
-ROOM = Room(EMBEDDED, slots=2, context=DEPTH + TOKENS + 1, device="cpu", dtype="float32")
+ROOM = ModelSpec(EMBEDDED, slots=2, context=DEPTH + TOKENS + 1, device="cpu", dtype="float32")
 
 
 def test_parameters_are_those_of_the_published_shape() -> None:
@@ -94,8 +94,8 @@ def test_a_line_is_told_from_a_curve() -> None:
 
 async def test_a_long_prompt_is_measured_chunk_by_chunk(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     length = 3 * CHUNK
-    room = Room(EMBEDDED, slots=2, context=length + 2, device="cpu", dtype="float32")
-    async with open_model(room) as (executor, _):
+    spec = ModelSpec(EMBEDDED, slots=2, context=length + 2, device="cpu", dtype="float32")
+    async with open_model(spec) as (executor, _):
         await executor.call(lambda: measure_scaling(executor.model, length, 2, 2, rounds=1, out=tmp_path))
     chunks, memory = capsys.readouterr().out.splitlines()
     assert chunks.startswith(f"{length} tokens in chunks of {CHUNK}: ")

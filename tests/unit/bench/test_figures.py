@@ -7,9 +7,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from bench.client.figures import Better, Failure, Figure, Record, Sample, Spread, advantage, percentile, summarise
-from bench.client.plots import draw, draw_plots
-from bench.client.report import format_number, make_table, markdown, write_report
+from bench.client.harness.figures import (
+    Better,
+    Failure,
+    Figure,
+    Record,
+    Sample,
+    Spread,
+    advantage,
+    percentile,
+    summarise,
+)
+from bench.client.reports.plots import draw, draw_plots
+from bench.client.reports.report import format_number, make_table, markdown, write_report
 
 if TYPE_CHECKING:
     from pathlib import Path

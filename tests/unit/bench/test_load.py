@@ -9,14 +9,14 @@ import httpx
 import pytest
 import trio
 
-from bench.client.load import Ask, Client, Dialect, RequestFailed, Trace, hang_up
-from bench.client.prompts import PromptMaker, TextScale, code_prompt
+from bench.client.harness.client import Client, Dialect, RequestFailed, RequestSpec, Trace, hang_up
+from bench.client.harness.prompts import PromptMaker, TextScale, code_prompt
 from tests.fakes.bench import Behaviour, client_of, open_server
 
 if TYPE_CHECKING:
     from trio.testing import MockClock
 
-ASK = Ask((1, 2, 3), max_tokens=4)
+ASK = RequestSpec((1, 2, 3), max_tokens=4)
 
 
 async def test_every_token_has_the_time_at_which_it_came(autojump_clock: MockClock) -> None:
@@ -64,7 +64,7 @@ async def test_tokens_without_text_are_known_by_the_usage(autojump_clock: MockCl
 
 async def test_a_response_that_is_not_streamed_comes_at_once(autojump_clock: MockClock) -> None:
     async with open_server() as server:
-        trace = await client_of(server).send(Ask((1, 2, 3), max_tokens=4, stream=False))
+        trace = await client_of(server).send(RequestSpec((1, 2, 3), max_tokens=4, stream=False))
     assert [count for _, count in trace.arrivals] == [4]
     with pytest.raises(RequestFailed, match="no rate"):
         _ = trace.decode_rate
@@ -75,7 +75,7 @@ async def test_hanging_up_is_noticed_at_once(autojump_clock: MockClock, stream: 
     async with open_server(Behaviour(prefill_seconds=1, chunk=1)) as server:
         client = client_of(server)
         began = trio.current_time()
-        trace = await hang_up(client, Ask(tuple(range(10)), 4, stream=stream), after=2.5)
+        trace = await hang_up(client, RequestSpec(tuple(range(10)), 4, stream=stream), after=2.5)
         assert trio.current_time() - began == pytest.approx(2.5)
         await trio.sleep(20)
         receipt = await client.receipt(trace)
@@ -87,7 +87,7 @@ async def test_hanging_up_is_noticed_at_once(autojump_clock: MockClock, stream: 
 
 async def test_hanging_up_at_a_token(autojump_clock: MockClock) -> None:
     async with open_server() as server:
-        trace = await hang_up(client_of(server), Ask((1,), max_tokens=100), tokens=3)
+        trace = await hang_up(client_of(server), RequestSpec((1,), max_tokens=100), tokens=3)
         assert trace.tokens == 3
         assert trace.ended is None
         await trio.sleep(1)
@@ -134,7 +134,7 @@ async def test_what_is_not_a_response_is_a_failure(said: bytes, stream: bool, co
         "http://fake", Dialect(), transport=httpx.MockTransport(lambda _: httpx.Response(200, content=said))
     )
     with pytest.raises(RequestFailed, match=complaint):
-        await client.send(Ask((1, 2, 3), max_tokens=4, stream=stream))
+        await client.send(RequestSpec((1, 2, 3), max_tokens=4, stream=stream))
     await client.aclose()
 
 
@@ -150,7 +150,7 @@ async def test_a_response_is_whole_with_its_finish_reason_alone() -> None:
 async def test_a_chat_is_asked_its_way(autojump_clock: MockClock) -> None:
     dialect = Dialect(model="m", endpoint="chat", token_ids=None, fields={"top_k": 1})
     async with open_server() as server:
-        await client_of(server, dialect).send(Ask("hello there", 2, fields={"speculate": False}))
+        await client_of(server, dialect).send(RequestSpec("hello there", 2, fields={"speculate": False}))
     (body,) = server.bodies
     assert body == {
         "model": "m",

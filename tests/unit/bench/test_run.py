@@ -17,14 +17,15 @@ import pytest
 import trio
 from click.testing import CliRunner
 
-from bench.client import cli, runner
-from bench.client.figures import Record
-from bench.client.load import Dialect
-from bench.client.report import markdown
-from bench.client.runner import Plan, begin_record, calibrate, prepare_turn, rotated, run
+from bench.client import cli
+from bench.client.harness import runner
+from bench.client.harness.client import Dialect
+from bench.client.harness.figures import Record
+from bench.client.harness.runner import Plan, begin_record, calibrate, prepare_turn, rotated, run
+from bench.client.harness.targets import Target, TargetError, check_loopback, open_target, parse_target, read_targets
+from bench.client.reports.report import markdown
 from bench.client.scenarios import SCENARIOS
 from bench.client.scenarios.throughput import Throughput
-from bench.client.targets import Target, TargetError, check_loopback, open_target, parse_target, read_targets
 from tests.fakes.bench import Behaviour, Silence, client_of, open_server, running
 from tests.live.server import Server, command, environment
 from web.commands.main import main
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
     from trio.testing import MockClock
 
-    from bench.client.targets import Running
+    from bench.client.harness.targets import Running
     from tests.fakes.bench import FakeServer
 
 TINY = Throughput(streams=(1, 2), prompt=4, tokens=8)

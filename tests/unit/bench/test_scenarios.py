@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
-from bench.client.aim import Aim
-from bench.client.attacks import ATTACKS
-from bench.client.figures import Record
-from bench.client.load import Ask, Dialect, RequestFailed
-from bench.client.prompts import PromptMaker
-from bench.client.runner import Plan, take_turn
+from bench.client.attacks.catalogue import ATTACKS
+from bench.client.attacks.sending import AttackTarget
+from bench.client.harness.client import Dialect, RequestFailed, RequestSpec
+from bench.client.harness.figures import Record
+from bench.client.harness.prompts import PromptMaker
+from bench.client.harness.runner import Plan, take_turn
+from bench.client.harness.turn import Turn, measure_freed, measure_unloaded
 from bench.client.scenarios import SCENARIOS
 from bench.client.scenarios.cache import Cache
 from bench.client.scenarios.cascade import Cascade, Neighbours
@@ -25,14 +26,13 @@ from bench.client.scenarios.prefill import Depth, Prefill
 from bench.client.scenarios.soak import Soak
 from bench.client.scenarios.speculate import Speculate
 from bench.client.scenarios.throughput import Throughput
-from bench.client.turn import Turn, measure_freed, measure_unloaded
 from tests.fakes.bench import Behaviour, Silence, client_of, open_server, running
 
 if TYPE_CHECKING:
     from trio.testing import MockClock
 
-    from bench.client.figures import Figure
-    from bench.client.turn import Scenario
+    from bench.client.harness.figures import Figure
+    from bench.client.harness.turn import Scenario
     from tests.fakes.bench import FakeServer
 
 PLAIN = Behaviour()  # 1000 prompt tokens a second, 100 response tokens, in chunks of 64
@@ -126,7 +126,7 @@ async def test_waiting_is_given_up(autojump_clock: MockClock) -> None:
     async with open_server(RUDE) as server, trio.open_nursery() as nursery:
         turn = replace(turn_on(server), limit=5.0)
         unloaded = await measure_unloaded(turn)
-        nursery.start_soon(turn.client.send, Ask(turn.prompts.make(50_000), 1))
+        nursery.start_soon(turn.client.send, RequestSpec(turn.prompts.make(50_000), 1))
         await trio.sleep(0.01)
         freed = await measure_freed(turn, unloaded, trio.current_time())
         nursery.cancel_scope.cancel()
@@ -298,6 +298,6 @@ async def test_an_unknown_attack_is_named() -> None:
 async def test_every_attack_is_made_beforehand_and_is_large() -> None:
     async with open_server() as server:
         for prepare in ATTACKS.values():
-            prepare(Aim(client_of(server), scale=0.0001))
+            prepare(AttackTarget(client_of(server), scale=0.0001))
             assert prepare.__doc__
         assert not server.bodies

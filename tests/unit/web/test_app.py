@@ -24,7 +24,7 @@ from runtime.errors import (
 from runtime.sampling.tokens import TokenLogprobs
 from tests.fakes.engine import BOS, FakeEngine, FakeRequest, as_engine, finished, posting, say, token
 from web.app import create_app
-from web.openai import reading
+from web.bodies import body_parser as reading
 
 if TYPE_CHECKING:
     from quart.wrappers import Response

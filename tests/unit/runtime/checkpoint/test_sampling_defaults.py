@@ -18,7 +18,7 @@ from runtime.errors import CheckpointError, RequestError
 from runtime.sampling.params import SamplingParams
 from tests.fakes.engine import FakeEngine, as_engine, chat, completion, model
 from web.app import create_app
-from web.openai.conversion import completion_job
+from web.openai.conversion import parse_completion
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -108,7 +108,7 @@ DEFAULTS = SamplingDefaults(temperature=0.3, top_p=0.9, top_k=50, min_p=0.1, rep
 
 def sampling_of(**fields: Any) -> SamplingParams:  # noqa: ANN401
     body = json.dumps({"prompt": "hi"} | fields).encode()
-    return completion_job(body, model(sampling=DEFAULTS)).request.sampling
+    return parse_completion(body, model(sampling=DEFAULTS)).request.sampling
 
 
 def test_a_request_that_does_not_say_gets_the_defaults() -> None:

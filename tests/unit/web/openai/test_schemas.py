@@ -11,7 +11,7 @@ import pytest
 from runtime.errors import RequestError
 from runtime.sampling.params import SamplingParams
 from tests.fakes.engine import BOS, CONTEXT, TEMPLATE, VOCABULARY, chat, completion, model
-from web.openai.conversion import chat_job, completion_job
+from web.openai.conversion import parse_chat, parse_completion
 
 BIG = 2**63
 
@@ -195,14 +195,14 @@ def test_a_bad_completion_body_is_refused_by_name(name: str, value: object, para
 )
 def test_what_is_not_json_is_said_to_be_so(raw: bytes) -> None:
     with pytest.raises(RequestError, match="not valid JSON") as caught:
-        completion_job(raw, model())
+        parse_completion(raw, model())
     assert caught.value.code == "invalid_json"
 
 
 @pytest.mark.parametrize("raw", [b"[]", b"null", b'"text"', b"5"])
 def test_a_body_that_is_no_object_is_refused(raw: bytes) -> None:
     with pytest.raises(RequestError, match="must be a JSON object"):
-        chat_job(raw, model())
+        parse_chat(raw, model())
 
 
 def test_messages_are_short_sentences_that_show_what_was_sent() -> None:
@@ -224,7 +224,7 @@ def test_messages_are_short_sentences_that_show_what_was_sent() -> None:
 
 def test_a_missing_field_has_a_code_of_its_own() -> None:
     with pytest.raises(RequestError, match="Missing required parameter: 'messages'") as caught:
-        chat_job(b"{}", model())
+        parse_chat(b"{}", model())
     assert (caught.value.param, caught.value.code) == ("messages", "missing_required_parameter")
 
 
@@ -247,7 +247,7 @@ def test_a_prompt_must_leave_room_for_one_token() -> None:
 def test_a_model_without_a_template_cannot_chat() -> None:
     body = json.dumps({"messages": [{"role": "user", "content": "hi"}]}).encode()
     with pytest.raises(RequestError, match="no chat template"):
-        chat_job(body, model(chat_template=None))
+        parse_chat(body, model(chat_template=None))
 
 
 # --- understood -------------------------------------------------------------------------------------------
@@ -350,46 +350,46 @@ def test_a_prompt_has_four_forms() -> None:
 
 
 def test_choices_of_one_prompt_are_neighbours() -> None:
-    job = completion(prompt=[[1], [2]], n=2, echo=True)
-    assert job.request.prompts == ((1,), (1,), (2,), (2,))
-    assert job.reply.echo == ("\1", "\1", "\2", "\2")
+    parsed = completion(prompt=[[1], [2]], n=2, echo=True)
+    assert parsed.request.prompts == ((1,), (1,), (2,), (2,))
+    assert parsed.options.echo == ("\1", "\1", "\2", "\2")
 
 
 def test_ids_are_unique_and_shared_with_the_reply() -> None:
     first, second = chat(), chat()
-    assert first.request.id == first.reply.id != second.request.id
+    assert first.request.id == first.options.id != second.request.id
     assert first.request.id.startswith("chatcmpl-")
     assert completion().request.id.startswith("cmpl-")
 
 
 def test_any_model_name_is_echoed() -> None:
-    assert chat(model="gpt-9").reply.model == "gpt-9"
-    assert chat().reply.model == "bytes"
+    assert chat(model="gpt-9").options.model == "gpt-9"
+    assert chat().options.model == "bytes"
 
 
 # --- templates --------------------------------------------------------------------------------------------
 
 
 def test_a_chat_is_rendered_without_another_bos() -> None:
-    job = chat(
+    parsed = chat(
         messages=[
             {"role": "developer", "content": "be brief"},
             {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
         ]
     )
-    assert job.request.prompts == (tokens("<system>be brief</system><user>a\nb</user><assistant>"),)
+    assert parsed.request.prompts == (tokens("<system>be brief</system><user>a\nb</user><assistant>"),)
 
 
 def test_the_template_gets_its_variables() -> None:
-    job = chat(chat_template_kwargs={"shout": "!"}, add_generation_prompt=False)
-    assert job.request.prompts == (tokens("<user>hi</user>!"),)
+    parsed = chat(chat_template_kwargs={"shout": "!"}, add_generation_prompt=False)
+    assert parsed.request.prompts == (tokens("<user>hi</user>!"),)
 
 
 def test_the_last_message_can_be_continued() -> None:
     """Where the template ends it is found by a mark, for the text itself may occur anywhere."""
     messages = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "s"}]
-    job = chat(messages=messages, continue_final_message=True)
-    assert job.request.prompts == (tokens("<user>hi</user><assistant>s"),)
+    parsed = chat(messages=messages, continue_final_message=True)
+    assert parsed.request.prompts == (tokens("<user>hi</user><assistant>s"),)
     assert "trim" in TEMPLATE
 
 

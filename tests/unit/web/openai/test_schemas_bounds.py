@@ -13,13 +13,15 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from runtime.errors import RequestError
 from tests.fakes.engine import chat, completion
 from web import limits
-from web.openai import fields, refusals, schemas
-from web.openai.schemas import ChatBody, CompletionBody, Strict
+from web.bodies import fields
+from web.bodies import validation_errors as refusals
+from web.openai import schemas
+from web.openai.schemas import ChatBody, CompletionBody, StrictModel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from web.openai.conversion import Job
+    from web.openai.conversion import ParsedRequest
 
 Json = dict[str, Any]
 
@@ -85,8 +87,8 @@ def test_no_field_is_without_a_bound(body: type[BaseModel]) -> None:
 
 @pytest.mark.parametrize("body", ENDPOINTS)
 def test_every_object_bounds_the_fields_that_it_does_not_know(body: type[BaseModel]) -> None:
-    """The schema cannot say so: `Strict` does it."""
-    assert models_in(body.model_json_schema()) <= {model.__name__ for model in _descendants(Strict)}
+    """The schema cannot say so: `StrictModel` does it."""
+    assert models_in(body.model_json_schema()) <= {model.__name__ for model in _descendants(StrictModel)}
 
 
 def _descendants(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
@@ -133,7 +135,7 @@ def test_the_walk_finds_what_has_no_bound(kind: Any, said: str) -> None:  # noqa
 
 MESSAGE = {"role": "user", "content": "hi"}
 PART = {"type": "text", "text": "hi"}
-PLACES: list[tuple[str | None, Callable[[Json], Job]]] = [
+PLACES: list[tuple[str | None, Callable[[Json], ParsedRequest]]] = [
     (None, lambda more: completion(**more)),
     (None, lambda more: chat(**more)),
     ("stream_options", lambda more: chat(stream=True, stream_options=more)),
@@ -143,7 +145,9 @@ PLACES: list[tuple[str | None, Callable[[Json], Job]]] = [
 
 
 @pytest.mark.parametrize(("param", "ask"), PLACES)
-def test_fields_that_nobody_knows_are_bounded_wherever_they_are(param: str | None, ask: Callable[[Json], Job]) -> None:
+def test_fields_that_nobody_knows_are_bounded_wherever_they_are(
+    param: str | None, ask: Callable[[Json], ParsedRequest]
+) -> None:
     few: Json = {f"x{number}": 0 for number in range(limits.MAX_UNKNOWN_FIELDS)}
     ask(few)
     for many in (few | {"y": 0}, {"x" * (limits.MAX_NAME + 1): 0}):

@@ -1,0 +1,136 @@
+"""How hostile requests are sent: each is made beforehand, as bytes, and then carried out beside a neighbour."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import urlsplit
+
+import trio
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from bench.client.harness.client import Client
+
+Json = dict[str, Any]
+
+MIB = 2**20
+MIN_PAUSE_BUFFER = 4096  # bytes that the kernel keeps for a reader that pauses
+
+
+@dataclass(frozen=True, slots=True)
+class AttackTarget:
+    """What an attack is directed at.
+
+    Attributes:
+        scale: of its sizes.
+        tokens: of its long answers.
+        pause: seconds for which a reader pauses, and for which connections are held.
+        answers: what came, by status; filled while the attack goes on.
+    """
+
+    client: Client
+    scale: float = 1.0
+    tokens: int = 3900
+    pause: float = 5.0
+    answers: Counter[str] = field(default_factory=Counter)
+
+    def size(self, whole: float) -> int:
+        """So many, at this scale; at least one."""
+        return max(1, round(whole * self.scale))
+
+    def text(self, **fields: object) -> bytes:
+        """The body of a completion, short unless `fields` say otherwise."""
+        plain: Json = {"model": self.client.dialect.model, "prompt": "import os", "max_tokens": 8}
+        return json.dumps(plain | {"ignore_eos": True} | fields).encode()
+
+    def chat(self, **fields: object) -> bytes:
+        """The same, of a chat."""
+        plain: Json = {"model": self.client.dialect.model, "messages": [{"role": "user", "content": "hi"}]}
+        return json.dumps(plain | {"max_tokens": 8, "ignore_eos": True} | fields).encode()
+
+
+Action: TypeAlias = Callable[[], Awaitable[None]]
+COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
+
+
+# --- ways to send ---------------------------------------------------------------------------------------------------
+
+
+def post(
+    target: AttackTarget, content: bytes, path: str = COMPLETIONS, headers: Mapping[str, str] | None = None
+) -> Action:
+    """One request, whose answer is read and thrown away."""
+    return partial(_post, target, content, path, headers or {})
+
+
+async def _post(target: AttackTarget, content: bytes, path: str, headers: Mapping[str, str]) -> None:
+    target.answers[await target.client.post(content, path, headers)] += 1
+
+
+def in_turn(acts: Iterable[Action]) -> Action:
+    """One after the other."""
+    listed = list(acts)
+
+    async def act() -> None:
+        for one in listed:
+            await one()
+
+    return act
+
+
+def at_once(acts: Iterable[Action]) -> Action:
+    """All at the same time."""
+    listed = list(acts)
+
+    async def act() -> None:
+        async with trio.open_nursery() as nursery:
+            for one in listed:
+                nursery.start_soon(one)
+
+    return act
+
+
+def raw(target: AttackTarget, content: bytes, *, pause: float, reads: bool) -> Action:
+    """Bytes over a socket of one's own: send, pause without reading, then read to the end, or leave."""
+
+    async def act() -> None:
+        url = urlsplit(target.client.url)
+        try:
+            stream = await trio.open_tcp_stream(url.hostname or "", url.port or 80)
+        except OSError:
+            target.answers["refused"] += 1
+            return
+        async with stream:
+            stream.setsockopt(trio.socket.SOL_SOCKET, trio.socket.SO_RCVBUF, MIN_PAUSE_BUFFER)
+            status = "no answer"
+            try:
+                await stream.send_all(content)
+                await trio.sleep(pause)
+                if reads:
+                    status = await _read_status(stream)
+            except trio.BrokenResourceError:
+                status = "broken off"
+            target.answers[status] += 1
+
+    return act
+
+
+async def _read_status(stream: trio.SocketStream) -> str:
+    """Read to the end; the status in the first line."""
+    first = b""
+    while data := await stream.receive_some(MIB):
+        first = first or data
+    return first.split(b" ", 2)[1].decode(errors="replace") if first.startswith(b"HTTP/1.1 ") else "broken off"
+
+
+def message(target: AttackTarget, content: bytes, *, length: int | None = None) -> bytes:
+    """A whole request, or, where `length` is more than the content has, one whose end is still to come."""
+    lines = f"POST {COMPLETIONS} HTTP/1.1\r\nHost: {urlsplit(target.client.url).netloc}\r\nConnection: close\r\n"
+    fields = f"Content-Type: application/json\r\nContent-Length: {length or len(content)}\r\n\r\n"
+    return (lines + fields).encode() + content

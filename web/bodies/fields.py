@@ -1,0 +1,142 @@
+"""The types of a request's fields, each with its bounds.
+
+JSON types mean what they say here: the string "5" is no integer, and neither is `true`.  The bounds are those of
+`web.limits`, and a test walks the schemas for a string, an array, an object or a number that has none.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
+from pydantic_core import PydanticCustomError
+
+from web.limits import (
+    MAX_BIASES,
+    MAX_CHOICES,
+    MAX_DIGITS,
+    MAX_INTEGER,
+    MAX_LOGPROBS,
+    MAX_NAME,
+    MAX_PROMPT_IDS,
+    MAX_PROMPTS,
+    MAX_STOP_LENGTH,
+    MAX_STOP_STRINGS,
+    MAX_TEMPLATE_TEXT,
+    MAX_TEMPLATE_VALUES,
+    MAX_TEMPLATE_VARIABLES,
+    MAX_TEXT,
+    MAX_TOKEN_ID,
+)
+
+NO_LIMIT = -1  # of `max_tokens`, as llama.cpp's users write it
+
+
+def _at_least_one(count: int) -> int:
+    if count == 0:
+        raise PydanticCustomError("no_tokens", "")
+    return count
+
+
+Name = Annotated[str, Field(max_length=MAX_NAME)]
+Text = Annotated[str, Field(max_length=MAX_TEXT)]
+Choices = Annotated[int, Field(ge=1, le=MAX_CHOICES)]
+MaxTokens = Annotated[int, Field(ge=NO_LIMIT, le=MAX_INTEGER), AfterValidator(_at_least_one)]
+MinTokens = Annotated[int, Field(ge=0, le=MAX_INTEGER)]
+Temperature = Annotated[float, Field(ge=0, le=2)]
+TopP = Annotated[float, Field(gt=0, le=1)]
+TopK = Annotated[int, Field(ge=-1, le=MAX_INTEGER)]
+MinP = Annotated[float, Field(ge=0, le=1)]
+Penalty = Annotated[float, Field(ge=-2, le=2)]
+# Nobody wants more of it, and beyond float32's range a logit would become infinite or undefined.
+RepetitionPenalty = Annotated[float, Field(ge=0.01, le=100)]
+Bias = Annotated[float, Field(ge=-100, le=100)]
+TopLogprobs = Annotated[int, Field(ge=0, le=MAX_LOGPROBS)]
+# As for vLLM and llama-server, -1 asks for a fresh one.
+Seed = Annotated[int, Field(ge=-(2**63), le=MAX_INTEGER), AfterValidator(lambda seed: None if seed == -1 else seed)]
+
+
+# --- objects ------------------------------------------------------------------------------------------------------
+
+
+def _few_biases(value: object) -> object:
+    """Their number, before any of them is looked at."""
+    if isinstance(value, dict) and len(value) > MAX_BIASES:
+        raise PydanticCustomError("too_many_biases", "")
+    return value
+
+
+LogitBias = Annotated[
+    dict[Annotated[str, Field(max_length=MAX_DIGITS)], Bias],
+    Field(max_length=MAX_BIASES),
+    BeforeValidator(_few_biases),
+]
+
+
+def _small(variables: dict[str, Any]) -> dict[str, Any]:
+    """`variables`, if there is not too much in them at any depth."""
+    values, characters = 0, 0
+    left: list[object] = [variables]
+    while left:
+        value = left.pop()
+        values += 1
+        match value:
+            case str():
+                characters += len(value)
+            case dict():
+                characters += sum(map(len, value))
+                left += value.values()
+            case list():
+                left += value
+        if values + len(left) > MAX_TEMPLATE_VALUES or characters > MAX_TEMPLATE_TEXT:
+            raise PydanticCustomError("too_much_in_it", "")
+    return variables
+
+
+# A tree of anything; who walks the schema is told how large it can be.
+TemplateVariables = Annotated[
+    dict[Name, Any],
+    Field(max_length=MAX_TEMPLATE_VARIABLES, json_schema_extra={"maxValues": MAX_TEMPLATE_VALUES}),
+    AfterValidator(_small),
+]
+
+
+# --- unions -------------------------------------------------------------------------------------------------------
+
+# Their members carry a tag, so that an error speaks of the one that the client meant.
+# `web.bodies.validation_errors` drops them.
+TEXT, TEXTS, IDS, ID_LISTS, PARTS = "<text>", "<texts>", "<ids>", "<id lists>", "<parts>"
+
+
+def list_or_text(value: object) -> str | None:
+    return TEXT if isinstance(value, str) else TEXTS if isinstance(value, list) else None
+
+
+def text_or_parts(value: object) -> str | None:
+    return TEXT if isinstance(value, str) else PARTS if isinstance(value, list) else None
+
+
+def _prompt_kind(value: object) -> str | None:
+    """A prompt's form, of four: the first element decides, that form's schema judges the rest."""
+    if isinstance(value, str):
+        return TEXT
+    first = value[0] if isinstance(value, list) and value else None
+    return {str: TEXTS, int: IDS, list: ID_LISTS}.get(type(first))
+
+
+StopString = Annotated[str, Field(min_length=1, max_length=MAX_STOP_LENGTH)]
+Stop = Annotated[
+    Annotated[StopString, Tag(TEXT)]
+    | Annotated[list[StopString], Field(max_length=MAX_STOP_STRINGS, fail_fast=True), Tag(TEXTS)],
+    Discriminator(list_or_text, custom_error_type="stop", custom_error_message="stop"),
+]
+TokenIds = Annotated[
+    list[Annotated[int, Field(ge=0, le=MAX_TOKEN_ID)]], Field(max_length=MAX_PROMPT_IDS, fail_fast=True)
+]
+Prompt = Annotated[
+    Annotated[Text, Tag(TEXT)]
+    | Annotated[list[Text], Field(max_length=MAX_PROMPTS, fail_fast=True), Tag(TEXTS)]
+    | Annotated[TokenIds, Tag(IDS)]
+    | Annotated[list[TokenIds], Field(max_length=MAX_PROMPTS, fail_fast=True), Tag(ID_LISTS)],
+    Discriminator(_prompt_kind, custom_error_type="prompt", custom_error_message="prompt"),
+]
