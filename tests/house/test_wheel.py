@@ -1,0 +1,65 @@
+"""The wheel holds what a user of cede needs, and nothing else."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("runtime", "actors", "web", "bench")
+BUILT_FROM = ("pyproject.toml", "README.md", "LICENSE")
+SUFFIXES = (".py", ".jinja", ".json", ".safetensors")  # of what belongs into it, beside `py.typed`
+NOT_SERVED = ("bench/training/", "bench/results/")  # how the embedded model was made; what was measured
+LARGEST = 16 * 2**20  # bytes; the embedded model is most of it
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[zipfile.ZipFile]:
+    """The wheel, built without the network from a copy of the source."""
+    pytest.importorskip("setuptools", minversion="77")
+    source = tmp_path_factory.mktemp("source")
+    for package in PACKAGES:
+        shutil.copytree(ROOT / package, source / package, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in BUILT_FROM:
+        shutil.copy(ROOT / name, source)
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "pip", "wheel", str(source), "--wheel-dir", str(folder)]
+    subprocess.run([*command, "--quiet", "--no-deps", "--no-build-isolation"], check=True)
+    (file,) = folder.glob("*.whl")
+    print(f"\n{file.name}: {file.stat().st_size / 2**20:.1f} MiB")
+    with zipfile.ZipFile(file) as opened:
+        yield opened
+
+
+def belongs(name: str) -> bool:
+    """Whether a file of the source tree is to be in the wheel."""
+    if name.startswith(NOT_SERVED) or "__pycache__" in name:
+        return False
+    return name.endswith((*SUFFIXES, "/py.typed")) or name.startswith("runtime/embedded/")
+
+
+def test_it_holds_exactly_the_packages_and_the_embedded_model(wheel: zipfile.ZipFile) -> None:
+    source = [path.relative_to(ROOT).as_posix() for package in PACKAGES for path in (ROOT / package).rglob("*.*")]
+    wanted = {name for name in source if belongs(name) and (ROOT / name).is_file()}
+    found = {name for name in wheel.namelist() if ".dist-info/" not in name}
+    assert found == wanted
+
+
+def test_it_holds_what_serving_needs(wheel: zipfile.ZipFile) -> None:
+    names = set(wheel.namelist())
+    assert {"runtime/embedded/target/model.safetensors", "runtime/embedded/target/chat_template.jinja"} <= names
+    assert {"bench/client/report.html.jinja", "runtime/py.typed", "actors/py.typed", "web/py.typed"} <= names
+    assert not [name for name in names if name.startswith(("tests/", "docs/", "bench/training/", "bench/results/"))]
+
+
+def test_it_is_small(wheel: zipfile.ZipFile) -> None:
+    assert sum(entry.compress_size for entry in wheel.infolist()) < LARGEST
