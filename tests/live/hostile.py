@@ -19,7 +19,8 @@ import httpx
 import trio
 
 from tests.live.hostile_bodies import draw_body, large_bodies
-from tests.live.server import COMPLETIONS, Http1, Server, completion, prompt
+from tests.live.http_client import Http1, completion, prompt
+from tests.live.server import COMPLETIONS, Server
 from tests.soak.clients import Events, open_http1
 from tests.soak.record import Figures, describe_loop
 

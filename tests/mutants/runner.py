@@ -147,14 +147,14 @@ MUTANTS = (
         "actors/manager/slot_manager.py",
         "        return await audit(lease, self.table, self.cache)\n",
         "        await audit(lease, self.table, self.cache)\n        return True\n",
-        ("tests/scenarios/kv/test_seed4.py",),
+        ("tests/scenarios/kv/test_audit.py",),
     ),
     Mutant(
         "a restart forgives the blocks that were restored",
         "actors/manager/slot_manager.py",
         "        self.cache.strike(lease.restored)\n        self._steps",
         "        self._steps",
-        ("tests/scenarios/kv/test_seed4.py",),
+        ("tests/scenarios/kv/test_unusable_kv.py", "tests/scenarios/kv/test_audit.py"),
     ),
     Mutant(
         "what was cancelled inside the step is committed",
@@ -216,7 +216,7 @@ MUTANTS = (
         "actors/kv/prefix_cache.py",
         "        struck = self._drop(set(keys))\n",
         "        struck = 0\n",
-        ("tests/scenarios/kv/test_seed4.py",),
+        ("tests/scenarios/kv/test_unusable_kv.py",),
     ),
     Mutant(
         "what was computed on a lie and displaced is kept after an audit has found it",
@@ -258,21 +258,21 @@ MUTANTS = (
         "runtime/kv/disk/tier.py",
         "            self._blocks.forget(struck)\n",
         "            self._blocks.forget(struck)\n            self._blocks.remove_forgotten()\n",
-        ("tests/unit/runtime/kv/disk/test_tier.py",),
+        ("tests/unit/runtime/kv/disk/test_tier_drops.py",),
     ),
     Mutant(
         "a block that is struck while its file gets its name is there",
         "runtime/kv/disk/blocks.py",
         "            if self._naming != key:\n",
         "            if False:\n",
-        ("tests/unit/runtime/kv/disk/test_tier.py",),
+        ("tests/unit/runtime/kv/disk/test_tier_drops.py",),
     ),
     Mutant(
         "a block that was struck while it was fetched comes back",
         "actors/kv/prefix_cache.py",
         "        if self.alarms != alarms:  # some",
         "        if False:  # some",
-        ("tests/scenarios/kv/test_seed4.py", "tests/scenarios/kv/test_restore.py"),
+        ("tests/scenarios/kv/test_unusable_kv.py", "tests/scenarios/kv/test_failing_sources.py"),
     ),
     Mutant(
         "who is cancelled waits for his read from disk",
@@ -307,21 +307,21 @@ MUTANTS = (
         "runtime/step/executor.py",
         "TURNS = 10 ",
         "TURNS = 1 ",
-        ("tests/unit/runtime/step/test_executor.py",),
+        ("tests/unit/runtime/step/test_executor_lost_thread.py",),
     ),
     Mutant(
         "a prefix is copied without asking whether it is still there (seed 5)",
         "actors/kv/mover.py",
         "        if move.still_valid():\n",
         "        if True:\n",
-        ("tests/scenarios/kv/test_restore.py",),
+        ("tests/scenarios/kv/test_failing_sources.py",),
     ),
     Mutant(
         "what is copied leaves its trial behind",
         "actors/kv/mover.py",
         "trial=[*move.on_trial, *(key for source in sources for key in source.trial)]",
         "trial=list(move.on_trial)",
-        ("tests/scenarios/kv/test_seed4.py",),
+        ("tests/scenarios/kv/test_unusable_kv.py",),
     ),
     Mutant(
         "KV is written over before it is saved",
@@ -365,7 +365,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             rows.append(f"| {mutant.name} | `{mutant.path}` | {caught or '**nothing**'} |")
             print(rows[-1], flush=True)
     if options.write:
-        (ROOT / "tests" / "MUTANTS.md").write_text(PAGE + "\n".join(rows) + "\n")
+        (ROOT / "tests" / "mutants" / "MUTANTS.md").write_text(PAGE + "\n".join(rows) + "\n")
     return 1 if survivors else 0
 
 

@@ -21,6 +21,6 @@ def test_one_whose_text_is_gone_is_an_error() -> None:
 
 
 def test_each_is_in_the_table() -> None:
-    table = (ROOT / "tests" / "MUTANTS.md").read_text()
+    table = (ROOT / "tests" / "mutants" / "MUTANTS.md").read_text()
     assert [mutant.name for mutant in MUTANTS if f"| {mutant.name} |" not in table] == []
     assert "**nothing**" not in table

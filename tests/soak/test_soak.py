@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.live.forked import ForkedServer
+from tests.live.fork_server import ForkedServer
 from tests.soak.soak import FLAGS, soak
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import trio
 
-from tests.live.server import COMPLETIONS, Http1, completion, prompt
+from tests.live.http_client import Http1, completion, prompt
+from tests.live.server import COMPLETIONS
 from tests.soak.clients import Events, fetch
 from tests.soak.record import Record
 

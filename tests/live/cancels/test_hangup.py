@@ -13,52 +13,24 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.live.forked import ForkedServer
-from tests.live.server import CHAT, Gone, Http1, Http2, Http2Stream, Server, completion, prompt, stage, wait_for
+from tests.live.cancels.victims import OURS, SHORT
+from tests.live.http_client import Http1, Http2, Http2Stream, completion, prompt
+from tests.live.server import CHAT, Gone, Server, stage, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tests.live.server import Json
 
+
 CHUNK = 64  # tokens, as the fixture `four_slots` says
 LONG = prompt(3800, seed=1)
-SHORT = prompt(30, seed=2)
-OURS = prompt(25, seed=3)
-SOLO = 400  # tokens of the neighbour's solo run
 MOST_DRAFTS = 16  # that a step may verify
 LAST = 12  # tokens of a victim that is to reach its end
 
 Way = str
 WAYS = ["close", "reset", "half-close", "rst_stream", "delete"]
 REASONS = {"delete": "operator"}
-
-
-@pytest.fixture(scope="module")
-def solo(four_slots: Server) -> list[int]:
-    """What the neighbour says when it is alone."""
-    four_slots.wait_idle()
-    with Http1(four_slots, completion(OURS, SOLO)) as alone:
-        return alone.read_all()
-
-
-@pytest.fixture(scope="module")
-def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Room for one; who waits is told soon."""
-    with ForkedServer(tmp_path_factory.mktemp("server"), "--slots", "1", "--queue-timeout", "1") as server:
-        yield server
-
-
-@pytest.fixture
-def neighbour(four_slots: Server, solo: list[int]) -> Iterator[Http1]:
-    """A stream that decodes all the while, goes on after the test, and has said what it says alone."""
-    with Http1(four_slots, completion(OURS, 4000)) as stream:
-        stream.read_tokens(1)
-        yield stream
-        produced = int(four_slots.requests()[stream.id]["completion_tokens"])
-        stream.read_tokens(produced + 5)
-        assert stream.tokens[:SOLO] == solo[: len(stream.tokens)]
-    four_slots.wait_idle()
 
 
 class Victim:
@@ -124,17 +96,6 @@ def check_told(victim: Victim) -> None:
         with pytest.raises(Gone):
             victim.stream.read_all()
         assert victim.stream.finish_reason is None
-
-
-def error_told(client: Http1, stream: bool, status: int, *, retry_after: str | None = None) -> Json:
-    """The error that a client gets in place of its tokens: as an event of its stream, or with this status."""
-    if stream:
-        client.read_all()
-        return client.errors[0]
-    answered, headers, answer = client.answer()
-    assert (answered, headers.get("retry-after")) == (status, retry_after)
-    error: Json = answer["error"]
-    return error
 
 
 # --- phases that are aimed at ---------------------------------------------------------------------------------------
@@ -295,62 +256,3 @@ def test_a_request_of_several_choices_frees_all_its_slots(four_slots: Server) ->
     assert sorted(receipt["index"] for receipt in receipts) == list(range(6))
     assert [stage(receipt["phase"]) for receipt in receipts].count("queued") == 2
     four_slots.wait_idle()
-
-
-# --- deadlines ------------------------------------------------------------------------------------------------------
-
-
-def test_a_deadline_ends_a_stream_that_decodes(hurried: Server) -> None:
-    """And those of its choices that still wait."""
-    with Http1(hurried, completion([SHORT] * 3, 4000)) as client:
-        tokens = client.read_all()
-        receipts = hurried.wait_ended(client.id)
-    assert [receipt["reason"] for receipt in receipts] == ["deadline"] * 3
-    assert sorted(stage(receipt["phase"]) for receipt in receipts) == ["decode", "queued", "queued"]
-    assert client.errors, "two choices got no token, and that is an error"
-    assert client.errors[0]["code"] == "deadline_exceeded"
-    assert 1 <= len(tokens) <= 4000
-    hurried.wait_idle()
-
-
-def test_a_deadline_in_the_middle_of_a_sentence_is_told(hurried: Server) -> None:
-    with Http1(hurried, completion(SHORT, 4000)) as client:
-        client.read_all()
-        (receipt,) = hurried.wait_ended(client.id)
-    assert (receipt["reason"], stage(receipt["phase"])) == ("deadline", "decode")
-    assert client.finish_reason == "cancelled"
-    assert client.done
-
-
-@pytest.mark.parametrize("stream", [True, False])
-def test_a_deadline_before_the_first_token_is_an_error(hurried: Server, stream: bool) -> None:
-    """Sixteen long prompts in slices of 16 tokens: no machine reads them in two seconds."""
-    prompts = [prompt(4000, seed=seed) for seed in range(40 + 20 * stream, 56 + 20 * stream)]
-    with Http1(hurried, completion(prompts, 1, stream=stream, cache_prompt=False)) as client:
-        (request_id,) = wait_for(hurried.requests, "the request")
-        told = error_told(client, stream, 504)
-    assert told["code"] == "deadline_exceeded"
-    receipts = hurried.wait_ended(request_id)
-    assert {receipt["reason"] for receipt in receipts} == {"deadline"}
-    assert {stage(receipt["phase"]) for receipt in receipts} == {"prefill", "queued"}
-    for receipt in receipts:
-        assert receipt["computed_tokens"] == receipt["kept_tokens"] + receipt["wasted_tokens"]
-        assert receipt["layers_after_cancel"] <= 1
-    hurried.wait_idle()
-
-
-# --- the queue's patience -------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("stream", [True, False])
-def test_who_has_waited_long_enough_is_told_to_come_back(impatient: Server, stream: bool) -> None:
-    with Http1(impatient, completion(OURS, 4000)) as neighbour:
-        neighbour.read_tokens(1)
-        with Http1(impatient, completion(SHORT, 4, stream=stream)) as client:
-            (request_id,) = wait_for(lambda: impatient.requests().keys() - {neighbour.id}, "the request")
-            told = error_told(client, stream, 503, retry_after="1")
-        assert told["code"] == "queue_timeout"
-        (receipt,) = impatient.wait_ended(request_id)
-        assert (receipt["reason"], receipt["phase"], receipt["computed_tokens"]) == ("queue_timeout", "queued", 0)
-        neighbour.read_tokens(len(neighbour.tokens) + 5)
-    impatient.wait_idle()

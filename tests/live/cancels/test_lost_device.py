@@ -6,14 +6,15 @@ import signal
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from tests.live.forked import ForkedServer
-from tests.live.server import Http1, completion, prompt, wait_for
+from tests.live.fork_server import ForkedServer
+from tests.live.http_client import Http1, completion, prompt
+from tests.live.server import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.live.server import Reader
+    from tests.live.http_client import Reader
 
 HANG_TIMEOUT = 1.5  # seconds; enough for a layer of a small model on any machine that the tests run on
 TOKENS = 10

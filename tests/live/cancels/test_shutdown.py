@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.live.server import COMPLETIONS, Gone, Http1, Server, completion, prompt, wait_for
+from tests.live.http_client import Http1, completion, prompt
+from tests.live.server import COMPLETIONS, Gone, Server, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 import h11
 import pytest
 
-from tests.live.forked import ForkedServer
-from tests.live.server import Http1, completion, prompt, stage, wait_for
+from tests.live.fork_server import ForkedServer
+from tests.live.http_client import Http1, completion, prompt
+from tests.live.server import stage, wait_for
 from web.limits import Limits
 
 if TYPE_CHECKING:

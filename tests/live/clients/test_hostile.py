@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runtime.errors import RequestError
-from tests.live.forked import ForkedServer
+from tests.live.fork_server import ForkedServer
 from tests.live.hostile import FLAGS, harass
 from tests.live.hostile_bodies import FITTING, draw_body, field_names, large_bodies
 from tests.live.server import CHAT

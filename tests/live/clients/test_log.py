@@ -19,8 +19,9 @@ from actors.core.request_log import RequestLog
 from runtime.errors import CedeError, DeadlineExceeded
 from runtime.log_text import LONGEST_LINE, OneLineFormatter, literal
 from runtime.sampling.params import SamplingParams
-from tests.live.forked import ForkedServer
-from tests.live.server import CHAT, COMPLETIONS, Http1, Server, completion, prompt, wait_for
+from tests.live.fork_server import ForkedServer
+from tests.live.http_client import Http1, completion, prompt
+from tests.live.server import CHAT, COMPLETIONS, Server, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.live.server import COMPLETIONS, PATIENCE, Http1, Server, completion, prompt
+from tests.live.http_client import Http1, completion, prompt
+from tests.live.server import COMPLETIONS, PATIENCE, Server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

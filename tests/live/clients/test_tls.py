@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import openai
 import pytest
 
-from tests.live.forked import ForkedServer
-from tests.live.server import PATIENCE, Http1, Http2, completion, prompt
+from tests.live.fork_server import ForkedServer
+from tests.live.http_client import Http1, Http2, completion, prompt
+from tests.live.server import PATIENCE
 from web.http.listeners import ListenError, tls_context
 
 if TYPE_CHECKING:

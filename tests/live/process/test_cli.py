@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 import torch
 
-from tests.live.forked import ForkedServer
+from tests.live.fork_server import ForkedServer
 from tests.live.server import ANNOUNCEMENT, COMPLETIONS, PATIENCE, ROOT, Server, command, environment
 from tests.models.checkpoints import FAMILIES
 from web.commands.serve import serve

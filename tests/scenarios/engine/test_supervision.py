@@ -15,17 +15,12 @@ from runtime.loading.served import Proposer
 from runtime.testing.faults import Chaos, FaultPlan, ThreadDeath
 from tests.fakes.kv_simulation import open_kv_simulation, text
 from tests.fakes.simulation import Simulation, Story, ask, open_simulation, prompt, simulated
+from tests.scenarios.engine.together import STEP, same_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from runtime.step.step import Segment, StepResult
-
-STEP = 0.01  # seconds
-
-
-def same_time(_rows: int) -> float:
-    return STEP
 
 
 def deaths(*steps: int) -> Chaos:

@@ -12,8 +12,8 @@ import pytest
 
 from runtime.checkpoint.locate import embedded_draft, resolve_model
 from runtime.loading.served import Proposer
-from tests.models.speculating import Speculating, open_pair, speculate
-from tests.models.stepping import Running, generate, open_transformer, random_tokens
+from tests.models.speculation_driver import Speculating, open_pair, speculate
+from tests.models.step_driver import Running, generate, open_transformer, random_tokens
 
 if TYPE_CHECKING:
     from runtime.nn.model import Transformer

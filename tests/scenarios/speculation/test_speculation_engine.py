@@ -17,7 +17,7 @@ from runtime.loading.load import LoadOptions, describe_model, load_model
 from runtime.loading.served import Proposer
 from runtime.sampling.params import SamplingParams
 from runtime.step.executor import InlineExecutor
-from tests.models.stepping import random_tokens
+from tests.models.step_driver import random_tokens
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence

@@ -9,7 +9,7 @@ import torch
 
 from bench.engine.accuracy import FULL, compare, distance, open_form
 from runtime.checkpoint.locate import resolve_model
-from tests.models.stepping import random_tokens
+from tests.models.step_driver import random_tokens
 
 
 def test_the_divergence_is_that_of_the_distributions() -> None:

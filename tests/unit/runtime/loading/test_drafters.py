@@ -35,8 +35,8 @@ from runtime.step.step import Segment
 from runtime.text.tokenizer import Tokenizer
 from tests.models.checkpoints import FAMILIES, VOCAB_SIZE, write_checkpoint
 from tests.models.mtp_checkpoints import write_deepseek, write_mimo
-from tests.models.speculating import Speculating, open_pair, speculate
-from tests.models.stepping import Running, generate, open_transformer, random_tokens, run
+from tests.models.speculation_driver import Speculating, open_pair, speculate
+from tests.models.step_driver import Running, generate, open_transformer, random_tokens, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable

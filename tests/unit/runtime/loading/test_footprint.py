@@ -24,7 +24,7 @@ from runtime.nn.quantize import Quantization, choose_forms
 from runtime.nn.weights import allocate_layer, load_weights
 from runtime.text.tokenizer import Tokenizer
 from tests.models.checkpoints import FAMILIES
-from tests.models.stepping import CPU
+from tests.models.step_driver import CPU
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,7 @@ import torch
 from runtime.nn import attention
 from runtime.nn.attention import ALIGNED, TILE, attend, by_products, choose_tile_kernel, first_visible, fused, step_mask
 from runtime.step.step import Segment
-from tests.models.stepping import CPU
+from tests.models.step_driver import CPU
 
 DIM = 8
 PAST = 40  # positions in the slot

@@ -12,7 +12,7 @@ from runtime.nn import linear
 from runtime.nn.linear import Blocked, Forms, Linear, Plain, has_onednn, lossless
 from runtime.nn.weights import random_weights
 from tests.models.checkpoints import FAMILIES
-from tests.models.stepping import CPU
+from tests.models.step_driver import CPU
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM, GenerationConfig
 from runtime.checkpoint.locate import resolve_model
 from runtime.step.step import Segment
 from tests.models.checkpoints import FAMILIES
-from tests.models.stepping import Running, generate, greedy, open_transformer, random_tokens, run
+from tests.models.step_driver import Running, generate, greedy, open_transformer, random_tokens, run
 
 if TYPE_CHECKING:
     from pathlib import Path

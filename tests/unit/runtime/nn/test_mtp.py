@@ -17,8 +17,8 @@ from runtime.sampling.params import SamplingParams
 from runtime.sampling.tokens import SampleSpec
 from runtime.step.step import Segment
 from tests.models.mtp_checkpoints import Reference, write_deepseek, write_mimo
-from tests.models.speculating import open_pair, poison
-from tests.models.stepping import random_tokens, run
+from tests.models.speculation_driver import open_pair, poison
+from tests.models.step_driver import random_tokens, run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -26,7 +26,7 @@ from runtime.nn.quantize import (
     spreading,
 )
 from tests.models.checkpoints import FAMILIES
-from tests.models.stepping import CPU, Running, generate, open_transformer, random_tokens
+from tests.models.step_driver import CPU, Running, generate, open_transformer, random_tokens
 
 if TYPE_CHECKING:
     from pathlib import Path

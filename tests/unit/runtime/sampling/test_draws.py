@@ -8,7 +8,7 @@ import torch
 
 from runtime.sampling.params import SamplingParams
 from runtime.sampling.tokens import DraftToken, SampleSpec
-from tests.models.drawing import sent
+from tests.models.sampler_driver import sent
 
 GREEDY = SamplingParams(temperature=0)
 WHOLE = SamplingParams(seed=1)

@@ -9,7 +9,7 @@ import torch
 
 from runtime.sampling.parcel import Parcel
 from tests.fakes.mps import MPS, fake_mps
-from tests.models.stepping import CPU
+from tests.models.step_driver import CPU
 
 
 def test_each_part_is_what_was_put_in() -> None:

@@ -13,7 +13,16 @@ from runtime.sampling.tokens import DraftToken, SampleSpec
 from runtime.step.step import CancelMark, Segment, SegmentResult, run_step
 from runtime.testing.simulated import SimulatedModel
 from tests.models.checkpoints import FAMILIES
-from tests.models.stepping import RecordingModel, Running, Ticks, generate, greedy, open_transformer, random_tokens, run
+from tests.models.step_driver import (
+    RecordingModel,
+    Running,
+    Ticks,
+    generate,
+    greedy,
+    open_transformer,
+    random_tokens,
+    run,
+)
 
 if TYPE_CHECKING:
     from runtime.nn.model import Transformer

@@ -38,10 +38,11 @@ from runtime.testing.faults import (
 from runtime.testing.unreliable import PlannedFault, UnreliableModel
 from tests.fakes.kv_simulation import open_kv_simulation, open_settled_disk, text
 from tests.fakes.simulation import ask, open_simulation, prompt, simulated
-from tests.live.server import Http1, Server, completion
-from tests.live.server import prompt as live_prompt
-from tests.models.stepping import RecordingModel
-from tests.models.stepping import run as run_by_hand
+from tests.live.http_client import Http1, completion
+from tests.live.http_client import prompt as live_prompt
+from tests.live.server import Server
+from tests.models.step_driver import RecordingModel
+from tests.models.step_driver import run as run_by_hand
 from web.commands.main import main
 from web.testing.chaos import ChaosError, load_plan
 

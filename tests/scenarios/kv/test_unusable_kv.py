@@ -1,4 +1,4 @@
-"""Seed 4: KV that loads well, passes every check, and cannot be used.
+"""KV that loads well, passes every check, and cannot be used (seed 4).
 
 Whatever the failure, the client gets its whole answer from the one request, the blocks are out of both tiers before
 it has its first token, and nobody meets them again.
@@ -6,8 +6,6 @@ it has its first token, and nobody meets them again.
 
 from __future__ import annotations
 
-import logging
-from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 from unittest import mock
@@ -25,49 +23,23 @@ from runtime.step.transfer import Copy, Load
 from tests.fakes.kv_simulation import (
     ROOT,
     KVSimulation,
-    SettledDisk,
     Truth,
     fresh,
     open_kv_simulation,
     open_settled_disk,
-    rewrite,
     text,
     until,
 )
 from tests.fakes.simulation import Story, ask, simulated
+from tests.scenarios.kv.cursed import BLOCKS, PROMPT, warm
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from runtime.kv.blocks import Block
     from runtime.step.transfer import Transfer
 
-PROMPT = text(300, 1)
-BLOCKS = len(PROMPT) // BLOCK_TOKENS
+
 FAILURES = ["raises", "not finite", "load raises"]
-
-
-@asynccontextmanager
-async def warm(folder: Path, *tiers: str, slots: int = 2, audit_share: float = 0.0) -> AsyncIterator[KVSimulation]:
-    """A server that was just started again, with `PROMPT`'s blocks in `tiers`."""
-    truth = Truth()
-    with open_settled_disk(folder) as disk:
-        async with open_kv_simulation(slots=slots, disk=disk, truth=truth) as sim:
-            first = await sim.client(ask("long ago", PROMPT, max_tokens=1))
-            assert first.finished().cached_tokens == 0
-        assert len(disk.tier) == BLOCKS
-    with open_settled_disk(folder) as disk:
-        async with open_kv_simulation(slots=slots, disk=disk, truth=truth, audit_share=audit_share) as sim:
-            if "ram" in tiers:
-                for key in sim.cache.keys(PROMPT):
-                    block = disk.load(key)
-                    assert block is not None
-                    sim.ram.insert(block)
-            if "disk" not in tiers:
-                for key in sim.cache.keys(PROMPT):
-                    disk.drop([key])
-            yield sim
 
 
 def curse(sim: KVSimulation, failure: str) -> None:
@@ -80,21 +52,8 @@ def lift(sim: KVSimulation) -> None:
     curse(sim, "nothing")
 
 
-def blocks(sim: KVSimulation, disk: SettledDisk) -> list[Block]:
-    found = [disk.load(key) for key in sim.cache.keys(PROMPT)]
-    return [block for block in found if block is not None]
-
-
 def has_begun(story: Story) -> bool:
     return bool(story.events)
-
-
-def let_the_second_block_lie(sim: KVSimulation, folder: Path) -> None:
-    """Its file is in order, and holds what the model would not compute."""
-    assert isinstance(sim.cache._disk, SettledDisk)
-    lying = blocks(sim, sim.cache._disk)[1]
-    rewrite(folder, lying, [row ^ 0xF000F000 for row in sim.truth.rows(PROMPT)[64:128]])
-    sim.let_blocks_lie()
 
 
 def runs(sim: KVSimulation, story: Story) -> int:
@@ -333,114 +292,3 @@ async def test_a_block_that_is_struck_while_it_is_being_read_does_not_come_back(
         await trio.sleep(1.0)
         assert len(sim.ram) == 0
         assert all(key not in sim.cache for key in keys)
-
-
-# --- the audit --------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("place", range(BLOCKS))
-@simulated()
-async def test_an_audit_finds_a_block_that_lies(place: int, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Its bytes were changed, and its checksum made to fit."""
-    folder = fresh(tmp_path)
-    async with warm(folder, "disk", audit_share=1.0) as sim:
-        assert isinstance(sim.cache._disk, SettledDisk)
-        lying = blocks(sim, sim.cache._disk)[place]
-        rewrite(folder, lying, [row ^ 0xF000F000 for row in sim.truth.rows(PROMPT)[place * 64 : place * 64 + 64]])
-        sim.let_blocks_lie()
-        caplog.clear()
-        with caplog.at_level(logging.ERROR):
-            story = await sim.client(ask("client", PROMPT + text(20, 2), max_tokens=10))
-        assert len(story.tokens()) == 10
-        sim.check_exact(story)
-        assert story.finished().cached_tokens == 0
-        statistics = sim.cache.statistics()
-        assert (statistics.audits, statistics.audit_failures, statistics.strikes) == (1, 1, BLOCKS)
-        assert sum("audit" in record.message for record in caplog.records) == 1
-        sim.watch.kv_is_exact = True
-        await sim.settle()
-        sim.check()
-        sim.evict()
-        again = await sim.client(ask("again", PROMPT + text(20, 3)))
-        assert again.finished().cached_tokens == (BLOCKS - 1) * BLOCK_TOKENS
-        assert sim.cache.statistics().audit_failures == 1
-        sim.check_disk()
-
-
-@pytest.mark.parametrize("resident", [0, 70, 128])
-@simulated()
-async def test_an_audit_of_what_is_right_costs_one_block(resident: int, tmp_path: Path) -> None:
-    async with warm(fresh(tmp_path), "disk", slots=1, audit_share=1.0) as sim:
-        if resident:
-            await sim.client(ask("first", PROMPT[:resident], max_tokens=1))
-        story = await sim.client(ask("client", PROMPT, max_tokens=3))
-        assert story.finished().cached_tokens == (BLOCKS - 1) * BLOCK_TOKENS
-        assert sim.cache.statistics().audit_failures == 0
-        assert sim.cache.statistics().audits >= 1
-        assert sim.cache.statistics().strikes == 0
-
-
-@pytest.mark.parametrize("delay", [0.0, 0.005, 0.01, 0.02, 0.04, 0.08])
-@simulated(seeds=4)
-async def test_what_an_audit_finds_is_not_used_where_it_was_copied_to(delay: float, tmp_path: Path) -> None:
-    """A follower copies what its leader restored, before the audit of it; neither answers from it, or hands it on."""
-    folder = fresh(tmp_path)
-    async with warm(folder, "disk", slots=3, audit_share=1.0) as sim, trio.open_nursery() as nursery:
-        let_the_second_block_lie(sim, folder)
-        stories = [sim.expect(ask(f"agent {n}", PROMPT + text(60, 30 + n), max_tokens=8)) for n in range(2)]
-        for n, story in enumerate(stories):
-            nursery.start_soon(partial(sim.client, story.asked, arrives=trio.current_time() + n * delay))
-        await until(lambda: all(story.ended for story in stories))
-        assert sim.cache.statistics().audit_failures >= 1
-        for story in stories:
-            sim.check_exact(story)
-            assert len(story.tokens()) == 8
-        await sim.settle()
-        sim.watch.kv_is_exact = True
-        sim.check()
-        sim.check_disk()
-
-
-@simulated(seeds=2)
-async def test_what_an_audit_finds_is_not_kept_of_those_who_were_answered_from_it(tmp_path: Path) -> None:
-    """A neighbour that already decodes on it cannot be helped; but its slot is of no use to anybody afterwards."""
-    folder = fresh(tmp_path)
-    async with warm(folder, "disk", slots=3) as sim, trio.open_nursery() as nursery:
-        let_the_second_block_lie(sim, folder)
-        unlucky = sim.expect(ask("unlucky", PROMPT[:150], max_tokens=100))
-        idle = sim.expect(ask("idle", PROMPT[:150] + text(30, 5), max_tokens=1))
-        nursery.start_soon(sim.client, unlucky.asked)
-        await sim.client(idle.asked)
-        await until(lambda: len(unlucky.events) > 2)
-        object.__setattr__(sim.cache.config, "audit_share", 1.0)
-        audited = await sim.client(ask("audited", PROMPT, max_tokens=3))
-        assert sim.cache.statistics().audit_failures == 1
-        sim.check_exact(audited)
-        sim.watch.kv_is_exact = False
-        await until(lambda: unlucky.ended)
-        for story in (unlucky, idle):
-            del sim.stories[story.asked.id]  # their answers are wrong
-        assert all(slot.tokens == [] or slot.tokens[:300] == PROMPT for slot in sim.manager.table.free)
-        await sim.settle()
-        sim.watch.kv_is_exact = True
-        sim.check()
-        sim.check_disk()
-
-
-@simulated(seeds=2)
-async def test_what_an_audit_finds_is_not_copied_from_those_who_decode_on_it(tmp_path: Path) -> None:
-    folder = fresh(tmp_path)
-    async with warm(folder, "disk", slots=3) as sim, trio.open_nursery() as nursery:
-        let_the_second_block_lie(sim, folder)
-        unlucky = sim.expect(ask("unlucky", PROMPT[:150], max_tokens=200))
-        nursery.start_soon(sim.client, unlucky.asked)
-        await until(lambda: len(unlucky.events) > 40)
-        object.__setattr__(sim.cache.config, "audit_share", 1.0)
-        audited = await sim.client(ask("audited", PROMPT, max_tokens=3))
-        assert sim.cache.statistics().audit_failures == 1
-        heir = await sim.client(ask("heir", [*PROMPT[:150], *unlucky.tokens()], max_tokens=8))
-        for story in (audited, heir):
-            sim.check_exact(story)
-        assert not unlucky.ended
-        del sim.stories["unlucky"]  # its answer is wrong
-        nursery.cancel_scope.cancel()

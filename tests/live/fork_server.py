@@ -28,7 +28,7 @@ def _forks() -> ForkServerContext:
     from multiprocessing import forkserver
 
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["web.server", "tests.live.forked"])
+    context.set_forkserver_preload(["web.server", "tests.live.fork_server"])
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", os.pathsep.join(paths))

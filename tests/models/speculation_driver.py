@@ -15,7 +15,7 @@ from runtime.sampling.tokens import DraftToken
 from runtime.step.step import Segment
 from runtime.text.lookup import PromptLookup
 from runtime.text.tokenizer import Tokenizer
-from tests.models.stepping import greedy, run
+from tests.models.step_driver import greedy, run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The third failure that cede exists to make impossible, on a real server over real sockets.
+"""A cancel in the middle of drafting costs the neighbours nothing (seed 3), on a real server over real sockets.
 
 A client hangs up while tokens are being drafted for it: its slot was never released, and the server spun for hours.
 Here it is free within one layer of the step in flight, whatever that step was.
@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.live.forked import ForkedServer
-from tests.live.server import Http1, completion, wait_for
+from tests.live.fork_server import ForkedServer
+from tests.live.http_client import Http1, completion
+from tests.live.server import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

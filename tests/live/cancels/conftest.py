@@ -1,0 +1,43 @@
+"""A neighbour that must notice nothing, and a server whose clients are told soon that they waited in vain."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.live.cancels.victims import OURS, SOLO
+from tests.live.fork_server import ForkedServer
+from tests.live.http_client import Http1, completion
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.live.server import Server
+
+
+@pytest.fixture(scope="package")
+def solo(four_slots: Server) -> list[int]:
+    """What the neighbour says when it is alone."""
+    four_slots.wait_idle()
+    with Http1(four_slots, completion(OURS, SOLO)) as alone:
+        return alone.read_all()
+
+
+@pytest.fixture(scope="package")
+def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Room for one; who waits is told soon."""
+    with ForkedServer(tmp_path_factory.mktemp("server"), "--slots", "1", "--queue-timeout", "1") as server:
+        yield server
+
+
+@pytest.fixture
+def neighbour(four_slots: Server, solo: list[int]) -> Iterator[Http1]:
+    """A stream that decodes all the while, goes on after the test, and has said what it says alone."""
+    with Http1(four_slots, completion(OURS, 4000)) as stream:
+        stream.read_tokens(1)
+        yield stream
+        produced = int(four_slots.requests()[stream.id]["completion_tokens"])
+        stream.read_tokens(produced + 5)
+        assert stream.tokens[:SOLO] == solo[: len(stream.tokens)]
+    four_slots.wait_idle()

@@ -1,0 +1,84 @@
+"""Steps of small models that use every parameter of sampling."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from runtime.sampling.params import SamplingParams
+from runtime.sampling.tokens import DraftToken, SampleSpec
+from runtime.step.step import Segment
+from tests.models.sampler_driver import accept, sample
+from tests.models.step_driver import CPU
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torch._ops import OpOverload
+
+    from runtime.sampling.sampler import Drawn
+
+
+NOT_ON_MPS = {torch.float64, torch.complex128}
+
+
+class Recorded(NamedTuple):
+    """One operation as the dispatcher saw it."""
+
+    name: str  # as in native_functions.yaml, without the namespace
+    dtypes: frozenset[torch.dtype]  # of all tensors that went in or came out
+
+
+class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Remembers every operation below autograd: composite ones are seen as their parts."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.seen: set[Recorded] = set()
+
+    def __torch_dispatch__(
+        self, func: OpOverload, types: object, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> object:
+        result = func(*args, **(kwargs or {}))
+        tensors = [leaf for leaf in tree_leaves((args, kwargs, result)) if isinstance(leaf, torch.Tensor)]
+        self.seen.add(Recorded(func.name().removeprefix("aten::"), frozenset(tensor.dtype for tensor in tensors)))  # type: ignore[no-untyped-call]
+        return result
+
+
+EVERYTHING = SamplingParams(
+    temperature=0.8,
+    top_k=20,
+    top_p=0.9,
+    min_p=0.05,
+    repetition_penalty=1.2,
+    presence_penalty=0.5,
+    frequency_penalty=0.5,
+    logit_bias=((5, 2.0),),
+    min_tokens=4,
+    seed=7,
+    logprobs=5,
+)
+
+
+def whole_step() -> list[Segment]:
+    """A prefill chunk that goes on, one that ends its prompt, and decoding with everything that sampling has."""
+    return [
+        Segment(0, 0, range(20)),
+        Segment(1, 0, range(30), sample=SampleSpec(SamplingParams(temperature=0), 30, 0)),
+        Segment(2, 0, [1], sample=SampleSpec(SamplingParams(seed=1), 1, 0)),
+        Segment(3, 0, [9], sample=SampleSpec(EVERYTHING, 1, 1, context=(9,), end_ids=(3, 4))),
+    ]
+
+
+def verify_drafts(device: torch.device = CPU) -> list[Drawn]:
+    """A draft of each kind, and a row without: what the target's logits become."""
+    logits = torch.ones(4, 64, device=device)
+    drafting = SampleSpec(SamplingParams(seed=1), 1, 0), SampleSpec(EVERYTHING, 1, 1, context=(9,), end_ids=(3, 4))
+    drawn = [one.token for one in sample(logits[:2], [replace(spec, for_rejection=True) for spec in drafting])]
+    drafts = [DraftToken(7), *(DraftToken(token.token_id, token.distribution) for token in drawn), None]
+    specs = [SampleSpec(SamplingParams(temperature=0), 1, 0), *drafting, drafting[1].after([drawn[1].token_id])]
+    return accept(logits, specs, drafts)

@@ -1,0 +1,270 @@
+"""A step stays on its device, and the host reads from it once.
+
+Steps are run on a fake MPS (`tests/fakes/mps.py`): nothing of the host's meets anything of the device's, the host
+reads from the device once a step, and what it sends there is sent before the first layer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+
+from runtime.checkpoint.config import load_config
+from runtime.checkpoint.locate import resolve_model
+from runtime.kv.cache import KVCache
+from runtime.loading.drafters import DraftModel
+from runtime.loading.mtp_weights import _allocate as allocate_module
+from runtime.nn import quantize
+from runtime.nn.model import HiddenStates, Transformer
+from runtime.nn.mtp import MtpModule
+from runtime.nn.quantize import Quantization
+from runtime.nn.weights import _allocate as allocate
+from runtime.sampling.draws import Draws
+from runtime.sampling.params import SamplingParams
+from runtime.sampling.parcel import Parcel
+from runtime.sampling.tokens import DraftToken, SampleSpec
+from runtime.selftest.findings import Mismatch
+from runtime.selftest.readbacks import check_readbacks
+from runtime.step.step import Segment
+from runtime.step.transfer import Copy, Load, Save
+from tests.fakes.mps import MPS, Traffic, fake_mps
+from tests.models.checkpoints import FAMILIES
+from tests.models.step_driver import CPU, run
+from tests.scenarios.devices.steps import EVERYTHING, NOT_ON_MPS, Recorder, verify_drafts, whole_step
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from runtime.checkpoint.config import ModelConfig
+    from runtime.nn.model import Batch
+    from runtime.step.step import SegmentOutput
+
+
+DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+
+
+@pytest.fixture(scope="module")
+def configs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ModelConfig]:
+    """Three families, and the embedded model, whose matrices are large enough for four bits."""
+    found = {"embedded": load_config(resolve_model(None))}
+    for family in ("llama-bias", "qwen3-tied", "mistral"):
+        folder = tmp_path_factory.mktemp(family)
+        FAMILIES[family](folder)
+        found[family] = load_config(folder)
+    return found
+
+
+def _on_mps(
+    config: ModelConfig,
+    dtype: torch.dtype,
+    quantization: Quantization | None = None,
+    kind: type[Transformer] = Transformer,
+    *rest: Any,  # noqa: ANN401
+) -> Transformer:
+    weights = allocate(config, MPS, dtype)
+    weights.pack(quantize.choose_forms(quantization, MPS, dtype))
+    return kind(config, weights, KVCache(config, slots=4, context=128, device=MPS, dtype=dtype), *rest)
+
+
+class Watched:
+    """A model, with what it sends to its device at each `begin` and `shrink`; the traffic then holds the rest."""
+
+    def __init__(self, model: Transformer, traffic: Traffic) -> None:
+        self.num_layers = model.num_layers
+        self.parcels: list[list[str]] = []
+        self.run_layer, self.abandon, self.finish = model.run_layer, model.abandon, model.finish
+        self.transfer = model.transfer
+        self._model = model
+        self._traffic = traffic
+
+    def begin(self, segments: Sequence[Segment]) -> Batch:
+        batch = self._model.begin(segments)
+        self._set_aside()
+        return batch
+
+    def shrink(self, batch: Batch, kept: Sequence[int]) -> None:
+        self._model.shrink(batch, kept)
+        self._set_aside()
+
+    def _set_aside(self) -> None:
+        self.parcels.append(self._traffic.sent.copy())
+        self._traffic.sent.clear()
+
+
+def _reads_of(traffic: Traffic, model: Transformer, segments: list[Segment], cancelled: int | None = None) -> list[str]:
+    """What the host reads during a step, in whose first layer one segment may be cancelled.
+
+    All that it sends, to the sampler too, it sends in one tensor of each type: before the layers, and where rows are
+    dropped.
+    """
+    traffic.clear()
+    watched = Watched(model, traffic)
+    with Recorder() as recorder:
+        results = run(watched, segments, {} if cancelled is None else {1: [segments[cancelled]]}).segments
+    assert [result.computed for result in results] == [i != cancelled for i in range(len(segments))]
+    assert [operation for operation in recorder.seen if operation.dtypes & NOT_ON_MPS] == []
+    assert all(1 <= len(sent) <= 2 for sent in watched.parcels), "sent in pieces"
+    assert not traffic.sent, "sent behind the layers"
+    return traffic.read
+
+
+@pytest.mark.parametrize(
+    ("family", "quantization", "dtype"),
+    [
+        *(("embedded", bits, dtype) for bits in (None, *Quantization) for dtype in (torch.bfloat16, torch.float32)),
+        *((family, None, torch.float16) for family in ("embedded", "llama-bias", "qwen3-tied", "mistral")),
+    ],
+    ids=str,
+)
+def test_a_step_stays_on_its_device_and_is_read_once(
+    configs: dict[str, ModelConfig], family: str, quantization: Quantization | None, dtype: torch.dtype
+) -> None:
+    """With every parameter of sampling; a cancelled row; only prompts; and drafts that are verified."""
+    verify = Segment(0, 20, [3, 4], sample=SampleSpec(SamplingParams(seed=1), 21, 0), drafts=[DraftToken(4)])
+    with fake_mps() as traffic:
+        model = _on_mps(configs[family], dtype, quantization)
+        assert _reads_of(traffic, model, whole_step()) == ["tolist"]
+        assert _reads_of(traffic, model, whole_step(), cancelled=2) == ["tolist"]
+        assert _reads_of(traffic, model, whole_step()[:1]) == ["tolist"]
+        assert _reads_of(traffic, model, [verify, *whole_step()[1:]]) == ["tolist"]
+
+
+@pytest.mark.parametrize("params", [SamplingParams(seed=1), EVERYTHING], ids=["plain", "everything"])
+@DTYPES
+def test_drafts_stay_on_their_device_and_are_read_once(
+    configs: dict[str, ModelConfig], dtype: torch.dtype, params: SamplingParams
+) -> None:
+    """By a module, twice, and by a model of fewer ids; each is then verified by rejection sampling."""
+    config = configs["embedded"]
+    spec = SampleSpec(params, 21, 1, context=range(21), end_ids=(3, 4))
+    with fake_mps() as traffic:
+        states = HiddenStates(4, 128, config.hidden_size, MPS, dtype)
+        target = _on_mps(config, dtype, None, Transformer, states)
+        module = MtpModule(config, allocate_module(config, MPS, dtype), target, states)
+        model = _on_mps(replace(config, vocab_size=4000), dtype, None, DraftModel, config.vocab_size)
+        assert _reads_of(traffic, target, [Segment(0, 0, range(20))]) == ["tolist"]
+        for drafter, first in ((module, 1), (model, 0)):
+            for start, tokens in ((first, range(first, 21)), (21, [5])):
+                drafting = Segment(0, start, tokens, sample=replace(spec, for_rejection=True), first=first)
+                assert _reads_of(traffic, drafter, [drafting]) == ["tolist"]
+            (draft,) = run(drafter, [drafting]).segments[0].tokens
+            assert draft.distribution is not None
+            assert draft.distribution.device == MPS
+            proposal = DraftToken(draft.token_id, draft.distribution)
+            verifying = Segment(0, 20, [20, draft.token_id], sample=spec, drafts=[proposal])
+            assert _reads_of(traffic, target, [verifying]) == ["tolist"]
+
+
+def test_verdicts_stay_on_their_device_and_are_read_once() -> None:
+    with fake_mps() as traffic:
+        verify_drafts(MPS)
+        assert traffic.read == ["tolist", "tolist"]  # the drafts, and the verdicts
+        assert len(traffic.sent) == 4  # for either, numbers of two types
+
+
+@DTYPES
+def test_kv_moves_between_host_and_device(configs: dict[str, ModelConfig], dtype: torch.dtype) -> None:
+    """A layer at a time on its way out; nothing is read on its way in, nor from slot to slot."""
+    with fake_mps() as traffic:
+        model = _on_mps(configs["mistral"], dtype)
+        saved = model.transfer(Save(0, 0, 64))
+        assert saved is not None
+        assert saved.device == CPU
+        assert traffic.read == ["aten::copy_"] * model.num_layers
+        traffic.clear()
+        model.transfer(Load(1, 0, saved))
+        model.transfer(Copy(1, 2, 0, 64))
+        assert traffic.read == []
+
+
+class IndexOnTheHost(Transformer):
+    def _embed(self, token_ids: torch.Tensor, slots: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        return super()._embed(token_ids.cpu(), slots, positions)
+
+
+class MaskOnTheHost(Transformer):
+    def _mask(self, segments: Sequence[Segment], window: int | None) -> torch.Tensor | None:
+        mask = super()._mask(segments, window)
+        return None if mask is None else mask.cpu()
+
+
+class RowsOnTheHost(Transformer):
+    def finish(self, batch: Batch) -> list[SegmentOutput]:
+        batch.sampled = batch.sampled.cpu()
+        return super().finish(batch)
+
+
+class Mask(Transformer):
+    def finish(self, batch: Batch) -> list[SegmentOutput]:
+        batch.sampled = batch.sampled[batch.sampled > 3]
+        return super().finish(batch)
+
+
+class Late(Transformer):
+    def finish(self, batch: Batch) -> list[SegmentOutput]:
+        parcel = Parcel()
+        batch.draws = Draws.of(batch.draws.specs, batch.draws.drafts, parcel)
+        parcel.send(self._device)
+        return super().finish(batch)
+
+
+class LateByList(Transformer):
+    def _logits(self, states: torch.Tensor) -> torch.Tensor:
+        return super()._logits(states) / torch.tensor([[1.0]] * len(states), device=states.device)
+
+
+class Piecemeal(Transformer):
+    def begin(self, segments: Sequence[Segment]) -> Batch:
+        batch = super().begin(segments)
+        batch.sampled = torch.tensor([4] * len(batch.sampled), device=self._device)
+        return batch
+
+
+class Nosy(Transformer):
+    def _logits(self, states: torch.Tensor) -> torch.Tensor:
+        return super()._logits(states) * (2.0 if states.sum().item() else 1.0)
+
+
+class Exact(Transformer):
+    def _logits(self, states: torch.Tensor) -> torch.Tensor:
+        return super()._logits(states).double().float()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (IndexOnTheHost, "at least two devices, mps:0 and cpu"),
+        (MaskOnTheHost, "at least two devices, mps:0 and cpu"),
+        (RowsOnTheHost, "an index on cpu is used on a tensor on mps:0"),
+        (Mask, "only the device knows"),
+        (Nosy, "item"),
+        (Exact, "float64"),
+        (Late, "sent behind the layers"),
+        (LateByList, "sent behind the layers"),
+        (Piecemeal, "sent in pieces"),
+    ],
+)
+def test_a_model_that_is_wrong_is_noticed(configs: dict[str, ModelConfig], wrong: type[Transformer], says: str) -> None:
+    with fake_mps() as traffic:
+        model = _on_mps(configs["mistral"], torch.bfloat16, None, wrong)
+        with pytest.raises((AssertionError, RuntimeError), match=says):
+            assert _reads_of(traffic, model, whole_step()) == ["tolist"]
+
+
+class Copies(Transformer):
+    def _logits(self, states: torch.Tensor) -> torch.Tensor:
+        assert states.cpu().shape == states.to("cpu").shape
+        return super()._logits(states)
+
+
+def test_the_doctor_counts_what_is_read(configs: dict[str, ModelConfig]) -> None:
+    """By what a real device would see: here the fake one answers for the step's own read."""
+    with fake_mps():
+        figures = check_readbacks(_on_mps(configs["mistral"], torch.bfloat16))
+        assert figures["reads_per_step"] == 0
+        with pytest.raises(Mismatch, match="reads from the device by aten::") as caught:
+            check_readbacks(_on_mps(configs["mistral"], torch.bfloat16, None, Copies))
+    assert caught.value.figures["reads_per_step"] == 2

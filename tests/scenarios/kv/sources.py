@@ -1,0 +1,13 @@
+"""Sources of KV, and texts that share a beginning."""
+
+from __future__ import annotations
+
+from runtime.kv.blocks import BLOCK_TOKENS
+from tests.fakes.kv_simulation import text
+
+SYSTEM = text(200, 1)
+OTHER = text(150, 2)
+
+
+def blocks_of(tokens: int) -> int:
+    return tokens // BLOCK_TOKENS * BLOCK_TOKENS

@@ -1,0 +1,119 @@
+"""Sources of KV that change, fail or go away while they are copied from."""
+
+from __future__ import annotations
+
+from unittest import mock
+
+import pytest
+import trio
+import trio.testing
+
+from actors.core.lease import Lease, Move
+from actors.core.slots import Slot
+from actors.kv.restore import LiveSource, next_source, restore
+from runtime.kv.blocks import BLOCK_TOKENS
+from runtime.kv.token_chain import TokenChain
+from runtime.step.transfer import Copy, Load
+from tests.fakes.kv_simulation import ROOT, open_kv_simulation, text, until
+from tests.fakes.simulation import ask, simulated
+from tests.scenarios.kv.sources import OTHER, SYSTEM
+
+PIECE = 2  # blocks, as `open_kv_simulation` says
+
+
+@simulated()
+async def test_a_copy_that_always_fails_is_not_tried_for_ever_and_the_prompt_computed() -> None:
+    async with open_kv_simulation(slots=2, ram=0) as sim, trio.open_nursery() as nursery:
+        sim.faults.fails = lambda transfer: isinstance(transfer, Copy)
+        nursery.start_soon(sim.client, ask("holder", SYSTEM, max_tokens=60))
+        await trio.sleep(0.1)
+        with trio.move_on_after(100) as scope:
+            story = await sim.client(ask("second", SYSTEM + OTHER))
+        assert not scope.cancelled_caught, "it is tried for ever"
+        assert story.finished().cached_tokens == 0
+        assert sum(isinstance(transfer, Copy) for transfer in sim.watch.transfers) <= 2
+
+
+@simulated()
+async def test_a_load_that_fails_takes_nothing_with_it_that_was_resident() -> None:
+    """The block begins before the end of what is resident, and a load that breaks off leaves garbage."""
+    async with open_kv_simulation(slots=1) as sim:
+        first = await sim.client(ask("first", text(400, 1)))
+        await sim.settle()
+        (slot,) = sim.manager.table.free
+        slot.tokens.truncate(150)
+        sim.faults.fails = lambda transfer: isinstance(transfer, Load)
+        story = await sim.client(ask("second", sim.whole(first)[:380]))
+        assert story.finished().cached_tokens in (128, 150)
+
+
+@pytest.mark.parametrize("change", ["nothing", "other tokens before", "shorter", "under suspicion"])
+@simulated()
+async def test_a_source_that_has_changed_when_the_copys_turn_comes_is_not_copied(change: str) -> None:
+    """It may hold the same tokens at the same places, but others before them."""
+    async with open_kv_simulation(slots=2) as sim:
+        shared, same = text(64, 1), text(200, 2)
+        await sim.client(ask("source", shared + same))
+        source = next(slot for slot in sim.manager.table.free if slot.tokens)
+        await sim.settle()
+        lease = Lease(sim.manager, "reader", 0, TokenChain(ROOT, shared + same + text(10, 3)))
+        lease.slot = Slot(9, TokenChain(ROOT, shared))
+        sim.evict(slots=False, ram=True)
+        found = next_source(lease, sim.manager.table, sim.cache)
+        assert isinstance(found, LiveSource)
+        assert (found.slot, found.end) == (source, 64 + PIECE * BLOCK_TOKENS)
+        posted: list[Move] = []
+        with mock.patch.object(sim.manager, "post", posted.append):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(restore, lease, sim.manager.table, sim.cache)
+                await trio.testing.wait_all_tasks_blocked()
+                nursery.cancel_scope.cancel()
+        (move,) = posted
+        before = source.tokens
+        source.suspect = change == "under suspicion"
+        if change in ("other tokens before", "shorter"):
+            source.tokens = TokenChain(ROOT, [*text(64, 4), *same] if change == "other tokens before" else before[:100])
+        assert move.still_valid() == (change == "nothing")
+        source.tokens, source.suspect = before, False
+
+
+@simulated()
+async def test_a_source_that_is_granted_to_another_while_it_is_copied_hands_on_what_it_stands_on() -> None:
+    async with open_kv_simulation(slots=2) as sim, trio.open_nursery() as nursery:
+        await sim.client(ask("source", text(800, 1)))
+        await sim.settle()
+        source = next(slot for slot in sim.manager.table.free if slot.tokens)
+        keys = sim.cache.keys(text(800, 1)[:128])
+        source.trial, source.stands_on = list(keys), set(keys)
+        reader = sim.expect(ask("reader", text(800, 1)[:120] + text(20, 2), max_tokens=30))
+        nursery.start_soon(sim.client, reader.asked)
+        await until(lambda: sim.watch.is_moving)
+        nursery.start_soon(sim.client, ask("newcomer", text(100, 3), max_tokens=30))
+        await until(lambda: source.owner == ("newcomer", 0))
+        assert sim.watch.is_moving
+        (lease,) = [lease for lease in sim.manager._leases.values() if lease.request_id == "reader"]
+        assert lease.slot is not None
+        await until(lambda: not sim.watch.is_moving)
+        assert (lease.cached, lease.slot.trial, lease.slot.stands_on) == (120, keys, set(keys))
+
+
+@simulated()
+async def test_the_neighbours_wait_for_one_piece_of_each_at_most() -> None:
+    block_seconds, decode = 0.01, 0.0042
+    async with open_kv_simulation(slots=3, block_seconds=block_seconds, chunk_tokens=32) as sim:
+        await sim.client(ask("first", text(900, 1), max_tokens=2))
+        await sim.client(ask("second", text(900, 2), max_tokens=2))
+        await sim.settle()
+        sim.evict()
+        async with trio.open_nursery() as nursery:
+            neighbour = sim.expect(ask("neighbour", text(20, 3), max_tokens=150))
+            nursery.start_soon(sim.client, neighbour.asked)
+            await trio.sleep(0.05)
+            # Two restore fourteen blocks each, and their slots' own blocks are saved before that.
+            nursery.start_soon(sim.client, ask("again", text(900, 1), max_tokens=2))
+            await sim.client(ask("and again", text(900, 2), max_tokens=2))
+            await sim.client(ask("stranger", text(900, 4), max_tokens=2))
+        gaps = [later - sooner for sooner, later in zip(neighbour.times, neighbour.times[1:], strict=False)]
+        assert len(neighbour.times) == 151
+        assert sum(isinstance(transfer, Load) for transfer in sim.watch.transfers) == 28
+        assert max(gaps) <= 2 * PIECE * block_seconds + 2 * decode + 0.0032 + 1e-6

@@ -1,0 +1,97 @@
+"""Prefix caches to be tested, with a disk that is a dictionary."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from actors.core.slots import Resident
+from actors.kv.prefix_cache import CacheConfig, PrefixCache
+from actors.kv.waiting_blocks import SlotBlock
+from runtime.kv.blocks import BLOCK_TOKENS, Block, BlockKey, block_keys
+from runtime.kv.disk.tier import DiskTierStatistics
+from runtime.kv.ram_tier import RamTier
+from runtime.kv.token_chain import TokenChain
+from tests.fakes.kv_simulation import (
+    BLOCK_BYTES,
+    ROOT,
+    SettledDisk,
+    pack,
+    text,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    import torch
+
+
+TOKENS = text(300, 1)
+KEYS = block_keys(ROOT, TOKENS)
+
+
+class FakeDisk:
+    """A dictionary, and what was asked of it."""
+
+    def __init__(self, room: int = 1000) -> None:
+        self.blocks: dict[BlockKey, Block] = {}
+        self.room = room
+        self.unreadable: set[BlockKey] = set()
+        self.refused: list[BlockKey] = []
+        self.asked: list[BlockKey] = []
+        self.touched: list[list[BlockKey]] = []
+
+    def held(self, keys: Collection[BlockKey]) -> set[BlockKey]:
+        return {key for key in keys if key in self.blocks}
+
+    def parents(self) -> dict[BlockKey, BlockKey]:
+        return {key: block.parent for key, block in self.blocks.items()}
+
+    def put_nowait(self, block: Block) -> bool:
+        if len(self.blocks) >= self.room:
+            return False
+        self.blocks[block.key] = block
+        return True
+
+    def take_refused(self) -> list[BlockKey]:
+        refused, self.refused = self.refused, []
+        return refused
+
+    def load(self, key: BlockKey) -> Block | None:
+        self.asked.append(key)
+        if key in self.unreadable:
+            self.drop([key])
+        return self.blocks.get(key)
+
+    def drop(self, keys: Collection[BlockKey]) -> None:
+        for key in keys:
+            self.blocks.pop(key, None)
+
+    def touch(self, keys: Sequence[BlockKey]) -> None:
+        self.touched.append(list(keys))
+
+    def statistics(self) -> DiskTierStatistics:
+        return DiskTierStatistics(len(self.blocks), 0, 0, 0, 0, 0, 0, 0, 0, {}, 0, False)
+
+
+def cache_with(*, ram: int = 100, disk: FakeDisk | SettledDisk | None = None, audit_share: float = 0.0) -> PrefixCache:
+    config = CacheConfig(audit_share=audit_share)
+    return PrefixCache(ROOT, BLOCK_BYTES, ram=RamTier(ram * BLOCK_BYTES), disk=disk, config=config, seed=1)
+
+
+def rows(place: int) -> torch.Tensor:
+    return pack(range(1000 * place, 1000 * place + BLOCK_TOKENS))
+
+
+def slot_block(place: int, tokens: Sequence[int] = TOKENS) -> SlotBlock:
+    keys = block_keys(ROOT, tokens)
+    start = place * BLOCK_TOKENS
+    return SlotBlock(keys[place], [ROOT, *keys][place], start, tuple(tokens[start : start + BLOCK_TOKENS]))
+
+
+def keep(cache: PrefixCache, *places: int, slot: int = 0) -> None:
+    for place in places:
+        cache.keep(slot, slot_block(place), rows(place))
+
+
+def resident(tokens: Sequence[int], *stands_on: BlockKey) -> Resident:
+    return Resident(TokenChain(ROOT, tokens), stands_on=frozenset(stands_on))

@@ -1,0 +1,102 @@
+"""What the self-test's checks of cancels notice."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import trio
+
+import web.selftest.checks
+from actors.core.receipts import CancelReason, Receipt
+from actors.core.slots import SlotState
+from actors.engine import EngineConfig, open_engine
+from actors.selftest.cancel_checks import CancelChecks, Limits, StepWatch, judge
+from runtime.selftest.findings import Mismatch, NotHere
+from runtime.step.executor import InlineExecutor
+from web.selftest.checks import TEXT, _check_fallback
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from runtime.checkpoint.config import ModelConfig
+    from runtime.loading.load import LoadOptions
+    from runtime.loading.served import ServedModel
+    from runtime.nn.model import Transformer
+    from runtime.step.step import Segment, StepResult
+
+
+def _receipt(**fields: Any) -> Receipt:  # noqa: ANN401
+    figures = dict.fromkeys(("cached_tokens", "wasted_tokens", "drafted_tokens", "accepted_tokens"), 0)
+    figures |= {"prompt_tokens": 9, "computed_tokens": 4, "kept_tokens": 4, "layers_after_cancel": 1}
+    times = {"detected_at": 10.0, "last_kernel_at": 10.002, "slot_freed_at": 10.005}
+    return Receipt("id", 0, CancelReason.OPERATOR, **({"phase": "prefill"} | times | figures | fields))
+
+
+def test_a_receipt_becomes_figures() -> None:
+    figures = judge(_receipt(), "prefill", 1)
+    assert figures["cancel_to_last_kernel_ms"] == pytest.approx(2)
+    assert figures["cancel_to_slot_free_ms"] == pytest.approx(5)
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"layers_after_cancel": 3}, "3 layers ended after the cancel"),
+        ({"phase": "decode"}, "noticed in phase decode, not prefill"),
+        ({"slot_freed_at": None}, "the slot was not freed"),
+    ],
+)
+def test_a_receipt_that_must_not_be_is_noticed(fields: dict[str, Any], says: str) -> None:
+    with pytest.raises(Mismatch, match=says):
+        judge(_receipt(**fields), "prefill", 1)
+
+
+class Forgetful(InlineExecutor):
+    """Whoever finds all of a prompt but its last token in a slot finds nothing there but zeros."""
+
+    def __init__(self, model: Transformer, resident: int) -> None:
+        super().__init__(model)
+        self._kv, self._resident = model.kv, resident
+
+    async def run_step(self, segments: Sequence[Segment], *, drafting: bool = False) -> StepResult:
+        for segment in segments:
+            if segment.start == self._resident and segment.sample is not None and not segment.sample.generated:
+                for layer in self._kv._layers:
+                    layer[:, segment.slot].zero_()
+        return await super().run_step(segments, drafting=drafting)
+
+
+async def test_tokens_that_differ_are_noticed(
+    model: Transformer, loaded: tuple[LoadOptions, ModelConfig, ServedModel]
+) -> None:
+    text = loaded[2].tokenizer.encode(TEXT)
+    limits = Limits(layers=1, tie=1e-3)
+    for executor in (InlineExecutor(model), Forgetful(model, 63)):
+        watch = StepWatch(executor)
+        async with open_engine(watch, loaded[2], EngineConfig(slots=2, queue=2, chunk_tokens=64)) as engine:
+            checks = CancelChecks(engine, watch, text, limits, tokens=24, rounds=1)
+            if isinstance(executor, Forgetful):
+                with pytest.raises(Mismatch, match="the retry was told token"), trio.fail_after(60):
+                    await checks.cancel_in(SlotState.DECODE)
+            else:
+                figures = await checks.cancel_in(SlotState.DECODE)
+                assert figures["reused_tokens"] == 63
+                assert (await checks.cancel_queued())["layers_after_cancel"] == 0
+
+
+async def test_computing_on_the_cpu_in_place_of_mps_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(web.selftest.checks.FALLBACK, raising=False)
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        warnings.warn("something else", stacklevel=1)
+        assert await _check_fallback("mps", warned) == {"warnings": 1}
+        warnings.warn("aten::x is not supported on the MPS backend and will fall back to run on the CPU", stacklevel=1)
+        with pytest.raises(Mismatch, match="aten::x"):
+            await _check_fallback("mps", warned)
+    monkeypatch.setenv(web.selftest.checks.FALLBACK, "1")
+    with pytest.raises(Mismatch, match="is set"):
+        await _check_fallback("mps", [])
+    with pytest.raises(NotHere):
+        await _check_fallback("cpu", [])

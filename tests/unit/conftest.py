@@ -1,0 +1,35 @@
+"""Shared by the unit tests: the embedded model, loaded as the self-test does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runtime.checkpoint.locate import resolve_model
+from runtime.loading.load import LoadOptions, describe_model, load_model
+from runtime.selftest.parity import Parity
+from web.selftest.checks import TEXT
+
+if TYPE_CHECKING:
+    from runtime.checkpoint.config import ModelConfig
+    from runtime.loading.served import ServedModel
+    from runtime.nn.model import Transformer
+
+
+@pytest.fixture(scope="session")
+def loaded() -> tuple[LoadOptions, ModelConfig, ServedModel]:
+    options = LoadOptions(resolve_model(None), slots=4, context=512, device="cpu", dtype="float32", threads=1)
+    served, config = describe_model(options, "embedded")
+    return options, config, served
+
+
+@pytest.fixture
+def model(loaded: tuple[LoadOptions, ModelConfig, ServedModel]) -> Transformer:
+    return load_model(*loaded[:2])
+
+
+@pytest.fixture
+def parity(model: Transformer, loaded: tuple[LoadOptions, ModelConfig, ServedModel]) -> Parity:
+    options, config, served = loaded
+    return Parity(model, load_model(options, config), served.tokenizer.encode(TEXT)[:40], 8)

@@ -1,0 +1,16 @@
+"""Shared by the tests of KV on disk."""
+
+from __future__ import annotations
+
+import pytest
+
+from runtime.kv.disk.files import write_temporary
+from tests.unit.runtime.kv.disk.gates import Gate
+
+
+@pytest.fixture
+def writing(monkeypatch: pytest.MonkeyPatch) -> Gate:
+    """Before the contents of a file are written."""
+    gate = Gate(write_temporary)
+    monkeypatch.setattr("runtime.kv.disk.blocks.write_temporary", gate)
+    return gate

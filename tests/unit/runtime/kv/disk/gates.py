@@ -1,0 +1,26 @@
+"""Stops the disk tier's writer in the middle of its work."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from tests.fakes.kv_blocks import (
+    LONG,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Gate:
+    """Stops the writer at one call, until it is opened."""
+
+    def __init__(self, function: Callable[..., object]) -> None:
+        self._function = function
+        self.arrived, self.open = threading.Event(), threading.Event()
+
+    def __call__(self, *args: object, **kwargs: object) -> object:
+        self.arrived.set()
+        assert self.open.wait(LONG)
+        return self._function(*args, **kwargs)

@@ -1,0 +1,86 @@
+"""What the self-test's comparison with the CPU notices."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+
+from runtime.sampling.sampler import draw
+from runtime.selftest.findings import Mismatch
+from runtime.selftest.parity import Comparison, Parity
+
+if TYPE_CHECKING:
+    from runtime.nn.model import Transformer
+    from runtime.sampling.draws import Draws
+    from runtime.sampling.sampler import Drawn
+
+
+def test_scores_that_are_off_are_named_by_position() -> None:
+    expected = torch.randn(4, 50, generator=torch.Generator().manual_seed(0))
+    compare = Comparison(0.01)
+    assert compare(expected + 3, expected)["near_ties"] == 0  # the same distribution
+    for wrong in (expected[2].flip(0), torch.full((50,), torch.nan)):
+        scores = expected.clone()
+        scores[2] = wrong
+        with pytest.raises(Mismatch, match=r"^after position 12 the scores are off by"):
+            compare(scores, expected, first=10)
+
+
+def test_another_token_is_forgiven_only_where_both_score_alike() -> None:
+    expected = torch.zeros(1, 10000)
+    expected[0, :2] = torch.tensor([50.0, 49.999])
+    expected[0, 2:] = torch.linspace(-30, 30, 9998)
+    swapped = expected.clone()
+    swapped[0, :2] = swapped[0, :2].flip(0)
+    assert Comparison(0.01)(swapped, expected)["near_ties"] == 1
+    expected[0, 1] = swapped[0, 0] = 45.0
+    with pytest.raises(Mismatch, match="token 1 is chosen in place of 0"):
+        Comparison(0.01)(swapped, expected)
+
+
+def test_a_weight_that_is_wrong_is_noticed(model: Transformer, parity: Parity) -> None:
+    parity.chunks()
+    model.weights.embedding[:, :8] += 1
+    with pytest.raises(Mismatch, match="the scores are off by"):
+        parity.chunks()
+
+
+def test_rows_that_are_not_written_are_noticed(
+    model: Transformer, parity: Parity, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parity.trim_and_resume()
+    write = model.kv.write
+
+    def lose(layer: int, slot: int, start: int, rows: torch.Tensor) -> None:
+        write(layer, slot, start, rows[:, :, :-1])
+
+    monkeypatch.setattr(model.kv, "write", lose)
+    for check in (parity.trim_and_resume, parity.mixed_batch):
+        with pytest.raises(Mismatch):
+            check()
+
+
+def test_kv_that_is_not_moved_is_noticed(model: Transformer, parity: Parity, monkeypatch: pytest.MonkeyPatch) -> None:
+    parity.moved_kv()
+    monkeypatch.setattr(model.kv, "copy", lambda source, slot, start, end: model.kv._layers[3][:, slot].fill_(1))
+    with pytest.raises(Mismatch, match="KV that was moved to slot 2"):
+        parity.moved_kv()
+
+
+def test_a_wrong_verdict_is_noticed(parity: Parity, monkeypatch: pytest.MonkeyPatch) -> None:
+    parity.verify()
+
+    def least(
+        logits: torch.Tensor,
+        adjusted: torch.Tensor,
+        weights: torch.Tensor,
+        draws: Draws,
+        beside: torch.Tensor | None,
+    ) -> tuple[list[Drawn], list[float]]:
+        return draw(logits, -adjusted, weights, draws, beside)
+
+    monkeypatch.setattr("runtime.sampling.acceptance.draw", least)
+    with pytest.raises(Mismatch, match="the scores say"):
+        parity.verify()

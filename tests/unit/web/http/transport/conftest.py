@@ -1,0 +1,13 @@
+"""Shared by the tests of connections."""
+
+import ssl
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def tls(certificate: tuple[Path, Path]) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*certificate)
+    return context

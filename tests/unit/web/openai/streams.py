@@ -1,0 +1,30 @@
+"""Streams to be tested, and what was written to them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tests.fakes.engine import (
+    events_of,
+)
+from web.openai.chunks import ChunkWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from actors.core.generation import Event
+    from web.openai.conversion import ParsedRequest
+
+
+def written(parsed: ParsedRequest, *events: Any) -> list[Any]:  # noqa: ANN401
+    writer = ChunkWriter(parsed.options, parsed.format)
+    chunks = chunks_of(writer, events)
+    return events_of(chunks + writer.closing() if writer.finished else chunks)
+
+
+def chunks_of(writer: ChunkWriter, events: Iterable[Event]) -> bytes:
+    return b"".join(piece for event in events for piece in writer.write(event))
+
+
+def choices(chunks: list[Any]) -> list[Any]:
+    return [chunk["choices"][0] for chunk in chunks if chunk != "[DONE]"]

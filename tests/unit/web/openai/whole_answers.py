@@ -1,0 +1,30 @@
+"""What answers that are sent whole are made of."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+from actors.core.generation import Token
+from runtime.sampling.tokens import TokenLogprobs
+from tests.fakes.engine import finished
+
+if TYPE_CHECKING:
+    from actors.core.generation import Event
+
+
+CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
+
+
+def any_token(draw: random.Random, index: int, alternatives: int | None) -> Token:
+    text = draw.choice(["a", "", "é🙂", '"\\', "\ud83d", "\n\0"])
+    if alternatives is None:
+        return Token(index, draw.randrange(256), text)
+    top = tuple((draw.randrange(256), -draw.random()) for _ in range(alternatives))
+    return Token(index, draw.randrange(256), text, TokenLogprobs(-draw.random(), top))
+
+
+def bulky(count: int, index: int = 0, alternatives: int = 20) -> list[Event]:
+    draw = random.Random(index)
+    tokens: list[Event] = [any_token(draw, index, alternatives) for _ in range(count)]
+    return [*tokens, finished(index, tokens=count)]
