@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from actors.core.events import Refused
 from actors.core.lease import Lease
 from actors.core.receipts import CancelReason, Receipt
 from actors.core.slots import SlotStatus, SlotTable
@@ -25,13 +26,15 @@ from actors.kv.prompts import chains
 from actors.manager.planner import ChunkSizer
 from actors.manager.slot_manager import ManagerStatistics, SlotManager
 from actors.request import Request
-from runtime.errors import RequestError, ShuttingDown
+from runtime.errors import CedeError, RequestError, ShuttingDown
 from runtime.loading.served import Proposer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     from actors.core.generation import Event, GenerationRequest, RequestStatus
+    from actors.core.observer import Observer
     from actors.kv.prefix_cache import PrefixCache
     from runtime.kv.token_chain import TokenChain
     from runtime.loading.served import ServedModel
@@ -152,9 +155,7 @@ class Engine:
             ShuttingDown: admission is closed.
             DeviceLost: no step can run now.
         """
-        self._check(asked)
-        prompts = await chains(self._manager.cache.root, asked.prompts)
-        request = self._admit(asked, prompts, disconnect_reason)
+        request = await self._let_in(asked, disconnect_reason)
         try:
             # Opening a nursery is no checkpoint: from the places in the queue to the actors that hold them, no cancel
             # can come between.
@@ -169,6 +170,17 @@ class Engine:
             request.log_end()
             if not self._live:
                 self._all_ended.set()
+
+    async def _let_in(self, asked: GenerationRequest, disconnect_reason: Callable[[], CancelReason]) -> Request:
+        """Admit a request, or say that it was refused."""
+        try:
+            self._check(asked)
+            prompts = await chains(self._manager.cache.root, asked.prompts)
+            return self._admit(asked, prompts, disconnect_reason)
+        except CedeError as error:
+            if (observers := self._manager.observers).refused:
+                observers.tell(observers.refused, Refused(asked.id, len(asked.prompts), error))
+            raise
 
     def _check(self, asked: GenerationRequest) -> None:
         self._check_open()
@@ -273,6 +285,10 @@ class Engine:
         """Return once no request lives."""
         if self._live:
             await self._all_ended.wait()
+
+    def observed_by(self, *observers: Observer) -> AbstractContextManager[None]:
+        """Tell these what happens, until the scope ends."""
+        return self._manager.observers.including(*observers)
 
     # --- looking in ---------------------------------------------------------------------------------------------------
 

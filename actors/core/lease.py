@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import trio
 
+from actors.core.events import ActorPhase, Cancelled, PhaseBegun, Submitted
 from actors.core.slots import SlotState
 from runtime.step.step import CancelMark
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     import outcome
 
+    from actors.core.observer import Observers
     from actors.core.receipts import CancelReason
     from actors.core.slots import Slot
     from runtime.kv.blocks import Block, BlockKey
@@ -113,6 +115,8 @@ class Move:
 class Manager(Protocol):
     """What a lease needs of the slot manager."""
 
+    observers: Observers
+
     def now(self) -> float: ...
     def post(self, mail: Work | Move | Lease) -> None: ...
     async def restore(self, lease: Lease) -> None: ...
@@ -198,6 +202,8 @@ class Lease:
             DeviceLost: the device was lost while the lease held a slot.
         """
         work = Work(self, phase, token_ids, sample, drafts)
+        if (observers := self.manager.observers).submitted:
+            observers.tell(observers.submitted, Submitted(*self.owner, phase, len(token_ids), work.is_bulk))
         self.manager.post(work)
         return await work.reply.wait(self.note_cancel)
 
@@ -221,4 +227,12 @@ class Lease:
 
     def note_cancel(self) -> None:
         """Mark the work cancelled, now: the device thread sees it at its next layer boundary."""
-        self.mark.set(self.manager.now())
+        if self.mark.at is None:
+            self.mark.set(now := self.manager.now())
+            if (observers := self.manager.observers).cancelled:
+                observers.tell(observers.cancelled, Cancelled(*self.owner, now))
+
+    def turn_to(self, phase: ActorPhase) -> None:
+        """Say what the actor is at from now on."""
+        if (observers := self.manager.observers).phase_begun:
+            observers.tell(observers.phase_begun, PhaseBegun(*self.owner, phase))

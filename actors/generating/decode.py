@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from actors.core.events import ActorPhase
 from actors.core.slots import SlotState
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 async def decode(lease: Lease, first: SampledToken, output: Output, drafting: Drafting | None) -> FinishReason:
     """Draw token after token, or verify draft after draft, until the output says that it is whole."""
+    lease.turn_to(ActorPhase.DECODE)
     tokens: Sequence[SampledToken] = (first,)
     while (reason := _take(tokens, output)) is None:
         drafts = await drafting.propose(lease, output) if drafting else ()

@@ -6,6 +6,7 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
+from actors.core.events import ActorPhase
 from actors.core.slots import SlotState
 from runtime.errors import StepFailed
 from runtime.sampling.tokens import DraftToken
@@ -93,12 +94,15 @@ class Drafting:
         most = min(wanted, output.room - 1)  # a round gives one token more than it accepts
         if most <= 0:
             return ()
+        lease.turn_to(ActorPhase.DRAFTING)
         try:
             return await self._source.propose(lease, output, most)
         except StepFailed as error:
             logger.warning("request %s goes on without drafts: %s", lease.request_id, error)
             self._source = None
             return ()
+        finally:
+            lease.turn_to(ActorPhase.DECODE)
 
     def observe(self, proposed: int, accepted: int) -> None:
         """Learn how a round went; one without drafts drew a single token."""

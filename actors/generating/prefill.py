@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from actors.core.events import ActorPhase
 from actors.core.slots import SlotState
 from runtime.errors import StepFailed
 
@@ -43,9 +44,11 @@ async def _read_prompt(lease: Lease, sample: SampleSpec) -> SampledToken:
     another request has read them meanwhile.  What was committed before a cancel stays in the slot for the retry.
     """
     await lease.manager.restore(lease)
+    lease.turn_to(ActorPhase.PREFILL)
     while True:
         chunk = await lease.submit(SlotState.PREFILL, lease.prompt[lease.length :], sample)
         if chunk.tokens:
             return chunk.tokens[0]
         if not chunk.rows:
             await lease.manager.restore(lease)
+            lease.turn_to(ActorPhase.PREFILL)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import outcome
 
+from actors.core.events import Moved, SavedBlock, TransferBegins
 from actors.core.lease import Lease, Move
 from runtime.kv.blocks import BLOCK_TOKENS
 from runtime.step.transfer import Copy, Load, Save
@@ -16,6 +17,7 @@ from runtime.step.transfer import Copy, Load, Save
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from actors.core.observer import Observers
     from actors.core.slots import SlotTable
     from actors.kv.prefix_cache import PrefixCache
     from actors.kv.waiting_blocks import SlotBlock
@@ -44,10 +46,11 @@ class _Origin:
 class KVMover:
     """Part of the slot manager: called by its task, between steps, and by nobody else."""
 
-    def __init__(self, executor: Executor, table: SlotTable, cache: PrefixCache) -> None:
+    def __init__(self, executor: Executor, table: SlotTable, cache: PrefixCache, observers: Observers) -> None:
         self._executor = executor
         self._table = table
         self._cache = cache
+        self._observers = observers
 
     def may_write(self, lease: Lease) -> bool:
         """Whether nothing that is to be kept is left in the lease's slot."""
@@ -72,11 +75,14 @@ class KVMover:
         if not transfers and not moves:
             return False
         origins = [self._origin(move) for move in moves]  # now: who is granted a source meanwhile trims it
+        if self._observers.transfer_begins:
+            saved = tuple(SavedBlock(block.key, slot, block.start) for slot, block in saves)
+            self._observers.tell(self._observers.transfer_begins, TransferBegins(tuple(transfers), saved))
         results = deque(await self._executor.transfer(transfers))
         for slot, block in saves:
-            saved = results.popleft()
+            result = results.popleft()
             if self._cache.waiting.is_taken(slot, block):  # else what it stands on was found wrong meanwhile
-                self._keep(slot, block, saved)
+                self._keep(slot, block, result)
         for move, origin in zip(moves, origins, strict=True):
             self._settle(move, origin, [results.popleft() for _ in move.transfers])
         return True
@@ -136,6 +142,9 @@ class KVMover:
         lease.cached += len(move.tokens)
         lease.slot.trial += origin.trial
         lease.slot.stands_on |= origin.stands_on
+        if self._observers.moved and move.tokens:
+            start = lease.length - len(move.tokens)
+            self._observers.tell(self._observers.moved, Moved(*lease.owner, lease.slot.id, start, len(move.tokens)))
         move.reply.set(outcome.Value(values))
 
     def _forget_overwritten(self, move: Move) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from actors.core.events import ActorPhase, AuditFailed
 from runtime.kv.blocks import BLOCK_TOKENS
 from runtime.kv.cache import kv_agrees
 from runtime.step.transfer import Copy, Load, Save
@@ -60,6 +61,7 @@ def next_source(lease: Lease, table: SlotTable, cache: PrefixCache) -> LiveSourc
 
 async def restore(lease: Lease, table: SlotTable, cache: PrefixCache) -> None:
     """Bring all there is into the lease's slot, a bounded piece at a time."""
+    lease.turn_to(ActorPhase.RESTORING)
     while (source := next_source(lease, table, cache)) is not None:
         if isinstance(source, LiveSource):
             brought = await _copy(lease, source, cache)
@@ -93,7 +95,9 @@ async def _load(lease: Lease, source: BlockSource, cache: PrefixCache) -> bool:
     def still_valid() -> bool:
         return cache.alarms == alarms  # else what was fetched may have been struck meanwhile
 
+    lease.turn_to(ActorPhase.FETCHING)
     blocks: list[Block] = await cache.fetch(source.keys)
+    lease.turn_to(ActorPhase.RESTORING)
     if not blocks:
         return False
     lease.restored += [block.key for block in blocks]
@@ -140,6 +144,8 @@ def _quarantine(lease: Lease, table: SlotTable, cache: PrefixCache) -> None:
     """
     assert lease.slot is not None
     wrong = lease.slot.stands_on.union(lease.restored)
+    if (observers := lease.manager.observers).audit_failed:
+        observers.tell(observers.audit_failed, AuditFailed(*lease.owner, frozenset(wrong)))
     cache.condemn(wrong)
     for slot in table.free:
         if not slot.stands_on.isdisjoint(wrong):

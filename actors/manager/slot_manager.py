@@ -29,7 +29,9 @@ from typing import TYPE_CHECKING, NoReturn
 import outcome
 import trio
 
+from actors.core.events import ActorPhase, DeviceIsBack, DeviceIsLost, Granted, Leader, Queued, Released
 from actors.core.lease import Lease, Work
+from actors.core.observer import Observers
 from actors.core.receipts import CancelReason, ReceiptLog, receipt_for
 from actors.core.slots import SlotState
 from actors.generating.draft_length import StepCosts
@@ -95,13 +97,14 @@ class SlotManager:
         self.table = table
         self.cache = cache or empty_cache()
         self.receipts = ReceiptLog()
+        self.observers = Observers()
         self.lost: str | None = None  # why no step can run, while none can
         self._may_wait = True  # for a slot: False if it is not known that steps will run again
         self._executor = executor
         self._supervisor = Supervisor(executor)
-        self._mover = KVMover(executor, table, self.cache)
+        self._mover = KVMover(executor, table, self.cache, self.observers)
         self.costs = StepCosts()
-        self._steps = StepRunner(executor, table, self.cache, chunks, self.costs)
+        self._steps = StepRunner(executor, table, self.cache, chunks, self.costs, self.observers)
         self._queue_limit = queue_limit
         self._epoch = epoch
         self._queue: deque[Lease] = deque()
@@ -138,6 +141,9 @@ class SlotManager:
                 retry_after=1.0,
             )
         self._queue.extend(leases)
+        if self.observers.queued:
+            for lease in leases:
+                self.observers.tell(self.observers.queued, Queued(*lease.owner, len(lease.prompt)))
         self._admit()
 
     @asynccontextmanager
@@ -201,6 +207,7 @@ class SlotManager:
             raise _device_lost(lease.lost)
         if lease.slot is not None:
             return
+        lease.turn_to(ActorPhase.WAITING)
         with trio.move_on_after(math.inf if patience is None else patience) as waiting:
             await lease.grant.wait(lease.note_cancel)
         if waiting.cancelled_caught:
@@ -217,6 +224,7 @@ class SlotManager:
             self._queue.remove(lease)
             self._finish(lease, slot_freed_at=None)
             return
+        lease.turn_to(ActorPhase.LEAVING)
         self.post(lease)
         with trio.CancelScope(shield=True):
             await lease.released.wait()
@@ -273,6 +281,9 @@ class SlotManager:
             self._follow(lease)
             self._queue.remove(lease)
             self._leases[lease.owner] = lease
+            if self.observers.granted:
+                leaders = tuple(Leader(*leader.owner, shared) for leader, shared in lease.leaders)
+                self.observers.tell(self.observers.granted, Granted(*lease.owner, slot.id, lease.cached, leaders))
             lease.grant.set(outcome.Value(None))
 
     def _follow(self, lease: Lease) -> None:
@@ -325,12 +336,18 @@ class SlotManager:
         if lease.reason is not None:
             receipt = receipt_for(lease, lease.reason, self._epoch, slot_freed_at, phase)
             self.receipts.add(receipt)
+            if self.observers.receipt:
+                self.observers.tell(self.observers.receipt, receipt)
             logger.info(
                 "request %s/%d cancelled: %s in %s, %d tokens kept, %d wasted",
                 *(receipt.request_id, receipt.index, receipt.reason, receipt.phase),
                 *(receipt.kept_tokens, receipt.wasted_tokens),
             )
         lease.released.set()
+        if self.observers.released:
+            slot = None if lease.slot is None else lease.slot.id
+            event = Released(*lease.owner, slot, lease.reason, lease.computed, lease.committed)
+            self.observers.tell(self.observers.released, event)
 
     def _lose(self, loss: DeviceLost) -> None:
         """Give up everything that is on the device, and tell whoever held it."""
@@ -344,6 +361,8 @@ class SlotManager:
             self.table.invalidate(slot)
         if not isinstance(loss, DeviceThreadEnded):  # else who is queued need not know
             self._turn_away()
+        if self.observers.device_lost:
+            self.observers.tell(self.observers.device_lost, DeviceIsLost(self.lost, queue_waits=self._may_wait))
 
     async def _recover(self, loss: DeviceLost) -> None:
         """Let steps run again once they can."""
@@ -356,6 +375,8 @@ class SlotManager:
         else:
             logger.warning("the device is back, without the KV that it held")
             self.lost, self._may_wait = None, True
+            if self.observers.device_back:
+                self.observers.tell(self.observers.device_back, DeviceIsBack())
         self._mail.set()
 
     def _turn_away(self) -> None:

@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING
 
 import outcome
 
+from actors.core.events import (
+    Committed,
+    HandedBack,
+    Invalidated,
+    LayerDone,
+    StepBegins,
+    StepEnded,
+    StepPart,
+    StepRaised,
+)
 from actors.core.lease import Chunk, Lease, Work
 from actors.core.slots import SlotState
 from actors.manager.planner import ChunkSizer, share_budget
@@ -15,8 +26,9 @@ from runtime.errors import DeviceLost, StepFailed
 from runtime.step.step import Segment, SegmentResult, StepResult
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
+    from actors.core.observer import Observers
     from actors.core.slots import SlotTable
     from actors.generating.draft_length import StepCosts
     from actors.kv.prefix_cache import PrefixCache
@@ -55,10 +67,17 @@ class StepRunner:
         executor, table, cache: the manager's.
         chunks: sizes the target's prefill chunks; a drafter that has to catch up reads under the same limits.
         costs: learns what steps take.
+        observers: are told.
     """
 
     def __init__(
-        self, executor: Executor, table: SlotTable, cache: PrefixCache, chunks: ChunkSizer, costs: StepCosts
+        self,
+        executor: Executor,
+        table: SlotTable,
+        cache: PrefixCache,
+        chunks: ChunkSizer,
+        costs: StepCosts,
+        observers: Observers,
     ) -> None:
         self.counts = StepCounts()
         self._costs = costs
@@ -68,6 +87,8 @@ class StepRunner:
         self._table = table
         self._cache = cache
         self._chunks = chunks
+        self._observers = observers
+        self._begun = {False: 0, True: 0}  # steps, by `drafting`
 
     def plan(self, leases: Iterable[Lease]) -> list[Planned]:
         """The next step: every decode row, and as much of each prompt as its share of the budget allows.
@@ -106,17 +127,41 @@ class StepRunner:
         """
         drafting = step[0].work.phase is SlotState.DRAFT
         begun = self._executor.clock()
+        segments = [planned.segment for planned in step]
+        number = self._tell_begin(step, drafting)
         try:
-            result = await self._executor.run_step([planned.segment for planned in step], drafting=drafting)
-        except DeviceLost:
-            raise
+            layer_done = self._layer_hook(number, drafting) if self._observers.layer_done else None
+            result = await self._executor.run_step(segments, drafting=drafting, layer_done=layer_done)
         except Exception as error:
+            if self._observers.step_raised:
+                self._observers.tell(self._observers.step_raised, StepRaised(number, drafting, error))
+            if isinstance(error, DeviceLost):
+                raise
             self.counts.failed += 1
             self._suspect(step, error)
         else:
+            if self._observers.step_ended:
+                self._observers.tell(self._observers.step_ended, StepEnded(number, drafting, result))
             self._observe(step, result, self._executor.clock() - begun)
             for planned, segment_result in zip(step, result.segments, strict=True):
                 self._settle(planned, segment_result)
+
+    def _tell_begin(self, step: Sequence[Planned], drafting: bool) -> int:
+        """Say what the step runs; returns its number."""
+        self._begun[drafting] += 1
+        if self._observers.step_begins:
+            event = StepBegins(self._begun[drafting], drafting, tuple(_part(planned) for planned in step))
+            self._observers.tell(self._observers.step_begins, event)
+        return self._begun[drafting]
+
+    def _layer_hook(self, number: int, drafting: bool) -> Callable[[], None]:
+        """What the executor calls at the end of each layer of that step."""
+        layers = count()
+
+        def layer_done() -> None:
+            self._observers.tell(self._observers.layer_done, LayerDone(number, drafting, next(layers)))
+
+        return layer_done
 
     def _ready_work(self, lease: Lease) -> Work | None:
         """The lease's work, unless it is cancelled, may not write to its slot yet, or is led by another's."""
@@ -129,6 +174,8 @@ class StepRunner:
         if lease.leaders:  # they have read what is shared, or will not: there may be something to restore
             lease.leaders.clear()
             lease.pending = None
+            if self._observers.handed_back:
+                self._observers.tell(self._observers.handed_back, HandedBack(*lease.owner))
             work.reply.set(outcome.Value(Chunk(0)))
             return None
         return work
@@ -190,6 +237,7 @@ class StepRunner:
         assert slot is not None
         if planned.work.phase is SlotState.DRAFT:
             self._table.commit_draft(slot, segment.start, len(segment.token_ids))
+            self._tell_committed(planned, len(segment.token_ids), 0)
             return len(segment.token_ids)
         drafted = len(segment.drafts)
         accepted = len(result.tokens) - 1 if drafted else 0
@@ -203,7 +251,15 @@ class StepRunner:
         self.counts.verify_steps += bool(drafted)
         self.counts.drafted += drafted
         self.counts.accepted += accepted
+        self._tell_committed(planned, len(rows), accepted)
         return len(rows)
+
+    def _tell_committed(self, planned: Planned, rows: int, accepted: int) -> None:
+        if self._observers.committed:
+            segment, drafting = planned.segment, planned.work.phase is SlotState.DRAFT
+            drafted = len(segment.drafts)
+            event = Committed(*planned.work.lease.owner, segment.slot, drafting, segment.start, rows, drafted, accepted)
+            self._observers.tell(self._observers.committed, event)
 
     def _fail(self, planned: Planned, message: str) -> None:
         """Tell the request; whatever its slot holds is not to be used again, of the drafter's KV if a draft failed."""
@@ -223,6 +279,8 @@ class StepRunner:
         self._cache.forget(lease.slot.id)
         self._table.invalidate(lease.slot)
         lease.committed = 0
+        if self._observers.invalidated:
+            self._observers.tell(self._observers.invalidated, Invalidated(*lease.owner, lease.slot.id))
 
     def _observe(self, step: Sequence[Planned], result: StepResult, elapsed: float) -> None:
         """Count, and learn what steps cost: for chunks on the device, for drafts with the way there and back."""
@@ -247,3 +305,15 @@ class StepRunner:
             self._costs.observe_draft(single + bulk, elapsed)
         elif not bulk:
             self._costs.observe_target(single, elapsed)
+
+
+def _part(planned: Planned) -> StepPart:
+    segment = planned.segment
+    return StepPart(
+        *planned.work.lease.owner,
+        planned.work.phase,
+        segment.slot,
+        segment.start,
+        tuple(segment.token_ids),
+        len(segment.drafts),
+    )

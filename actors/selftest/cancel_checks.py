@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from actors.core.receipts import Receipt
     from actors.engine import Engine
     from runtime.selftest.findings import Figures
-    from runtime.step.executor import Executor
+    from runtime.step.executor import Executor, LayerHook
     from runtime.step.step import Segment, StepResult
     from runtime.step.transfer import KVData, Transfer
 
@@ -54,9 +54,11 @@ class StepWatch:
     def clock(self) -> float:
         return self._executor.clock()
 
-    async def run_step(self, segments: Sequence[Segment], *, drafting: bool = False) -> StepResult:
+    async def run_step(
+        self, segments: Sequence[Segment], *, drafting: bool = False, layer_done: LayerHook | None = None
+    ) -> StepResult:
         self._before_step(segments)
-        result = await self._executor.run_step(segments, drafting=drafting)
+        result = await self._executor.run_step(segments, drafting=drafting, layer_done=layer_done)
         self._seconds = result.finished_at - result.started_at
         return result
 

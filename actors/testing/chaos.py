@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from actors.core.lease import Lease
     from actors.engine import Engine
-    from runtime.step.executor import Executor
+    from runtime.step.executor import Executor, LayerHook
     from runtime.step.step import Segment, StepResult
     from runtime.step.transfer import KVData, Transfer
     from runtime.testing.faults import Actor, Chaos
@@ -57,11 +57,13 @@ class UnreliableExecutor:
     def clock(self) -> float:
         return self._executor.clock()
 
-    async def run_step(self, segments: Sequence[Segment], *, drafting: bool = False) -> StepResult:
+    async def run_step(
+        self, segments: Sequence[Segment], *, drafting: bool = False, layer_done: LayerHook | None = None
+    ) -> StepResult:
         self._steps[drafting] += 1
         self.in_step(self._steps[drafting], drafting)
         try:
-            return await self._executor.run_step(segments, drafting=drafting)
+            return await self._executor.run_step(segments, drafting=drafting, layer_done=layer_done)
         except ThreadKilled as end:
             raise DeviceThreadEnded(f"the device thread has ended: {end}") from None
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from actors.engine import Engine
     from runtime.loading.served import ServedModel
     from runtime.nn.model import Transformer
-    from runtime.step.executor import Executor, ThreadExecutor
+    from runtime.step.executor import Executor, LayerHook, ThreadExecutor
     from runtime.step.step import Segment, StepResult
     from runtime.step.transfer import Transfer
 
@@ -53,8 +53,10 @@ class RecordingExecutor:
     def clock(self) -> float:
         return self._executor.clock()
 
-    async def run_step(self, segments: Sequence[Segment], *, drafting: bool = False) -> StepResult:
-        result = await self._executor.run_step(segments, drafting=drafting)
+    async def run_step(
+        self, segments: Sequence[Segment], *, drafting: bool = False, layer_done: LayerHook | None = None
+    ) -> StepResult:
+        result = await self._executor.run_step(segments, drafting=drafting, layer_done=layer_done)
         self.results.append(result)
         return result
 

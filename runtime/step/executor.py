@@ -16,7 +16,7 @@ import threading
 import time
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
 import outcome
 import torch
@@ -39,6 +39,8 @@ logger = logging.getLogger("cede.engine")
 T = TypeVar("T")
 ModelT = TypeVar("ModelT", bound=StepModel[Any])
 
+LayerHook: TypeAlias = "Callable[[], None]"
+
 
 class Executor(Protocol):
     """Runs steps, one at a time.
@@ -49,8 +51,13 @@ class Executor(Protocol):
     def clock(self) -> float:
         """Now, in seconds, on the clock that step results and cancel marks use."""
 
-    async def run_step(self, segments: Sequence[Segment], *, drafting: bool = False) -> StepResult:
+    async def run_step(
+        self, segments: Sequence[Segment], *, drafting: bool = False, layer_done: LayerHook | None = None
+    ) -> StepResult:
         """Run one step, on the drafter if `drafting`.
+
+        Args:
+            layer_done: called at the end of each layer, where the step runs: on the device thread, or in this task.
 
         Raises:
             DeviceLost: no step can run now.  Its class says whether any will.
@@ -84,9 +91,11 @@ class InlineExecutor:
     def clock(self) -> float:
         return time.perf_counter()
 
-    async def run_step(self, segments: Sequence[Segment], *, drafting: bool = False) -> StepResult:
+    async def run_step(
+        self, segments: Sequence[Segment], *, drafting: bool = False, layer_done: LayerHook | None = None
+    ) -> StepResult:
         await trio.lowlevel.cancel_shielded_checkpoint()
-        return _exhaust(run_step(_chosen(self._model, self._drafter, drafting), segments, self.clock))
+        return _exhaust(run_step(_chosen(self._model, self._drafter, drafting), segments, self.clock), layer_done)
 
     async def transfer(self, transfers: Sequence[Transfer]) -> list[outcome.Outcome[torch.Tensor | None]]:
         await trio.lowlevel.cancel_shielded_checkpoint()
@@ -119,7 +128,9 @@ class SimulatedExecutor:
     def clock(self) -> float:
         return trio.current_time()
 
-    async def run_step(self, segments: Sequence[Segment], *, drafting: bool = False) -> StepResult:
+    async def run_step(
+        self, segments: Sequence[Segment], *, drafting: bool = False, layer_done: LayerHook | None = None
+    ) -> StepResult:
         rows = sum(len(segment.token_ids) for segment in segments)
         step = run_step(_chosen(self._model, self._drafter, drafting), segments, self.clock)
         while True:
@@ -130,6 +141,8 @@ class SimulatedExecutor:
                 return result
             with trio.CancelScope(shield=True):
                 await trio.sleep(self._layer_seconds(rows))
+            if layer_done is not None:
+                layer_done()
 
     async def transfer(self, transfers: Sequence[Transfer]) -> list[outcome.Outcome[torch.Tensor | None]]:
         with trio.CancelScope(shield=True):
@@ -167,9 +180,11 @@ class ThreadExecutor(Generic[ModelT]):
         """Whether the thread is still at something that nobody awaits any longer."""
         return self._job is not None
 
-    async def run_step(self, segments: Sequence[Segment], *, drafting: bool = False) -> StepResult:
+    async def run_step(
+        self, segments: Sequence[Segment], *, drafting: bool = False, layer_done: LayerHook | None = None
+    ) -> StepResult:
         model = _chosen(self.model, self.drafter, drafting)
-        return await self.call(lambda: self._run(model, segments, drafting), self._patience)
+        return await self.call(lambda: self._run(model, segments, drafting, layer_done), self._patience)
 
     async def transfer(self, transfers: Sequence[Transfer]) -> list[outcome.Outcome[torch.Tensor | None]]:
         return await self.call(lambda: _transfer_all(self.model, transfers), self._patience)
@@ -273,8 +288,10 @@ class ThreadExecutor(Generic[ModelT]):
                 trio_token.run_sync_soon(self._answered, job, job.run())
                 del job  # or the last step's tensors would live until the next one
 
-    def _run(self, model: StepModel[Any], segments: Sequence[Segment], drafting: bool) -> StepResult:
-        step = partial(_exhaust, run_step(model, segments, self.clock), self._count_layer)
+    def _run(
+        self, model: StepModel[Any], segments: Sequence[Segment], drafting: bool, layer_done: LayerHook | None
+    ) -> StepResult:
+        step = partial(_exhaust, run_step(model, segments, self.clock), layer_done, self._count_layer)
         try:
             return step() if self._threads is None else self._threads.run(step, segments, drafting=drafting)
         except Exception as error:
@@ -341,11 +358,15 @@ def _attempt(function: Callable[[], T]) -> outcome.Outcome[T]:
         return outcome.Error(error)
 
 
-def _exhaust(step: Generator[None, None, StepResult], layer_ended: Callable[[], object] = lambda: None) -> StepResult:
+def _exhaust(
+    step: Generator[None, None, StepResult], layer_done: LayerHook | None, count: Callable[[], None] = lambda: None
+) -> StepResult:
     while True:
         try:
             next(step)
         except StopIteration as stop:
             result: StepResult = stop.value
             return result
-        layer_ended()
+        count()
+        if layer_done is not None:
+            layer_done()

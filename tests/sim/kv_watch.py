@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from actors.kv.prefix_cache import PrefixCache
     from runtime.kv.blocks import Block, BlockKey
+    from runtime.step.executor import LayerHook
     from runtime.step.step import Segment, StepResult
     from runtime.step.transfer import Transfer
     from runtime.testing.faults import Chaos
@@ -103,12 +104,14 @@ class KVWatch(Watch):
         self.invariants.moved()
         return done
 
-    async def run_step(self, segments: Sequence[Segment], *, drafting: bool = False) -> StepResult:
+    async def run_step(
+        self, segments: Sequence[Segment], *, drafting: bool = False, layer_done: LayerHook | None = None
+    ) -> StepResult:
         for segment in segments:
             self._may_be_written(segment.slot)
         self._look_at_slots()
         self._check_i10()
-        result = await super().run_step(segments, drafting=drafting)
+        result = await super().run_step(segments, drafting=drafting, layer_done=layer_done)
         for run in [] if drafting else self.steps[-1].runs:
             if self._model.taint(run.slot, 0, run.start + run.rows):
                 self.deceived.add(run.owner)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from actors.core.lease import Lease
     from actors.manager.slot_manager import SlotManager
+    from runtime.step.executor import LayerHook
     from runtime.step.step import Segment, SegmentResult, StepResult
     from runtime.testing.simulated import SimulatedDrafter
     from tests.sim.device import FaultyModel
@@ -154,7 +155,9 @@ class Watch:
     def clock(self) -> float:
         return trio.current_time()
 
-    async def run_step(self, segments: Sequence[Segment], *, drafting: bool = False) -> StepResult:
+    async def run_step(
+        self, segments: Sequence[Segment], *, drafting: bool = False, layer_done: LayerHook | None = None
+    ) -> StepResult:
         if self._running:
             self.invariants.violated("I2: two steps at a time")
         runs = tuple(self._run(segment) for segment in segments)
@@ -163,7 +166,7 @@ class Watch:
         result = None
         try:
             with self.activity.going_on():
-                result = await self._run_or_hang(segments, drafting=drafting)
+                result = await self._run_or_hang(segments, drafting=drafting, layer_done=layer_done)
             self.after_step()
         except Exception as error:
             if not isinstance(error, PLANNED):
@@ -187,11 +190,13 @@ class Watch:
             for rows in model.kv:
                 rows[:] = [POISON] * len(rows)
 
-    async def _run_or_hang(self, segments: Sequence[Segment], *, drafting: bool) -> StepResult:
+    async def _run_or_hang(
+        self, segments: Sequence[Segment], *, drafting: bool, layer_done: LayerHook | None
+    ) -> StepResult:
         for _ in range(2):  # as a device thread's answer needs at the least: one to be told of, one to be heard
             await trio.lowlevel.cancel_shielded_checkpoint()
         try:
-            return await self.executor.run_step(segments, drafting=drafting)
+            return await self.executor.run_step(segments, drafting=drafting, layer_done=layer_done)
         except DeviceHangs:
             with trio.CancelScope(shield=True):
                 await trio.sleep(HANG_SECONDS)

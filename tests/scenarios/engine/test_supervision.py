@@ -20,6 +20,7 @@ from tests.scenarios.engine.together import STEP, same_time
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from runtime.step.executor import LayerHook
     from runtime.step.step import Segment, StepResult
 
 
@@ -208,9 +209,11 @@ class Hanging:
         sim.watch.executor.run_step = self.run_step  # type: ignore[method-assign]
         sim.watch.executor.recover = self.recover  # type: ignore[method-assign]
 
-    async def run_step(self, segments: Sequence[Segment], *, drafting: bool = False) -> StepResult:
+    async def run_step(
+        self, segments: Sequence[Segment], *, drafting: bool = False, layer_done: LayerHook | None = None
+    ) -> StepResult:
         if not self.armed:
-            return await self._run_step(segments, drafting=drafting)
+            return await self._run_step(segments, drafting=drafting, layer_done=layer_done)
         self.armed = False
         self._late = segments
         await trio.sleep(1.0)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from actors.core.generation import GenerationRequest
+    from runtime.step.executor import LayerHook
     from runtime.step.step import Segment, StepResult
 
 ROOT = 0x5EED
@@ -50,7 +51,9 @@ class Recorder(SimulatedExecutor):
         await self._reached.wait()
         return len(self.steps)
 
-    async def run_step(self, segments: Sequence[Segment], *, drafting: bool = False) -> StepResult:
+    async def run_step(
+        self, segments: Sequence[Segment], *, drafting: bool = False, layer_done: LayerHook | None = None
+    ) -> StepResult:
         self.steps.append((drafting, list(segments)))
         if self._awaited in [(slot.id, slot.state) for slot in self.engine.slots()]:
             self._reached.set()
@@ -58,7 +61,7 @@ class Recorder(SimulatedExecutor):
         assert all(segment.mark.at is None for segment in segments), "a step begins with a cancelled segment"
         if drafting and any(segment.slot == self.fail_draft_of for segment in segments):
             raise RuntimeError("the drafter ran into a planted fault")
-        return await super().run_step(segments, drafting=drafting)
+        return await super().run_step(segments, drafting=drafting, layer_done=layer_done)
 
     def check_draft_kv(self) -> None:
         """The drafter's KV is that of the slot's own tokens and, at rest, reaches no farther than they do."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from runtime.loading.load import LoadOptions
     from runtime.loading.served import ServedModel
     from runtime.nn.model import Transformer
+    from runtime.step.executor import LayerHook
     from runtime.step.step import Segment, StepResult
 
 
@@ -60,12 +61,14 @@ class Forgetful(InlineExecutor):
         super().__init__(model)
         self._kv, self._resident = model.kv, resident
 
-    async def run_step(self, segments: Sequence[Segment], *, drafting: bool = False) -> StepResult:
+    async def run_step(
+        self, segments: Sequence[Segment], *, drafting: bool = False, layer_done: LayerHook | None = None
+    ) -> StepResult:
         for segment in segments:
             if segment.start == self._resident and segment.sample is not None and not segment.sample.generated:
                 for layer in self._kv._layers:
                     layer[:, segment.slot].zero_()
-        return await super().run_step(segments, drafting=drafting)
+        return await super().run_step(segments, drafting=drafting, layer_done=layer_done)
 
 
 async def test_tokens_that_differ_are_noticed(

@@ -1,0 +1,197 @@
+"""The seam: an `Observer` learns what the engine does, in the manner of `trio.abc.Instrument`.
+
+    class Queue(Observer):
+        def queued(self, event: Queued) -> None: ...
+        def granted(self, event: Granted) -> None: ...
+
+    with engine.observed_by(Queue()):
+        ...
+
+The simulation, the self-test and planned faults use this and nothing else of the engine's inside.  Every hook is a
+plain function call in the moment it names, on the event loop's thread unless its docstring says otherwise.  It must not
+block.  Its event is frozen plain data (`actors.core.events`).
+
+An event is made only if somebody listens to it.  Whoever tells one first looks whether anybody does:
+
+    if observers.granted:
+        observers.tell(observers.granted, Granted(...))
+
+One generation's events come in this order, with any of the others between them: `queued`, `granted`, then steps and
+moves, `cancelled` if it was, `receipt` if it was cancelled, `released`.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from actors.core.events import (
+        AuditFailed,
+        Cancelled,
+        Committed,
+        DeviceIsBack,
+        DeviceIsLost,
+        Granted,
+        HandedBack,
+        Invalidated,
+        LayerDone,
+        Moved,
+        PhaseBegun,
+        Queued,
+        Refused,
+        Released,
+        StepBegins,
+        StepEnded,
+        StepRaised,
+        Submitted,
+        TransferBegins,
+    )
+    from actors.core.receipts import Receipt
+
+logger = logging.getLogger("cede.engine")
+
+EventT = TypeVar("EventT")
+
+
+class Observer:
+    """Listens to an engine.  Every hook does nothing; override those that you want to hear.
+
+    A hook that raises is a bug of the observer's: it is logged, and the observer is told nothing more.
+    """
+
+    def queued(self, event: Queued) -> None:
+        """A generation has joined the queue."""
+
+    def refused(self, event: Refused) -> None:
+        """A request was refused a place in the queue."""
+
+    def granted(self, event: Granted) -> None:
+        """A slot was granted."""
+
+    def phase_begun(self, event: PhaseBegun) -> None:
+        """The task that calls this turns to another phase of its generation."""
+
+    def submitted(self, event: Submitted) -> None:
+        """An actor has asked for rows to be run."""
+
+    def handed_back(self, event: HandedBack) -> None:
+        """Rows that were submitted will not be run."""
+
+    def step_begins(self, event: StepBegins) -> None:
+        """A step is about to be given to the device."""
+
+    def layer_done(self, event: LayerDone) -> None:
+        """A layer has ended.  Called where the step runs: on the device thread, or in virtual time's task."""
+
+    def step_ended(self, event: StepEnded) -> None:
+        """A step has ended well; nothing of it is committed yet."""
+
+    def step_raised(self, event: StepRaised) -> None:
+        """A step has raised; nobody was told yet."""
+
+    def committed(self, event: Committed) -> None:
+        """Rows that a step computed are valid now."""
+
+    def invalidated(self, event: Invalidated) -> None:
+        """A slot's KV was given up while its generation goes on or fails."""
+
+    def transfer_begins(self, event: TransferBegins) -> None:
+        """KV is about to be moved by the device."""
+
+    def moved(self, event: Moved) -> None:
+        """KV that was moved into a slot is valid now."""
+
+    def audit_failed(self, event: AuditFailed) -> None:
+        """Cached KV was found wrong; told before anything is given up for it."""
+
+    def cancelled(self, event: Cancelled) -> None:
+        """A generation was cancelled, in this very moment."""
+
+    def receipt(self, event: Receipt) -> None:
+        """A cancelled generation has its receipt."""
+
+    def released(self, event: Released) -> None:
+        """A generation is over, and its slot free."""
+
+    def device_lost(self, event: DeviceIsLost) -> None:
+        """The device is lost; whoever holds a slot was told."""
+
+    def device_back(self, event: DeviceIsBack) -> None:
+        """Steps can run again."""
+
+
+HOOKS = tuple(name for name in vars(Observer) if not name.startswith("_"))
+
+Hook: TypeAlias = "tuple[Callable[[EventT], None], ...]"
+
+
+class Observers:
+    """Those who listen to one engine, and for each hook the methods of those who override it.
+
+    Observers come and go on the event loop's thread.  One whose `layer_done` raises is removed on the device's, which
+    is safe since nothing here is changed in place.
+    """
+
+    queued: Hook[Queued]
+    refused: Hook[Refused]
+    granted: Hook[Granted]
+    phase_begun: Hook[PhaseBegun]
+    submitted: Hook[Submitted]
+    handed_back: Hook[HandedBack]
+    step_begins: Hook[StepBegins]
+    layer_done: Hook[LayerDone]
+    step_ended: Hook[StepEnded]
+    step_raised: Hook[StepRaised]
+    committed: Hook[Committed]
+    invalidated: Hook[Invalidated]
+    transfer_begins: Hook[TransferBegins]
+    moved: Hook[Moved]
+    audit_failed: Hook[AuditFailed]
+    cancelled: Hook[Cancelled]
+    receipt: Hook[Receipt]
+    released: Hook[Released]
+    device_lost: Hook[DeviceIsLost]
+    device_back: Hook[DeviceIsBack]
+
+    def __init__(self) -> None:
+        self._all: tuple[Observer, ...] = ()
+        self._look_up_hooks()
+
+    @contextmanager
+    def including(self, *observers: Observer) -> Iterator[None]:
+        """Tell these, too, until the scope ends."""
+        self._all += observers
+        self._look_up_hooks()
+        try:
+            yield
+        finally:
+            for observer in observers:
+                self._remove(observer)
+
+    def tell(self, hook: Hook[EventT], event: EventT) -> None:
+        """Call the methods of a hook.  What one raises is logged, and costs that observer the rest; nobody else."""
+        for method in hook:
+            try:
+                method(event)
+            except Exception:
+                observer = _observer_of(method)
+                logger.exception("an observer raised, and is told nothing more: %r", observer)
+                self._remove(observer)
+
+    def _remove(self, observer: Observer) -> None:
+        self._all = tuple(other for other in self._all if other is not observer)
+        self._look_up_hooks()
+
+    def _look_up_hooks(self) -> None:
+        for name in HOOKS:
+            methods = (getattr(observer, name) for observer in self._all)
+            setattr(self, name, tuple(method for method in methods if method.__func__ is not getattr(Observer, name)))
+
+
+def _observer_of(method: Any) -> Observer:  # noqa: ANN401  a bound method, which `Callable` does not say
+    observer: Observer = method.__self__
+    return observer
