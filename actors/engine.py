@@ -33,41 +33,13 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
+    from actors.config import EngineConfig
     from actors.core.generation import Event, GenerationRequest, RequestStatus
     from actors.core.observer import Observer
     from actors.kv.prefix_cache import PrefixCache
     from runtime.kv.token_chain import TokenChain
     from runtime.loading.served import ServedModel
     from runtime.step.executor import Executor
-
-
-@dataclass(frozen=True, slots=True)
-class EngineConfig:
-    """How the engine shares its device.
-
-    Attributes:
-        slots: sequences that can run at a time; the model's KV has room for as many.
-        queue: requests that may wait for one.
-        chunk_tokens: prompt rows per step; None adapts them to `step_seconds`.
-        step_seconds: the target time of a step that decoding neighbours share with a prompt.
-        queue_timeout: seconds that a request may wait for its slot; None for no limit.
-        request_timeout: seconds from admission to the deadline, where the request sets none; None for no limit.
-        speculate: where drafts come from; the executor has a drafter if that takes one.
-        draft_tokens: drafts in a round; None adapts them to what they bring.
-        unread_bytes: of answers that were made and not yet taken by their readers, in all; None for no bound.
-        answer_bytes: of one such answer; None for no bound.
-    """
-
-    slots: int = 4
-    queue: int = 64
-    chunk_tokens: int | None = None
-    step_seconds: float = 0.05
-    queue_timeout: float | None = None
-    request_timeout: float | None = None
-    speculate: Proposer = Proposer.OFF
-    draft_tokens: int | None = None
-    unread_bytes: int | None = None
-    answer_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,14 +309,14 @@ class Engine:
 
 @asynccontextmanager
 async def open_engine(
-    executor: Executor, model: ServedModel, config: EngineConfig | None = None, cache: PrefixCache | None = None
+    executor: Executor, model: ServedModel, config: EngineConfig, cache: PrefixCache | None = None
 ) -> AsyncIterator[Engine]:
     """An engine whose slot manager runs while the scope lasts; without a cache, only KV in the slots is reused.
 
     Requests are opened inside that scope, so they have ended before it does.  The manager is shielded from a cancel of
     the whole: leases that unwind in the body still need its word.
     """
-    engine = Engine(executor, model, config or EngineConfig(), cache)
+    engine = Engine(executor, model, config, cache)
     async with trio.open_nursery() as services:
         manager_scope = trio.CancelScope(shield=True)
 

@@ -17,13 +17,15 @@ import trio
 from hypercorn.app_wrappers import ASGIWrapper
 from hypercorn.config import Config
 
+from actors.config import EngineConfig
 from actors.diagnostics.loop_watch import LoopWatch, watch_loop
-from actors.engine import Engine, EngineConfig, open_engine
-from actors.kv.prefix_cache import CacheConfig, TierOptions, open_prefix_cache
+from actors.engine import Engine, open_engine
+from actors.kv.config import CacheConfig, TierOptions
+from actors.kv.prefix_cache import open_prefix_cache
 from runtime.checkpoint.sampling_defaults import SamplingDefaults
 from runtime.checkpoint.shards import fingerprint
 from runtime.loading.drafters import plan_drafter
-from runtime.loading.load import describe_model, load_model
+from runtime.loading.load import adapts_threads, describe_model, load_model
 from runtime.step.executor import open_thread_executor
 from web.app import create_app
 from web.http.browser_policy import BrowserPolicy
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import AsyncIterator, Callable, Collection, Sequence
 
-    from runtime.loading.load import LoadOptions
+    from runtime.loading.options import LoadOptions
     from runtime.testing.faults import FaultPlan
 
 logger = logging.getLogger("cede.web")
@@ -70,7 +72,7 @@ class ServerOptions:
     load: LoadOptions
     model_name: str
     sampling: SamplingDefaults = field(default_factory=SamplingDefaults)
-    engine: EngineConfig = field(default_factory=EngineConfig)
+    engine: EngineConfig = field(default_factory=lambda: EngineConfig(4))
     tiers: TierOptions = field(default_factory=TierOptions)
     cache: CacheConfig = field(default_factory=CacheConfig)
     host: str = "127.0.0.1"
@@ -115,7 +117,7 @@ async def run_server(
             faults.model(partial(load_model, load, model_config, drafter, progress)),
             faults.drafter(drafter.load),
             hang_timeout=options.hang_timeout,
-            adapt_threads=load.adapts_threads,
+            adapt_threads=adapts_threads(load),
         ) as executor,
         open_prefix_cache(
             options.tiers,

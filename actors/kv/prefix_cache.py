@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import trio
 
+from actors.kv.config import CacheConfig
 from actors.kv.disk_reader import DiskReader
 from actors.kv.waiting_blocks import WaitingBlocks
 from runtime.checkpoint.shards import fingerprint
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from actors.core.slots import Resident
+    from actors.kv.config import TierOptions
     from actors.kv.waiting_blocks import SlotBlock
     from runtime.kv.cache import KVCache
     from runtime.kv.disk.tier import DiskTierStatistics
@@ -76,39 +78,6 @@ class CacheStatistics:
     disk: DiskTierStatistics | None
     late_reads: int = 0
     disk_answers: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class TierOptions:
-    """Where KV is kept.
-
-    Attributes:
-        ram: bytes of host memory; None for a fifth of what is free.
-        folder: of the disk tier; None for no such tier.
-        disk: bytes of files in it.
-        flush_seconds: how long the end waits for what is still to be written.
-    """
-
-    ram: int | None = None
-    folder: Path | None = None
-    disk: int = 8 * 2**30
-    flush_seconds: float = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class CacheConfig:
-    """How KV is kept.
-
-    Attributes:
-        hold_seconds: for so long after a cancel, what it left is let go last.
-        audit_share: share of the restores whose last block is computed again and compared.
-        piece_bytes: KV moved between two steps at most for each request that restores, and out of slots as much again,
-            so that nobody's tokens wait long for it.
-    """
-
-    hold_seconds: float = 60.0
-    audit_share: float = 0.0
-    piece_bytes: int = 32 * 2**20
 
 
 class PrefixCache:

@@ -21,8 +21,9 @@ import torch.nn.functional as F
 
 from bench.corpus import load_corpus
 from runtime.checkpoint.locate import resolve_model
-from runtime.loading.load import LoadOptions, describe_model, load_model
-from runtime.nn.quantize import Quantization
+from runtime.loading.load import describe_model, load_model
+from runtime.loading.options import LoadOptions
+from runtime.nn.quantization import Quantization
 from runtime.step.step import Segment
 from runtime.text.tokenizer import Tokenizer
 

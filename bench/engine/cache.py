@@ -22,9 +22,11 @@ from typing import TYPE_CHECKING
 import torch
 import trio
 
+from actors.config import EngineConfig
 from actors.core.generation import Finished, GenerationRequest, Token
-from actors.engine import EngineConfig, open_engine
-from actors.kv.prefix_cache import CacheConfig, PrefixCache
+from actors.engine import open_engine
+from actors.kv.config import CacheConfig
+from actors.kv.prefix_cache import PrefixCache
 from bench.engine.shapes import random_model, shape
 from runtime.kv.blocks import BLOCK_TOKENS, Block, block_key, root_key
 from runtime.kv.disk.tier import open_disk_tier

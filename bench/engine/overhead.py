@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING
 import torch
 import trio
 
+from actors.config import EngineConfig
 from actors.core.generation import Failed, GenerationRequest
-from actors.engine import EngineConfig, open_engine
+from actors.engine import open_engine
 from bench.engine.steps import MODELS, ModelSpec, open_model
 from runtime.selftest.rates import GREEDY, decode, prefill, random_prompt, seconds_per_step
 

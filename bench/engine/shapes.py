@@ -13,7 +13,7 @@ from runtime.nn.weights import random_weights
 if TYPE_CHECKING:
     import torch
 
-    from runtime.nn.quantize import Quantization
+    from runtime.nn.quantization import Quantization
 
 # From the models' published config.json files.
 SHAPES: dict[str, dict[str, Any]] = {

@@ -21,14 +21,16 @@ import click
 import torch
 import trio
 
+from actors.config import EngineConfig
 from actors.core.generation import Failed, Finished, GenerationRequest
-from actors.engine import Engine, EngineConfig, open_engine
+from actors.engine import Engine, open_engine
 from bench.corpus import load_corpus
 from bench.engine.shapes import random_model, shape
 from runtime.checkpoint.locate import embedded_draft, resolve_model
 from runtime.kv.cache import KVCache
 from runtime.loading.drafters import DraftModel, plan_drafter
-from runtime.loading.load import LoadOptions, describe_model, load_model
+from runtime.loading.load import describe_model, load_model
+from runtime.loading.options import LoadOptions
 from runtime.loading.served import Proposer
 from runtime.nn.quantize import choose_forms
 from runtime.nn.weights import random_weights

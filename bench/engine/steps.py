@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, cast
 from bench.engine.cache import BareModel
 from bench.engine.shapes import SHAPES, random_model, shape
 from runtime.checkpoint.locate import resolve_model
-from runtime.loading.load import LoadOptions, describe_model, load_model
+from runtime.loading.load import describe_model, load_model
+from runtime.loading.options import LoadOptions
 from runtime.step.device import select_device, select_dtype
 from runtime.step.executor import open_thread_executor
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import enum
 import logging
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from runtime.checkpoint.json_fields import read_object
+from runtime.options import Option, Range, whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger("cede.model")
 
 FILE = "generation_config.json"
-UNBOUNDED = 2**31 - 1  # as large as a count can be; from here on a range's end is not worth saying
 LLAMA_SERVER: dict[str, float] = {
     "temperature": 0.8,
     "top_p": 0.95,
@@ -30,39 +30,10 @@ LLAMA_SERVER: dict[str, float] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Range:
-    """The values that a parameter may have.
-
-    Attributes:
-        least, most: the bounds, which are among the values.
-        above: whether `least` is not.
-        whole: whether only whole numbers are.
-    """
-
-    least: float
-    most: float
-    above: bool = False
-    whole: bool = False
-
-    def __contains__(self, value: object) -> bool:
-        if isinstance(value, bool) or not isinstance(value, int if self.whole else int | float):
-            return False
-        return self.least <= value <= self.most and not (self.above and value == self.least)
-
-    def __str__(self) -> str:
-        kind = "a whole number" if self.whole else "a number"
-        if self.most >= UNBOUNDED:
-            return f"{kind} above {self.least:g}" if self.above else f"{kind} from {self.least:g} up"
-        if self.above:
-            return f"{kind} above {self.least:g} and at most {self.most:g}"
-        return f"{kind} from {self.least:g} to {self.most:g}"
-
-
 RANGES: dict[str, Range] = {
     "temperature": Range(0, 2),
     "top_p": Range(0, 1, above=True),
-    "top_k": Range(0, UNBOUNDED, whole=True),
+    "top_k": whole(0),
     "min_p": Range(0, 1),
     "repetition_penalty": Range(0.01, 100),
 }
@@ -73,6 +44,54 @@ class SamplingSource(enum.StrEnum):
 
     MODEL = "model"
     OPENAI = "openai"
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingOptions:
+    """What the operator says of it."""
+
+    source: Annotated[
+        SamplingSource,
+        Option(
+            "What a request that does not say samples by: model, the values of its generation_config.json and, where "
+            "that has none, llama-server's (temperature 0.8, top_k 40, top_p 0.95, min_p 0.05); or openai, "
+            "temperature 1 and nothing filtered.",
+            name="sampling-defaults",
+        ),
+    ] = SamplingSource.MODEL
+    temperature: Annotated[
+        float | None,
+        Option(
+            "Such a default of your own; 0 is greedy.  A request's own value always wins.",
+            RANGES["temperature"],
+            aliases=("--temp",),
+            none=("none",),
+        ),
+    ] = None
+    top_p: Annotated[
+        float | None,
+        Option("Likewise: keep the likeliest tokens that have this share.", RANGES["top_p"], none=("none",)),
+    ] = None
+    top_k: Annotated[
+        int | None, Option("Likewise: keep so many tokens; 0 for all.", RANGES["top_k"], none=("none",))
+    ] = None
+    min_p: Annotated[
+        float | None, Option("Likewise: keep those with this share of the likeliest.", RANGES["min_p"], none=("none",))
+    ] = None
+    repetition_penalty: Annotated[
+        float | None,
+        Option(
+            "Likewise: above 1, what is there already gets less likely.",
+            RANGES["repetition_penalty"],
+            aliases=("--repeat-penalty",),
+            none=("none",),
+        ),
+    ] = None
+
+    def values(self) -> dict[str, float]:
+        """The parameters that are said, by their names."""
+        said = {name: getattr(self, name) for name in RANGES}
+        return {name: value for name, value in said.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,20 +128,18 @@ class SamplingDefaults:
         return "; ".join(f"{', '.join(values)} ({source})" for source, values in by_source.items())
 
 
-def sampling_defaults(
-    folder: Path, source: SamplingSource = SamplingSource.MODEL, given: Mapping[str, float] | None = None
-) -> SamplingDefaults:
-    """The defaults for the model in `folder`; what is `given`, by the operator, overrules.
+def sampling_defaults(folder: Path, options: SamplingOptions) -> SamplingDefaults:
+    """The defaults for the model in `folder`; what the operator says overrules.
 
     Raises:
         CheckpointError: `generation_config.json` is not JSON.
-        ValueError: a value that is given is out of its range.
+        ValueError: a value that the operator says is out of its range.
     """
     found: dict[str, tuple[float, str]] = {}
-    if source is SamplingSource.MODEL:
+    if options.source is SamplingSource.MODEL:
         found |= {name: (value, "llama-server's default") for name, value in LLAMA_SERVER.items()}
         found |= {name: (value, FILE) for name, value in _recommended(folder).items()}
-    found |= {name: (value, "command line") for name, value in (given or {}).items()}
+    found |= {name: (value, "operator") for name, value in options.values().items()}
     neutral = SamplingDefaults()
     return SamplingDefaults(
         **{name: value for name, (value, _) in found.items()},  # type: ignore[arg-type]  # RANGES knows their types

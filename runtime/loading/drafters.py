@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runtime.checkpoint.config import ModelConfig
-    from runtime.loading.load import LoadOptions
     from runtime.loading.mtp_weights import MtpSource
-    from runtime.nn.quantize import Quantization
+    from runtime.loading.options import LoadOptions
+    from runtime.nn.quantization import Quantization
     from runtime.nn.weights import Weights
 
 logger = logging.getLogger("cede.model")

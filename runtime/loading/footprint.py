@@ -10,7 +10,8 @@ import torch
 from runtime.errors import CheckpointError
 from runtime.kv.cache import kv_bytes_per_token
 from runtime.nn.linear import Plain
-from runtime.nn.quantize import Quantization, choose_forms, packed_bytes
+from runtime.nn.quantization import Quantization
+from runtime.nn.quantize import choose_forms, packed_bytes
 from runtime.nn.weights import allocate_layer
 from runtime.step.device import most_memory
 from runtime.units import format_size
@@ -18,7 +19,7 @@ from runtime.units import format_size
 if TYPE_CHECKING:
     from runtime.checkpoint.config import ModelConfig
     from runtime.loading.drafters import DraftPlan
-    from runtime.loading.load import LoadOptions
+    from runtime.loading.options import LoadOptions
 
 STEP_ROWS = 512  # prompt rows of a usual step
 SCORES = 4  # times that a step holds a row of scores in float32: as they come, adjusted, as a distribution, sorted

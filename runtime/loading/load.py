@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
@@ -24,12 +23,10 @@ from runtime.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from runtime.checkpoint.config import ModelConfig
     from runtime.loading.drafters import DraftPlan, Memory
-    from runtime.loading.served import Proposer
-    from runtime.nn.quantize import Quantization
+    from runtime.loading.options import LoadOptions
 
 logger = logging.getLogger("cede.model")
 
@@ -39,35 +36,9 @@ CONTEXT_STEP = 64
 SMALL_MODEL = 64 * 2**20  # bytes of weights
 
 
-@dataclass(frozen=True, slots=True)
-class LoadOptions:
-    """How to load a model.
-
-    Attributes:
-        folder: in Hugging Face layout.
-        slots: sequences to have KV room for.
-        context: positions per slot; None for the model's own, or what memory allows if that is less.
-        device, dtype: names, or `auto`.
-        threads: of one operation on the CPU; None for one per core, but a single one for a small model.
-        speculate: who is to draft; None for the best that there is.
-        draft: the folder of a draft model, in the same layout.
-        quantize: how many bits the weights of both have; None for those of `dtype`.
-    """
-
-    folder: Path
-    slots: int = 4
-    context: int | None = None
-    device: str = "auto"
-    dtype: str = "auto"
-    threads: int | None = None
-    speculate: Proposer | None = None
-    draft: Path | None = None
-    quantize: Quantization | None = None
-
-    @property
-    def adapts_threads(self) -> bool:
-        """Whether steps may use fewer threads while other programs want the processor."""
-        return self.threads is None and select_device(self.device).type == "cpu"
+def adapts_threads(options: LoadOptions) -> bool:
+    """Whether steps may use fewer threads while other programs want the processor."""
+    return options.threads is None and select_device(options.device).type == "cpu"
 
 
 def describe_model(options: LoadOptions, name: str) -> tuple[ServedModel, ModelConfig]:

@@ -14,7 +14,6 @@ times as large as the others, which one scale for the row would round away (benc
 from __future__ import annotations
 
 import warnings
-from enum import StrEnum
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
@@ -22,6 +21,7 @@ import torch
 from torch import Tensor
 
 from runtime.nn.linear import Forms, lossless, total_bytes
+from runtime.nn.quantization import SPREAD, Quantization
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,21 +34,7 @@ GROUP = 32
 # From so many rows on, int4 weights are expanded for the product: 512 rows take half the time (bench/LOG.md).
 EXPAND_ROWS = 64
 SLAB = 2**18  # weights that are quantised at a time
-# Columns that are spread over each other: 128 take longer, and are no better for a real model (bench/LOG.md).
-SPREAD = 64
 TINY = torch.finfo(torch.float32).tiny
-
-
-class Quantization(StrEnum):
-    """How many bits a weight has."""
-
-    INT8 = "int8"
-    INT4 = "int4"
-
-    @property
-    def identity(self) -> str:
-        """What KV on disk knows it by: another one where the same bits come to mean other numbers."""
-        return f"{self.value}, rows spread by {SPREAD}"
 
 
 def choose_forms(quantization: Quantization | None, device: torch.device, dtype: torch.dtype) -> Forms:

@@ -18,7 +18,8 @@ from runtime.loading.load import load_model
 from runtime.nn.linear import Linear
 from runtime.nn.model import Transformer
 from runtime.nn.mtp import MtpModule
-from runtime.nn.quantize import GROUP, Quantization, choose_forms, quantise_int4, quantise_int8
+from runtime.nn.quantization import Quantization
+from runtime.nn.quantize import GROUP, choose_forms, quantise_int4, quantise_int8
 from runtime.nn.weights import weight_bytes
 from runtime.sampling.tokens import DraftToken, SampleSpec
 from runtime.selftest.findings import Figures, Mismatch, NotHere
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
     from runtime.checkpoint.config import ModelConfig
     from runtime.loading.drafters import DraftPlan
-    from runtime.loading.load import LoadOptions
+    from runtime.loading.options import LoadOptions
     from runtime.nn.linear import Product
     from runtime.step.step import SegmentResult
 

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from actors.engine import EngineConfig, open_engine
-from actors.kv.prefix_cache import CacheConfig, PrefixCache
+from actors.config import EngineConfig
+from actors.engine import open_engine
+from actors.kv.config import CacheConfig
+from actors.kv.prefix_cache import PrefixCache
 from actors.testing.chaos import open_chaos
 from runtime.kv.ram_tier import RamTier
 from runtime.loading.served import Proposer

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from actors.engine import EngineConfig, open_engine
+from actors.config import EngineConfig
+from actors.engine import open_engine
 from actors.testing.chaos import open_chaos
 from runtime.errors import CedeError
 from runtime.loading.served import Proposer

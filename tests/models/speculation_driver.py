@@ -9,7 +9,8 @@ import torch
 
 from runtime.checkpoint.config import load_config
 from runtime.loading.drafters import plan_drafter
-from runtime.loading.load import LoadOptions, load_model
+from runtime.loading.load import load_model
+from runtime.loading.options import LoadOptions
 from runtime.loading.served import Proposer
 from runtime.sampling.tokens import DraftToken
 from runtime.step.step import Segment

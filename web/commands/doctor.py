@@ -119,7 +119,7 @@ def _self_test(model: str | None, device: str, dtype: str, say_line: Callable[[s
     import trio
 
     from runtime.checkpoint.locate import resolve_model
-    from runtime.loading.load import LoadOptions
+    from runtime.loading.options import LoadOptions
     from web.selftest.checks import Sizes, self_test
 
     findings: list[Finding] = []

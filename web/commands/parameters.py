@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from runtime.checkpoint.sampling_defaults import RANGES, UNBOUNDED, Range
+from runtime.checkpoint.sampling_defaults import RANGES
+from runtime.options import UNBOUNDED, Range
 from runtime.units import parse_size
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from runtime.checkpoint.sampling_defaults import RANGES, SamplingSource
+from runtime.checkpoint.sampling_defaults import RANGES, SamplingOptions, SamplingSource
 from runtime.errors import CedeError
 from runtime.log_text import log_to_stderr
 from web.commands.serve_flags import ServeCommand, serve_flags
@@ -88,11 +88,11 @@ def _server_options(given: SimpleNamespace) -> ServerOptions:
     draft = _draft_folder(given.draft_model, model, given.speculate)
     logger.info("loading %s from %s", _model_name(model), folder)
 
-    from actors.engine import EngineConfig
-    from actors.kv.prefix_cache import CacheConfig, TierOptions
-    from runtime.loading.load import LoadOptions
+    from actors.config import EngineConfig
+    from actors.kv.config import CacheConfig, TierOptions
+    from runtime.loading.options import LoadOptions
     from runtime.loading.served import Proposer
-    from runtime.nn.quantize import Quantization
+    from runtime.nn.quantization import Quantization
     from web.server import ServerOptions
 
     return ServerOptions(
@@ -149,7 +149,7 @@ def _sampling_defaults(folder: Path, given: SimpleNamespace) -> SamplingDefaults
     from runtime.checkpoint.sampling_defaults import sampling_defaults
 
     named = {name: value for name in RANGES if (value := getattr(given, name)) is not None}
-    return sampling_defaults(folder, SamplingSource(given.sampling_defaults), named)
+    return sampling_defaults(folder, SamplingOptions(SamplingSource(given.sampling_defaults), **named))
 
 
 def _run(options: ServerOptions, early: EarlyStop) -> None:

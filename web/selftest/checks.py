@@ -12,15 +12,16 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from actors.config import EngineConfig
 from actors.core.slots import SlotState
-from actors.engine import EngineConfig, open_engine
+from actors.engine import open_engine
 from actors.selftest.cancel_checks import CHUNK, DRAFTS, NTH, QUEUE, CancelChecks, Limits, StepWatch
 from actors.selftest.cancel_checks import SLOTS as ENGINE_SLOTS
 from runtime.errors import CheckpointError
 from runtime.loading.drafters import plan_drafter
 from runtime.loading.load import describe_model, load_model
 from runtime.loading.served import Proposer
-from runtime.nn.quantize import Quantization
+from runtime.nn.quantization import Quantization
 from runtime.selftest.findings import Mismatch, NotHere, from_error, passed, without_paths
 from runtime.selftest.parity import SLOTS, Parity, cancel_limits, check_products, check_quantised, open_parity
 from runtime.selftest.rates import (
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
     from runtime.checkpoint.config import ModelConfig
     from runtime.loading.drafters import DraftPlan
-    from runtime.loading.load import LoadOptions
+    from runtime.loading.options import LoadOptions
     from runtime.loading.served import ServedModel
     from runtime.nn.model import Transformer
     from runtime.selftest.findings import Figures, Finding

@@ -3,8 +3,9 @@
 import trio
 from trio.testing import MockClock
 
+from actors.config import EngineConfig
 from actors.core.generation import GenerationRequest, Token
-from actors.engine import Engine, EngineConfig, open_engine
+from actors.engine import Engine, open_engine
 from actors.testing.chaos import UnreliableExecutor, open_chaos
 from runtime.checkpoint.locate import resolve_model
 from runtime.loading.served import ServedModel

@@ -20,7 +20,7 @@ from runtime.loading.mtp_weights import _allocate as allocate_module
 from runtime.nn import quantize
 from runtime.nn.model import HiddenStates, Transformer
 from runtime.nn.mtp import MtpModule
-from runtime.nn.quantize import Quantization
+from runtime.nn.quantization import Quantization
 from runtime.nn.weights import _allocate as allocate
 from runtime.sampling.draws import Draws
 from runtime.sampling.params import SamplingParams

@@ -20,7 +20,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from runtime.loading.served import Proposer
 from runtime.nn import linear, quantize
-from runtime.nn.quantize import Quantization
+from runtime.nn.quantization import Quantization
 from runtime.sampling.params import SamplingParams
 from runtime.sampling.tokens import DraftToken, SampleSpec
 from runtime.step.step import Segment

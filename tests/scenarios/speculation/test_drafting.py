@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
+from actors.config import EngineConfig
 from actors.core.generation import Finished, Token
 from actors.core.slots import SlotState
-from actors.engine import Engine, EngineConfig, open_engine
+from actors.engine import Engine, open_engine
 from runtime.loading.served import Proposer, ServedModel
 from runtime.step.executor import SimulatedExecutor
 from runtime.testing.simulated import SimulatedDrafter, SimulatedModel, chain

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
+from actors.config import EngineConfig
 from actors.core.generation import Failed, GenerationRequest, Token
-from actors.engine import Engine, EngineConfig, open_engine
+from actors.engine import Engine, open_engine
 from runtime.checkpoint.locate import embedded_draft, resolve_model
 from runtime.loading.drafters import plan_drafter
-from runtime.loading.load import LoadOptions, describe_model, load_model
+from runtime.loading.load import describe_model, load_model
+from runtime.loading.options import LoadOptions
 from runtime.loading.served import Proposer
 from runtime.sampling.params import SamplingParams
 from runtime.step.executor import InlineExecutor

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from actors.core.slots import Resident
-from actors.kv.prefix_cache import CacheConfig, PrefixCache
+from actors.kv.config import CacheConfig
+from actors.kv.prefix_cache import PrefixCache
 from actors.kv.waiting_blocks import SlotBlock
 from runtime.kv.blocks import BLOCK_TOKENS, Block, BlockKey, block_keys
 from runtime.kv.disk.tier import DiskTierStatistics

@@ -13,8 +13,9 @@ import torch
 import trio
 
 from actors.kv import prefix_cache
+from actors.kv.config import CacheConfig, TierOptions
 from actors.kv.disk_reader import READ_SECONDS, READERS, REST_SECONDS, DiskReader
-from actors.kv.prefix_cache import CacheConfig, TierOptions, open_prefix_cache
+from actors.kv.prefix_cache import open_prefix_cache
 from actors.kv.waiting_blocks import SlotBlock
 from runtime.kv.blocks import BLOCK_TOKENS
 from runtime.testing.faults import Chaos, FaultPlan, SlowRead

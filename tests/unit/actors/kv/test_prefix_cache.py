@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from actors.kv.prefix_cache import CacheConfig, PrefixCache, empty_cache
+from actors.kv.config import CacheConfig
+from actors.kv.prefix_cache import PrefixCache, empty_cache
 from runtime.kv.ram_tier import RamTier
 from tests.fakes.kv_simulation import (
     BLOCK_BYTES,

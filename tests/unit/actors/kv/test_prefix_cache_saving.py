@@ -13,7 +13,8 @@ import torch
 import trio
 
 from actors.kv import prefix_cache
-from actors.kv.prefix_cache import CacheConfig, PrefixCache, TierOptions, open_prefix_cache
+from actors.kv.config import CacheConfig, TierOptions
+from actors.kv.prefix_cache import PrefixCache, open_prefix_cache
 from actors.kv.waiting_blocks import SlotBlock
 from runtime.kv.blocks import BLOCK_TOKENS, Block
 from runtime.kv.disk import files as block_files

@@ -9,9 +9,10 @@ import pytest
 import trio
 
 import web.selftest.checks
+from actors.config import EngineConfig
 from actors.core.receipts import CancelReason, Receipt
 from actors.core.slots import SlotState
-from actors.engine import EngineConfig, open_engine
+from actors.engine import open_engine
 from actors.selftest.cancel_checks import CancelChecks, Limits, StepWatch, judge
 from runtime.selftest.findings import Mismatch, NotHere
 from runtime.step.executor import InlineExecutor
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from runtime.checkpoint.config import ModelConfig
-    from runtime.loading.load import LoadOptions
+    from runtime.loading.options import LoadOptions
     from runtime.loading.served import ServedModel
     from runtime.nn.model import Transformer
     from runtime.step.executor import LayerHook

@@ -26,7 +26,8 @@ from runtime.loading.drafters import (
     log_drafter,
     plan_drafter,
 )
-from runtime.loading.load import LoadOptions, load_model
+from runtime.loading.load import load_model
+from runtime.loading.options import LoadOptions
 from runtime.loading.served import Proposer
 from runtime.nn.weights import load_weights
 from runtime.sampling.params import SamplingParams

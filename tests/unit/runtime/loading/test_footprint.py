@@ -16,11 +16,13 @@ from runtime.errors import CheckpointError
 from runtime.loading import footprint
 from runtime.loading.drafters import NoDrafter, plan_drafter
 from runtime.loading.footprint import kept_bytes
-from runtime.loading.load import LoadOptions, load_model
+from runtime.loading.load import load_model
+from runtime.loading.options import LoadOptions
 from runtime.loading.served import Proposer
 from runtime.nn import weights
 from runtime.nn.linear import Forms, Plain
-from runtime.nn.quantize import Quantization, choose_forms
+from runtime.nn.quantization import Quantization
+from runtime.nn.quantize import choose_forms
 from runtime.nn.weights import allocate_layer, load_weights
 from runtime.text.tokenizer import Tokenizer
 from tests.models.checkpoints import FAMILIES

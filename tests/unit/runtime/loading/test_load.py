@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from runtime.errors import CheckpointError
-from runtime.loading.load import LoadOptions, describe_model, load_model
+from runtime.loading.load import describe_model, load_model
+from runtime.loading.options import LoadOptions
 from tests.models.checkpoints import FAMILIES, VOCAB_SIZE
 from web.server import ServerOptions, run_server
 

@@ -10,12 +10,12 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from runtime.kv.blocks import root_key
 from runtime.nn.linear import Plain
+from runtime.nn.quantization import Quantization
 from runtime.nn.quantize import (
     EXPAND_ROWS,
     GROUP,
     DynamicInt8,
     HostInt4,
-    Quantization,
     WeightInt4,
     WeightInt8,
     choose_forms,

@@ -1,0 +1,62 @@
+"""How the engine shares its device.  Torch is not imported: the command line reads the options here before it does."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from runtime.loading.served import Proposer
+from runtime.options import POSITIVE, Option, whole
+from runtime.units import MIB
+
+
+@dataclass(frozen=True, slots=True)
+class EngineConfig:
+    """How the engine shares its device; the fields with an `Option` say themselves what they are.
+
+    Attributes:
+        slots: sequences that can run at a time; the model's KV has room for as many.
+        step_seconds: the target time of a step that decoding neighbours share with a prompt, where `chunk_tokens` is
+            None.
+        speculate: where drafts come from; the executor has a drafter if that takes one.
+    """
+
+    slots: int
+    queue: Annotated[int, Option("Requests that may wait for a slot.", whole(0), unit="requests")] = 64
+    queue_timeout: Annotated[
+        float | None, Option("How long one may wait for a slot.", POSITIVE, unit="seconds", none=("none",))
+    ] = None
+    request_timeout: Annotated[
+        float | None, Option("How long one may take in all.", POSITIVE, unit="seconds", none=("none",))
+    ] = None
+    chunk_tokens: Annotated[
+        int | None,
+        Option(
+            "Prompt tokens per step; auto sizes them by what steps are measured to cost.",
+            whole(1),
+            unit="tokens",
+            none=("auto",),
+        ),
+    ] = None
+    draft_tokens: Annotated[
+        int | None,
+        Option(
+            "Tokens drafted at a time; auto, as many as they are measured to be worth.",
+            whole(1, 16),
+            unit="tokens",
+            none=("auto",),
+        ),
+    ] = None
+    answer_bytes: Annotated[
+        int | None,
+        Option(
+            "Memory for what one client has not read yet, or for an answer that is sent whole; one that leaves more "
+            "unread is cut off.",
+            unit="bytes",
+            name="max-answer",
+        ),
+    ] = 64 * MIB
+    unread_bytes: Annotated[
+        int | None,
+        Option("The same for all clients; who leaves most is cut off.", unit="bytes", name="max-unread"),
+    ] = 256 * MIB
+    step_seconds: float = 0.05
+    speculate: Proposer = Proposer.OFF

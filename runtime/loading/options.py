@@ -1,0 +1,68 @@
+"""How to load a model.  Torch is not imported: the command line reads the options here before it imports it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from runtime.loading.served import Proposer
+from runtime.nn.quantization import Quantization
+from runtime.options import Option, whole
+
+
+@dataclass(frozen=True, slots=True)
+class LoadOptions:
+    """What to load, and in which form; the fields with an `Option` say themselves what they are.
+
+    Attributes:
+        folder: in Hugging Face layout.
+        draft: the folder of a draft model, in the same layout.
+    """
+
+    folder: Path
+    slots: Annotated[
+        int,
+        Option(
+            "Sequences that run at a time.",
+            whole(1),
+            unit="slots",
+            aliases=("-np", "--parallel", "--max-num-seqs"),
+        ),
+    ] = 4
+    context: Annotated[
+        int | None,
+        Option(
+            "Tokens per slot; auto, or 0, for the model's own, bounded by memory.",
+            whole(1),
+            unit="tokens",
+            aliases=("-c", "--ctx-size", "--max-model-len"),
+            none=("auto", "0"),
+        ),
+    ] = None
+    device: Annotated[str, Option("Where the model runs.", words=("auto", "mps", "cuda", "cpu"))] = "auto"
+    dtype: Annotated[
+        str,
+        Option("What it computes in; auto is what suits the device.", words=("auto", "bfloat16", "float16", "float32")),
+    ] = "auto"
+    quantize: Annotated[
+        Quantization | None, Option("Keep weights in 8 or 4 bits; none keeps them as --dtype says.", none=("none",))
+    ] = None
+    threads: Annotated[
+        int | None,
+        Option(
+            "CPU threads of a step; auto is one per core, a single one for a small model, and fewer while other "
+            "programs keep the processor busy.",
+            whole(1, 1024),
+            unit="threads",
+            aliases=("-t",),
+            none=("auto",),
+        ),
+    ] = None
+    speculate: Annotated[
+        Proposer | None,
+        Option(
+            "What drafts tokens for the model to verify: mtp (the checkpoint's own module), draft (--draft-model), "
+            "ngram (the text so far), or off; auto is the first of these that there is.",
+            none=("auto",),
+        ),
+    ] = None
+    draft: Path | None = None
