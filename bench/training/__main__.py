@@ -16,7 +16,7 @@ from bench.corpus import load_corpus
 from bench.training.card import measure_all, write_card
 from bench.training.data import encode
 from bench.training.distil import train_draft, train_mtp
-from bench.training.export import export_model, export_mtp
+from bench.training.export import export_model, export_mtp, export_target
 from bench.training.models import MtpModule, build_draft
 from bench.training.teacher import Lessons, own_texts, prepare_lessons
 from bench.training.tokenizer import train_tokenizer
@@ -111,7 +111,7 @@ def target(shop: Workshop, minutes: float, steps: int | None, until: float, comp
     with shop.arithmetic():
         run.run(shop.documents[1], until, compiled)
     shop.note(target_tokens=run.tokens, target_steps=run.budget.step, target_minutes=run.budget.seconds / 60)
-    export_model(run.model, shop.tokenizer, shop.output / "target")
+    export_target(run.model, shop.tokenizer, shop.output / "target")
 
 
 @main.command()
@@ -119,8 +119,8 @@ def target(shop: Workshop, minutes: float, steps: int | None, until: float, comp
 def placeholders(shop: Workshop) -> None:
     """Export the target as it stands, with an untrained draft and MTP module: right shapes, to develop against."""
     run = shop.open_target(Budget(None, 1.0))
-    export_model(run.model, shop.tokenizer, shop.output / "target")
-    export_model(build_draft(), shop.tokenizer, shop.output / "draft")
+    export_target(run.model, shop.tokenizer, shop.output / "target")
+    export_model(build_draft(), shop.output / "draft")
     export_mtp(MtpModule(run.model.config), shop.output / "target")
 
 
@@ -147,7 +147,7 @@ def draft(shop: Workshop, minutes: float, compiled: bool) -> None:
     with shop.arithmetic():
         model, seen = train_draft(teacher, shop.lessons(), minutes, shop.device, shop.seed, compiled)
     shop.note(draft_tokens=seen, draft_minutes=minutes)
-    export_model(model, shop.tokenizer, shop.output / "draft")
+    export_model(model, shop.output / "draft")
 
 
 @main.command()

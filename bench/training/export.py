@@ -28,8 +28,17 @@ def save_weights(tensors: dict[str, Tensor], file: Path, metadata: dict[str, str
     file.chmod(0o644)
 
 
-def export_model(model: Qwen3ForCausalLM, tokenizer: Tokenizer, folder: Path) -> None:
-    """A Hugging Face folder: tied head left out, float32 rounded to bfloat16."""
+def export_target(model: Qwen3ForCausalLM, tokenizer: Tokenizer, folder: Path) -> None:
+    """Write the target: its weights and config, its tokenizer, and how it likes to be sampled."""
+    export_model(model, folder)
+    ends = end_ids(tokenizer)
+    generation = {"eos_token_id": ends, "pad_token_id": ends[0], "do_sample": True, "temperature": 0.8, "top_p": 0.95}
+    (folder / "generation_config.json").write_text(json.dumps(generation, indent=2) + "\n")
+    save_tokenizer(tokenizer, folder)
+
+
+def export_model(model: Qwen3ForCausalLM, folder: Path) -> None:
+    """Write config and weights as Hugging Face lays them out: tied head left out, float32 rounded to bfloat16."""
     folder.mkdir(parents=True, exist_ok=True)
     config = model.config.to_dict()
     config = {key: value for key, value in config.items() if value is not None and not key.startswith("_")}
@@ -37,12 +46,8 @@ def export_model(model: Qwen3ForCausalLM, tokenizer: Tokenizer, folder: Path) ->
     config |= {"architectures": ["Qwen3ForCausalLM"], "dtype": "bfloat16", "torch_dtype": "bfloat16"}
     config |= {"rope_theta": 10000.0}
     (folder / "config.json").write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
-    ends = end_ids(tokenizer)
-    generation = {"eos_token_id": ends, "pad_token_id": ends[0], "do_sample": True, "temperature": 0.8, "top_p": 0.95}
-    (folder / "generation_config.json").write_text(json.dumps(generation, indent=2) + "\n")
     tensors = {name: tensor for name, tensor in model.state_dict().items() if name != "lm_head.weight"}
     save_weights(tensors, folder / "model.safetensors", {"format": "pt"})
-    save_tokenizer(tokenizer, folder)
 
 
 def export_mtp(module: MtpModule, folder: Path) -> None:

@@ -211,9 +211,16 @@ def log_drafter(proposer: Proposer, draft: Path | None) -> None:
 
 
 def _plan_model(options: LoadOptions, folder: Path, target: ModelConfig, tokenizer: Tokenizer) -> ModelPlan:
+    """Check a draft model; one without a tokenizer of its own is taken to use the target's.  Raises CheckpointError."""
     context = options.context or target.context_length
     config = load_config(folder)
-    _check_vocabulary(folder, Tokenizer.load(folder), tokenizer)
+    if (folder / "tokenizer.json").is_file():
+        _check_vocabulary(folder, Tokenizer.load(folder), tokenizer)
+    elif config.vocab_size != target.vocab_size:
+        raise CheckpointError(
+            f"{folder}: has no tokenizer.json, and the draft model's vocabulary has {config.vocab_size} tokens where "
+            f"the target's has {target.vocab_size}"
+        )
     if config.context_length < context:
         raise CheckpointError(
             f"{folder}: the draft model's context, {config.context_length} tokens, is shorter than the target's, "

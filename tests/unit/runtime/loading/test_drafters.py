@@ -179,6 +179,14 @@ def test_a_draft_model_of_another_vocabulary(tmp_path: Path, llama: Path) -> Non
         plan(resolve_model(None), Proposer.DRAFT, draft=llama)
 
 
+def test_a_draft_model_without_a_tokenizer_uses_the_targets(tmp_path: Path, llama: Path) -> None:
+    FAMILIES["smollm"](tmp_path)
+    (tmp_path / "tokenizer.json").unlink()
+    assert plan(llama, Proposer.DRAFT, draft=tmp_path).proposer is Proposer.DRAFT
+    with pytest.raises(CheckpointError, match=r"no tokenizer\.json, .* vocabulary has 260 tokens where .* has 4096"):
+        plan(resolve_model(None), Proposer.DRAFT, draft=tmp_path)
+
+
 def test_a_draft_model_of_a_shorter_context(tmp_path: Path, llama: Path) -> None:
     FAMILIES["smollm"](tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
