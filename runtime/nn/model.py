@@ -16,9 +16,9 @@ import torch.nn.functional as F
 from runtime.nn.attention import attend, choose_tile_kernel, first_visible, step_mask
 from runtime.nn.norm import RMSNorm
 from runtime.nn.rope import apply_rope, rope_tables
-from runtime.sampling.acceptance import accept
-from runtime.sampling.draws import Draws
-from runtime.sampling.parcel import Parcel
+from runtime.sampling.acceptance import verify
+from runtime.sampling.batch import SamplingBatch
+from runtime.sampling.staging import StagingBuffer
 from runtime.step.device import RunAhead
 from runtime.step.step import SegmentOutput
 from runtime.step.transfer import Copy, Load, Save
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from runtime.checkpoint.config import ModelConfig
     from runtime.kv.cache import KVCache
     from runtime.nn.weights import LayerWeights, Weights
-    from runtime.sampling.sampler import Drawn
+    from runtime.sampling.sampler import SampledRow
     from runtime.step.step import Segment
     from runtime.step.transfer import Transfer
 
@@ -43,8 +43,8 @@ class Batch:
     hidden: torch.Tensor  # [rows, hidden]
     slots: torch.Tensor  # [rows]
     positions: torch.Tensor  # [rows]
-    sampled: torch.Tensor  # the rows after which a token is drawn
-    draws: Draws  # how
+    sampled: torch.Tensor  # [sampled rows], the rows after which a token is drawn
+    sampling: SamplingBatch  # what these ask for
     cos: torch.Tensor  # [rows, 1, head_dim]
     sin: torch.Tensor  # [rows, 1, head_dim]
     masks: dict[int | None, torch.Tensor | None]  # by window, as `step_mask` makes them
@@ -120,12 +120,12 @@ class Transformer:
 
     def begin(self, segments: Sequence[Segment]) -> Batch:
         ranges = _row_ranges(segments)
-        parcel = Parcel()
-        token_ids = parcel.ints([token for segment in segments for token in segment.token_ids])
-        positions = parcel.ints([p for segment in segments for p in range(segment.start, segment.end)])
-        slots = parcel.ints([segment.slot for segment in segments for _ in segment.token_ids])
-        sampled, draws = parcel.ints(_sampled_rows(segments, ranges)), _draws(segments, parcel)
-        parcel.send(self._device)
+        staging = StagingBuffer()
+        token_ids = staging.ints([token for segment in segments for token in segment.token_ids])
+        positions = staging.ints([p for segment in segments for p in range(segment.start, segment.end)])
+        slots = staging.ints([segment.slot for segment in segments for _ in segment.token_ids])
+        sampled, sampling = staging.ints(_sampled_rows(segments, ranges)), _sampling_batch(segments, staging)
+        staging.send(self._device)
         return Batch(
             segments=list(segments),
             ranges=ranges,
@@ -133,19 +133,22 @@ class Transformer:
             slots=slots.tensor,
             positions=positions.tensor,
             sampled=sampled.tensor,
-            draws=draws,
+            sampling=sampling,
             cos=self._cos[positions.tensor].unsqueeze(1),
             sin=self._sin[positions.tensor].unsqueeze(1),
             masks={window: self._mask(segments, window) for window in set(self.config.window)},
         )
 
     def shrink(self, batch: Batch, kept: Sequence[int]) -> None:
-        parcel = Parcel()
-        kept_rows = parcel.ints([row for i in kept for row in batch.ranges[i]])
+        staging = StagingBuffer()
+        kept_rows = staging.ints([row for i in kept for row in batch.ranges[i]])
         batch.segments = [batch.segments[i] for i in kept]
         batch.ranges = _row_ranges(batch.segments)
-        sampled, batch.draws = parcel.ints(_sampled_rows(batch.segments, batch.ranges)), _draws(batch.segments, parcel)
-        parcel.send(self._device)
+        sampled, batch.sampling = (
+            staging.ints(_sampled_rows(batch.segments, batch.ranges)),
+            _sampling_batch(batch.segments, staging),
+        )
+        staging.send(self._device)
         rows, batch.sampled = kept_rows.tensor, sampled.tensor
         batch.hidden, batch.slots, batch.positions = batch.hidden[rows], batch.slots[rows], batch.positions[rows]
         batch.cos, batch.sin = batch.cos[rows], batch.sin[rows]
@@ -168,9 +171,9 @@ class Transformer:
         finite = batch.hidden.sum(-1, dtype=torch.float32).isfinite()  # [rows]
         states = self._final_norm(batch.hidden)
         self._keep_states(batch, states)
-        drawn: list[Drawn] = []
-        if batch.draws.specs:
-            drawn, finite_rows = accept(self._logits(states[batch.sampled]), batch.draws, beside=finite)
+        drawn: list[SampledRow] = []
+        if batch.sampling.specs:
+            drawn, finite_rows = verify(self._logits(states[batch.sampled]), batch.sampling, also_read=finite)
         else:
             finite_rows = finite.tolist()  # here as there the step's one read from the device
         self._run_ahead.drain()
@@ -246,14 +249,14 @@ def _sampled_rows(segments: Sequence[Segment], ranges: Sequence[range]) -> list[
     return [row for segment, rows in pairs for row in rows[len(rows) - segment.sampled :]]
 
 
-def _draws(segments: Sequence[Segment], parcel: Parcel) -> Draws:
+def _sampling_batch(segments: Sequence[Segment], staging: StagingBuffer) -> SamplingBatch:
     """How tokens are drawn, with one entry per sampled row, and the draft that it is to judge or None."""
     specs = [spec for segment in segments for spec in segment.samples]
     drafts = [draft for segment in segments if segment.sample for draft in (*segment.drafts, None)]
-    return Draws.of(specs, drafts, parcel)
+    return SamplingBatch.stage(specs, drafts, staging)
 
 
-def _output(drawn: Sequence[Drawn], finite_rows: Sequence[float]) -> SegmentOutput:
+def _output(drawn: Sequence[SampledRow], finite_rows: Sequence[float]) -> SegmentOutput:
     """One segment's: what it drew up to the first row that did not accept its draft."""
     if not all(finite_rows) or not all(row.finite for row in drawn):
         return SegmentOutput(finite=False)

@@ -1,13 +1,13 @@
-"""Which drafts the target agrees to: speculative decoding that leaves no trace in what is said.
+"""Which drafts the target accepts: speculative decoding that does not change what is generated.
 
-A draft that stands for itself is accepted where the target, drawing its own token with its own random number as it
-would without any draft, draws the same one.  The output is then plain decoding's, token for token.  That covers
-greedy decoding, prompt lookup, and requests whose client named the seed, whose drafts are drawn with the very number
-that the target uses.
+A draft without a distribution is accepted where the target, drawing its own token with its own random number as it
+would without any draft, draws the same one.  The output is then plain decoding's, token for token.  That covers greedy
+decoding, prompt lookup, and requests whose client named the seed: their drafts are drawn with the very number that the
+target uses.
 
-A draft drawn from a distribution of its own, by a number of its own, is verified by rejection sampling (Leviathan et
-al., "Fast inference from transformers via speculative decoding", arXiv 2211.17192).  It accepts the most that any rule
-can: one less the total variation distance.  The tokens are other ones than plain decoding's, but just as likely.
+A draft with a distribution was drawn by a number of its own, and is verified by rejection sampling (Leviathan et al.,
+"Fast inference from transformers via speculative decoding", arXiv 2211.17192).  No rule accepts more: 1 less the total
+variation distance of the two distributions.  The tokens differ from plain decoding's, but their distribution does not.
 """
 
 from __future__ import annotations
@@ -16,38 +16,43 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from runtime.sampling.sampler import Drawn, adjust, draw, weigh
+from runtime.sampling.sampler import SampledRow, adjust_logits, random_distributions, sample
 
 if TYPE_CHECKING:
-    from runtime.sampling.draws import Draws, Verdicts
+    from runtime.sampling.batch import RejectionRows, SamplingBatch
 
 
-def accept(logits: torch.Tensor, draws: Draws, beside: torch.Tensor | None = None) -> tuple[list[Drawn], list[float]]:
-    """Draw one token per row, each as likely as without drafts; accepted is what came out as it was proposed.
+def verify(
+    logits: torch.Tensor, batch: SamplingBatch, also_read: torch.Tensor | None = None
+) -> tuple[list[SampledRow], list[float]]:
+    """Draw one token per row, each as likely as without drafts, and say which are the tokens that were drafted.
 
-    A row whose draft is not accepted holds the token to go on with; what was drafted after it is void.
+    A row whose draft is not accepted has the token to go on with; the drafts after it are void.
 
     Args:
         logits: the target's, float32 `[rows, vocab]`, as the model gave them; not changed.
-        draws: how the target draws, and what was proposed.
-        beside: other numbers to be read from the device, `[n]`; returned behind the rows.
+        batch: how the target draws, and what was drafted.
+        also_read: other numbers to read from the device, `[n]`.
+
+    Returns:
+        One entry per row, and the numbers of `also_read`.
     """
-    adjusted = adjust(logits, draws)
-    weights = weigh(adjusted, draws)
-    if draws.verdicts is not None:
-        _judge(weights, draws.verdicts)
-    drawn, rest = draw(logits, adjusted, weights, draws, beside)
-    judged = [
-        Drawn(one.token, one.finite, draft is not None and draft.token_id == one.token.token_id)
-        for one, draft in zip(drawn, draws.drafts, strict=True)
+    adjusted = adjust_logits(logits, batch)
+    distributions = random_distributions(adjusted, batch)
+    if batch.rejection_rows is not None:
+        _reject(distributions, batch.rejection_rows)
+    sampled, rest = sample(logits, adjusted, distributions, batch, also_read)
+    verified = [
+        SampledRow(row.token, row.finite, draft is not None and draft.token_id == row.token.token_id)
+        for row, draft in zip(sampled, batch.drafts, strict=True)
     ]
-    return judged, rest
+    return verified, rest
 
 
 def rejection(p: torch.Tensor, q: torch.Tensor, drafted: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:
-    """What each row's token is to be drawn from, so that drafts and draws together are distributed as `p`.
+    """Return what each row's token is to be drawn from, so that tokens are distributed as `p`.
 
-    A draft d stands with probability min(1, p(d) / q(d)): then it alone.  Otherwise max(p - q, 0).
+    A draft d stands with probability min(1, p(d) / q(d)): then the result is d alone, otherwise max(p - q, 0).
 
     Args:
         p: the target's distribution, `[rows, vocab]`; each row sums to 1.
@@ -58,20 +63,21 @@ def rejection(p: torch.Tensor, q: torch.Tensor, drafted: torch.Tensor, numbers: 
     Returns:
         `[rows, vocab]`, not normalised.
     """
-    # As a product: what underflowed to 0 in q needs no division, and what p filters out never stands.
+    # As a product, which needs no division by what underflowed to 0 in q; what p filters out never stands.
     stands = numbers * q.gather(-1, drafted) < p.gather(-1, drafted)
     residual = (p - q).clamp(min=0)
-    # Nothing is left of it only where p and q differ by rounding alone.
+    # The residual is empty only where p and q differ by rounding alone.
     residual = torch.where(residual.sum(-1, keepdim=True) > 0, residual, p)
     return torch.where(stands, torch.zeros_like(p).scatter(-1, drafted, 1.0), residual)
 
 
-def _judge(weights: torch.Tensor, verdicts: Verdicts) -> None:
-    """Apply rejection sampling to `weights`, `[random rows, vocab]`, in place."""
-    at = verdicts.at.tensor
-    p, q = _normalised(weights[at]), _normalised(torch.stack(verdicts.sources))
-    weights[at] = rejection(p, q, verdicts.token_ids.column, verdicts.numbers.column)
+def normalised(distributions: torch.Tensor) -> torch.Tensor:
+    """Return `[rows, vocab]` divided so that each row sums to 1."""
+    return distributions / distributions.sum(-1, keepdim=True)
 
 
-def _normalised(weights: torch.Tensor) -> torch.Tensor:
-    return weights / weights.sum(-1, keepdim=True)
+def _reject(distributions: torch.Tensor, rows: RejectionRows) -> None:
+    """Apply rejection sampling to `distributions`, `[random rows, vocab]`, in place."""
+    index = rows.index.tensor
+    p, q = normalised(distributions[index]), normalised(torch.stack(rows.distributions))
+    distributions[index] = rejection(p, q, rows.token_ids.column, rows.numbers.column)

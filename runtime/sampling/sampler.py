@@ -2,7 +2,7 @@
 
 A row's result depends on that row's logits, its parameters, and one uniform number that is a function of its seed and
 position alone: never on its neighbours in the batch, nor on how often the request was cancelled and sent again.
-All that comes from the host was sent before (`runtime.sampling.draws`), and what no row asks for is skipped.
+All that comes from the host was sent before (`runtime.sampling.batch`), and what no row asks for is skipped.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from runtime.sampling.tokens import SampledToken, TokenLogprobs
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from runtime.sampling.draws import Counts, Draws, Randomness, Repetitions
+    from runtime.sampling.batch import CountPenalties, RandomRows, RepetitionPenalties, SamplingBatch
 
-MOST_LOGPROBS = 20  # alternatives that the OpenAI API gives at most
+MAX_LOGPROBS = 20  # alternatives, the OpenAI API's own bound
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class SampledRow:
     """One row's token.
 
     Attributes:
         finite: False where the logits were not all finite; the rest then means nothing.
-        accepted: the token is the one that was proposed (`runtime.sampling.acceptance`).
+        accepted: the token is the one that was drafted (`runtime.sampling.acceptance`).
     """
 
     token: SampledToken
@@ -37,79 +37,87 @@ class Drawn:
     accepted: bool = False
 
 
-def draw(
+def sample(
     logits: torch.Tensor,
     adjusted: torch.Tensor,
-    weights: torch.Tensor,
-    draws: Draws,
-    beside: torch.Tensor | None = None,
-) -> tuple[list[Drawn], list[float]]:
-    """Pick each row's token and read all of them back, and what is to be known `beside` them.
+    distributions: torch.Tensor,
+    batch: SamplingBatch,
+    also_read: torch.Tensor | None = None,
+) -> tuple[list[SampledRow], list[float]]:
+    """Pick each row's token, and read all of them from the device at once.
 
     Args:
-        logits: `[rows, vocab]`, as the model gave them: for what is reported beside a token.
+        logits: `[rows, vocab]`, as the model gave them: for the log-probabilities that are reported.
         adjusted: `[rows, vocab]`, of which a greedy row takes the likeliest.
-        weights: `[random rows, vocab]`, from which the others are drawn; see `weigh`.
-        draws: how.
-        beside: anything else, `[n]`, that is to be read: reading apart would be another wait for the device.
+        distributions: `[random rows, vocab]`, from which the others are drawn; see `random_distributions`.
+        batch: what the rows ask for.
+        also_read: other numbers to read from the device, `[n]`: a second read would be a second wait.
+
+    Returns:
+        One entry per row, and the numbers of `also_read`.
     """
-    rows, randomness = len(draws.specs), draws.randomness
+    rows, random_rows = len(batch.specs), batch.random_rows
     finite = logits.sum(-1).isfinite()
     tokens = adjusted.argmax(-1)
-    if randomness is not None:
-        tokens[randomness.at.tensor] = _invert(weights, randomness.numbers.column)
-    reported = _logprobs(logits, tokens, draws)
-    rest = beside if beside is not None else finite[:0]
+    if random_rows is not None:
+        tokens[random_rows.index.tensor] = _invert(distributions, random_rows.numbers.column)
+    reported = _logprobs(logits, tokens, batch)
+    rest = also_read if also_read is not None else finite[:0]
     numbers = iter(torch.cat([part.flatten().float() for part in (tokens, finite, reported, rest)]).tolist())
     token_ids = [int(number) for number in islice(numbers, rows)]  # exact: no vocabulary has 2^24 tokens
     are_finite = [bool(number) for number in islice(numbers, rows)]
-    logprobs = _told_logprobs(numbers, reported.shape[-1], draws)
-    # A view of its row would keep the others' alive for as long.
-    random_rows = [] if randomness is None else randomness.rows
-    sources = {row: weights[i].clone() for i, row in enumerate(random_rows) if draws.specs[row].for_rejection}
-    tokens_drawn = [
-        Drawn(SampledToken(token_ids[row], logprobs[row], sources.get(row)), are_finite[row]) for row in range(rows)
+    logprobs = _parse_logprobs(numbers, reported.shape[-1], batch)
+    # Cloned, for a view of one row would keep the memory of all rows.
+    drawn_from = {
+        row: distributions[i].clone()
+        for i, row in enumerate([] if random_rows is None else random_rows.rows)
+        if batch.specs[row].for_rejection
+    }
+    sampled = [
+        SampledRow(SampledToken(token_ids[row], logprobs[row], drawn_from.get(row)), are_finite[row])
+        for row in range(rows)
     ]
-    return tokens_drawn, list(numbers)
+    return sampled, list(numbers)
 
 
-def weigh(adjusted: torch.Tensor, draws: Draws) -> torch.Tensor:
-    """What each random row is drawn from: `[random rows, vocab]`, as `distribution` gives it."""
-    if draws.randomness is None:
+def random_distributions(adjusted: torch.Tensor, batch: SamplingBatch) -> torch.Tensor:
+    """Return what each random row is drawn from, `[random rows, vocab]`, not normalised."""
+    if batch.random_rows is None:
         return adjusted[:0]
-    return distribution(adjusted[draws.randomness.at.tensor], draws.randomness)
+    return distribution(adjusted[batch.random_rows.index.tensor], batch.random_rows)
 
 
-def adjust(logits: torch.Tensor, draws: Draws) -> torch.Tensor:
-    """Penalties, logit bias and the ban on early end tokens; `[rows, vocab]`, a copy where anything changes."""
-    if all(asked is None for asked in (draws.repetitions, draws.counts, draws.biases, draws.bans)):
+def adjust_logits(logits: torch.Tensor, batch: SamplingBatch) -> torch.Tensor:
+    """Apply penalties, logit bias and the ban on early end tokens; `[rows, vocab]`, a copy where anything changes."""
+    asked = (batch.repetition_penalties, batch.count_penalties, batch.logit_biases, batch.banned_tokens)
+    if all(part is None for part in asked):
         return logits
     logits = logits.clone()
-    if draws.repetitions is not None:
-        _penalise_repetitions(logits, draws.repetitions)
-    if draws.counts is not None:
-        _penalise_counts(logits, draws.counts)
-    if draws.biases is not None:
-        logits[draws.biases.entries.index] += draws.biases.biases.tensor
-    if draws.bans is not None:
-        logits[draws.bans.index] = float("-inf")
+    if batch.repetition_penalties is not None:
+        _penalise_repetitions(logits, batch.repetition_penalties)
+    if batch.count_penalties is not None:
+        _penalise_counts(logits, batch.count_penalties)
+    if batch.logit_biases is not None:
+        logits[batch.logit_biases.entries.index] += batch.logit_biases.biases.tensor
+    if batch.banned_tokens is not None:
+        logits[batch.banned_tokens.index] = float("-inf")
     return logits
 
 
-def distribution(logits: torch.Tensor, randomness: Randomness) -> torch.Tensor:
-    """What rows are drawn from, up to a factor: temperature, then top-k, top-p and min-p.
+def distribution(logits: torch.Tensor, random_rows: RandomRows) -> torch.Tensor:
+    """Apply temperature, then top-k, top-p and min-p.
 
     Args:
         logits: float32 `[random rows, vocab]`, adjusted.
-        randomness: of the same rows.
+        random_rows: what these rows ask for.
 
     Returns:
         `[random rows, vocab]`, zero where filtered, not normalised.
     """
     # Subtracting the maximum first keeps a tiny temperature from overflowing to infinity.
     shifted = logits - logits.amax(-1, keepdim=True)
-    probs = torch.softmax(shifted / randomness.temperatures.column, dim=-1)
-    filters = randomness.filters
+    probs = torch.softmax(shifted / random_rows.temperatures.column, dim=-1)
+    filters = random_rows.filters
     if filters is None:
         return probs
     ordered = probs.sort(dim=-1, descending=True).values
@@ -117,8 +125,8 @@ def distribution(logits: torch.Tensor, randomness: Randomness) -> torch.Tensor:
     in_top_k = ranks < filters.top_k.column
     candidates = ordered * in_top_k
     mass_before = candidates.cumsum(-1) - candidates
-    # As many of the likeliest as there are with too little before them: where sums are not monotonic (see `_invert`),
-    # one far behind them may be among these.  The likeliest token stays, also at top_p=0.
+    # The tokens before which there is too little mass are counted, not marked: where sums are not monotonic (see
+    # `_invert`), one far behind the others may be among them.  The likeliest token stays, also at top_p=0.
     reaching = (mass_before < filters.top_p.column * candidates.sum(-1, keepdim=True)).sum(-1, keepdim=True)
     in_top_p = ranks < reaching.clamp_(min=1)
     in_min_p = ordered >= filters.min_p.column * ordered[:, :1]
@@ -126,54 +134,58 @@ def distribution(logits: torch.Tensor, randomness: Randomness) -> torch.Tensor:
     return probs * (probs >= threshold)
 
 
-def _invert(weights: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:
-    """Token ids `[rows]`: the first whose cumulated weight exceeds the row's share of the whole, `[rows, 1]`.
+def _invert(distributions: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:
+    """Draw by inversion: token ids `[rows]`, the first whose cumulated weight exceeds `numbers`' share of the whole.
 
-    Tokens of no weight are stepped over, where sums grow with each token.  CUDA adds up floats in parts and in any
-    order, so that a sum may be less than the one before it, and then one of them may be met: the likeliest is drawn in
-    its place.
+    Tokens of no weight are stepped over where sums grow with each token.  CUDA adds up floats in parts and in any
+    order, so that a sum may be less than the one before it, and a token of no weight may be met.  Then the likeliest is
+    drawn in its place.
+
+    Args:
+        distributions: `[rows, vocab]`, not normalised.
+        numbers: uniform in (0, 1), `[rows, 1]`.
     """
-    cumulated = weights.cumsum(-1)
-    tokens = (cumulated <= numbers * cumulated[:, -1:]).sum(-1).clamp_(max=weights.shape[-1] - 1)
-    has_weight = weights.gather(-1, tokens[:, None])[:, 0] > 0
-    return torch.where(has_weight, tokens, weights.argmax(-1))
+    cumulated = distributions.cumsum(-1)
+    tokens = (cumulated <= numbers * cumulated[:, -1:]).sum(-1).clamp_(max=distributions.shape[-1] - 1)
+    has_weight = distributions.gather(-1, tokens[:, None])[:, 0] > 0
+    return torch.where(has_weight, tokens, distributions.argmax(-1))
 
 
-def _penalise_repetitions(logits: torch.Tensor, repetitions: Repetitions) -> None:
-    """Divide or multiply `[rows, vocab]`, in place; a token that comes twice is given the same score twice."""
+def _penalise_repetitions(logits: torch.Tensor, repetitions: RepetitionPenalties) -> None:
+    """Divide or multiply `[rows, vocab]`, in place; a token that comes twice is given the same logit twice."""
     rows, _ = index = repetitions.entries.index
-    scores, penalties = logits[index], repetitions.penalties.tensor[rows]
-    logits[index] = torch.where(scores > 0, scores / penalties, scores * penalties)
+    entries, penalties = logits[index], repetitions.penalties.tensor[rows]
+    logits[index] = torch.where(entries > 0, entries / penalties, entries * penalties)
 
 
-def _penalise_counts(logits: torch.Tensor, counts: Counts) -> None:
+def _penalise_counts(logits: torch.Tensor, counts: CountPenalties) -> None:
     """Apply presence and frequency penalties to `[rows, vocab]`, in place."""
     rows, _ = index = counts.entries.index
     logits[index] -= counts.frequency.tensor[rows] * counts.counts.tensor + counts.presence.tensor[rows]
 
 
-def _logprobs(logits: torch.Tensor, tokens: torch.Tensor, draws: Draws) -> torch.Tensor:
-    """Under the model's own distribution, of the rows that ask for them: `[rows, 1 + 2 * alternatives]`.
+def _logprobs(logits: torch.Tensor, tokens: torch.Tensor, batch: SamplingBatch) -> torch.Tensor:
+    """Compute log-probabilities under the model's own distribution, `[logprob rows, 1 + 2 * alternatives]`.
 
-    First the token's own, then those of the likeliest, then their ids.
+    A row has first the drawn token's own, then those of the likeliest tokens, then the ids of these.
     """
-    if draws.reports is None:
+    if batch.logprob_rows is None:
         return logits[:0, :1]
-    rows = draws.reports.at.tensor
+    rows = batch.logprob_rows.index.tensor
     logprobs = torch.log_softmax(logits[rows], dim=-1)
     chosen = logprobs.gather(-1, tokens[rows, None])
-    # Not only as many as are asked for here: which of several equal tokens `topk` takes depends on k.
-    most = max(MOST_LOGPROBS, *(draws.specs[row].params.logprobs or 0 for row in draws.reports.rows))
-    best = logprobs.topk(min(most, logprobs.shape[-1]), dim=-1)
+    # At least MAX_LOGPROBS, however few are asked for: which of several equal tokens `topk` takes depends on k.
+    alternatives = max(MAX_LOGPROBS, *(batch.specs[row].params.logprobs or 0 for row in batch.logprob_rows.rows))
+    best = logprobs.topk(min(alternatives, logprobs.shape[-1]), dim=-1)
     return torch.cat((chosen, best.values, best.indices.to(chosen.dtype)), dim=-1)
 
 
-def _told_logprobs(numbers: Iterator[float], width: int, draws: Draws) -> list[TokenLogprobs | None]:
-    """What `_logprobs` has made, as it is reported: one entry per row."""
-    found: list[TokenLogprobs | None] = [None] * len(draws.specs)
-    for row in [] if draws.reports is None else draws.reports.rows:
+def _parse_logprobs(numbers: Iterator[float], width: int, batch: SamplingBatch) -> list[TokenLogprobs | None]:
+    """Take what `_logprobs` computed, rows of `width`, from the numbers that were read; one entry per sampled row."""
+    found: list[TokenLogprobs | None] = [None] * len(batch.specs)
+    for row in [] if batch.logprob_rows is None else batch.logprob_rows.rows:
         chosen, *best = islice(numbers, width)
         values, ids = best[: width // 2], map(int, best[width // 2 :])
         top = tuple(zip(ids, values, strict=True))
-        found[row] = TokenLogprobs(chosen, top[: draws.specs[row].params.logprobs or 0])
+        found[row] = TokenLogprobs(chosen, top[: batch.specs[row].params.logprobs or 0])
     return found

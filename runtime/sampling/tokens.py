@@ -1,6 +1,6 @@
 """The types of a token on its way: how it is to be drawn, what was drafted for it, and what was drawn.
 
-They are below `runtime.step`, so that a step and the sampler share them.
+A step (`runtime.step`) is told of tokens, and tells of them, in these.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SampleSpec:
-    """How to draw the token that follows a segment's last row.
+    """How to draw the token that follows a row.
 
     Attributes:
         params: with `seed` resolved to a number.
@@ -26,8 +26,8 @@ class SampleSpec:
         generated: how many tokens of the output precede it.
         context: the whole sequence so far, prompt first; read only where a penalty asks for it.
         end_ids: tokens that may not be drawn while `generated < params.min_tokens`.
-        for_rejection: this draws a draft that rejection sampling will verify: by a random number of its own, and what
-            it was drawn from is wanted beside it.
+        for_rejection: the token is a draft that rejection sampling will verify.  It is drawn by a random number of its
+            own, and its distribution is returned beside it.
     """
 
     params: SamplingParams
@@ -38,7 +38,7 @@ class SampleSpec:
     for_rejection: bool = False
 
     def after(self, token_ids: Sequence[int]) -> SampleSpec:
-        """How the token is drawn that follows `token_ids`, which follow this one's context."""
+        """Return how the token is drawn that follows `token_ids`, which follow this one's context."""
         if not token_ids:
             return self
         return replace(
@@ -51,12 +51,13 @@ class SampleSpec:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DraftToken:
-    """A drafted token.
+    """A drafted token, for the target to verify.
 
     Attributes:
         token_id: what the target is asked to agree to.
-        distribution: what it was drawn from, `[vocab]` on the device, not normalised.  None where the token stands for
-            itself: looked up, greedy, or drawn with the very random number that the target will use.
+        distribution: what the draft was drawn from, `[vocab]` on the device, not normalised.  None for a draft that is
+            looked up, greedy, or drawn with the random number that the target will use: it is accepted where the
+            target draws the same token.
     """
 
     token_id: int
@@ -73,9 +74,11 @@ class TokenLogprobs:
 
 @dataclass(frozen=True, slots=True)
 class SampledToken:
-    """A drawn token, with its log-probabilities where the request asked for them.
+    """A drawn token.
 
-    `distribution` is what a draft `for_rejection` was drawn from, as in `DraftToken`.
+    Attributes:
+        logprobs: None where the request asked for none.
+        distribution: of a draft `for_rejection`, as in `DraftToken`; None for any other token.
     """
 
     token_id: int

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from runtime.sampling.params import splitmix64
+from runtime.sampling.random_numbers import splitmix64
 from runtime.sampling.tokens import SampledToken
 from runtime.step.step import SegmentOutput
 from runtime.step.transfer import Copy, Load, Save

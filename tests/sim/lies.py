@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-from runtime.sampling.params import splitmix64
+from runtime.sampling.random_numbers import splitmix64
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence

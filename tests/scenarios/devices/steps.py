@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_leaves
 from runtime.sampling.params import SamplingParams
 from runtime.sampling.tokens import DraftToken, SampleSpec
 from runtime.step.step import Segment
-from tests.models.sampler_driver import accept, sample
+from tests.models.sampler_driver import sample, verify
 from tests.models.step_driver import CPU
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from torch._ops import OpOverload
 
-    from runtime.sampling.sampler import Drawn
+    from runtime.sampling.sampler import SampledRow
 
 
 NOT_ON_MPS = {torch.float64, torch.complex128}
@@ -74,11 +74,11 @@ def whole_step() -> list[Segment]:
     ]
 
 
-def verify_drafts(device: torch.device = CPU) -> list[Drawn]:
+def verify_drafts(device: torch.device = CPU) -> list[SampledRow]:
     """A draft of each kind, and a row without: what the target's logits become."""
     logits = torch.ones(4, 64, device=device)
     drafting = SampleSpec(SamplingParams(seed=1), 1, 0), SampleSpec(EVERYTHING, 1, 1, context=(9,), end_ids=(3, 4))
     drawn = [one.token for one in sample(logits[:2], [replace(spec, for_rejection=True) for spec in drafting])]
     drafts = [DraftToken(7), *(DraftToken(token.token_id, token.distribution) for token in drawn), None]
     specs = [SampleSpec(SamplingParams(temperature=0), 1, 0), *drafting, drafting[1].after([drawn[1].token_id])]
-    return accept(logits, specs, drafts)
+    return verify(logits, specs, drafts)

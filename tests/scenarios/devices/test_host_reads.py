@@ -22,9 +22,9 @@ from runtime.nn.model import HiddenStates, Transformer
 from runtime.nn.mtp import MtpModule
 from runtime.nn.quantization import Quantization
 from runtime.nn.weights import _allocate as allocate
-from runtime.sampling.draws import Draws
+from runtime.sampling.batch import SamplingBatch
 from runtime.sampling.params import SamplingParams
-from runtime.sampling.parcel import Parcel
+from runtime.sampling.staging import StagingBuffer
 from runtime.sampling.tokens import DraftToken, SampleSpec
 from runtime.selftest.findings import Mismatch
 from runtime.selftest.readbacks import check_readbacks
@@ -74,7 +74,7 @@ class Watched:
 
     def __init__(self, model: Transformer, traffic: Traffic) -> None:
         self.num_layers = model.num_layers
-        self.parcels: list[list[str]] = []
+        self.transfers: list[list[str]] = []
         self.run_layer, self.abandon, self.finish = model.run_layer, model.abandon, model.finish
         self.transfer = model.transfer
         self._model = model
@@ -90,7 +90,7 @@ class Watched:
         self._set_aside()
 
     def _set_aside(self) -> None:
-        self.parcels.append(self._traffic.sent.copy())
+        self.transfers.append(self._traffic.sent.copy())
         self._traffic.sent.clear()
 
 
@@ -106,7 +106,7 @@ def _reads_of(traffic: Traffic, model: Transformer, segments: list[Segment], can
         results = run(watched, segments, {} if cancelled is None else {1: [segments[cancelled]]}).segments
     assert [result.computed for result in results] == [i != cancelled for i in range(len(segments))]
     assert [operation for operation in recorder.seen if operation.dtypes & NOT_ON_MPS] == []
-    assert all(1 <= len(sent) <= 2 for sent in watched.parcels), "sent in pieces"
+    assert all(1 <= len(sent) <= 2 for sent in watched.transfers), "sent in pieces"
     assert not traffic.sent, "sent behind the layers"
     return traffic.read
 
@@ -205,9 +205,9 @@ class Mask(Transformer):
 
 class Late(Transformer):
     def finish(self, batch: Batch) -> list[SegmentOutput]:
-        parcel = Parcel()
-        batch.draws = Draws.of(batch.draws.specs, batch.draws.drafts, parcel)
-        parcel.send(self._device)
+        staging = StagingBuffer()
+        batch.sampling = SamplingBatch.stage(batch.sampling.specs, batch.sampling.drafts, staging)
+        staging.send(self._device)
         return super().finish(batch)
 
 

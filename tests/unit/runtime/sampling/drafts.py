@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from hypothesis import strategies as st
 
-from runtime.sampling import acceptance, draws
-from runtime.sampling.params import DRAFT, OWN, SamplingParams
+from runtime.sampling import acceptance, batch
+from runtime.sampling.params import SamplingParams
+from runtime.sampling.random_numbers import DRAFT_STREAM, TOKEN_STREAM
 from runtime.sampling.tokens import DraftToken, SampleSpec
 from tests.models.chi_square import filtered
 from tests.models.sampler_driver import sample
@@ -17,7 +18,7 @@ from tests.models.sampler_driver import sample
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from runtime.sampling.sampler import Drawn
+    from runtime.sampling.sampler import SampledRow
 
 
 GREEDY = SamplingParams(temperature=0)
@@ -30,7 +31,7 @@ def spec_of(
     return SampleSpec(params, position, len(output), (1, 2, 5, *output), END_IDS, draft)
 
 
-def ids_of(drawn: Sequence[Drawn]) -> list[int]:
+def ids_of(drawn: Sequence[SampledRow]) -> list[int]:
     return [one.token.token_id for one in drawn]
 
 
@@ -78,6 +79,6 @@ WRONG: dict[str, tuple[Any, str, Any]] = {
     "by p alone": (acceptance, "rejection", by_p_alone),
     "residual of p": (acceptance, "rejection", residual_of_p),
     "residual of all others": (acceptance, "rejection", residual_of_others),
-    "verdict and draw by one number": (draws, "VERDICT", OWN),
-    "verdict and draft by one number": (draws, "VERDICT", DRAFT),
+    "decision and draw by one number": (batch, "REJECTION_STREAM", TOKEN_STREAM),
+    "decision and draft by one number": (batch, "REJECTION_STREAM", DRAFT_STREAM),
 }

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runtime.sampling.acceptance import rejection
-from runtime.sampling.params import DRAFT, OWN, SamplingParams, uniform
+from runtime.sampling.params import SamplingParams
+from runtime.sampling.random_numbers import DRAFT_STREAM, TOKEN_STREAM, uniform
 from runtime.sampling.tokens import DraftToken, SampleSpec
-from tests.models.sampler_driver import accept, adjust, distribution, sample
+from tests.models.sampler_driver import adjust, distribution, sample, verify
 from tests.unit.runtime.sampling.drafts import GREEDY, ids_of, proposals_of, spec_of, weights
 
 VOCAB = 40
@@ -51,7 +52,7 @@ def test_the_target_draws_what_it_would_draw_alone(params: list[SamplingParams],
     specs = [spec_of(p, 10 + i, output=[6] * i) for i, p in enumerate(params)]
     plain = sample(logits, specs)
     proposed = [token_id if right else (token_id + 1) % VOCAB for token_id in ids_of(plain)]
-    assert accept(logits, specs, [DraftToken(token_id) for token_id in proposed]) == [
+    assert verify(logits, specs, [DraftToken(token_id) for token_id in proposed]) == [
         replace(drawn, accepted=right) for drawn in plain
     ]
 
@@ -72,13 +73,13 @@ def test_what_adjusts_the_target_decides_what_is_accepted() -> None:
     for params, count, expected in cases:
         spec = spec_of(params, output=[5] * count)
         for proposed in (3, 5, 6):
-            (drawn,) = accept(logits, [spec], [DraftToken(proposed)])
+            (drawn,) = verify(logits, [spec], [DraftToken(proposed)])
             assert (drawn.token.token_id, drawn.accepted) == (expected, proposed == expected)
 
 
 def test_without_proposals_it_is_plain_sampling() -> None:
     specs = [spec_of(GREEDY), spec_of(EVERYTHING, 4, output=[6]), spec_of(SamplingParams(seed=2), 9)]
-    assert accept(_logits(3), specs, [None] * 3) == sample(_logits(3), specs)
+    assert verify(_logits(3), specs, [None] * 3) == sample(_logits(3), specs)
 
 
 # --- drafts from a distribution ----------------------------------------------------------------------------------
@@ -90,7 +91,7 @@ def test_a_draft_as_good_as_the_target_is_always_accepted(params: list[SamplingP
     """And all that adjusts and filters is applied alike to both."""
     logits = _logits(len(params), seed=seed)
     specs = [spec_of(p, 10 + i, output=[6] * i) for i, p in enumerate(params)]
-    assert all(drawn.accepted for drawn in accept(logits, specs, proposals_of(logits, specs)))
+    assert all(drawn.accepted for drawn in verify(logits, specs, proposals_of(logits, specs)))
 
 
 @given(several, st.integers(0, 1000))
@@ -101,7 +102,7 @@ def test_what_the_target_filters_out_is_never_said(params: list[SamplingParams],
     specs = [spec_of(p, i) for i, p in enumerate(params)]
     anything = [spec_of(SamplingParams(seed=p.seed), i) for i, p in enumerate(params)]
     possible = distribution(adjust(target, specs), params) > 0
-    drawn = accept(target, specs, proposals_of(draft, anything))
+    drawn = verify(target, specs, proposals_of(draft, anything))
     assert all(possible[row, token_id] for row, token_id in enumerate(ids_of(drawn)))
 
 
@@ -138,7 +139,7 @@ def test_a_source_need_not_be_normalised() -> None:
     logits, specs = _logits(50), [spec_of(SamplingParams(seed=1), position) for position in range(50)]
     drafts = proposals_of(_logits(50, seed=1), specs)
     scaled = [DraftToken(p.token_id, 1e-6 * p.distribution) for p in drafts if p.distribution is not None]
-    assert ids_of(accept(logits, specs, scaled)) == ids_of(accept(logits, specs, drafts))
+    assert ids_of(verify(logits, specs, scaled)) == ids_of(verify(logits, specs, drafts))
 
 
 # --- drawing a draft ------------------------------------------------------------------------------------------------
@@ -167,7 +168,7 @@ def test_a_draft_to_be_rejected_is_drawn_by_a_number_of_its_own() -> None:
     logits = torch.zeros(1, 1000)
     for position in range(20):
         spec = spec_of(SamplingParams(seed=3), position)
-        for draft, stream in ((False, OWN), (True, DRAFT)):
+        for draft, stream in ((False, TOKEN_STREAM), (True, DRAFT_STREAM)):
             (drawn,) = sample(logits, [replace(spec, for_rejection=draft)])
             assert drawn.token.token_id == pytest.approx(1000 * uniform(3, position, stream), abs=1.01)
 
@@ -193,19 +194,19 @@ def _mixture() -> tuple[torch.Tensor, list[SampleSpec], list[DraftToken | None]]
 
 def test_a_row_does_not_depend_on_its_neighbours() -> None:
     logits, specs, drafts = _mixture()
-    together = accept(logits, specs, drafts)
+    together = verify(logits, specs, drafts)
     assert {drawn.accepted for drawn in together[12:]} == {drawn.accepted for drawn in together[8:12]} == {True, False}
     for row in range(24):
-        assert accept(logits[row : row + 1], specs[row : row + 1], drafts[row : row + 1]) == [together[row]]
+        assert verify(logits[row : row + 1], specs[row : row + 1], drafts[row : row + 1]) == [together[row]]
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 def test_a_row_that_is_not_finite_says_so(bad: float) -> None:
     logits, specs, drafts = _mixture()
-    sound = accept(logits, specs, drafts)
+    sound = verify(logits, specs, drafts)
     broken = [2, 5, 9, 14, 17, 20]
     logits[broken, 11] = bad
-    drawn = accept(logits, specs, drafts)
+    drawn = verify(logits, specs, drafts)
     assert [row for row in range(24) if not drawn[row].finite] == broken
     assert all(0 <= token_id < VOCAB for token_id in ids_of(drawn))
     assert all(drawn[row] == sound[row] for row in range(24) if row not in broken)
@@ -215,7 +216,7 @@ def test_nothing_given_is_changed() -> None:
     logits, specs, drafts = _mixture()
     sources = [draft.distribution for draft in drafts if draft and draft.distribution is not None]
     before = [tensor.clone() for tensor in (logits, *sources)]
-    accept(logits, specs, drafts)
+    verify(logits, specs, drafts)
     assert all(torch.equal(one, other) for one, other in zip(before, (logits, *sources), strict=True))
 
 
@@ -223,7 +224,7 @@ def test_logprobs_are_the_target_s_for_what_is_said() -> None:
     logits, specs, drafts = _mixture()
     own = logits.log_softmax(-1)
     asked = [row for row in range(24) if specs[row].params.logprobs is not None]
-    drawn = accept(logits, specs, drafts)
+    drawn = verify(logits, specs, drafts)
     assert {drawn[row].accepted for row in asked} == {True, False}
     for row in asked:
         logprobs = drawn[row].token.logprobs

@@ -15,13 +15,13 @@ from runtime.sampling.params import SamplingParams
 from runtime.sampling.tokens import DraftToken, SampleSpec
 from runtime.step.step import Segment
 from tests.models.chi_square import chi_square
-from tests.models.sampler_driver import accept, sample
+from tests.models.sampler_driver import sample, verify
 from tests.unit.runtime.sampling.drafts import GREEDY, WRONG, exact, ids_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from runtime.sampling.sampler import Drawn
+    from runtime.sampling.sampler import SampledRow
 
 
 # --- goodness of fit: whole texts -----------------------------------------------------------------------------------
@@ -69,7 +69,7 @@ class Writer:
             for text, spec, drafts in zip(texts, specs, drafted, strict=True)
         ]
         drawn = iter(
-            accept(
+            verify(
                 LANGUAGE[[token for segment in segments for token in segment.token_ids]],
                 [spec for segment in segments for spec in segment.samples],
                 [draft for segment in segments for draft in (*segment.drafts, None)],
@@ -93,7 +93,7 @@ class Writer:
         return drafts
 
 
-def _cut(drawn: Sequence[Drawn]) -> list[int]:
+def _cut(drawn: Sequence[SampledRow]) -> list[int]:
     """The accepted drafts and the token after them."""
     end = next(i for i, one in enumerate(drawn) if not one.accepted)
     return ids_of(drawn[: end + 1])

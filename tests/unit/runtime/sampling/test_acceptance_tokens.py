@@ -13,13 +13,13 @@ from runtime.sampling import acceptance
 from runtime.sampling.params import SamplingParams
 from runtime.sampling.tokens import DraftToken, SampleSpec
 from tests.models.chi_square import chi_square
-from tests.models.sampler_driver import accept
+from tests.models.sampler_driver import verify
 from tests.unit.runtime.sampling.drafts import WRONG, exact, ids_of, proposals_of, spec_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from runtime.sampling.sampler import Drawn
+    from runtime.sampling.sampler import SampledRow
 
 
 DRAWS = 20_000
@@ -55,11 +55,11 @@ def _proposed(draft: str, specs: Sequence[SampleSpec]) -> list[DraftToken]:
     return proposals_of(DRAFTS[draft].expand(DRAWS, -1), specs)
 
 
-def _verify(drafts: Sequence[DraftToken], specs: Sequence[SampleSpec]) -> list[Drawn]:
-    return accept(TARGET.expand(DRAWS, -1), specs, drafts)
+def _verify(drafts: Sequence[DraftToken], specs: Sequence[SampleSpec]) -> list[SampledRow]:
+    return verify(TARGET.expand(DRAWS, -1), specs, drafts)
 
 
-def _fit(drawn: Sequence[Drawn], params: SamplingParams) -> tuple[float, float]:
+def _fit(drawn: Sequence[SampledRow], params: SamplingParams) -> tuple[float, float]:
     return chi_square(Counter(ids_of(drawn)), exact(TARGET, params))
 
 
@@ -106,7 +106,7 @@ def test_a_wrong_rule_does_not_pass(setting: dict[str, Any], monkeypatch: pytest
 
 def test_a_source_taken_as_it_is_does_not_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a filter leaves of a distribution sums to less than 1."""
-    monkeypatch.setattr(acceptance, "_normalised", lambda weights: weights)
+    monkeypatch.setattr(acceptance, "normalised", lambda weights: weights)
     params = SamplingParams(seed=4, top_p=0.8, reproducible=False)
     specs = _specs(params)
     statistic, limit = _fit(_verify(_proposed("poor", specs), specs), params)

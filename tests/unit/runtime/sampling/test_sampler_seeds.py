@@ -7,7 +7,8 @@ from collections import Counter
 import pytest
 import torch
 
-from runtime.sampling.params import DRAFT, OWN, VERDICT, SamplingParams, splitmix64, uniform
+from runtime.sampling.params import SamplingParams
+from runtime.sampling.random_numbers import DRAFT_STREAM, REJECTION_STREAM, TOKEN_STREAM, splitmix64, uniform
 from tests.models.chi_square import chi_square
 from tests.unit.runtime.sampling.sampler_rows import spec_of, token_of
 
@@ -34,7 +35,7 @@ def _fits(counts: Counter[int]) -> bool:
     return statistic < limit
 
 
-@pytest.mark.parametrize("stream", [OWN, DRAFT, VERDICT])
+@pytest.mark.parametrize("stream", [TOKEN_STREAM, DRAFT_STREAM, REJECTION_STREAM])
 @pytest.mark.parametrize("seed", [0, 1, -1, 2**63, 2**64 + 5, 12345678901234567890])
 def test_uniform_numbers_are_spread(seed: int, stream: int) -> None:
     numbers = [uniform(seed, position, stream) for position in range(20_000)]
@@ -49,7 +50,14 @@ def test_seeds_next_to_each_other_are_unrelated() -> None:
     assert _fits(Counter(int(100 * number) for number in numbers))
 
 
-@pytest.mark.parametrize(("one", "other"), [(OWN, DRAFT), (DRAFT, VERDICT), (VERDICT, OWN)])
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (TOKEN_STREAM, DRAFT_STREAM),
+        (DRAFT_STREAM, REJECTION_STREAM),
+        (REJECTION_STREAM, TOKEN_STREAM),
+    ],
+)
 @pytest.mark.parametrize("shift", [-1, 0, 1])
 def test_streams_are_unrelated(one: int, other: int, shift: int) -> None:
     numbers = ((uniform(9, position, one), uniform(9, position + shift, other)) for position in range(1, 20_001))

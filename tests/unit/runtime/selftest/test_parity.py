@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import pytest
 import torch
 
-from runtime.sampling.sampler import draw
+from runtime.sampling.sampler import sample
 from runtime.selftest.findings import Mismatch
 from runtime.selftest.parity import Comparison, Parity
 
 if TYPE_CHECKING:
     from runtime.nn.model import Transformer
-    from runtime.sampling.draws import Draws
-    from runtime.sampling.sampler import Drawn
+    from runtime.sampling.batch import SamplingBatch
+    from runtime.sampling.sampler import SampledRow
 
 
 def test_scores_that_are_off_are_named_by_position() -> None:
@@ -75,12 +75,12 @@ def test_a_wrong_verdict_is_noticed(parity: Parity, monkeypatch: pytest.MonkeyPa
     def least(
         logits: torch.Tensor,
         adjusted: torch.Tensor,
-        weights: torch.Tensor,
-        draws: Draws,
-        beside: torch.Tensor | None,
-    ) -> tuple[list[Drawn], list[float]]:
-        return draw(logits, -adjusted, weights, draws, beside)
+        distributions: torch.Tensor,
+        batch: SamplingBatch,
+        also_read: torch.Tensor | None,
+    ) -> tuple[list[SampledRow], list[float]]:
+        return sample(logits, -adjusted, distributions, batch, also_read)
 
-    monkeypatch.setattr("runtime.sampling.acceptance.draw", least)
+    monkeypatch.setattr("runtime.sampling.acceptance.sample", least)
     with pytest.raises(Mismatch, match="the scores say"):
         parity.verify()

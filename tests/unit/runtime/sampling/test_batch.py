@@ -16,9 +16,9 @@ WHOLE = SamplingParams(seed=1)
 
 def _asked(spec: SampleSpec, draft: DraftToken | None = None) -> list[str]:
     """What two rows ask for, of which one is greedy and asks for nothing."""
-    draws = sent([SampleSpec(GREEDY, 9, 0), spec], [None, draft])
-    names = [field.name for field in fields(draws) if field.name not in ("specs", "drafts")]
-    return [name for name in names if getattr(draws, name) is not None]
+    batch = sent([SampleSpec(GREEDY, 9, 0), spec], [None, draft])
+    names = [field.name for field in fields(batch) if field.name not in ("specs", "drafts")]
+    return [name for name in names if getattr(batch, name) is not None]
 
 
 def test_only_what_is_asked_for_is_there() -> None:
@@ -27,20 +27,20 @@ def test_only_what_is_asked_for_is_there() -> None:
     cases: list[tuple[dict[str, object], list[str]]] = [
         ({}, []),
         ({"top_k": 5, "top_p": 0.5, "min_p": 0.1}, []),  # the likeliest token passes all filters
-        ({"repetition_penalty": 1.1}, ["repetitions"]),
-        ({"frequency_penalty": 0.5}, ["counts"]),
-        ({"presence_penalty": 0.5}, ["counts"]),
-        ({"logit_bias": ((1, 2.0),)}, ["biases"]),
-        ({"min_tokens": 5}, ["bans"]),
+        ({"repetition_penalty": 1.1}, ["repetition_penalties"]),
+        ({"frequency_penalty": 0.5}, ["count_penalties"]),
+        ({"presence_penalty": 0.5}, ["count_penalties"]),
+        ({"logit_bias": ((1, 2.0),)}, ["logit_biases"]),
+        ({"min_tokens": 5}, ["banned_tokens"]),
         ({"min_tokens": 2}, []),  # which there are
-        ({"logprobs": 0}, ["reports"]),
-        ({"temperature": 1.0}, ["randomness"]),
+        ({"logprobs": 0}, ["logprob_rows"]),
+        ({"temperature": 1.0}, ["random_rows"]),
     ]
     for asked, there in cases:
         params = SamplingParams(**{"temperature": 0, "seed": 1} | asked)  # type: ignore[arg-type]
         assert _asked(SampleSpec(params, 9, 2, [1, 2, 2], end_ids=(3,)), DraftToken(5)) == there, asked
-    assert _asked(drafted, DraftToken(5, source)) == ["randomness", "verdicts"]
-    assert _asked(drafted, DraftToken(5)) == ["randomness"]
+    assert _asked(drafted, DraftToken(5, source)) == ["random_rows", "rejection_rows"]
+    assert _asked(drafted, DraftToken(5)) == ["random_rows"]
 
 
 def test_where_nothing_ends_a_text_nothing_is_banned() -> None:
@@ -50,19 +50,19 @@ def test_where_nothing_ends_a_text_nothing_is_banned() -> None:
 def test_before_the_first_token_nothing_is_penalised() -> None:
     penalties = SamplingParams(temperature=0, repetition_penalty=1.5, presence_penalty=1.0, frequency_penalty=1.0)
     assert _asked(SampleSpec(penalties, 0, 0)) == []
-    assert _asked(SampleSpec(penalties, 2, 0, [1, 2])) == ["repetitions"]
+    assert _asked(SampleSpec(penalties, 2, 0, [1, 2])) == ["repetition_penalties"]
 
 
 def test_filters_are_sent_where_a_row_that_is_drawn_filters() -> None:
     for params, filtered in ((WHOLE, False), (SamplingParams(seed=1, top_k=4), True)):
-        randomness = sent([SampleSpec(WHOLE, 9, 0), SampleSpec(params, 9, 0)]).randomness
-        assert randomness is not None
-        assert (randomness.filters is not None) == filtered
+        random_rows = sent([SampleSpec(WHOLE, 9, 0), SampleSpec(params, 9, 0)]).random_rows
+        assert random_rows is not None
+        assert (random_rows.filters is not None) == filtered
 
 
 def test_tokens_are_counted_in_the_output_alone() -> None:
     params = SamplingParams(temperature=0, frequency_penalty=0.5)
-    counts = sent([SampleSpec(GREEDY, 9, 0), SampleSpec(params, 9, 4, [7, 7, 8, 9, 8, 8])]).counts
+    counts = sent([SampleSpec(GREEDY, 9, 0), SampleSpec(params, 9, 4, [7, 7, 8, 9, 8, 8])]).count_penalties
     assert counts is not None
     rows, tokens = counts.entries.index
     assert rows.tolist() == [1, 1]
