@@ -1,22 +1,22 @@
-"""What a raised exception keeps alive: the frames that it went through, and all that they held."""
+"""Frees what a raised exception keeps alive: the frames that it went through, and all that they held."""
 
 from __future__ import annotations
 
 
 def clear_tracebacks(error: BaseException) -> None:
-    """Have `error`, what is in it and what it came from forget where they were raised; for what was dealt with.
+    """Remove the tracebacks of an exception that was dealt with, of its causes and of those that it groups.
 
-    An exception refers to its frames, and some of them (contextlib's, Trio's, a thread's) to the exception: a cycle, in
-    which a request with its body and its answer would stay until the next full collection.
+    An exception refers to its frames, and some frames (of contextlib, of Trio, of threads) refer to the exception.  In
+    that cycle a request, with its body and its response, would stay until the next full garbage collection.
     """
-    known: set[int] = set()
-    found: list[BaseException | None] = [error]
-    while found:
-        one = found.pop()
-        if one is None or id(one) in known:
+    seen: set[int] = set()
+    pending: list[BaseException | None] = [error]
+    while pending:
+        current = pending.pop()
+        if current is None or id(current) in seen:
             continue
-        known.add(id(one))
-        one.__traceback__ = None
-        found += [one.__cause__, one.__context__]
-        if isinstance(one, BaseExceptionGroup):
-            found += one.exceptions
+        seen.add(id(current))
+        current.__traceback__ = None
+        pending += [current.__cause__, current.__context__]
+        if isinstance(current, BaseExceptionGroup):
+            pending += current.exceptions

@@ -1,10 +1,16 @@
-"""Bytes between two tasks of a connection."""
+"""A queue of bytes between two tasks of a connection."""
+
+from __future__ import annotations
 
 import trio
 
 
 class ByteQueue:
-    """Bytes put by any number of tasks and taken by one, which takes all there are, until it closes this."""
+    """An unbounded queue of bytes with any number of producers and one consumer.
+
+    The consumer takes all bytes at once.  That it comes back for more, or closes the queue, tells the producers in
+    `join` that it has handled what it took.  Its length is the number of bytes that wait.
+    """
 
     def __init__(self) -> None:
         self._bytes = bytearray()
@@ -14,10 +20,11 @@ class ByteQueue:
         self._handled.set()
 
     def __len__(self) -> int:
+        """Return the number of bytes that wait."""
         return len(self._bytes)
 
     def put(self, data: bytes | bytearray) -> None:
-        """Add `data`, at once; after `close` it is dropped."""
+        """Add `data` without waiting; drop it if the queue is closed."""
         if self._closed:
             return
         self._bytes += data
@@ -26,7 +33,7 @@ class ByteQueue:
             self._handled = trio.Event()
 
     async def get(self) -> bytes:
-        """All bytes put so far, at least one put; coming back for more says that the last are dealt with."""
+        """Wait until something was put, and take all bytes there are."""
         if not self._not_empty.is_set():
             self._handled.set()
         await self._not_empty.wait()
@@ -36,10 +43,10 @@ class ByteQueue:
         return data
 
     async def join(self) -> None:
-        """Wait until all that was put has been dealt with, or never will be."""
+        """Wait until all bytes that were put have been handled, or the queue is closed."""
         await self._handled.wait()
 
     def close(self) -> None:
-        """The taking task ends: whoever waits for it need not wait any more."""
+        """End the consumer's part: drop what is put from now on, and let nobody wait in `join`."""
         self._closed = True
         self._handled.set()

@@ -2,28 +2,28 @@
 
 Hypercorn's trio worker ties three things together that have to come apart:
 
-- A connection's fate and the server's. An exception in one connection leaves through the server's nursery.
-  Here a connection's exceptions end in `Connection.run`.
-- A write and the request that asked for it. Half a write cannot be taken back, so Hypercorn shields it from
-  the request's cancellation, and with it from every other one. Here the bytes belong to the connection as
-  soon as the protocol has made them: one task writes them, with a clock that every share taken restarts.
-  A request waits for that task, which the connection's end and the clock can always stop.
-- Reading the socket and handling what was read. Whatever the protocol waits for (a slow application, the
-  end of the response before a pipelined request), the socket goes unread and its closing unseen. Here one
-  task reads, another handles.
+- The end of a connection and that of the server.  In Hypercorn an exception of one connection leaves through the
+  server's nursery.  Here it ends in `Connection.run`.
+- A write and the request that asked for it.  Half a write cannot be taken back, so Hypercorn shields it from the
+  request's cancellation, and with it from every other one.  Here one task of the connection writes
+  (`web.http.transport.writer`).  A request waits for that task, which the connection's end and the stall timeout can
+  always stop.
+- Reading from the socket and handling what was read.  Whatever the protocol waits for (a slow application, the end of
+  the response before a pipelined request), Hypercorn does not read meanwhile and does not see the client close.  Here
+  one task reads and another handles.
 
-A connection's tasks (writer, reader, handler, the idle timer, and the requests) live in one nursery, that of
-`Connection.run`. When the reader meets the end of the stream, nobody is listening, and the nursery is cancelled. When
-the protocol is at its end, so are the requests; the connection has some more time for its last bytes.
+The tasks of a connection (writer, reader, handler, the idle timer, and the requests) live in one nursery, that of
+`Connection.run`.  When the reader meets the end of the stream, nobody is listening, and the nursery is cancelled.  When
+the protocol is at its end, the requests are ended, and the connection has some more time for its last bytes.
 """
 
 from __future__ import annotations
 
 import logging
 import socket
-import struct
 from contextlib import suppress
-from typing import TYPE_CHECKING, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING
 
 import trio
 from hypercorn.events import Closed, Event, RawData, Updated
@@ -33,216 +33,181 @@ from hypercorn.utils import parse_socket_addr, repr_socket_addr
 
 from runtime.log_text import literal
 from web.http.transport.byte_queue import ByteQueue
+from web.http.transport.context import ConnectionContext
 from web.http.transport.protocols import ProtocolWrapper
 from web.http.transport.task_group import ConnectionTaskGroup
+from web.http.transport.writer import Writer, socket_of
 from web.limits import MAX_UNHANDLED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hypercorn import Config
-    from hypercorn.trio.worker_context import WorkerContext
-    from hypercorn.typing import AppWrapper
+    from web.http.transport.context import ServerContext
+    from web.http.transport.writer import Stream
 
-    from web.limits import Limits
+MAX_RECEIVE = 2**16
+"""Bytes that one read takes from the socket at most."""
 
-_MAX_RECV = 2**16
+LINGER_SECONDS = 1.0
+"""Seconds in which a client may stop sending before the socket is closed.  A socket that is closed with unread bytes
+resets the connection, and the client may lose the answer that says why."""
 
-_TLS_SLICE = 2**14
-"""One TLS record: the least that an SSLStream can be seen to progress by."""
-
-_LAST_WORD = 1.0
-"""Seconds in which a client may stop sending before a close: a socket closed on unread bytes resets the connection,
-and the client may lose the answer that says why."""
-
-_KEEPALIVE = {"TCP_KEEPIDLE": 15, "TCP_KEEPALIVE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
-"""A client that vanished (power, network) is missed after 15 + 3 * 5 s. KEEPALIVE is macOS's name for IDLE."""
+KEEPALIVE_OPTIONS = {"TCP_KEEPIDLE": 15, "TCP_KEEPALIVE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
+"""Options of TCP, as far as the system has them.  The kernel notices after 15 + 3 * 5 s that a client has vanished
+without a word (power, network).  TCP_KEEPALIVE is macOS's name for TCP_KEEPIDLE."""
 
 _log = logging.getLogger("cede.web")
 
-Stream: TypeAlias = trio.SocketStream | trio.SSLStream[trio.SocketStream]
-
 
 class Connection:
-    """A connection with an end of its own, a writer with a clock, and a reader that never parks."""
+    """Serves one connection, and ends with it.
 
-    def __init__(
-        self,
-        app: AppWrapper,
-        config: Config,
-        context: WorkerContext,
-        state: LifespanState,
-        stream: Stream,
-        limits: Limits,
-        stall_timeout: float,
-    ) -> None:
-        self._app = app
-        self._config = config
-        self._context = context
-        self._state = ConnectionState(LifespanState({**state}))
+    Args:
+        server: what all connections share.
+        stream: the client's, with or without TLS.
+    """
+
+    def __init__(self, server: ServerContext, stream: Stream) -> None:
+        self._server = server
         self._stream = stream
-        self._tls = isinstance(stream, trio.SSLStream)
-        self._socket = (stream.transport_stream if isinstance(stream, trio.SSLStream) else stream).socket
-        self._limits = limits
-        self._stall_timeout = stall_timeout
-        self._received = ByteQueue()
-        self._to_send = ByteQueue()
+        self._socket = socket_of(stream)
         self._scope = trio.CancelScope()
-        self._requests = ConnectionTaskGroup()
-        self._idle = TrioSingleTask()
-        self._is_over = False
+        self._tasks = ConnectionTaskGroup()
+        self._idle_timer = TrioSingleTask()
+        self._received = ByteQueue()
+        self._writer = Writer(
+            stream,
+            share=server.limits.least_read,
+            stall_timeout=server.stall_timeout,
+            on_stall=partial(self._tasks.end_requests, stalled=True),
+        )
+        self._is_closing = False
 
     async def run(self) -> None:
-        """Serve the connection to its end. Whatever it raises ends here, and nothing else with it."""
+        """Serve the connection to its end.  No exception but a cancellation leaves this."""
         peer = "a client"
         try:
             peer = repr_socket_addr(self._socket.family, self._socket.getpeername())
-            _keep_alive(self._socket)
+            _enable_keepalive(self._socket)
             with self._scope:
                 async with trio.open_nursery() as nursery:
-                    nursery.start_soon(self._write)
+                    nursery.start_soon(self._writer.run)
                     await self._serve()
                     nursery.cancel_scope.cancel()
         except* (OSError, trio.BrokenResourceError, trio.ClosedResourceError):
-            pass  # the client has gone, or we have closed, in mid-write
+            pass  # the client has gone, or the connection was closed, during a write
         except* Exception as errors:
             why = ", ".join(literal(repr(error)) for error in _leaves(errors))
             _log.warning("connection from %s ended: %s", peer, why)
-            _log.debug("the same, with its traceback", exc_info=errors)
+            _log.debug("traceback of the same error", exc_info=errors)
 
     async def _serve(self) -> None:
         alpn = None
         if isinstance(self._stream, trio.SSLStream):
-            with trio.move_on_after(self._config.ssl_handshake_timeout) as clock:
+            with trio.move_on_after(self._server.config.ssl_handshake_timeout) as timer:
                 await self._stream.do_handshake()
                 alpn = self._stream.selected_alpn_protocol()
-            if clock.cancelled_caught:
+            if timer.cancelled_caught:
                 return
-        family = self._socket.family
-        async with self._requests:
-            protocol = ProtocolWrapper(
-                self._app,
-                self._config,
-                self._context,
-                self._requests,
-                self._state,
-                self._tls,
-                parse_socket_addr(family, self._socket.getpeername()),
-                parse_socket_addr(family, self._socket.getsockname()),
-                self._protocol_send,
-                alpn=alpn,
-                limits=self._limits,
-                stall_timeout=self._stall_timeout,
-            )
+        async with self._tasks:
+            protocol = ProtocolWrapper(self._context(), alpn)
             await protocol.initiate()
-            await self._idle.restart(self._requests, self._idle_timeout)
-            self._requests.spawn(self._handle_received, protocol)
+            await self._restart_idle_timer()
+            self._tasks.spawn(self._handle_received, protocol)
             await self._read()
 
-    async def _protocol_send(self, event: Event) -> None:
-        """Hand the protocol's bytes to the writer and wait until they have gone, or end what it says is at its end.
+    def _context(self) -> ConnectionContext:
+        family = self._socket.family
+        return ConnectionContext(
+            server=self._server,
+            tasks=self._tasks,
+            state=ConnectionState(LifespanState({**self._server.state})),
+            tls=isinstance(self._stream, trio.SSLStream),
+            client=parse_socket_addr(family, self._socket.getpeername()),
+            local=parse_socket_addr(family, self._socket.getsockname()),
+            send=self._on_event,
+        )
 
-        The protocol counts the bytes as sent from the moment it has made them (h11's state, HPACK's tables),
-        and tells of idleness and closing when its request may have been cancelled already. So a request cannot be
-        cancelled in here, only before it begins to send: see `ConnectionTaskGroup`. The connection's own end stops the
-        writer, and with it all waiting.
+    # --- from the protocol ------------------------------------------------------------------------------------------
+
+    async def _on_event(self, event: Event) -> None:
+        """Do what the protocol says: write bytes and wait until they are written, or end the connection.
+
+        The protocol counts bytes as sent as soon as it has made them (h11's state, HPACK's tables).  And it speaks of
+        idleness and of the end in the task of a request, which may have been cancelled already.  So nothing here can
+        be cancelled with a request; the task group has a request's cancel point before it begins to send.  The
+        connection's own end stops the writer, and with it this wait.
         """
         with trio.CancelScope(shield=True):
-            if isinstance(event, RawData):
-                self._to_send.put(event.data)
-                await self._to_send.join()
-            elif isinstance(event, Closed):
-                self._is_over = True
-                self._requests.end()
-                self._requests.spawn(self._close, _LAST_WORD)  # the reader sees it, and ends the rest
-            elif isinstance(event, Updated):
-                if event.idle:
-                    await self._idle.restart(self._requests, self._idle_timeout)
-                else:
-                    await self._idle.stop()
+            match event:
+                case RawData(data=data):
+                    self._writer.put(data)
+                    await self._writer.join()
+                case Closed():
+                    self._is_closing = True
+                    self._tasks.end_requests()
+                    self._tasks.spawn(self._close, LINGER_SECONDS)  # the reader sees it, and ends the rest
+                case Updated(idle=True):
+                    await self._restart_idle_timer()
+                case Updated():
+                    await self._idle_timer.stop()
 
-    async def _write(self) -> None:
-        """Write what there is; the connection ends where its reader does not take a share of it in each stall timeout.
-
-        What is put while a write waits is in the next one, so that a reader who lags finds more waiting, and has to
-        take the whole share.
-        """
-        unsent = memoryview(b"")
-        try:
-            while True:
-                unsent = memoryview(await self._to_send.get())
-                while unsent:
-                    enough = max(0, len(unsent) - self._limits.least_read)
-                    with trio.move_on_after(self._stall_timeout) as clock:
-                        while len(unsent) > enough:
-                            unsent = unsent[await self._send_some(unsent) :]
-                    if clock.cancelled_caught:
-                        self._requests.end(stalled=True)
-                        raise trio.TooSlowError(f"its reader took too little for {self._stall_timeout:g} s")
-        finally:
-            self._to_send.close()
-            if unsent:  # a reset tells the client, and frees what the kernel still holds for it
-                with suppress(OSError):
-                    reset = struct.pack("ii", 1, 0)
-                    self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
-
-    async def _send_some(self, data: memoryview) -> int:
-        """Send some bytes of `data`, as many as go at once; how many that were."""
-        if self._tls:
-            record = data[:_TLS_SLICE]
-            await self._stream.send_all(record)
-            return len(record)
-        return await self._socket.send(data)
+    # --- reading ----------------------------------------------------------------------------------------------------
 
     async def _read(self) -> None:
-        """Read to the end of the stream, whatever the protocol is waiting for; then nobody is listening."""
+        """Read to the end of the stream, whatever the protocol is waiting for; then cancel everything."""
         with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
-            while data := await self._stream.receive_some(_MAX_RECV):
-                if self._is_over:
-                    continue  # and nobody is interested
+            while data := await self._stream.receive_some(MAX_RECEIVE):
+                if self._is_closing:
+                    continue  # read only so that the close does not reset the connection
                 self._received.put(data)
                 if len(self._received) > MAX_UNHANDLED:
-                    await self._let_handle()
+                    await self._wait_until_handled()
         self._scope.cancel(reason="the client has gone")
 
-    async def _let_handle(self) -> None:
-        with trio.move_on_after(self._stall_timeout) as clock:
+    async def _wait_until_handled(self) -> None:
+        with trio.move_on_after(self._server.stall_timeout) as timer:
             await self._received.join()
-        if clock.cancelled_caught:
+        if timer.cancelled_caught:
             excess = len(self._received)
-            raise trio.TooSlowError(f"{excess} bytes went unhandled for {self._stall_timeout:g} s")
+            raise trio.TooSlowError(f"{excess} bytes went unhandled for {self._server.stall_timeout:g} s")
 
     async def _handle_received(self, protocol: ProtocolWrapper) -> None:
         while True:
             await protocol.handle(RawData(await self._received.get()))
 
-    async def _idle_timeout(self) -> None:
-        with trio.move_on_after(self._config.keep_alive_timeout):
-            await self._context.terminated.wait()
-        await self._close(0)
+    # --- closing ----------------------------------------------------------------------------------------------------
 
-    async def _close(self, last_word: float) -> None:
-        """Close, with what is still to be written before, and so many seconds for the client to do the same."""
-        await self._to_send.join()
-        with trio.move_on_after(self._stall_timeout):  # a TLS goodbye is a write, too
-            if isinstance(self._stream, trio.SocketStream) and not self._context.terminated.is_set():
+    async def _restart_idle_timer(self) -> None:
+        await self._idle_timer.restart(self._tasks, self._close_when_idle)
+
+    async def _close_when_idle(self) -> None:
+        with trio.move_on_after(self._server.config.keep_alive_timeout):
+            await self._server.worker.terminated.wait()
+        await self._close(linger=0)
+
+    async def _close(self, linger: float) -> None:
+        """Write what is left, give the client `linger` seconds to close its side, and close."""
+        await self._writer.join()
+        with trio.move_on_after(self._server.stall_timeout):  # closing a TLS stream is a write, too
+            if isinstance(self._stream, trio.SocketStream) and not self._server.worker.terminated.is_set():
                 with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
                     await self._stream.send_eof()
-                await trio.sleep(last_word)  # the reader's end of stream ends this, too
+                await trio.sleep(linger)  # the reader's end of stream cancels this, too
             await self._stream.aclose()
 
 
-def _keep_alive(sock: trio.socket.SocketType) -> None:
-    """Have the kernel look after a silent client. (TCP_NODELAY, for small events, is trio's default.)"""
+def _enable_keepalive(sock: trio.socket.SocketType) -> None:
+    """Let the kernel probe a silent client.  (trio itself sets TCP_NODELAY, which small events need.)"""
     with suppress(OSError):  # not a TCP socket
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for option, value in _KEEPALIVE.items():
+        for option, value in KEEPALIVE_OPTIONS.items():
             if hasattr(socket, option):
                 sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
 
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:
-    """The exceptions in a group of groups."""
+    """Yield the exceptions in a group of groups that are not groups themselves."""
     if isinstance(error, BaseExceptionGroup):
         for inner in error.exceptions:
             yield from _leaves(inner)

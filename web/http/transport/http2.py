@@ -1,8 +1,9 @@
-"""HTTP/2 on one connection, by h2, in place of Hypercorn's `H2Protocol` (DESIGN section 10 says why).
+"""HTTP/2 on one connection (RFC 9113) by h2, in place of Hypercorn's `H2Protocol` (DESIGN section 10 gives the
+reasons).
 
-Each request's task sends its own response, a frame at a time as far as the client has opened its windows; there is no
-buffer that a response could wait in, and be lost in.  After all that h2 has done, `_flush` looks whether it has closed
-the connection: one place, for whatever the reason was.
+The task of each request sends its own response, a frame at a time, as far as the client has opened its windows.
+There is no buffer in which a response could wait or be lost.  h2 may close the connection in any of its calls, so
+`_flush`, which follows them all, is the one place that checks for it.
 """
 
 from __future__ import annotations
@@ -26,141 +27,141 @@ from hypercorn.protocol.http_stream import HTTPStream
 from hypercorn.utils import filter_pseudo_headers
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from hypercorn import Config
-    from hypercorn.events import Event
     from hypercorn.protocol.events import Event as StreamEvent
-    from hypercorn.trio.worker_context import WorkerContext
-    from hypercorn.typing import AppWrapper
-    from hypercorn.typing import ConnectionState as State
     from hyperframe.frame import Frame, GoAwayFrame
 
-    from web.http.transport.task_group import ConnectionTaskGroup, RequestScope
-    from web.limits import Limits
+    from web.http.transport.context import ConnectionContext
+    from web.http.transport.task_group import RequestScope
 
-SLICE = 2**12
-"""Bytes that h2 is given at a time, 4 KiB: some hundred of the smallest frames, a few milliseconds."""
+RECEIVE_SLICE = 2**12
+"""Bytes that h2 is given at a time.  4 KiB hold some hundred of the smallest frames, which take a few milliseconds."""
 
 _UNANSWERED = (StreamState.OPEN, StreamState.HALF_CLOSED_REMOTE)
+"""States of a stream whose response is not complete."""
 
 _log = logging.getLogger("cede.web")
 
 
 class Http2Protocol:
-    """One connection's protocol, as Hypercorn's `TCPServer` uses it."""
+    """The protocol of one connection, with the interface that Hypercorn's `TCPServer` expects.
 
-    def __init__(
-        self,
-        app: AppWrapper,
-        config: Config,
-        context: WorkerContext,
-        requests: ConnectionTaskGroup,
-        state: State,
-        ssl: bool,
-        client: tuple[str, int] | None,
-        server: tuple[str, int] | None,
-        send: Callable[[Event], Awaitable[None]],
-        limits: Limits,
-        stall_timeout: float,
-    ) -> None:
-        self._config = config
+    Args:
+        context: what the connection is given.
+
+    Attributes:
+        h2: the state machine.
+        windows: where responses wait until the client opens a window.
+        sent: bytes of response bodies that were sent, of all streams together.
+    """
+
+    def __init__(self, context: ConnectionContext) -> None:
         self._context = context
-        self._requests = requests
-        self._state = state
-        self._stream_arguments = (app, config, context, requests, ssl, client, server)
-        self._send = send
-        self.limits = limits
-        self.stall_timeout = stall_timeout
-        self.h2 = _connection(config, limits)
-        self._streams: dict[int, HTTPStream] = {}  # those that are not yet answered
-        self.windows = trio.lowlevel.ParkingLot()  # where responses wait for one to open
-        self.sent = 0  # bytes of bodies, of all streams
+        self._server = context.server
+        self.h2 = _h2_connection(context)
+        self._streams: dict[int, HTTPStream] = {}  # those without a complete response
+        self.windows = trio.lowlevel.ParkingLot()
+        self.sent = 0
         self._client_leaves = False
-        self._is_over = False
+        self._is_closed = False
 
     async def initiate(self) -> None:
-        """Send the settings."""
+        """Send our settings."""
         self.h2.initiate_connection()
         await self._flush()
 
     async def handle(self, received: RawData) -> None:
-        """Take received bytes."""
-        for start in range(0, len(received.data), SLICE):
-            await self._receive(received.data[start : start + SLICE])
+        """Handle received bytes, in slices between which other tasks run."""
+        for start in range(0, len(received.data), RECEIVE_SLICE):
+            await self._receive(received.data[start : start + RECEIVE_SLICE])
             await trio.lowlevel.checkpoint()
 
-    # --- what comes --------------------------------------------------------------------------------------
+    # --- receiving --------------------------------------------------------------------------------------------------
 
     async def _receive(self, data: bytes) -> None:
-        if self._is_over:
+        if self._is_closed:
             return
         with suppress(h2.exceptions.ProtocolError):  # h2 has closed the connection, and has a GOAWAY to send
             for event in self.h2.receive_data(data):
-                await self._react(event)
+                await self._on_h2_event(event)
         self._close_if_done()
         await self._flush()
 
-    async def _react(self, event: h2.events.Event) -> None:
+    async def _on_h2_event(self, event: h2.events.Event) -> None:
         match event:
             case h2.events.RequestReceived():
                 await self._open(event)
             case h2.events.DataReceived(stream_id=stream_id, data=data):
-                if stream := self._streams.get(stream_id):  # or it was answered before its body had come, as is legal
+                if stream := self._streams.get(stream_id):  # a response may be complete before the request's body is
                     await stream.handle(Body(stream_id, data))
                 self.h2.acknowledge_received_data(event.flow_controlled_length, stream_id)
             case h2.events.StreamEnded(stream_id=stream_id):
                 if stream := self._streams.get(stream_id):
                     await stream.handle(EndBody(stream_id))
             case h2.events.StreamReset(stream_id=stream_id):
-                await self._forget(stream_id)
+                await self._drop_stream(stream_id)
             case h2.events.WindowUpdated() | h2.events.RemoteSettingsChanged():
                 self.windows.unpark_all()
             case h2.events.ConnectionTerminated():
                 self._client_leaves = True
-        # A PriorityUpdated has no meaning any more (RFC 9113), and no order to send in.
+            # A PriorityUpdated is ignored: RFC 9113, 5.3.2 has deprecated priorities.
 
     async def _open(self, event: h2.events.RequestReceived) -> None:
-        """Start a request, or refuse it in a way that says that it can be sent again."""
+        """Start a request, or refuse its stream with a code that says whether it can be sent again (RFC 9113, 8.7)."""
         stream_id = event.stream_id
         headers = dict(event.headers)
         method, path = headers[b":method"].decode("ascii").upper(), headers.get(b":path")
-        if self._context.terminated.is_set() or self._is_full():
+        if self._server.worker.terminated.is_set() or self._is_full():
             self.h2.reset_stream(stream_id, ErrorCodes.REFUSED_STREAM)
-        elif path is None or method == "CONNECT":  # a tunnel, or a web socket
+        elif path is None or method == "CONNECT":  # for a tunnel or a web socket, neither of which is served
             self.h2.reset_stream(stream_id, ErrorCodes.PROTOCOL_ERROR)
         else:
-            stream = self._streams[stream_id] = HTTPStream(*self._stream_arguments, self._stream_send, stream_id)
-            asked = filter_pseudo_headers(event.headers)
-            await stream.handle(Request(stream_id, asked, "2", method, path, self._state))
-            await self._send(Updated(idle=False))
+            stream = self._streams[stream_id] = self._http_stream(stream_id)
+            request_headers = filter_pseudo_headers(event.headers)
+            await stream.handle(Request(stream_id, request_headers, "2", method, path, self._context.state))
+            await self._context.send(Updated(idle=False))
+
+    def _http_stream(self, stream_id: int) -> HTTPStream:
+        context, server = self._context, self._server
+        return HTTPStream(
+            server.app,
+            server.config,
+            server.worker,
+            context.tasks,
+            context.tls,
+            context.client,
+            context.local,
+            self._stream_send,
+            stream_id,
+        )
 
     def _is_full(self) -> bool:
-        """Whether a stream is one too many: those count, too, whose request has ended and whose body still comes.
+        """Return whether a new stream is one too many.
 
-        And requests, so that a client which resets its streams waits until their requests have ended.
+        A stream counts while its body still comes, even if its request has ended.  A request counts until it has ended,
+        even if its stream was reset; so a client that resets its streams waits for the requests.
         """
-        return self.h2.open_inbound_streams > self.limits.streams or len(self._requests) >= self.limits.streams
+        limit = self._server.limits.streams
+        return self.h2.open_inbound_streams > limit or self._context.tasks.request_count >= limit
 
-    # --- what goes ---------------------------------------------------------------------------------------
+    # --- sending ----------------------------------------------------------------------------------------------------
 
     async def _stream_send(self, event: StreamEvent) -> None:
-        """Send what one request says.  One that cannot be answered any more is ended by then, or is now."""
+        """Send an event of one request's response.  If its stream can no longer be answered, end the request."""
         stream_id = event.stream_id
         try:
             if isinstance(event, StreamClosed):
-                await self._end(stream_id)
-            elif stream_id in self._streams and not self._is_over:
-                await self._say(event)
+                await self._end_response(stream_id)
+            elif stream_id in self._streams and not self._is_closed:
+                await self._send_event(event)
         except h2.exceptions.ProtocolError:
-            await self._forget(stream_id)
+            await self._drop_stream(stream_id)
             await self._flush()
 
-    async def _say(self, event: StreamEvent) -> None:
+    async def _send_event(self, event: StreamEvent) -> None:
         match event:
             case Response(stream_id, headers, status):
-                ours = self._config.response_headers("h2")
-                self.h2.send_headers(stream_id, [(b":status", b"%d" % status), *headers, *ours])
+                server_headers = self._server.config.response_headers("h2")
+                self.h2.send_headers(stream_id, [(b":status", b"%d" % status), *headers, *server_headers])
                 await self._flush()
             case Body(stream_id, data):
                 await self._send_body(stream_id, memoryview(data))
@@ -169,8 +170,8 @@ class Http2Protocol:
                 await self._flush()
 
     async def _send_body(self, stream_id: int, unsent: memoryview) -> None:
-        """Send what the client's windows have room for, and wait for more, as long as it takes its share."""
-        clock = _StallTimer(self, len(unsent))
+        """Send `unsent` as far as the client's windows allow, and wait for them to open while it takes its share."""
+        timer = _StallTimer(self, self._context, len(unsent))
         while unsent:
             room = min(self.h2.local_flow_control_window(stream_id), self.h2.max_outbound_frame_size, len(unsent))
             if room > 0:
@@ -178,86 +179,97 @@ class Http2Protocol:
                 unsent = unsent[room:]
                 self.sent += room
                 await self._flush()
-            elif not await clock.window_opens(len(unsent)):
+            elif not await timer.window_opens(len(unsent)):
                 self._give_up(stream_id)
-            if stream_id not in self._streams:  # it was ended meanwhile
+            if stream_id not in self._streams:  # the request was ended meanwhile
                 return
 
     def _give_up(self, stream_id: int) -> None:
-        """End a request, whose response's end then resets its stream."""
+        """End a request whose reader has stalled.  The end of its response then resets the stream."""
         if stream := self._streams.get(stream_id):
-            _log.warning("a response was given up: its reader took too little for %g s", self.stall_timeout)
+            seconds = self._server.stall_timeout
+            _log.warning("a response was given up: its reader took too little for %g s", seconds)
             request: RequestScope = stream.scope["state"]["request_scope"]
-            request.stalled = True
-            request.end()
+            request.end(stalled=True)
 
-    async def _end(self, stream_id: int) -> None:
-        """A request has ended; where that was not by its response's end, its client is told."""
+    async def _end_response(self, stream_id: int) -> None:
+        """Follow the end of a request; reset its stream if the response is not complete, so that the client knows."""
         stream = self.h2.streams.get(stream_id)
         if stream_id in self._streams and stream is not None and stream.state_machine.state in _UNANSWERED:
             self.h2.reset_stream(stream_id, ErrorCodes.INTERNAL_ERROR)
-        await self._forget(stream_id)
+        await self._drop_stream(stream_id)
         self._close_if_done()
         await self._flush()
-        await self._send(Updated(idle=not self._streams))
+        await self._context.send(Updated(idle=not self._streams))
 
     def _close_if_done(self) -> None:
-        """Say goodbye, where either side is leaving and all is answered."""
-        if not (self._is_over or self._streams) and (self._client_leaves or self._context.terminated.is_set()):
+        """Send GOAWAY once either side is leaving and all streams are answered."""
+        if not (self._is_closed or self._streams) and (self._client_leaves or self._server.worker.terminated.is_set()):
             self.h2.close_connection()
 
-    async def _forget(self, stream_id: int) -> None:
-        """End the request that can be answered on this stream no more, or need not."""
+    async def _drop_stream(self, stream_id: int) -> None:
+        """Forget a stream that can no longer be answered, or need not be, and end its request."""
         if stream := self._streams.pop(stream_id, None):
             await stream.handle(StreamClosed(stream_id))
             self.windows.unpark_all()
 
     async def _flush(self) -> None:
-        """Send what h2 has to say; where that was its last word, end what the connection stands for, and first.
+        """Send the bytes that h2 has made; if h2 has closed the connection, end its requests first.
 
-        First, because a client that does not read may keep the bytes waiting.  `Closed` lets them go before it closes.
+        They come first because a client that does not read may keep the bytes waiting.  `Closed` lets those bytes go
+        out before the socket is closed.
         """
         data = self.h2.data_to_send()
-        if self.h2.state_machine.state is ConnectionState.CLOSED and not self._is_over:
-            self._is_over = True
-            await self._send(Closed())
+        if self.h2.state_machine.state is ConnectionState.CLOSED and not self._is_closed:
+            self._is_closed = True
+            await self._context.send(Closed())
         if data:
-            await self._send(RawData(data))
+            await self._context.send(RawData(data))
 
 
 class _StallTimer:
-    """How long a response has waited for its client to open a window.
+    """Measures how long a response has waited for its client to open a window.
 
-    Time counts only while it is shut, and starts anew with each share that is taken: of this response or, where it is
-    the connection's window that is shut, of all that share it.
+    Time counts only while the window is shut.  It starts anew with each share that the client takes: of this response
+    or, where the connection's window is the one that is shut, of all responses together.
+
+    Args:
+        protocol: whose windows these are.
+        context: of the connection.
+        unsent: bytes of the response.
     """
 
-    def __init__(self, protocol: Http2Protocol, unsent: int) -> None:
+    def __init__(self, protocol: Http2Protocol, context: ConnectionContext, unsent: int) -> None:
         self._protocol = protocol
-        self._start(unsent)
+        self._server = context.server
+        self._restart(unsent)
 
-    def _start(self, unsent: int) -> None:
-        self._share = min(unsent, self._protocol.limits.least_read)
-        self._left = self._protocol.stall_timeout
-        self._own, self._all = unsent, self._protocol.sent
+    def _restart(self, unsent: int) -> None:
+        self._share = min(unsent, self._server.limits.least_read)
+        self._seconds_left = self._server.stall_timeout
+        self._unsent_at_start, self._sent_at_start = unsent, self._protocol.sent
 
-    def _is_taken(self, unsent: int, *, by_all: bool) -> bool:
-        return (self._protocol.sent - self._all if by_all else self._own - unsent) >= self._share
+    def _is_share_taken(self, unsent: int, *, by_all: bool) -> bool:
+        taken = self._protocol.sent - self._sent_at_start if by_all else self._unsent_at_start - unsent
+        return taken >= self._share
 
     async def window_opens(self, unsent: int) -> bool:
-        """Wait for it while `unsent` bytes do; False where the client took too little for too long."""
+        """Wait until a window opens; False if the client took less than its share of `unsent` bytes in time."""
         by_all = self._protocol.h2.outbound_flow_control_window <= 0
-        if self._is_taken(unsent, by_all=by_all):
-            self._start(unsent)
+        if self._is_share_taken(unsent, by_all=by_all):
+            self._restart(unsent)
         began = trio.current_time()
-        with trio.move_on_after(max(0, self._left)) as clock:
+        with trio.move_on_after(max(0, self._seconds_left)) as timer:
             await self._protocol.windows.park()
-        self._left -= trio.current_time() - began
-        return not clock.cancelled_caught or self._is_taken(unsent, by_all=by_all)
+        self._seconds_left -= trio.current_time() - began
+        return not timer.cancelled_caught or self._is_share_taken(unsent, by_all=by_all)
 
 
-class _Connection(h2.connection.H2Connection):
-    """h2's; but a client that says that it will leave has not left, and its streams are answered (RFC 9113)."""
+class _H2Connection(h2.connection.H2Connection):
+    """h2's connection, which a client's GOAWAY without an error does not close.
+
+    Such a client opens no more streams, and those that are open are to be answered (RFC 9113, 6.8).
+    """
 
     def _receive_goaway_frame(self, frame: GoAwayFrame) -> tuple[list[Frame], list[h2.events.Event]]:
         if frame.error_code != ErrorCodes.NO_ERROR:
@@ -265,19 +277,22 @@ class _Connection(h2.connection.H2Connection):
         return [], [h2.events.ConnectionTerminated()]
 
 
-class _Settings(h2.settings.Settings):
-    """Ours.  h2 ends the connection of a client that opens a stream too many; here that stream is refused (`_open`)."""
+class _LocalSettings(h2.settings.Settings):
+    """Settings whose bound on streams h2 announces and does not enforce.
+
+    h2 would end the connection of a client that opens a stream too many.  `_open` refuses that stream instead.
+    """
 
     @property  # type: ignore[misc]  # nothing sets it
     def max_concurrent_streams(self) -> int:
         return 2**31
 
 
-def _connection(config: Config, limits: Limits) -> _Connection:
-    connection = _Connection(h2.config.H2Configuration(client_side=False, header_encoding=None))
-    offered = {
-        h2.settings.SettingCodes.MAX_CONCURRENT_STREAMS: limits.streams,
-        h2.settings.SettingCodes.MAX_HEADER_LIST_SIZE: config.h2_max_header_list_size,
+def _h2_connection(context: ConnectionContext) -> _H2Connection:
+    connection = _H2Connection(h2.config.H2Configuration(client_side=False, header_encoding=None))
+    announced = {
+        h2.settings.SettingCodes.MAX_CONCURRENT_STREAMS: context.server.limits.streams,
+        h2.settings.SettingCodes.MAX_HEADER_LIST_SIZE: context.server.config.h2_max_header_list_size,
     }
-    connection.local_settings = _Settings(client=False, initial_values=offered)
+    connection.local_settings = _LocalSettings(client=False, initial_values=announced)
     return connection

@@ -11,26 +11,37 @@ from hypercorn.protocol.h11 import H2ProtocolAssumedError, H11Protocol
 from web.http.transport.http2 import Http2Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from hypercorn import Config
-    from hypercorn.events import Event
-    from hypercorn.trio.worker_context import WorkerContext
-    from hypercorn.typing import AppWrapper, ConnectionState
-
-    from web.http.transport.task_group import ConnectionTaskGroup
-    from web.limits import Limits
+    from web.http.transport.context import ConnectionContext
 
 
 class Http1Protocol(H11Protocol):
-    """HTTP/1.1 without upgrades, which a server may ignore: no h2c, which RFC 9113 has dropped, and no web sockets."""
+    """HTTP/1.1 by h11, as Hypercorn has it, but for upgrades.
+
+    A server may ignore an upgrade.  To HTTP/2 there is none any more (RFC 9113, 3.1), and web sockets are not served.
+    """
+
+    def __init__(self, context: ConnectionContext) -> None:
+        server = context.server
+        super().__init__(
+            server.app,
+            server.config,
+            server.worker,
+            context.tasks,
+            context.state,
+            context.tls,
+            context.client,
+            context.local,
+            context.send,
+        )
 
     async def _check_protocol(self, event: h11.Request) -> None:
+        """Raise H2ProtocolAssumedError where the client begins with the preface of HTTP/2 (RFC 9113, 3.4)."""
         if (event.method, event.target, event.http_version) == (b"PRI", b"*", b"2.0"):
             rest, _ = self.connection.trailing_data
             raise H2ProtocolAssumedError(b"PRI * HTTP/2.0\r\n\r\n" + rest)
 
     async def _create_stream(self, request: h11.Request) -> None:
+        """Start a request without its `Upgrade` header, which Hypercorn would follow."""
         headers = [(name, value) for name, value in request.headers if name != b"upgrade"]
         await super()._create_stream(
             h11.Request(
@@ -40,45 +51,29 @@ class Http1Protocol(H11Protocol):
 
 
 class ProtocolWrapper:
-    """The protocol of one connection, which changes where a client speaks HTTP/2 without being asked."""
+    """The protocol of one connection, which changes to HTTP/2 where the client speaks it without negotiation.
 
-    def __init__(
-        self,
-        app: AppWrapper,
-        config: Config,
-        context: WorkerContext,
-        requests: ConnectionTaskGroup,
-        state: ConnectionState,
-        ssl: bool,
-        client: tuple[str, int] | None,
-        server: tuple[str, int] | None,
-        send: Callable[[Event], Awaitable[None]],
-        *,
-        alpn: str | None,
-        limits: Limits,
-        stall_timeout: float,
-    ) -> None:
-        self._arguments = (app, config, context, requests, state, ssl, client, server, send)
-        self._limits = (limits, stall_timeout)
-        self._current: Http1Protocol | Http2Protocol = (
-            self._http2() if alpn == "h2" else Http1Protocol(*self._arguments)
-        )
+    Args:
+        context: passed on to the protocol.
+        alpn: the protocol that TLS negotiated, such as `h2`; None without TLS.
+    """
 
-    def _http2(self) -> Http2Protocol:
-        return Http2Protocol(*self._arguments, *self._limits)
+    def __init__(self, context: ConnectionContext, alpn: str | None) -> None:
+        self._context = context
+        self._current = Http2Protocol(context) if alpn == "h2" else Http1Protocol(context)
 
     async def initiate(self) -> None:
-        """Say what the protocol says first."""
+        """Send what the protocol sends first."""
         await self._current.initiate()
 
     async def handle(self, received: RawData) -> None:
-        """Take received bytes."""
+        """Handle received bytes."""
         try:
             await self._current.handle(received)
         except H2ProtocolAssumedError as assumed:
             data = assumed.data
         else:
             return
-        self._current = self._http2()
+        self._current = Http2Protocol(self._context)
         await self._current.initiate()
         await self._current.handle(RawData(data))

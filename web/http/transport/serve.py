@@ -1,4 +1,4 @@
-"""The limiter: connections are accepted up to a bound, and each is served by a `Connection` of its own."""
+"""Accepts connections, up to a bound, and serves each with a `Connection` of its own."""
 
 from __future__ import annotations
 
@@ -11,29 +11,31 @@ import trio
 from hypercorn.trio.lifespan import Lifespan
 from hypercorn.trio.worker_context import WorkerContext
 
-from web.http.transport.connection import Connection, Stream
+from web.http.transport.connection import Connection
+from web.http.transport.context import ServerContext
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from hypercorn import Config
     from hypercorn.typing import AppWrapper, LifespanState
 
+    from web.http.transport.writer import Stream
     from web.limits import Limits
 
 _log = logging.getLogger("cede.web")
 
-_WHY = (
+_REFUSAL_BODY = (
     b'{"error": {"message": "The server has too many open connections.", "type": "unavailable_error", '
     b'"param": null, "code": null}}'
 )
 _REFUSAL = (
     b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\nretry-after: 1\r\n"
     b"content-type: application/json\r\ncontent-length: %d\r\n\r\n%s"
-) % (len(_WHY), _WHY)
+) % (len(_REFUSAL_BODY), _REFUSAL_BODY)
 
-_REFUSING = 64
-"""Connections that are refused with an answer at a time; beyond it they are only closed."""
+MAX_REFUSALS = 64
+"""Connections that are refused with an answer at a time.  More are closed without one."""
 
 Listener: TypeAlias = trio.SocketListener | trio.SSLListener[trio.SocketStream]
 
@@ -51,23 +53,32 @@ async def serve_connections(
 ) -> None:
     """Serve `app` on `listeners` until `stop` is set, then end in at most `linger` seconds.
 
-    At `stop` the listeners and the idle connections are closed; the busy ones have `linger` seconds to finish
-    and are then cancelled, stalled or not. The application's lifespan (startup, shutdown) encloses all of it.
+    At `stop` the listeners and the idle connections are closed.  The busy ones have `linger` seconds to finish and are
+    then cancelled, stalled or not.  The application's lifespan (startup, shutdown) encloses all of it.
 
-    Clients are held to `limits`. Of `config` the keep-alive and protocol settings and the logs are used.
-    `stall_timeout` (seconds) bounds the time in which a client takes less than its share (`Limits.least_read`) of what
-    is being sent to it; a slow one that takes that is left alone. It also bounds how long more than
-    `MAX_UNHANDLED` received bytes may wait for the application.
+    Args:
+        app: the application, in Hypercorn's wrapper.
+        config: Hypercorn's.  Its timeouts, the settings of the protocols and the logs are used.
+        listeners: open; they are closed here.
+        limits: what clients may take of the server.
+        stall_timeout: seconds in which a client has to take its share (`Limits.least_read`) of what is being sent to
+            it.  Also the time for which more than `MAX_UNHANDLED` received bytes may wait for the application.
+        linger: seconds.
+        stop: set by whoever ends the server.
+        task_status: told when connections are accepted.
 
-    Raises hypercorn's LifespanFailureError or LifespanTimeoutError where the application fails to start.
+    Raises:
+        hypercorn.utils.LifespanFailureError: the application fails to start.
+        hypercorn.utils.LifespanTimeoutError: the application does not start in time.
     """
     state: LifespanState = {}
     lifespan = Lifespan(app, config, state)
-    context = WorkerContext(None)
+    worker = WorkerContext(None)
+    server = ServerContext(app, config, worker, state, limits, stall_timeout)
     limiter = _ConnectionLimiter(limits.connections)
 
     async def serve_one(stream: Stream) -> None:
-        await Connection(app, config, context, state, stream, limits, stall_timeout).run()
+        await Connection(server, stream).run()
 
     async with trio.open_nursery() as lifespan_nursery:
         await lifespan_nursery.start(lifespan.handle_lifespan)
@@ -79,24 +90,28 @@ async def serve_connections(
                 task_status.started()
                 await stop.wait()
                 accepting.cancel_scope.cancel(reason="the server is stopping")
-            await context.terminated.set()  # closes the idle ones, now or when they become so
+            await worker.terminated.set()  # closes the idle ones, now or when they become so
             connections.cancel_scope.deadline = trio.current_time() + linger
         await lifespan.wait_for_shutdown()
         lifespan_nursery.cancel_scope.cancel()
 
 
 class _ConnectionLimiter:
-    """Counts the open connections; one too many is refused, so that accepting never waits for others to end."""
+    """Counts the open connections and refuses one too many, so that accepting never waits for others to end.
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    Args:
+        limit: connections.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
         self._open = 0
         self._refusing = 0
-        self._is_full = False  # and the log says so
+        self._is_full = False  # since it was logged; so a full server makes one line, not one for each refusal
 
-    async def admit(self, serve: Callable[[Stream], Any], stream: Stream) -> None:
+    async def admit(self, serve: Callable[[Stream], Awaitable[None]], stream: Stream) -> None:
         """Serve a connection, or refuse it."""
-        if self._open >= self._most:
+        if self._open >= self._limit:
             await self._refuse(stream)
             return
         self._open += 1
@@ -104,20 +119,21 @@ class _ConnectionLimiter:
             await serve(stream)
         finally:
             self._open -= 1
-            self._is_full &= self._open > self._most * 7 // 8
+            self._is_full &= self._open > self._limit * 7 // 8
 
     async def _refuse(self, stream: Stream) -> None:
+        """Answer 503, if that costs little; the caller closes the stream."""
         if not self._is_full:
             _log.warning("refusing connections: %d are open (--max-connections)", self._open)
             self._is_full = True
-        if isinstance(stream, trio.SSLStream) or self._refusing >= _REFUSING:
-            return  # which closes it; a handshake is too much work
+        if isinstance(stream, trio.SSLStream) or self._refusing >= MAX_REFUSALS:
+            return  # a handshake is too much work
         self._refusing += 1
         try:
             with suppress(trio.BrokenResourceError), trio.move_on_after(1):
                 await stream.send_all(_REFUSAL)
                 await stream.send_eof()
-                while await stream.receive_some(2**14):  # or the kernel resets the connection, and the answer with it
+                while await stream.receive_some(2**14):  # or the kernel resets the connection, and the answer is lost
                     pass
         finally:
             self._refusing -= 1

@@ -1,9 +1,9 @@
-"""The requests of one connection: each lives only as long as it can still be answered.
+"""The tasks of one connection.  A request among them lives only as long as it can still be answered.
 
-Hypercorn starts a request as a task and tells it of the end by a message, `http.disconnect`, in a queue of ten: a
-message that can be late, can wait for room in the queue, and is never sent where Hypercorn does not know of the end.
-Here each request has a cancel scope, and whatever ends it cancels that, at once: the end of its stream, of its
-connection, or of the protocol.  There is no other way to end one, so there is none that could be forgotten.
+Hypercorn starts a request as a task and tells it of the end by a message, `http.disconnect`, in a queue of ten.  That
+message can be late, can wait for room in the queue, and is never sent where Hypercorn does not know of the end.  Here
+each request has a cancel scope, and whatever ends the request cancels that scope at once: the end of its stream, of
+its connection, or of the protocol.  There is no other way to end a request, so there is none that could be forgotten.
 """
 
 from __future__ import annotations
@@ -29,43 +29,43 @@ _log = logging.getLogger("cede.web")
 
 @dataclass(eq=False)
 class RequestScope:
-    """The way back to one request's client, as the request sees it: `scope["state"]["request_scope"]`."""
+    """The scope that one request runs in.  The application finds it as `scope["state"]["request_scope"]`."""
 
     stalled: bool = False
-    """Its reader took too little of what waited for it, and was cut."""
+    """Whether the request was ended because its reader took too little of what waited for it."""
 
-    scope: trio.CancelScope = field(default_factory=trio.CancelScope)
-    """In which the request runs."""
+    cancel_scope: trio.CancelScope = field(default_factory=trio.CancelScope)
 
-    def end(self) -> None:
-        """Nobody can be answered any more: the request ends, at its next checkpoint."""
-        self.scope.cancel(reason="the client can no longer be answered")
+    def end(self, *, stalled: bool = False) -> None:
+        """Cancel the request, because nobody can be answered any more; it ends at its next checkpoint."""
+        self.stalled |= stalled
+        self.cancel_scope.cancel(reason="the client can no longer be answered")
 
 
 class ConnectionTaskGroup(TaskGroup):
-    """The tasks of a connection, of which those that are requests can be ended without the others."""
+    """Hypercorn's task group, whose requests can be ended while the other tasks go on."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._live: set[RequestScope] = set()
+        self._requests: set[RequestScope] = set()
 
-    def __len__(self) -> int:
-        """How many live, those included that were told to end and have not yet."""
-        return len(self._live)
+    @property
+    def request_count(self) -> int:
+        """Number of requests that run, with those that were told to end and have not yet."""
+        return len(self._requests)
 
-    def end(self, *, stalled: bool = False) -> None:
-        """End them all, since none can be answered any more; `stalled` says that their reader is the reason."""
-        for request in self._live:
-            request.stalled |= stalled
-            request.end()
+    def end_requests(self, *, stalled: bool = False) -> None:
+        """End all requests, since none can be answered any more; `stalled` says that their reader is the reason."""
+        for request in self._requests:
+            request.end(stalled=stalled)
 
     async def spawn_app(
         self, app: AppWrapper, config: Config, scope: Scope, send: Callable[[ASGISendEvent | None], Awaitable[None]]
     ) -> Callable[[ASGIReceiveEvent], Awaitable[None]]:
-        """Start a request; what is returned hands it a message, or ends it."""
+        """Start a request.  Return a function that passes a message on to the request, or ends it."""
         request = RequestScope()
-        scope["state"]["request_scope"] = request  # in the copy that is its own
-        self._live.add(request)
+        scope["state"]["request_scope"] = request  # the request's own copy of the state
+        self._requests.add(request)
         to_app: trio.MemorySendChannel[ASGIReceiveEvent]
         to_app, messages = trio.open_memory_channel(config.max_app_queue_size)
         self.spawn(self._run, app, scope, request, messages, send)
@@ -74,7 +74,7 @@ class ConnectionTaskGroup(TaskGroup):
             if message["type"] == "http.disconnect":
                 request.end()
             else:
-                with suppress(trio.BrokenResourceError):  # it has ended, and listens no more
+                with suppress(trio.BrokenResourceError):  # the request has ended, and receives no more
                     await to_app.send(message)
 
         return put
@@ -87,29 +87,29 @@ class ConnectionTaskGroup(TaskGroup):
         messages: trio.MemoryReceiveChannel[ASGIReceiveEvent],
         send: Callable[[ASGISendEvent | None], Awaitable[None]],
     ) -> None:
-        """One request; what it sends has a cancel point before it, since there is none while bytes are made."""
+        """Run one request, and tell the protocol when it has ended."""
 
-        async def send_whole(message: ASGISendEvent) -> None:
-            await trio.lowlevel.checkpoint_if_cancelled()
+        async def send_message(message: ASGISendEvent) -> None:
+            await trio.lowlevel.checkpoint_if_cancelled()  # there is none while the protocol makes bytes
             await send(message)
 
         try:
-            with messages, request.scope:
+            with messages, request.cancel_scope:
                 try:
-                    await app(scope, messages.receive, send_whole, trio.to_thread.run_sync, trio.from_thread.run)
+                    await app(scope, messages.receive, send_message, trio.to_thread.run_sync, trio.from_thread.run)
                 except BaseException as error:
-                    _log_fault(error)
+                    _log_failure(error)
                     clear_tracebacks(error)
                     raise
         except* Exception:
             pass  # it is in the log; Cancelled goes on
         finally:
-            self._live.discard(request)
+            self._requests.discard(request)
             await send(None)
 
 
-def _log_fault(error: BaseException) -> None:
-    """Log what is no cancel."""
-    fault = error.split(trio.Cancelled)[1] if isinstance(error, BaseExceptionGroup) else error
-    if fault is not None and not isinstance(fault, trio.Cancelled):
-        _log.error("a request failed", exc_info=fault)
+def _log_failure(error: BaseException) -> None:
+    """Log what is not a cancellation."""
+    failure = error.split(trio.Cancelled)[1] if isinstance(error, BaseExceptionGroup) else error
+    if failure is not None and not isinstance(failure, trio.Cancelled):
+        _log.error("a request failed", exc_info=failure)

@@ -18,7 +18,7 @@ from tests.unit.web.http.transport.guarded import (
     read_on,
     serving,
 )
-from web.http.transport.connection import Connection
+from web.http.transport.writer import Writer
 
 # b. A reader that has stalled is cut; a slow one is not
 
@@ -85,11 +85,11 @@ async def test_a_reader_that_takes_less_than_its_share_is_cut(
 ) -> None:
     """Some progress all the time, but less than 16 KiB in 10 s; before, that held an answer for hours."""
 
-    async def drip(_self: Connection, data: memoryview) -> int:
+    async def drip(_self: Writer, data: memoryview) -> int:
         await trio.sleep(9)
         return min(1000, len(data))
 
-    monkeypatch.setattr(Connection, "_send_some", drip)
+    monkeypatch.setattr(Writer, "send_some", drip)
     async with serving(stall_timeout=10) as server, await server.get("/big"):
         visit = await server.app.visit()
         with trio.fail_after(PATIENCE):
