@@ -21,7 +21,7 @@ from actors.config import EngineConfig
 from actors.diagnostics.loop_watch import LoopWatch, watch_loop
 from actors.engine import Engine, open_engine
 from actors.kv.config import CacheConfig, TierOptions
-from actors.kv.prefix_cache import open_prefix_cache
+from actors.kv.opening import open_prefix_cache
 from runtime.checkpoint.sampling_defaults import SamplingDefaults
 from runtime.checkpoint.shards import fingerprint
 from runtime.loading.drafters import plan_drafter

@@ -44,14 +44,13 @@ class DiskReader:
         """Whether the disk may be asked: no read hangs, and none was late a short time ago."""
         if self._ask_again_at is None:
             return True
-        if self._threads.borrowed_tokens or trio.current_time() < self._ask_again_at:
-            return False
-        self._ask_again_at = None
-        logger.info("KV blocks are read from disk again")
-        return True
+        return not self._threads.borrowed_tokens and trio.current_time() >= self._ask_again_at
 
     async def read(self, keys: Sequence[BlockKey]) -> dict[BlockKey, Block]:
-        """These blocks, up to the first that cannot be had; none if they do not come in time."""
+        """Read these blocks, up to the first that cannot be had; none if they do not come in time."""
+        if self._ask_again_at is not None and self.answers():
+            self._ask_again_at = None
+            logger.info("KV blocks are read from disk again")
         read = _Read()
         trio.lowlevel.spawn_system_task(self._run, read, keys)
         await read.ended.wait()

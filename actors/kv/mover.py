@@ -55,7 +55,7 @@ class KVMover:
     def may_write(self, lease: Lease) -> bool:
         """Whether nothing that is to be kept is left in the lease's slot."""
         assert lease.slot is not None
-        return not self._cache.unsaved(lease.slot.id)
+        return not self._cache.waiting.any_of(lease.slot.id)
 
     async def move(self, leases: Collection[Lease]) -> bool:
         """Move a bounded piece of KV; False if there was none.
@@ -67,7 +67,7 @@ class KVMover:
         Raises:
             DeviceLost: no step can run now.
         """
-        self._cache.write_behind()
+        self._cache.write_behind.offer()
         saves = self._next_saves(leases)
         moves = [move for lease in leases if (move := self._ready(lease)) is not None]
         transfers: list[Transfer] = [Save(slot, block.start, block.start + BLOCK_TOKENS) for slot, block in saves]
@@ -118,7 +118,7 @@ class KVMover:
         return _Origin(
             trial=[*move.on_trial, *(key for source in sources for key in source.trial)],
             stands_on=set(move.stands_on).union(*(source.stands_on for source in sources)),
-            alarms=self._cache.alarms,
+            alarms=self._cache.verdicts.alarms,
         )
 
     def _settle(self, move: Move, origin: _Origin, results: Sequence[outcome.Outcome[KVData | None]]) -> None:
@@ -130,11 +130,11 @@ class KVMover:
             values = [result.unwrap() for result in results]
         except Exception as error:
             logger.warning("KV could not be moved for request %s: %r", lease.request_id, error)
-            self._cache.strike(move.on_trial)
+            self._cache.verdicts.strike(move.on_trial)
             self._forget_overwritten(move)
             move.reply.set(outcome.Value(None))
             return
-        if move.tokens and self._cache.alarms != origin.alarms:  # it may have been found wrong while it was moved
+        if move.tokens and self._cache.verdicts.alarms != origin.alarms:  # found wrong while it was moved?
             self._forget_overwritten(move)
             move.reply.set(outcome.Value(None))
             return

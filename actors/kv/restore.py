@@ -50,7 +50,7 @@ def next_source(lease: Lease, table: SlotTable, cache: PrefixCache) -> LiveSourc
     slot, live = table.longest_live_prefix(lease.prompt, besides=lease.slot)
     live = min(live, most)
     first = have // BLOCK_TOKENS
-    last = cache.reach(keys[: most // BLOCK_TOKENS], first)
+    last = cache.tiers.reach(keys[: most // BLOCK_TOKENS], first)
     if max(live, last * BLOCK_TOKENS) < have + MIN_GAIN:
         return None
     if slot is not None and live >= last * BLOCK_TOKENS:
@@ -84,16 +84,16 @@ async def _copy(lease: Lease, source: LiveSource, cache: PrefixCache) -> bool:
         [Copy(source.slot.id, lease.slot.id, start, end)], lease.prompt[start:end], still_valid=still_valid
     )
     if moved is not None:
-        cache.hits["live"] += end - start
+        cache.count_hit("live", end - start)
     return moved is not None or not still_valid()
 
 
 async def _load(lease: Lease, source: BlockSource, cache: PrefixCache) -> bool:
     """False if the first block could not be had after all."""
-    alarms = cache.alarms
+    alarms = cache.verdicts.alarms
 
     def still_valid() -> bool:
-        return cache.alarms == alarms  # else what was fetched may have been struck meanwhile
+        return cache.verdicts.alarms == alarms  # else what was fetched may have been struck meanwhile
 
     lease.turn_to(ActorPhase.FETCHING)
     blocks: list[Block] = await cache.fetch(source.keys)
@@ -102,7 +102,7 @@ async def _load(lease: Lease, source: BlockSource, cache: PrefixCache) -> bool:
         return False
     lease.restored += [block.key for block in blocks]
     start, end = source.first * BLOCK_TOKENS, (source.first + len(blocks)) * BLOCK_TOKENS
-    if source.is_last and cache.wants_audit():
+    if source.is_last and cache.verdicts.choose_audit():
         end -= BLOCK_TOKENS
         lease.audited = (end, blocks.pop())
     assert lease.slot is not None
@@ -129,7 +129,7 @@ async def audit(lease: Lease, table: SlotTable, cache: PrefixCache) -> bool:
         (start, block), lease.audited = lease.audited, None
         saved = await lease.move([Save(lease.slot.id, start, start + BLOCK_TOKENS)], ())
         agrees = saved is not None and saved[0] is not None and kv_agrees(saved[0], block.data)
-        cache.audited(agrees)
+        cache.verdicts.note_audit(agrees=agrees)
         if not agrees:
             _quarantine(lease, table, cache)
             return False
@@ -146,7 +146,7 @@ def _quarantine(lease: Lease, table: SlotTable, cache: PrefixCache) -> None:
     wrong = lease.slot.stands_on.union(lease.restored)
     if (observers := lease.manager.observers).audit_failed:
         observers.tell(observers.audit_failed, AuditFailed(*lease.owner, frozenset(wrong)))
-    cache.condemn(wrong)
+    cache.verdicts.condemn(wrong)
     for slot in table.free:
         if not slot.stands_on.isdisjoint(wrong):
             table.invalidate(slot)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from actors.core.slots import Resident
     from runtime.kv.blocks import BlockKey
+    from runtime.ownership import TaskOwner
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,33 +52,46 @@ class _Batch:
 
 
 class WaitingBlocks:
-    """By slot, in the order in which they are to be copied out of it.  Owned by the prefix cache.
+    """The blocks by slot, in the order in which they are to be copied out of it.
 
     What a slot is said to hold may not change while blocks of that wait.
+
+    Args:
+        owner: the one task that may change this.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, owner: TaskOwner) -> None:
+        self._owner = owner
         self._batches: dict[int, list[_Batch]] = {}
+        self._held_until: dict[int, float] = {}
         self._taken: list[tuple[int, SlotBlock]] = []  # the last to be taken: they may be on their way out of the slot
 
     def __len__(self) -> int:
+        """Return how many blocks wait."""
         return sum(len(batch.numbers) for batches in self._batches.values() for batch in batches)
 
     def of(self, slot: int) -> Iterator[SlotBlock]:
-        """Those of one slot."""
+        """Yield the blocks that wait in one slot."""
         for batch in self._batches.get(slot, ()):
             yield from map(batch.block, batch.numbers)
 
     def any_of(self, slot: int) -> bool:
-        """Whether there are any of that slot."""
+        """Whether any block waits in that slot."""
         return any(batch.numbers for batch in self._batches.get(slot, ()))
 
-    def put(self, slot: int, resident: Resident, numbers: Iterable[int]) -> None:
-        """Let these blocks wait, in place of the slot's others."""
+    def held_until(self, slot: int) -> float:
+        """Return the time, by the event loop's clock, until which what is kept of a slot is not to be let go."""
+        return self._held_until.get(slot, 0.0)
+
+    def put(self, slot: int, resident: Resident, numbers: Iterable[int], held_until: float = 0.0) -> None:
+        """Let these blocks wait, in place of the slot's others, and what is kept of them be held until then."""
+        self._owner.check()
         self._batches[slot] = [_Batch(resident, deque(numbers))]
+        self._held_until[slot] = held_until
 
     def add(self, slot: int, resident: Resident, numbers: Iterable[int], *, first: int) -> None:
         """Let these blocks wait behind the slot's others, of which those before the `first` wait no more."""
+        self._owner.check()
         batches = self._batches[slot] = [batch for batch in self._batches.get(slot, ()) if batch.numbers]
         known: set[BlockKey] = set()
         for batch in batches:
@@ -87,13 +101,14 @@ class WaitingBlocks:
         batches.append(_Batch(resident, deque(number for number in numbers if keys[number] not in known)))
 
     def take(
-        self, slots: Iterable[int], most: int, *, unless: Callable[[BlockKey], bool]
+        self, slots: Iterable[int], limit: int, *, unless: Callable[[BlockKey], bool]
     ) -> list[tuple[int, SlotBlock]]:
-        """Take up to `most`, from these slots in this order, to be copied; what `unless` is true of is let go."""
+        """Take up to `limit`, from these slots in this order, to be copied; what `unless` is true of is let go."""
+        self._owner.check()
         taken: list[tuple[int, SlotBlock]] = []
         for slot in slots:
             for batch in self._batches.get(slot, ()):
-                while batch.numbers and len(taken) < most:
+                while batch.numbers and len(taken) < limit:
                     number = batch.numbers.popleft()
                     if not unless(batch.resident.tokens.keys[number]):
                         taken.append((slot, batch.block(number)))
@@ -105,12 +120,14 @@ class WaitingBlocks:
         return any(slot == other and block is one for other, one in self._taken)
 
     def forget(self, slot: int) -> None:
-        """Nothing of a slot is wanted any more."""
+        """Let nothing of a slot wait any more: it was invalidated."""
+        self._owner.check()
         self._batches.pop(slot, None)
         self._taken = [(other, block) for other, block in self._taken if other != slot]
 
     def forget_restored(self, keys: Set[BlockKey]) -> None:
-        """These blocks are not wanted where they are as some tier gave them; computed anew they are others."""
+        """Let these blocks wait no more where they are as some tier gave them; computed anew they are others."""
+        self._owner.check()
         for batch in self._all():
             struck = batch.resident.stands_on & keys
             if struck:
@@ -119,7 +136,8 @@ class WaitingBlocks:
         self._taken = [(slot, one) for slot, one in self._taken if one.key not in one.stands_on & keys]
 
     def forget_what_stands_on(self, keys: Set[BlockKey]) -> None:
-        """Nothing is wanted that came from these blocks, or may have been computed after them, in whichever slot."""
+        """Let nothing wait, in any slot, that came from these blocks or may have been computed after them."""
+        self._owner.check()
         for batch in self._all():
             if not batch.resident.stands_on.isdisjoint(keys):
                 batch.numbers.clear()

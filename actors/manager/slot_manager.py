@@ -188,7 +188,7 @@ class SlotManager:
 
     def restart(self, lease: Lease) -> None:
         """Let the lease compute its whole prompt; nothing that was cached for it is ever used again."""
-        self.cache.strike(lease.restored)
+        self.cache.verdicts.strike(lease.restored)
         self._steps.invalidate(lease)
         lease.reuse, lease.cached, lease.audited = False, 0, None
 
@@ -277,7 +277,7 @@ class SlotManager:
             lease.cached = lease.length
             assert slot.before is not None
             self.cache.displace(slot.id, slot.before, lease.length)
-            self.cache.hits["resident"] += lease.length
+            self.cache.count_hit("resident", lease.length)
             self._follow(lease)
             self._queue.remove(lease)
             self._leases[lease.owner] = lease
@@ -357,7 +357,7 @@ class SlotManager:
             self._steps.invalidate(lease)
             self._tell_lost(lease)
         for slot in self.table.free:
-            self.cache.forget(slot.id)
+            self.cache.waiting.forget(slot.id)
             self.table.invalidate(slot)
         if not isinstance(loss, DeviceThreadEnded):  # else who is queued need not know
             self._turn_away()

@@ -167,7 +167,7 @@ class StepRunner:
         """The lease's work, unless it is cancelled, may not write to its slot yet, or is led by another's."""
         work = lease.pending
         assert lease.slot is not None
-        if not isinstance(work, Work) or lease.mark.at is not None or self._cache.unsaved(lease.slot.id):
+        if not isinstance(work, Work) or lease.mark.at is not None or self._cache.waiting.any_of(lease.slot.id):
             return None
         if lease.is_led:
             return None
@@ -275,8 +275,8 @@ class StepRunner:
     def invalidate(self, lease: Lease) -> None:
         """Nothing of the lease's slot is to be used again; restored blocks that no step had run over are struck."""
         assert lease.slot is not None
-        self._cache.strike(lease.slot.trial)
-        self._cache.forget(lease.slot.id)
+        self._cache.verdicts.strike(lease.slot.trial)
+        self._cache.waiting.forget(lease.slot.id)
         self._table.invalidate(lease.slot)
         lease.committed = 0
         if self._observers.invalidated:

@@ -30,7 +30,6 @@ from actors.kv.prefix_cache import PrefixCache
 from bench.engine.shapes import random_model, shape
 from runtime.kv.blocks import BLOCK_TOKENS, Block, block_key, root_key
 from runtime.kv.disk.tier import open_disk_tier
-from runtime.kv.ram_tier import RamTier
 from runtime.sampling.params import SamplingParams
 from runtime.step.device import select_device, select_dtype
 from runtime.step.executor import open_thread_executor
@@ -100,7 +99,7 @@ async def engine_over(
     """A one-slot engine over `executor` with these tiers."""
     model = executor.model
     cache = PrefixCache(
-        root_of(model.kv), BLOCK_TOKENS * model.kv.bytes_per_token, ram=RamTier(ram), disk=disk, config=CacheConfig()
+        root_of(model.kv), BLOCK_TOKENS * model.kv.bytes_per_token, ram=ram, disk=disk, config=CacheConfig()
     )
     served = BareModel(model.config, model.context)
     async with open_engine(executor, served, EngineConfig(slots=1), cache) as engine:  # type: ignore[arg-type]

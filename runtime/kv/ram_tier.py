@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from runtime.kv.blocks import Block, BlockKey
+    from runtime.ownership import TaskOwner
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +29,14 @@ class RamTier:
     A child without its parent could not be reached, so it would be dead weight.  `hold` names blocks that go last, for
     a retry that is expected; when nothing else is left they go too, because memory is then truly short.
 
-    Not thread-safe: one task owns it.
-
     Args:
         budget: bytes of block data; 0 keeps nothing.
+        owner: the one task that may change this.
     """
 
-    def __init__(self, budget: int) -> None:
+    def __init__(self, budget: int, owner: TaskOwner) -> None:
         self.budget = budget
+        self._owner = owner
         self._blocks: OrderedDict[BlockKey, Block] = OrderedDict()  # least recently used first
         self._children: Counter[BlockKey] = Counter()
         self._held_until: dict[BlockKey, float] = {}
@@ -44,13 +45,19 @@ class RamTier:
         self._refused = b""  # the last block for which there was no room
 
     def __contains__(self, key: BlockKey) -> bool:
+        """Whether the block is here."""
         return key in self._blocks
 
     def __len__(self) -> int:
+        """Return how many blocks there are."""
         return len(self._blocks)
 
+    def __iter__(self) -> Iterator[BlockKey]:
+        """Yield the blocks' keys, the least recently used first."""
+        return iter(self._blocks)
+
     def get(self, key: BlockKey) -> Block | None:
-        """The block, if it is here.  Whoever holds it may go on using it after it was evicted."""
+        """Return the block, if it is here; it may be used even after it was evicted."""
         return self._blocks.get(key)
 
     def insert(self, block: Block, now: float = 0.0) -> bool:
@@ -58,6 +65,7 @@ class RamTier:
 
         Of a chain that is longer than the budget, the start is kept.
         """
+        self._owner.check()
         if block.key in self._blocks:
             self._blocks.move_to_end(block.key)
             return True
@@ -74,18 +82,21 @@ class RamTier:
 
     def touch(self, chain: Sequence[BlockKey]) -> None:
         """Note that a chain, parents first, was used; its parents end up more recent than their children."""
+        self._owner.check()
         for key in reversed(chain):
             if key in self._blocks:
                 self._blocks.move_to_end(key)
 
     def hold(self, keys: Iterable[BlockKey], until: float) -> None:
-        """Let these go last until then."""
+        """Let these blocks go last until the time `until`, by the clock of `insert`."""
+        self._owner.check()
         for key in keys:
             if key in self._blocks:
                 self._held_until[key] = max(until, self._held_until.get(key, until))
 
     def drop(self, key: BlockKey) -> None:
         """Forget a block at once."""
+        self._owner.check()
         block = self._blocks.pop(key, None)
         if block is None:
             return
@@ -96,11 +107,11 @@ class RamTier:
             del self._children[block.parent]
 
     def parents(self) -> dict[BlockKey, BlockKey]:
-        """The parent of each block."""
+        """Return the parent of each block."""
         return {key: block.parent for key, block in self._blocks.items()}
 
     def statistics(self) -> RamTierStatistics:
-        """A frozen snapshot."""
+        """Return a frozen snapshot."""
         return RamTierStatistics(len(self._blocks), self._bytes, self.budget, self._evictions)
 
     def check_integrity(self) -> None:
@@ -123,7 +134,7 @@ class RamTier:
         return True
 
     def _victim(self, keep: BlockKey, now: float) -> BlockKey | None:
-        """The least recently used block without children; a held one only if there is no other."""
+        """Return the least recently used block without children; a held one only if there is no other."""
         held = None
         for key in self._blocks:
             if key == keep or key in self._children:

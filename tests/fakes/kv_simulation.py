@@ -18,7 +18,7 @@ from actors.engine import open_engine
 from actors.kv.config import CacheConfig
 from actors.kv.prefix_cache import PrefixCache
 from actors.testing.chaos import open_chaos
-from runtime.kv.ram_tier import RamTier
+from runtime.kv.blocks import block_keys
 from runtime.loading.served import Proposer
 from runtime.testing.faults import ShortWrite
 from runtime.text.tokenizer import Tokenizer
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from actors.engine import Engine
     from runtime.kv.blocks import BlockKey
     from runtime.kv.disk.tier import DiskTier
+    from runtime.kv.ram_tier import RamTier
     from runtime.testing.faults import Chaos
     from tests.fakes.simulation import Story
     from tests.sim.lies import Lies
@@ -111,12 +112,12 @@ class KVSimulation(Simulation):
 
     @property
     def ram(self) -> RamTier:
-        return self.cache._ram
+        return self.cache.tiers.ram
 
     @property
     def disk(self) -> DiskTier:
-        assert isinstance(self.cache._disk, SettledDisk)
-        return self.cache._disk.tier
+        assert isinstance(self.cache.tiers.disk, SettledDisk)
+        return self.cache.tiers.disk.tier
 
     def rows(self, story: Story, index: int = 0) -> int:
         """Prompt rows that were computed for a generation that finished."""
@@ -130,7 +131,11 @@ class KVSimulation(Simulation):
 
     def reach(self, tokens: Sequence[int]) -> int:
         """How many of a sequence's blocks the tiers have."""
-        return self.cache.reach(self.cache.keys(tokens), 0)
+        return self.cache.tiers.reach(self.keys(tokens), 0)
+
+    def keys(self, tokens: Sequence[int]) -> list[BlockKey]:
+        """The names of a sequence's complete blocks."""
+        return block_keys(ROOT, tokens)
 
     def let_blocks_lie(self) -> None:
         """From now on KV may be loaded that is not its tokens'."""
@@ -140,29 +145,31 @@ class KVSimulation(Simulation):
     async def settle(self) -> None:
         """Wait until nothing is left to save."""
         slots = range(len(self.manager.table))
-        await until(lambda: not self.watch.is_moving and not any(map(self.cache.unsaved, slots)))
+        await until(lambda: not self.watch.is_moving and not any(map(self.cache.waiting.any_of, slots)))
 
     def evict(self, *, slots: bool = True, ram: bool = False, disk: bool = False, blocks: range | None = None) -> None:
         """Forget what is resident, and blocks of the tiers (by their place among the tier's, oldest first)."""
         for slot in self.manager.table.free if slots else []:
-            self.cache.forget(slot.id)
+            self.cache.waiting.forget(slot.id)
             self.manager.table.invalidate(slot)
         if ram:
-            for key in _choose(list(self.ram._blocks), blocks):
+            for key in _choose(list(self.ram), blocks):
                 self.ram.drop(key)
         if disk:
-            assert self.cache._disk is not None
-            self.cache._disk.drop(_choose(list(self.disk._blocks._index), blocks))
+            assert self.cache.tiers.disk is not None
+            self.cache.tiers.disk.drop(_choose(list(self.disk._blocks._index), blocks))
 
     def check_exact(self, story: Story) -> None:
         check_exact(story, self.model, self.watch.deceived)
 
     def check(self) -> None:
         super().check()
-        for key, block in self.ram._blocks.items():
+        for key in self.ram:
+            block = self.ram.get(key)
+            assert block is not None
             self._check_block(key, unpack(block.data))
             assert block.data.shape == SHAPE
-        if self.cache._disk is not None:
+        if self.cache.tiers.disk is not None:
             if not self.watch.chaos.has_happened(ShortWrite):  # of which the index cannot know
                 self.disk.check_integrity()
             assert self.disk.statistics().bytes <= self.disk.statistics().budget, "I6: the disk tier is over its budget"
@@ -235,7 +242,7 @@ async def open_kv_simulation(
     served = FaultyServed("stand-in", 0, context, VOCABULARY, end_ids, Tokenizer(byte_level()), faults=faults)
     settings = EngineConfig(**{"slots": slots, "chunk_tokens": 32, "speculate": speculate, **config})
     options = CacheConfig(hold_seconds=hold_seconds, audit_share=audit_share, piece_bytes=piece * BLOCK_BYTES)
-    cache = PrefixCache(ROOT, BLOCK_BYTES, ram=RamTier(ram * BLOCK_BYTES), disk=disk, config=options, seed=1)
+    cache = PrefixCache(ROOT, BLOCK_BYTES, ram=ram * BLOCK_BYTES, disk=disk, config=options, seed=1)
     watch.look_at_cache(cache)
     with reads_in_virtual_time(read_seconds, disk):
         async with open_engine(watch, served, settings, cache) as engine:

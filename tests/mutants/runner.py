@@ -152,7 +152,7 @@ MUTANTS = (
     Mutant(
         "a restart forgives the blocks that were restored",
         "actors/manager/slot_manager.py",
-        "        self.cache.strike(lease.restored)\n        self._steps",
+        "        self.cache.verdicts.strike(lease.restored)\n        self._steps",
         "        self._steps",
         ("tests/scenarios/kv/test_unusable_kv.py", "tests/scenarios/kv/test_audit.py"),
     ),
@@ -213,15 +213,15 @@ MUTANTS = (
     ),
     Mutant(
         "a cached block stays after it failed (seed 4)",
-        "actors/kv/prefix_cache.py",
-        "        struck = self._drop(set(keys))\n",
-        "        struck = 0\n",
+        "actors/kv/verdicts.py",
+        "        dropped = self._drop(set(keys))\n",
+        "        dropped = 0\n",
         ("tests/scenarios/kv/test_unusable_kv.py",),
     ),
     Mutant(
         "what was computed on a lie and displaced is kept after an audit has found it",
-        "actors/kv/prefix_cache.py",
-        "        self.waiting.forget_what_stands_on(wrong)\n",
+        "actors/kv/verdicts.py",
+        "        self._waiting.forget_what_stands_on(wrong)\n",
         "",
         ("tests/scenarios/kv/test_provenance.py",),
     ),
@@ -241,8 +241,8 @@ MUTANTS = (
     ),
     Mutant(
         "what was computed on a lie and kept outlives it",
-        "actors/kv/prefix_cache.py",
-        "self._drop(severed(parents, self.root, wrong))",
+        "actors/kv/verdicts.py",
+        "self._drop(severed(self._tiers.parents(), self._root, wrong))",
         "self._drop(set(wrong))",
         ("tests/scenarios/kv/test_provenance.py",),
     ),
@@ -270,7 +270,7 @@ MUTANTS = (
     Mutant(
         "a block that was struck while it was fetched comes back",
         "actors/kv/prefix_cache.py",
-        "        if self.alarms != alarms:  # some",
+        "        if self.verdicts.alarms != alarms:  # some",
         "        if False:  # some",
         ("tests/scenarios/kv/test_unusable_kv.py", "tests/scenarios/kv/test_failing_sources.py"),
     ),
@@ -291,8 +291,8 @@ MUTANTS = (
     Mutant(
         "a disk that hangs is asked by everybody",
         "actors/kv/disk_reader.py",
-        "        if self._threads.borrowed_tokens or trio.current_time() < self._ask_again_at:",
-        "        if False:",
+        "        return not self._threads.borrowed_tokens and trio.current_time() >= self._ask_again_at\n",
+        "        return True\n",
         ("tests/unit/actors/kv/test_disk_reader.py",),
     ),
     Mutant(
@@ -326,7 +326,7 @@ MUTANTS = (
     Mutant(
         "KV is written over before it is saved",
         "actors/manager/step_runner.py",
-        " or self._cache.unsaved(lease.slot.id):\n",
+        " or self._cache.waiting.any_of(lease.slot.id):\n",
         ":\n",
     ),
     Mutant(

@@ -300,5 +300,5 @@ class Invariants:
 
     def _ready_work(self, lease: Lease) -> Work | None:
         assert lease.slot is not None
-        blocked = lease.mark.at is not None or lease.is_led or self._manager.cache.unsaved(lease.slot.id)
+        blocked = lease.mark.at is not None or lease.is_led or self._manager.cache.waiting.any_of(lease.slot.id)
         return lease.pending if isinstance(lease.pending, Work) and not blocked else None

@@ -72,7 +72,7 @@ class KVWatch(Watch):
 
     def look_at_cache(self, cache: PrefixCache) -> None:
         """Count as work what somebody waits for, not what a disk goes on reading for nobody.  Note what is found."""
-        fetch, condemn = cache.fetch, cache.condemn
+        fetch, condemn = cache.fetch, cache.verdicts.condemn
 
         def watched_condemn(keys: Collection[BlockKey]) -> None:
             self._model.lies.find(keys)
@@ -83,7 +83,7 @@ class KVWatch(Watch):
                 return await fetch(keys)
 
         cache.fetch = watched_fetch  # type: ignore[method-assign]
-        cache.condemn = watched_condemn  # type: ignore[method-assign]
+        cache.verdicts.condemn = watched_condemn  # type: ignore[method-assign]
 
     async def transfer(self, transfers: Sequence[Transfer]) -> list[outcome.Outcome[torch.Tensor | None]]:
         self.invariants.between()
@@ -145,7 +145,7 @@ class KVWatch(Watch):
                 if self._model.taint(slot.id, block.start, block.start + BLOCK_TOKENS) & found:
                     self.invariants.violated(f"I10: slot {slot.id}: KV that was found wrong waits to be kept")
         for key in self._model.lies.keys:
-            kept = cache._ram.get(key)
+            kept = cache.tiers.ram.get(key)
             if kept is not None and self._model.lies.taint(unpack(kept.data)) & found:
                 self.invariants.violated("I10: KV that was found wrong is kept in memory")
 
@@ -182,7 +182,7 @@ class KVWatch(Watch):
                 self.invariants.violated(f"I3: slot {slot.id}: a copy does not go on at the end")
 
     def _may_be_written(self, slot: int) -> None:
-        if self.manager.cache.unsaved(slot):
+        if self.manager.cache.waiting.any_of(slot):
             self.invariants.violated(f"I3: slot {slot} is written to before all of it is saved")
 
 

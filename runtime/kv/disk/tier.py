@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from runtime.kv.disk.blocks import DiskBlocks
 from runtime.kv.disk.folder import KVFolderError, locked_folder, opened_root
+from runtime.ownership import TaskOwner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -67,6 +68,7 @@ def open_disk_tier(
     has_room: Callable[[], object] = lambda: None,
     clock: Callable[[], float] = time.monotonic,
     open_blocks: Callable[[int, BlockKey, tuple[int, ...], torch.dtype, int], DiskBlocks] = DiskBlocks,
+    owner: TaskOwner | None = None,
 ) -> Iterator[DiskTier]:
     """The tier in `folder` for the model of `root`, whose blocks are tensors of `shape` and `dtype`.
 
@@ -85,7 +87,7 @@ def open_disk_tier(
             blocks = open_blocks(root_folder, root, shape, dtype, budget)
         except OSError as error:
             raise KVFolderError(f"{folder}: cannot be used for KV blocks: {error.strerror}") from error
-        tier = DiskTier(blocks, queue_blocks, has_room, clock)
+        tier = DiskTier(blocks, queue_blocks, has_room, clock, owner or TaskOwner())
         writer = threading.Thread(target=tier._write_behind, name="kv-disk-writer", daemon=True)
         writer.start()
         try:
@@ -102,8 +104,14 @@ class DiskTier:
     """Made by `open_disk_tier`.  Any thread may call; `load` and `flush` wait for the disk, nothing else does."""
 
     def __init__(
-        self, blocks: DiskBlocks, queue_blocks: int, has_room: Callable[[], object], clock: Callable[[], float]
+        self,
+        blocks: DiskBlocks,
+        queue_blocks: int,
+        has_room: Callable[[], object],
+        clock: Callable[[], float],
+        owner: TaskOwner,
     ) -> None:
+        self._owner = owner
         self._blocks, self._queue_blocks, self._has_room, self._clock = blocks, queue_blocks, has_room, clock
         self._lock = threading.Lock()  # all that follows; taken after DiskBlocks' `_files`, before its `_lock`
         self._work = threading.Condition(self._lock)  # for the writer: there is something to do
@@ -152,6 +160,7 @@ class DiskTier:
         Raises:
             ValueError: the tensor is not one of this model's.
         """
+        self._owner.check()
         self._blocks.check_fits(block)
         with self._lock:
             if self._pending(block.key) is not None or block.key in self._blocks:
@@ -176,6 +185,7 @@ class DiskTier:
 
     def drop(self, keys: Collection[BlockKey]) -> None:
         """Take blocks out at once and for good, be they on disk, queued, or being written; the writer unlinks them."""
+        self._owner.check()
         with self._lock:
             struck = {key for key in keys if self._pending(key) is not None} | self._blocks.held(keys)
             if self._writing is not None and not self._unwanted:  # else it stays so, though it may be queued again
@@ -189,6 +199,7 @@ class DiskTier:
 
     def touch(self, keys: Sequence[BlockKey]) -> None:
         """Note that blocks were used; `keys` in the order of their sequence, so that parents come out later."""
+        self._owner.check()
         self._blocks.touch(keys)
         with self._lock:
             self._stamps_due = True
@@ -196,6 +207,7 @@ class DiskTier:
 
     def take_refused(self) -> list[BlockKey]:
         """The blocks that were taken since the last call, and that the disk then refused; they may be offered again."""
+        self._owner.check()
         with self._lock:
             refused, self._refused = self._refused, []
             return refused

@@ -40,24 +40,24 @@ async def warm(folder: Path, *tiers: str, slots: int = 2, audit_share: float = 0
     with open_settled_disk(folder) as disk:
         async with open_kv_simulation(slots=slots, disk=disk, truth=truth, audit_share=audit_share) as sim:
             if "ram" in tiers:
-                for key in sim.cache.keys(PROMPT):
+                for key in sim.keys(PROMPT):
                     block = disk.load(key)
                     assert block is not None
                     sim.ram.insert(block)
             if "disk" not in tiers:
-                for key in sim.cache.keys(PROMPT):
+                for key in sim.keys(PROMPT):
                     disk.drop([key])
             yield sim
 
 
 def blocks(sim: KVSimulation, disk: SettledDisk) -> list[Block]:
-    found = [disk.load(key) for key in sim.cache.keys(PROMPT)]
+    found = [disk.load(key) for key in sim.keys(PROMPT)]
     return [block for block in found if block is not None]
 
 
 def let_the_second_block_lie(sim: KVSimulation, folder: Path) -> None:
     """Its file is in order, and holds what the model would not compute."""
-    assert isinstance(sim.cache._disk, SettledDisk)
-    lying = blocks(sim, sim.cache._disk)[1]
+    assert isinstance(sim.cache.tiers.disk, SettledDisk)
+    lying = blocks(sim, sim.cache.tiers.disk)[1]
     rewrite(folder, lying, [row ^ 0xF000F000 for row in sim.truth.rows(PROMPT)[64:128]])
     sim.let_blocks_lie()

@@ -30,8 +30,8 @@ async def test_an_audit_finds_a_block_that_lies(place: int, tmp_path: Path, capl
     """Its bytes were changed, and its checksum made to fit."""
     folder = fresh(tmp_path)
     async with warm(folder, "disk", audit_share=1.0) as sim:
-        assert isinstance(sim.cache._disk, SettledDisk)
-        lying = blocks(sim, sim.cache._disk)[place]
+        assert isinstance(sim.cache.tiers.disk, SettledDisk)
+        lying = blocks(sim, sim.cache.tiers.disk)[place]
         rewrite(folder, lying, [row ^ 0xF000F000 for row in sim.truth.rows(PROMPT)[place * 64 : place * 64 + 64]])
         sim.let_blocks_lie()
         caplog.clear()
@@ -98,7 +98,7 @@ async def test_what_an_audit_finds_is_not_kept_of_those_who_were_answered_from_i
         nursery.start_soon(sim.client, unlucky.asked)
         await sim.client(idle.asked)
         await until(lambda: len(unlucky.events) > 2)
-        object.__setattr__(sim.cache.config, "audit_share", 1.0)
+        sim.cache.verdicts.audit_share = 1.0
         audited = await sim.client(ask("audited", PROMPT, max_tokens=3))
         assert sim.cache.statistics().audit_failures == 1
         sim.check_exact(audited)
@@ -121,7 +121,7 @@ async def test_what_an_audit_finds_is_not_copied_from_those_who_decode_on_it(tmp
         unlucky = sim.expect(ask("unlucky", PROMPT[:150], max_tokens=200))
         nursery.start_soon(sim.client, unlucky.asked)
         await until(lambda: len(unlucky.events) > 40)
-        object.__setattr__(sim.cache.config, "audit_share", 1.0)
+        sim.cache.verdicts.audit_share = 1.0
         audited = await sim.client(ask("audited", PROMPT, max_tokens=3))
         assert sim.cache.statistics().audit_failures == 1
         heir = await sim.client(ask("heir", [*PROMPT[:150], *unlucky.tokens()], max_tokens=8))

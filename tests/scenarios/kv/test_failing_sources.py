@@ -83,7 +83,7 @@ async def test_a_source_that_is_granted_to_another_while_it_is_copied_hands_on_w
         await sim.client(ask("source", text(800, 1)))
         await sim.settle()
         source = next(slot for slot in sim.manager.table.free if slot.tokens)
-        keys = sim.cache.keys(text(800, 1)[:128])
+        keys = sim.keys(text(800, 1)[:128])
         source.trial, source.stands_on = list(keys), set(keys)
         reader = sim.expect(ask("reader", text(800, 1)[:120] + text(20, 2), max_tokens=30))
         nursery.start_soon(sim.client, reader.asked)

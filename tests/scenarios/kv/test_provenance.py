@@ -15,6 +15,7 @@ from actors.kv.waiting_blocks import WaitingBlocks
 from runtime.kv.blocks import BLOCK_TOKENS, Block, BlockKey, block_keys
 from runtime.kv.lineage import severed
 from runtime.kv.token_chain import TokenChain
+from runtime.ownership import TaskOwner
 from runtime.step.transfer import Save
 from tests.fakes.kv_simulation import (
     ROOT,
@@ -58,7 +59,7 @@ class OneLie(Lies):
 
 def displaced(*, left: bool) -> tuple[SlotTable, WaitingBlocks]:
     """A slot whose KV came from two blocks, or was computed on them, was granted to a stranger, who may have left."""
-    table, waiting = SlotTable(1, 1000, root=ROOT), WaitingBlocks()
+    table, waiting = SlotTable(1, 1000, root=ROOT), WaitingBlocks(TaskOwner())
     slot = table.grant(("deceived", 0), TokenChain(ROOT, LONG))
     assert slot is not None
     table.commit(slot, SHARED[:128], moved=True)
@@ -92,7 +93,7 @@ def test_what_stands_on_other_blocks_waits_on() -> None:
 
 
 def test_a_restored_block_that_is_struck_does_not_wait_on_but_what_was_computed_after_it_does() -> None:
-    waiting = WaitingBlocks()
+    waiting = WaitingBlocks(TaskOwner())
     resident = Resident(TokenChain(ROOT, LONG), stands_on=frozenset(KEYS[:2]))
     waiting.put(0, resident, range(4))
     waiting.forget_restored(set(KEYS[1:3]))
@@ -113,13 +114,13 @@ async def story_of_a_crossing(holds: float, leaves: float | None, crossed: list[
         await sim.settle()
         sim.evict()
         assert len(lies) == 1
-        condemn = sim.cache.condemn
+        condemn = sim.cache.verdicts.condemn
 
         def watched(keys: Collection[BlockKey]) -> None:
             crossed.append(len(sim.cache.waiting))
             condemn(keys)
 
-        sim.cache.condemn = watched  # type: ignore[method-assign]
+        sim.cache.verdicts.condemn = watched  # type: ignore[method-assign]
         async with trio.open_nursery() as clients:
             holder = sim.expect(ask("holder", text(20, 7), max_tokens=900))
             stranger = sim.expect(ask("stranger", text(90, 3)))
@@ -130,7 +131,7 @@ async def story_of_a_crossing(holds: float, leaves: float | None, crossed: list[
             await trio.sleep(0.01)
             clients.start_soon(sim.client, stranger.asked)
             await until(lambda: deceived.ended)
-            object.__setattr__(sim.cache.config, "audit_share", 1.0)
+            sim.cache.verdicts.audit_share = 1.0
             stranger.connection.deadline = trio.current_time() + (1e6 if leaves is None else leaves)
             holder.connection.deadline = trio.current_time() + holds
             clients.start_soon(sim.client, ask("third", SHARED + text(9, 4)))
@@ -159,7 +160,7 @@ async def test_what_is_found_wrong_on_its_way_out_of_a_slot_is_not_kept() -> Non
 
         def find(transfer: Transfer) -> bool:
             if isinstance(transfer, Save) and transfer.start == 64:
-                sim.cache.condemn([b"a block"])
+                sim.cache.verdicts.condemn([b"a block"])
             return False
 
         await sim.client(ask("first", SHARED, max_tokens=1))
@@ -169,7 +170,7 @@ async def test_what_is_found_wrong_on_its_way_out_of_a_slot_is_not_kept() -> Non
         sim.faults.fails = find
         await sim.client(ask("stranger", text(90, 3), max_tokens=1))
         await sim.settle()
-        assert KEYS[1] not in sim.cache
+        assert KEYS[1] not in sim.cache.tiers
 
 
 # --- what is in the tiers ---------------------------------------------------------------------------------------------
@@ -218,8 +219,8 @@ def keep(sim: KVSimulation, tokens: Sequence[int], place: int) -> None:
     rows = sim.truth.rows(tokens)[start : start + BLOCK_TOKENS]
     block = Block(chain.keys[place], chain.parent(place), tuple(tokens[start : start + BLOCK_TOKENS]), pack(rows))
     sim.ram.insert(block)
-    assert sim.cache._disk is not None
-    sim.cache._disk.put_nowait(block)
+    assert sim.cache.tiers.disk is not None
+    sim.cache.tiers.disk.put_nowait(block)
 
 
 @simulated(seeds=1)
@@ -232,11 +233,11 @@ async def test_what_an_audit_finds_takes_its_descendants_with_it_from_both_tiers
                     keep(sim, tokens, place)
             for key in KEYS[2:4]:
                 sim.ram.drop(key)  # on disk alone
-            sim.cache.condemn([KEYS[1]])
+            sim.cache.verdicts.condemn([KEYS[1]])
             left = {KEYS[0], *block_keys(ROOT, other)}
-            assert set(sim.ram._blocks) == left
+            assert set(sim.ram) == left
             assert set(disk.parents()) == left
-            assert sim.cache.strikes == 5
+            assert sim.cache.statistics().strikes == 5
             assert len(list(disk.tier._blocks.parents())) == 3
 
 
@@ -246,8 +247,8 @@ async def test_a_step_that_fails_costs_the_blocks_in_use_and_not_what_was_comput
         async with open_kv_simulation(disk=disk) as sim:
             for place in range(5):
                 keep(sim, LONG, place)
-            sim.cache.strike(KEYS[:2])
-            assert set(disk.parents()) == set(sim.ram._blocks) == set(KEYS[2:5])
+            sim.cache.verdicts.strike(KEYS[:2])
+            assert set(disk.parents()) == set(sim.ram) == set(KEYS[2:5])
 
 
 @simulated(seeds=1)

@@ -163,7 +163,7 @@ class Play:
             case Evict(slots, ram, disk):
                 sim.evict(slots=slots)
                 sim.evict(slots=False, ram=True, blocks=ram)
-                if sim.cache._disk is not None:
+                if sim.cache.tiers.disk is not None:
                     sim.evict(slots=False, disk=True, blocks=disk)
             case Break(what):
                 sim.faults.cursed = what == "raises"

@@ -72,7 +72,7 @@ async def test_one_strike_and_they_are_out(failure: str, tiers: tuple[str, ...],
         nursery.start_soon(sim.client, story.asked)
         await until(partial(has_begun, story))
         struck = 2 if failure == "load raises" else BLOCKS  # the first piece did not get in, so the rest was not tried
-        assert all(key not in sim.cache for key in sim.cache.keys(PROMPT)[:struck])
+        assert all(key not in sim.cache.tiers for key in sim.keys(PROMPT)[:struck])
         assert sim.cache.statistics().strikes == struck
         assert len(list(folder.glob("*/*.safetensors"))) == (0 if "disk" not in tiers else BLOCKS - struck)
         lift(sim)
@@ -260,7 +260,7 @@ async def test_a_block_that_is_struck_before_its_load_is_not_loaded(tmp_path: Pa
             await trio.sleep(0.1)
             (move,) = posted
             assert move.still_valid()
-            sim.cache.strike(sim.cache.keys(PROMPT)[1:2])
+            sim.cache.verdicts.strike(sim.keys(PROMPT)[1:2])
             assert not move.still_valid()
             nursery.cancel_scope.cancel()
 
@@ -272,12 +272,12 @@ async def test_a_block_that_is_struck_while_it_is_loaded_is_not_used(tmp_path: P
 
         def strike(transfer: Transfer) -> bool:
             if isinstance(transfer, Load):
-                sim.cache.strike(sim.cache.keys(PROMPT))
+                sim.cache.verdicts.strike(sim.keys(PROMPT))
             return False
 
         sim.faults.fails = strike
         story = await sim.client(ask("reader", PROMPT, max_tokens=3))
-        assert sim.cache.strikes == BLOCKS
+        assert sim.cache.statistics().strikes == BLOCKS
         assert story.finished().cached_tokens == 0
         assert sim.rows(story) == len(PROMPT)
 
@@ -285,10 +285,10 @@ async def test_a_block_that_is_struck_while_it_is_loaded_is_not_used(tmp_path: P
 @simulated(seeds=4)
 async def test_a_block_that_is_struck_while_it_is_being_read_does_not_come_back(tmp_path: Path) -> None:
     async with warm(fresh(tmp_path), "disk") as sim, trio.open_nursery() as nursery:
-        keys = sim.cache.keys(PROMPT)
+        keys = sim.keys(PROMPT)
         nursery.start_soon(sim.cache.fetch, keys)
         await trio.sleep(0.0019)
-        sim.cache.strike(keys)
+        sim.cache.verdicts.strike(keys)
         await trio.sleep(1.0)
         assert len(sim.ram) == 0
-        assert all(key not in sim.cache for key in keys)
+        assert all(key not in sim.cache.tiers for key in keys)

@@ -10,7 +10,6 @@ from actors.kv.prefix_cache import PrefixCache
 from actors.kv.waiting_blocks import SlotBlock
 from runtime.kv.blocks import BLOCK_TOKENS, Block, BlockKey, block_keys
 from runtime.kv.disk.tier import DiskTierStatistics
-from runtime.kv.ram_tier import RamTier
 from runtime.kv.token_chain import TokenChain
 from tests.fakes.kv_simulation import (
     BLOCK_BYTES,
@@ -76,7 +75,7 @@ class FakeDisk:
 
 def cache_with(*, ram: int = 100, disk: FakeDisk | SettledDisk | None = None, audit_share: float = 0.0) -> PrefixCache:
     config = CacheConfig(audit_share=audit_share)
-    return PrefixCache(ROOT, BLOCK_BYTES, ram=RamTier(ram * BLOCK_BYTES), disk=disk, config=config, seed=1)
+    return PrefixCache(ROOT, BLOCK_BYTES, ram=ram * BLOCK_BYTES, disk=disk, config=config, seed=1)
 
 
 def rows(place: int) -> torch.Tensor:

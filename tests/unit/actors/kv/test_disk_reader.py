@@ -12,12 +12,12 @@ import pytest
 import torch
 import trio
 
-from actors.kv import prefix_cache
+from actors.kv import opening
 from actors.kv.config import CacheConfig, TierOptions
 from actors.kv.disk_reader import READ_SECONDS, READERS, REST_SECONDS, DiskReader
-from actors.kv.prefix_cache import open_prefix_cache
+from actors.kv.opening import open_prefix_cache
 from actors.kv.waiting_blocks import SlotBlock
-from runtime.kv.blocks import BLOCK_TOKENS
+from runtime.kv.blocks import BLOCK_TOKENS, block_keys
 from runtime.testing.faults import Chaos, FaultPlan, SlowRead
 from tests.fakes.kv_simulation import (
     KVSimulation,
@@ -127,7 +127,7 @@ async def test_the_disk_is_asked_again_when_it_has_rested_and_nothing_hangs(late
 async def test_what_comes_late_is_dropped(tmp_path: Path) -> None:
     """It may have been found wrong meanwhile, and computed anew."""
     async with hanging(fresh(tmp_path), READ_SECONDS + 1) as sim:
-        fetched = await sim.cache.fetch(sim.cache.keys(PROMPT))
+        fetched = await sim.cache.fetch(sim.keys(PROMPT))
         assert fetched == []
         await trio.sleep(REST_SECONDS)
         assert len(sim.ram) == 0
@@ -216,13 +216,13 @@ async def test_the_end_does_not_wait_for_a_thread_that_hangs(tmp_path: Path, mon
         finally:
             has_read.set()
 
-    monkeypatch.setattr(prefix_cache, "fingerprint", lambda _: FINGERPRINT)
+    monkeypatch.setattr(opening, "fingerprint", lambda _: FINGERPRINT)
     monkeypatch.setattr(DiskReader, "_load_chain", load_later)
     kv: Any = SimpleNamespace(row_shape=(1, 2, 1, 8), dtype=torch.float32, bytes_per_token=64)
     options = TierOptions(ram=0, folder=tmp_path / "kv")
     tokens = text(BLOCK_TOKENS, 1)
     async with open_prefix_cache(options, CacheConfig(), tmp_path, FINGERPRINT, kv) as cache:
-        (key,) = cache.keys(tokens)
+        (key,) = block_keys(cache.root, tokens)
         cache.keep(0, SlotBlock(key, cache.root, 0, tuple(tokens)), torch.zeros(1, 2, 1, BLOCK_TOKENS, 8))
     with trio.fail_after(PATIENCE):
         async with (

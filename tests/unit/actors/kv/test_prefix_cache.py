@@ -8,7 +8,6 @@ import trio
 
 from actors.kv.config import CacheConfig
 from actors.kv.prefix_cache import PrefixCache, empty_cache
-from runtime.kv.ram_tier import RamTier
 from tests.fakes.kv_simulation import (
     BLOCK_BYTES,
     ROOT,
@@ -31,39 +30,29 @@ if TYPE_CHECKING:
 
 
 @simulated(seeds=1)
-async def test_keys_name_complete_blocks() -> None:
-    cache = cache_with()
-    assert cache.keys(TOKENS) == KEYS
-    assert len(KEYS) == 4
-    assert cache.keys(TOKENS[:63]) == []
-    assert len(cache.keys(TOKENS[:64])) == 1
-
-
-@simulated(seeds=1)
 async def test_reach_is_where_the_first_gap_is() -> None:
     disk = FakeDisk()
     cache = cache_with(disk=disk)
     keep(cache, 0, 1, 3)
-    assert [cache.reach(KEYS, first) for first in range(5)] == [2, 2, 2, 4, 4]
-    cache._ram.drop(KEYS[1])  # on disk still
-    assert cache.reach(KEYS, 0) == 2
+    assert [cache.tiers.reach(KEYS, first) for first in range(5)] == [2, 2, 2, 4, 4]
+    cache.tiers.ram.drop(KEYS[1])  # on disk still
+    assert cache.tiers.reach(KEYS, 0) == 2
     disk.drop([KEYS[1]])
-    assert cache.reach(KEYS, 0) == 1
-    assert cache.reach(KEYS[:1], 0) == 1
-    assert cache.reach([], 0) == 0
+    assert cache.tiers.reach(KEYS, 0) == 1
+    assert cache.tiers.reach(KEYS[:1], 0) == 1
+    assert cache.tiers.reach([], 0) == 0
 
 
 @simulated(seeds=1)
 async def test_a_cache_that_keeps_nothing() -> None:
     cache = empty_cache()
-    assert not cache.keeps
-    assert cache.keys(TOKENS) == []
+    assert not cache.tiers.keep_anything
     cache.leave(0, resident(TOKENS), 10.0)
     cache.displace(0, resident(TOKENS), 0)
-    assert not cache.unsaved(0)
+    assert not cache.waiting.any_of(0)
     assert cache.statistics().disk is None
-    assert cache_with(ram=0, disk=FakeDisk()).keeps
-    assert cache_with(ram=1).keeps
+    assert cache_with(ram=0, disk=FakeDisk()).tiers.keep_anything
+    assert cache_with(ram=1).tiers.keep_anything
 
 
 # --- fetching ---------------------------------------------------------------------------------------------------------
@@ -74,14 +63,14 @@ async def test_fetch_takes_from_ram_before_disk_and_counts_both() -> None:
     disk = FakeDisk()
     cache = cache_with(disk=disk)
     keep(cache, 0, 1, 2)
-    cache._ram.drop(KEYS[1])
+    cache.tiers.ram.drop(KEYS[1])
     with reads_in_virtual_time(0.01):
         blocks = await cache.fetch(KEYS[:3])
     assert [block.key for block in blocks] == KEYS[:3]
     assert [block.token_ids for block in blocks] == [slot_block(place).token_ids for place in range(3)]
     assert disk.asked == [KEYS[1]]
     assert cache.statistics().hits == {"resident": 0, "live": 0, "ram": 128, "disk": 64}
-    assert KEYS[1] in cache._ram, "what was read is not at hand the next time"
+    assert KEYS[1] in cache.tiers.ram, "what was read is not at hand the next time"
     assert disk.touched == [KEYS[:3]]
 
 
@@ -113,10 +102,10 @@ async def test_what_was_struck_while_it_was_read_does_not_come_back_though_it_wa
                 fetched.extend(await cache.fetch(KEYS[:1]))
 
             await trio.sleep(0.009)
-            cache.strike(KEYS[:1])
+            cache.verdicts.strike(KEYS[:1])
             keep(cache, 0)
     assert not any(block is wrong for block in fetched)
-    assert KEYS[0] in cache
+    assert KEYS[0] in cache.tiers
 
 
 @simulated(seeds=1)
@@ -126,12 +115,12 @@ async def test_blocks_come_back_from_a_real_folder(tmp_path: Path) -> None:
         keep(cache_with(disk=disk), 0, 1, 2)
     with open_settled_disk(folder) as disk, reads_in_virtual_time(0.01):
         cache = cache_with(disk=disk)
-        assert cache.reach(KEYS, 0) == 3
+        assert cache.tiers.reach(KEYS, 0) == 3
         blocks = await cache.fetch(KEYS[:3])
         assert all((block.data == rows(place)).all() for place, block in enumerate(blocks))
         assert cache.statistics().disk == disk.statistics()
-        cache.strike(KEYS[1:2])
-        assert cache.reach(KEYS, 0) == 1
+        cache.verdicts.strike(KEYS[1:2])
+        assert cache.tiers.reach(KEYS, 0) == 1
         assert len(list(folder.glob("*/*.safetensors"))) == 2
 
 
@@ -153,31 +142,31 @@ async def test_a_strike_takes_blocks_out_of_both_tiers() -> None:
     disk = FakeDisk()
     cache = cache_with(disk=disk)
     keep(cache, 0, 1, 2)
-    cache._ram.drop(KEYS[0])
+    cache.tiers.ram.drop(KEYS[0])
     disk.drop([KEYS[1]])
-    cache.strike(KEYS[:2])
-    cache.strike(KEYS[:2])
+    cache.verdicts.strike(KEYS[:2])
+    cache.verdicts.strike(KEYS[:2])
     assert cache.statistics().strikes == 2
-    assert not any(key in cache for key in KEYS[:2])
-    assert KEYS[2] in cache
-    cache.strike([])
+    assert not any(key in cache.tiers for key in KEYS[:2])
+    assert KEYS[2] in cache.tiers
+    cache.verdicts.strike([])
     cache.check_integrity()
 
 
 @simulated(seeds=1)
 async def test_audits_are_a_share_of_the_restores() -> None:
-    assert not any(cache_with().wants_audit() for _ in range(50))
+    assert not any(cache_with().verdicts.choose_audit() for _ in range(50))
     always, some = cache_with(audit_share=1.0), cache_with(audit_share=0.25)
-    assert all(always.wants_audit() for _ in range(50))
-    assert 200 < sum(some.wants_audit() for _ in range(1000)) < 300
+    assert all(always.verdicts.choose_audit() for _ in range(50))
+    assert 200 < sum(some.verdicts.choose_audit() for _ in range(1000)) < 300
 
 
 @simulated(seeds=1)
 async def test_audits_are_counted_and_a_bad_one_is_said_loudly(caplog: pytest.LogCaptureFixture) -> None:
     cache = cache_with()
-    cache.audited(agrees=True)
+    cache.verdicts.note_audit(agrees=True)
     assert caplog.records == []
-    cache.audited(agrees=False)
+    cache.verdicts.note_audit(agrees=False)
     (record,) = caplog.records
     assert record.levelname == "ERROR"
     assert (cache.statistics().audits, cache.statistics().audit_failures) == (2, 1)
@@ -186,6 +175,4 @@ async def test_audits_are_counted_and_a_bad_one_is_said_loudly(caplog: pytest.Lo
 @simulated(seeds=1)
 async def test_pieces_have_at_least_one_block() -> None:
     for size, blocks in [(1, 1), (BLOCK_BYTES, 1), (3 * BLOCK_BYTES - 1, 2), (64 * BLOCK_BYTES, 64)]:
-        assert (
-            PrefixCache(ROOT, BLOCK_BYTES, ram=RamTier(0), config=CacheConfig(piece_bytes=size)).piece_blocks == blocks
-        )
+        assert PrefixCache(ROOT, BLOCK_BYTES, ram=0, config=CacheConfig(piece_bytes=size)).piece_blocks == blocks

@@ -12,11 +12,12 @@ import pytest
 import torch
 import trio
 
-from actors.kv import prefix_cache
+from actors.kv import opening
 from actors.kv.config import CacheConfig, TierOptions
-from actors.kv.prefix_cache import PrefixCache, open_prefix_cache
+from actors.kv.opening import open_prefix_cache
 from actors.kv.waiting_blocks import SlotBlock
-from runtime.kv.blocks import BLOCK_TOKENS, Block
+from actors.kv.write_behind import WriteBehind
+from runtime.kv.blocks import BLOCK_TOKENS, Block, block_keys
 from runtime.kv.disk import files as block_files
 from runtime.kv.disk.tier import DiskTier
 from tests.fakes.kv_simulation import (
@@ -29,6 +30,8 @@ from tests.unit.actors.kv.prefix_caches import KEYS, TOKENS, FakeDisk, cache_wit
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from actors.kv.prefix_cache import PrefixCache
 
 
 FINGERPRINT = "f" * 64
@@ -45,9 +48,9 @@ async def test_what_a_slot_leaves_is_saved_in_order_and_in_pieces() -> None:
     cache.leave(3, resident(TOKENS), 0.0)
     assert cache.statistics().unsaved_blocks == 4
     assert cache.next_saves([3], 3) == [(3, slot_block(place)) for place in range(3)]
-    assert cache.unsaved(3)
+    assert cache.waiting.any_of(3)
     assert cache.next_saves([1, 3], 3) == [(3, slot_block(3))]
-    assert not cache.unsaved(3)
+    assert not cache.waiting.any_of(3)
     assert cache.next_saves([3], 3) == []
 
 
@@ -55,7 +58,7 @@ async def test_what_a_slot_leaves_is_saved_in_order_and_in_pieces() -> None:
 async def test_what_some_tier_has_is_not_saved_again() -> None:
     cache = cache_with(disk=FakeDisk())
     keep(cache, 0, 2)
-    cache._ram.drop(KEYS[2])
+    cache.tiers.ram.drop(KEYS[2])
     cache.leave(0, resident(TOKENS), 0.0)
     cache.leave(1, resident(TOKENS), 0.0)
     assert waiting(cache) == [1, 3]
@@ -89,9 +92,9 @@ async def test_an_invalid_slot_has_nothing_to_keep() -> None:
     cache = cache_with()
     cache.leave(0, resident(TOKENS), 0.0)
     cache.leave(1, resident(text(100, 2)), 0.0)
-    cache.forget(0)
-    cache.forget(7)
-    assert not cache.unsaved(0)
+    cache.waiting.forget(0)
+    cache.waiting.forget(7)
+    assert not cache.waiting.any_of(0)
     assert [slot for slot, _ in cache.next_saves([0, 1], 9)] == [1]
 
 
@@ -100,7 +103,7 @@ async def test_what_is_kept_goes_to_both_tiers() -> None:
     disk = FakeDisk()
     cache = cache_with(disk=disk)
     keep(cache, 0)
-    assert KEYS[0] in cache._ram
+    assert KEYS[0] in cache.tiers.ram
     block = disk.blocks[KEYS[0]]
     assert (block.key, block.parent, block.token_ids) == (KEYS[0], ROOT, tuple(TOKENS[:64]))
     assert (block.data == rows(0)).all()
@@ -112,9 +115,9 @@ async def test_what_the_disk_refuses_is_offered_again() -> None:
     cache = cache_with(ram=2, disk=disk)
     keep(cache, 0, 1)
     assert list(disk.blocks) == KEYS[:1]
-    assert not cache.write_behind()
+    assert not cache.write_behind.offer()
     disk.room = 9
-    assert cache.write_behind()
+    assert cache.write_behind.offer()
     assert list(disk.blocks) == KEYS[:2]
 
 
@@ -126,9 +129,9 @@ async def test_what_the_disk_took_and_then_refused_is_offered_again_in_its_order
     disk.blocks.clear()
     disk.room, disk.refused = 0, KEYS[:3]
     keep(cache, 3)
-    cache.strike(KEYS[1:2])
+    cache.verdicts.strike(KEYS[1:2])
     disk.room = 9
-    assert cache.write_behind()
+    assert cache.write_behind.offer()
     assert list(disk.blocks) == [KEYS[0], *KEYS[2:]]
 
 
@@ -136,50 +139,50 @@ async def test_what_the_disk_took_and_then_refused_is_offered_again_in_its_order
 async def test_what_waits_for_the_disk_is_bounded_in_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layers: int, blocks: int
 ) -> None:
-    monkeypatch.setattr(prefix_cache, "fingerprint", lambda _: FINGERPRINT)
+    monkeypatch.setattr(opening, "fingerprint", lambda _: FINGERPRINT)
     row_shape = (layers, 2, 8, 128)
     kv = SimpleNamespace(row_shape=row_shape, dtype=torch.bfloat16, bytes_per_token=2 * math.prod(row_shape))
     options = TierOptions(ram=0, folder=tmp_path / "kv")
     async with open_prefix_cache(options, CacheConfig(), tmp_path, FINGERPRINT, kv) as cache:  # type: ignore[arg-type]
-        assert isinstance(cache._disk, DiskTier)
-        assert cache._disk._queue_blocks == blocks
+        assert isinstance(cache.tiers.disk, DiskTier)
+        assert cache.tiers.disk._queue_blocks == blocks
 
 
 async def test_what_the_disk_refused_is_offered_again_though_nobody_comes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     may_write, all_taken = threading.Event(), trio.Event()
-    offer = PrefixCache.write_behind
+    offer = WriteBehind.offer
 
     def write_temporary(*args: Any, **kwargs: Any) -> object:  # noqa: ANN401
         assert may_write.wait(PATIENCE)
         return block_files.write_temporary(*args, **kwargs)
 
-    def write_behind(cache: PrefixCache, block: Block | None = None) -> bool:
-        taken = offer(cache, block)
+    def watched_offer(write_behind: WriteBehind, newest: Block | None = None) -> bool:
+        taken = offer(write_behind, newest)
         if taken and may_write.is_set():
             all_taken.set()
         return taken
 
-    monkeypatch.setattr(prefix_cache, "fingerprint", lambda _: FINGERPRINT)
-    monkeypatch.setattr(prefix_cache, "QUEUE_BLOCKS", 2)
+    monkeypatch.setattr(opening, "fingerprint", lambda _: FINGERPRINT)
+    monkeypatch.setattr(opening, "MAX_QUEUE_BLOCKS", 2)
     monkeypatch.setattr("runtime.kv.disk.blocks.write_temporary", write_temporary)
-    monkeypatch.setattr(PrefixCache, "write_behind", write_behind)
+    monkeypatch.setattr(WriteBehind, "offer", watched_offer)
     kv = SimpleNamespace(row_shape=(1, 2, 1, 8), dtype=torch.float32, bytes_per_token=64)
     options = TierOptions(ram=2**20, folder=tmp_path / "kv")
     async with open_prefix_cache(options, CacheConfig(), tmp_path, FINGERPRINT, kv) as cache:  # type: ignore[arg-type]
         tokens = text(8 * BLOCK_TOKENS, 1)
-        keys = cache.keys(tokens)
+        keys = block_keys(cache.root, tokens)
         for place, (parent, key) in enumerate(pairwise([cache.root, *keys])):
             start = place * BLOCK_TOKENS
             block = SlotBlock(key, parent, start, tuple(tokens[start : start + BLOCK_TOKENS]))
             cache.keep(0, block, torch.zeros(1, 2, 1, BLOCK_TOKENS, 8))
-        assert not cache.write_behind()
+        assert not cache.write_behind.offer()
         may_write.set()
         with trio.fail_after(PATIENCE):
             await all_taken.wait()
-        assert cache._disk is not None
-        assert cache._disk.held(keys) == set(keys)
+        assert cache.tiers.disk is not None
+        assert cache.tiers.disk.held(keys) == set(keys)
 
 
 @simulated(seeds=1)
@@ -188,11 +191,11 @@ async def test_a_disk_that_takes_nothing_for_long_does_not_fill_the_memory_with_
     cache = cache_with(ram=3, disk=disk)
     keep(cache, 0)
     for seed in range(1000):
-        cache._touch(KEYS[:1])
+        cache.tiers.touch(KEYS[:1])
         cache.keep(0, slot_block(0, text(64, 1000 + seed)), rows(1))
-    assert len(cache._unwritten) < 100
+    assert len(cache.write_behind) < 100
     disk.room = 9
-    assert cache.write_behind()
+    assert cache.write_behind.offer()
     assert len(disk.blocks) == 3
     assert KEYS[0] in disk.blocks
 
@@ -202,9 +205,9 @@ async def test_what_is_struck_before_the_disk_took_it_is_not_offered_again() -> 
     disk = FakeDisk(room=0)
     cache = cache_with(disk=disk)
     keep(cache, 0, 1)
-    cache.strike(KEYS[:1])
+    cache.verdicts.strike(KEYS[:1])
     disk.room = 9
-    assert cache.write_behind()
+    assert cache.write_behind.offer()
     assert list(disk.blocks) == KEYS[1:2]
 
 
@@ -217,5 +220,5 @@ async def test_a_hold_covers_what_is_there_and_what_comes() -> None:
         cache.keep(slot, block, rows(5))
     for n in range(6):
         cache.keep(1, slot_block(0, text(64, 10 + n)), rows(6))
-    assert cache.reach(KEYS, 0) == 4
+    assert cache.tiers.reach(KEYS, 0) == 4
     assert cache.statistics().ram.evictions == 5

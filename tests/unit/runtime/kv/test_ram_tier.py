@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from runtime.kv.ram_tier import RamTier
+from runtime.ownership import TaskOwner
 from tests.fakes.kv_blocks import ROOT, chain, make_block
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def fill(tier: RamTier, blocks: list[Block], now: float = 0.0) -> list[bool]:
 
 
 def test_a_block_is_found_by_its_key() -> None:
-    tier = RamTier(10 * SIZE)
+    tier = RamTier(10 * SIZE, TaskOwner())
     first, second = chain(2)
     assert tier.insert(first)
     assert tier.get(first.key) is first
@@ -41,20 +42,20 @@ def test_a_block_is_found_by_its_key() -> None:
 
 
 def test_a_block_that_is_there_takes_no_room_again() -> None:
-    tier = RamTier(2 * SIZE)
+    tier = RamTier(2 * SIZE, TaskOwner())
     (block,) = chain(1)
     assert fill(tier, [block, block, block]) == [True] * 3
     assert (tier.statistics().blocks, tier.statistics().bytes) == (1, SIZE)
 
 
 def test_a_budget_of_nothing_keeps_nothing() -> None:
-    tier = RamTier(0)
+    tier = RamTier(0, TaskOwner())
     assert fill(tier, chain(2)) == [False, False]
     assert tier.statistics().evictions == 0
 
 
 def test_a_block_larger_than_the_budget_evicts_nobody() -> None:
-    tier = RamTier(2 * SIZE)
+    tier = RamTier(2 * SIZE, TaskOwner())
     fill(tier, [make_block(1), make_block(2)])
     assert not tier.insert(make_block(3, shape=(9, 2, 1, 64, 8)))
     assert len(tier) == 2
@@ -62,14 +63,14 @@ def test_a_block_larger_than_the_budget_evicts_nobody() -> None:
 
 def test_the_budget_is_in_bytes_to_the_last_one() -> None:
     for spare, blocks in [(0, 3), (-1, 2), (SIZE - 1, 3)]:
-        tier = RamTier(3 * SIZE + spare)
+        tier = RamTier(3 * SIZE + spare, TaskOwner())
         fill(tier, [make_block(n) for n in range(5)])
         assert len(tier) == blocks
         assert tier.statistics().bytes <= tier.budget
 
 
 def test_the_least_recently_used_goes_first() -> None:
-    tier = RamTier(3 * SIZE)
+    tier = RamTier(3 * SIZE, TaskOwner())
     blocks = [make_block(n) for n in range(5)]
     fill(tier, blocks[:3])
     tier.touch([blocks[0].key])
@@ -82,7 +83,7 @@ def test_the_least_recently_used_goes_first() -> None:
 
 
 def test_children_go_before_their_parents_however_old_these_are() -> None:
-    tier = RamTier(5 * SIZE)
+    tier = RamTier(5 * SIZE, TaskOwner())
     blocks = chain(4)
     fill(tier, blocks)
     fill(tier, [make_block(n) for n in (101, 102, 103)])
@@ -92,7 +93,7 @@ def test_children_go_before_their_parents_however_old_these_are() -> None:
 
 
 def test_a_parent_with_two_children_stays_until_both_are_gone() -> None:
-    tier = RamTier(3 * SIZE)
+    tier = RamTier(3 * SIZE, TaskOwner())
     parent = make_block(1)
     children = [make_block(2, parent.key), make_block(3, parent.key)]
     fill(tier, [parent, *children, make_block(11)])
@@ -102,14 +103,14 @@ def test_a_parent_with_two_children_stays_until_both_are_gone() -> None:
 
 
 def test_a_newcomer_does_not_cost_its_own_parent() -> None:
-    tier = RamTier(1 * SIZE)
+    tier = RamTier(1 * SIZE, TaskOwner())
     blocks = chain(2)
     assert fill(tier, blocks) == [True, False]
     assert kept(tier, blocks) == [0]
 
 
 def test_of_a_chain_that_is_too_long_the_start_is_kept() -> None:
-    tier = RamTier(4 * SIZE)
+    tier = RamTier(4 * SIZE, TaskOwner())
     others, blocks = [make_block(101), make_block(102)], chain(9)
     fill(tier, others)
     assert fill(tier, blocks) == [True] * 4 + [False] * 5
@@ -118,7 +119,7 @@ def test_of_a_chain_that_is_too_long_the_start_is_kept() -> None:
 
 
 def test_a_chain_that_is_too_long_stays_as_it_is_when_it_is_used_again() -> None:
-    tier = RamTier(4 * SIZE)
+    tier = RamTier(4 * SIZE, TaskOwner())
     blocks = chain(9)
     fill(tier, blocks)
     fill(tier, blocks)
@@ -127,14 +128,14 @@ def test_a_chain_that_is_too_long_stays_as_it_is_when_it_is_used_again() -> None
 
 
 def test_a_chain_that_was_refused_does_not_keep_others_out() -> None:
-    tier = RamTier(4 * SIZE)
+    tier = RamTier(4 * SIZE, TaskOwner())
     others = chain(4, seed=100)
     fill(tier, chain(8))
     assert fill(tier, others) == [True] * 4
 
 
 def test_what_was_refused_once_may_have_children_later() -> None:
-    tier = RamTier(3 * SIZE)
+    tier = RamTier(3 * SIZE, TaskOwner())
     blocks, others = chain(5), [make_block(101), make_block(102)]
     assert fill(tier, blocks[:4]) == [True, True, True, False]
     for block in blocks[:3]:
@@ -146,7 +147,7 @@ def test_what_was_refused_once_may_have_children_later() -> None:
 
 
 def test_a_touched_chain_goes_from_its_end() -> None:
-    tier = RamTier(6 * SIZE)
+    tier = RamTier(6 * SIZE, TaskOwner())
     first, second = chain(3), chain(3, seed=50)
     fill(tier, [*first, *second])
     tier.touch([block.key for block in first])
@@ -155,7 +156,7 @@ def test_a_touched_chain_goes_from_its_end() -> None:
 
 
 def test_held_blocks_go_last_and_only_until_then() -> None:
-    tier = RamTier(3 * SIZE)
+    tier = RamTier(3 * SIZE, TaskOwner())
     blocks = [make_block(n) for n in range(9)]
     fill(tier, blocks[:3])
     tier.hold([blocks[0].key, blocks[1].key], until=10.0)
@@ -166,7 +167,7 @@ def test_held_blocks_go_last_and_only_until_then() -> None:
 
 
 def test_held_blocks_go_when_there_is_nothing_else() -> None:
-    tier = RamTier(2 * SIZE)
+    tier = RamTier(2 * SIZE, TaskOwner())
     blocks = [make_block(n) for n in range(3)]
     fill(tier, blocks[:2])
     tier.hold([block.key for block in blocks], until=10.0)
@@ -175,7 +176,7 @@ def test_held_blocks_go_when_there_is_nothing_else() -> None:
 
 
 def test_a_hold_is_never_shortened_and_ends_with_the_block() -> None:
-    tier = RamTier(2 * SIZE)
+    tier = RamTier(2 * SIZE, TaskOwner())
     blocks = [make_block(n) for n in range(4)]
     fill(tier, blocks[:2])
     tier.hold([blocks[0].key], until=10.0)
@@ -189,7 +190,7 @@ def test_a_hold_is_never_shortened_and_ends_with_the_block() -> None:
 
 
 def test_a_dropped_block_is_gone_at_once_and_its_children_stay() -> None:
-    tier = RamTier(9 * SIZE)
+    tier = RamTier(9 * SIZE, TaskOwner())
     blocks = chain(3)
     fill(tier, blocks)
     tier.drop(blocks[1].key)
@@ -267,7 +268,7 @@ class AgainstNaive(RuleBasedStateMachine):
 
     @initialize(room=st.integers(0, 9))
     def open(self, room: int) -> None:
-        self.tier = RamTier(room * SIZE + SIZE // 2)
+        self.tier = RamTier(room * SIZE + SIZE // 2, TaskOwner())
         self.naive = Naive(room)
         self.now = 0.0
 

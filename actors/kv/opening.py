@@ -1,0 +1,107 @@
+"""Opens the prefix cache of a model, and at the end writes to disk what it can."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import ExitStack, asynccontextmanager, suppress
+from typing import TYPE_CHECKING
+
+import trio
+
+from actors.kv.prefix_cache import PrefixCache
+from runtime.checkpoint.shards import fingerprint
+from runtime.errors import CheckpointError
+from runtime.host_memory import available_memory
+from runtime.kv.blocks import BLOCK_TOKENS, root_key
+from runtime.kv.disk.blocks import DiskBlocks
+from runtime.kv.disk.tier import DiskTier, open_disk_tier
+from runtime.ownership import TaskOwner
+from runtime.units import format_size
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from pathlib import Path
+
+    from actors.kv.config import CacheConfig, TierOptions
+    from runtime.kv.cache import KVCache
+
+# On their way to disk, and perhaps no longer in the memory tier: so much is held beyond its budget.
+MAX_QUEUE_BLOCKS = 64
+MAX_QUEUE_BYTES = 256 * 2**20
+
+logger = logging.getLogger("cede.kv")
+
+
+@asynccontextmanager
+async def open_prefix_cache(
+    options: TierOptions,
+    config: CacheConfig,
+    model_folder: Path,
+    identity: str,
+    kv: KVCache,
+    *,
+    quantization: str | None = None,
+    open_blocks: Callable[..., DiskBlocks] = DiskBlocks,
+) -> AsyncIterator[PrefixCache]:
+    """Open a cache for the KV of the model in `model_folder`; its end writes to disk what it can in the flush time.
+
+    Args:
+        options, config: see there.
+        model_folder, kv, quantization: of the model.
+        identity: the fingerprint of that folder from before the weights were read.
+        open_blocks: as for `open_disk_tier`.
+
+    Raises:
+        CheckpointError: the folder has changed since, so that nobody knows whose KV this model's would be.
+        KVFolderError: the disk tier's folder cannot be used, or another server uses it.
+    """
+    if await trio.to_thread.run_sync(fingerprint, model_folder) != identity:
+        raise CheckpointError(f"{model_folder}: has changed while the model was loaded from it")
+    shape = (*kv.row_shape[:3], BLOCK_TOKENS, kv.row_shape[3])
+    root = root_key(fingerprint=identity, dtype=str(kv.dtype), kv_shape=shape, quantization=quantization)
+    ram_bytes = available_memory() // 5 if options.ram is None else options.ram
+    owner = TaskOwner()
+    block_bytes = BLOCK_TOKENS * kv.bytes_per_token
+    token = trio.lowlevel.current_trio_token()
+
+    def has_room() -> None:  # on the writer's thread, while nobody else may come to offer what was refused
+        with suppress(trio.RunFinishedError):
+            token.run_sync_soon(lambda: cache.wake())
+
+    with ExitStack() as stack:
+        disk = None
+        if options.folder is not None:
+            tier = open_disk_tier(
+                options.folder,
+                root,
+                shape=shape,
+                dtype=kv.dtype,
+                budget=options.disk,
+                queue_blocks=max(1, min(MAX_QUEUE_BLOCKS, MAX_QUEUE_BYTES // block_bytes)),
+                has_room=has_room,
+                open_blocks=open_blocks,
+                owner=owner,
+            )
+            disk = stack.enter_context(tier)
+        cache = PrefixCache(root, block_bytes, ram=ram_bytes, disk=disk, config=config, owner=owner)
+        on_disk = "" if disk is None else f", {format_size(options.disk)} on disk in {options.folder}"
+        logger.info("KV blocks beyond the slots: at most %s in memory%s", format_size(ram_bytes), on_disk)
+        try:
+            yield cache
+        finally:
+            if disk is not None:
+                with trio.CancelScope(shield=True):
+                    await _write_the_rest(cache, disk, options.flush_seconds)
+
+
+async def _write_the_rest(cache: PrefixCache, disk: DiskTier, seconds: float) -> None:
+    """Write what the disk tier has not taken or not written yet, for so long."""
+    deadline = trio.current_time() + seconds
+    queued, taken = 1, False
+    while (queued or not taken) and (left := deadline - trio.current_time()) > 0:
+        taken = cache.write_behind.offer()
+        queued = await trio.to_thread.run_sync(disk.flush, left)
+        if disk.statistics().suspended:
+            break
+    if queued or not taken:
+        logger.warning("not all KV was written to disk in time")

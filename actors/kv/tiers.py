@@ -1,0 +1,125 @@
+"""Which blocks exist outside of the slots: in host memory, on disk, or in both."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from actors.kv.disk_reader import DiskReader
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from runtime.kv.blocks import Block, BlockKey
+    from runtime.kv.disk.tier import DiskTierStatistics
+    from runtime.kv.ram_tier import RamTier
+    from runtime.ownership import TaskOwner
+
+
+class BlockStore(Protocol):
+    """What is needed of the disk tier, `runtime.kv.disk.tier.DiskTier`, where each method is described."""
+
+    def held(self, keys: Collection[BlockKey]) -> set[BlockKey]:
+        """Return those of these blocks that `load` would find."""
+        ...
+
+    def parents(self) -> dict[BlockKey, BlockKey]:
+        """Return the parent of each block."""
+        ...
+
+    def put_nowait(self, block: Block) -> bool:
+        """Hand in a block to be written; False if it was refused."""
+        ...
+
+    def take_refused(self) -> list[BlockKey]:
+        """Return the blocks that were taken and could not be written."""
+        ...
+
+    def load(self, key: BlockKey) -> Block | None:
+        """Read a block, in a worker thread."""
+        ...
+
+    def drop(self, keys: Collection[BlockKey]) -> None:
+        """Take out blocks for good."""
+        ...
+
+    def touch(self, keys: Sequence[BlockKey]) -> None:
+        """Note that a chain of blocks was used."""
+        ...
+
+    def statistics(self) -> DiskTierStatistics:
+        """Return a frozen snapshot."""
+        ...
+
+
+class Tiers:
+    """The blocks of both tiers, by key.
+
+    Attributes:
+        ram: the tier in host memory.
+        disk: the tier on disk, or None.
+        reader: reads from it, for whoever may wait; None where there is no disk.
+
+    Args:
+        owner: of the tiers.
+    """
+
+    def __init__(self, ram: RamTier, disk: BlockStore | None, owner: TaskOwner) -> None:
+        self.ram = ram
+        self.disk = disk
+        self.reader = None if disk is None else DiskReader(disk.load)
+        self._owner = owner
+
+    @property
+    def keep_anything(self) -> bool:
+        """Whether there is any tier with room for blocks."""
+        return self.ram.budget > 0 or self.disk is not None
+
+    def __contains__(self, key: BlockKey) -> bool:
+        """Whether some tier holds the block, also a disk that does not answer now."""
+        return key in self.ram or (self.disk is not None and bool(self.disk.held([key])))
+
+    def reach(self, keys: Sequence[BlockKey], first: int) -> int:
+        """Return the index after the last of the consecutive blocks from `first` on that can be had now."""
+        on_disk: set[BlockKey] | None = None
+        for last in range(first, len(keys)):
+            if keys[last] not in self.ram:
+                on_disk = self._on_disk(keys[last:]) if on_disk is None else on_disk
+                if keys[last] not in on_disk:
+                    return last
+        return max(first, len(keys))
+
+    def available(self, keys: Collection[BlockKey]) -> set[BlockKey]:
+        """Return those of these blocks that can be had now."""
+        return {key for key in keys if key in self.ram} | self._on_disk(keys)
+
+    def can_be_had(self, key: BlockKey) -> bool:
+        """Whether a block can be had now."""
+        return key in self.ram or key in self._on_disk([key])
+
+    def parents(self) -> dict[BlockKey, BlockKey]:
+        """Return the parent of each block that some tier holds."""
+        return self.ram.parents() | ({} if self.disk is None else self.disk.parents())
+
+    def touch(self, chain: Sequence[BlockKey]) -> None:
+        """Note that a chain of blocks, parents first, was used."""
+        self._owner.check()
+        self.ram.touch(chain)
+        if self.disk is not None:
+            self.disk.touch(chain)
+
+    def drop(self, keys: Collection[BlockKey]) -> int:
+        """Take these blocks out of both tiers at once; returns how many there were."""
+        self._owner.check()
+        on_disk = set() if self.disk is None else self.disk.held(keys)
+        dropped = {key for key in keys if key in self.ram} | on_disk
+        for key in dropped:
+            self.ram.drop(key)
+        if self.disk is not None:
+            self.disk.drop(on_disk)
+        return len(dropped)
+
+    def _on_disk(self, keys: Collection[BlockKey]) -> set[BlockKey]:
+        """Return those that the disk holds; none while it does not answer, though it may hold them all the same."""
+        if self.disk is None or self.reader is None or not self.reader.answers():
+            return set()
+        return self.disk.held(keys)
