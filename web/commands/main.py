@@ -5,13 +5,12 @@ Torch is not imported before `main` has set what its OpenMP runtime reads once, 
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import os
 from typing import Any
 
 import click
 
+from web.commands.added import added_names, installed_version, load_added
 from web.commands.doctor import doctor
 from web.commands.kv import kv
 from web.commands.serve import serve
@@ -22,19 +21,49 @@ from web.process.streams import open_closed_streams
 # Where another program always keeps a core busy, 1000 is better (bench/LOG.md).
 GOMP_SPINCOUNT = "10000"
 
-BENCH_LIBRARIES = ("httpx", "matplotlib", "psutil", "rich")  # the extra of that name
-
 
 class Program(click.Group):
-    """The whole of it, which also runs without standard streams."""
+    """All commands, added ones too; runs without standard streams as well."""
 
     def main(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        """Run as `click.Group.main` does."""
         open_closed_streams()
         return super().main(*args, **kwargs)
 
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Our own in their order, then those that are added."""
+        return [*self.commands, *(name for name in added_names() if name not in self.commands)]
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        """One of our own, or one that is added.
+
+        Raises:
+            UsageError: there is none, which may be because only installed packages can add one.
+        """
+        command = super().get_command(ctx, name) or load_added(name)
+        if command is None and installed_version() is None:
+            raise click.UsageError(
+                f"No such command {name!r}.  cede is not installed, so commands of packages, such as bench, are not "
+                "found: pip install -e . in its folder"
+            )
+        return command
+
+
+def _say_version(ctx: click.Context, param: click.Parameter, asked: bool) -> None:
+    if asked:
+        click.echo(f"cede, version {installed_version() or 'unknown: it is not installed'}")
+        ctx.exit()
+
 
 @click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="cede")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_say_version,
+    help="Say the version and exit.",
+)
 def main() -> None:
     """Serve a language model, and give the accelerator back the moment nobody is listening."""
     os.environ.setdefault("GOMP_SPINCOUNT", GOMP_SPINCOUNT)
@@ -45,15 +74,3 @@ def main() -> None:
 main.add_command(serve)
 main.add_command(kv)
 main.add_command(doctor)
-
-
-@main.command(context_settings={"ignore_unknown_options": True, "help_option_names": []})
-@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-def bench(arguments: tuple[str, ...]) -> None:
-    """Measure servers side by side, over HTTP."""
-    missing = [name for name in BENCH_LIBRARIES if importlib.util.find_spec(name) is None]
-    if missing:
-        raise click.ClickException(f"cede bench needs {', '.join(missing)}: pip install 'cede[bench]'")
-    # Not an import statement: the harness stands above the server, and nothing of the server may lean on it.
-    group: click.Group = importlib.import_module("bench.client.cli").bench
-    group.main(arguments, prog_name="cede bench")

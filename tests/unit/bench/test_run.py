@@ -18,6 +18,7 @@ import trio
 from click.testing import CliRunner
 
 from bench.client import cli
+from bench.client.command import bench
 from bench.client.harness import runner
 from bench.client.harness.client import Dialect
 from bench.client.harness.figures import Record
@@ -28,7 +29,6 @@ from bench.client.scenarios import SCENARIOS
 from bench.client.scenarios.throughput import Throughput
 from tests.fakes.bench import Behaviour, Silence, client_of, open_server, running
 from tests.live.server import Server, command, environment
-from web.commands.main import main
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -241,7 +241,7 @@ def test_every_size_is_an_option() -> None:
     for name, scenario in SCENARIOS.items():
         options = {option.name for option in group.commands[name].params}
         assert options > {field.name for field in dataclasses.fields(scenario)}, name  # type: ignore[arg-type]
-    shown = CliRunner().invoke(main, ["bench", "run", "throughput", "--help"]).output
+    shown = CliRunner().invoke(bench, ["run", "throughput", "--help"]).output
     assert "Streams at a time.  [default: 1,2,4,8]" in " ".join(shown.split()).replace(". [", ".  [")
 
 
@@ -257,7 +257,7 @@ def test_every_size_is_an_option() -> None:
     ],
 )
 def test_what_is_wrong_is_said(tmp_path: Path, arguments: list[str], complaint: str) -> None:
-    result = CliRunner().invoke(main, ["bench", "run", "throughput", "--out", str(tmp_path), *arguments])
+    result = CliRunner().invoke(bench, ["run", "throughput", "--out", str(tmp_path), *arguments])
     assert result.exit_code in (1, 2)
     assert complaint in result.output
 
@@ -270,9 +270,9 @@ def test_a_target_of_which_there_is_no_figure_is_a_failed_run(tmp_path: Path, mo
 
     monkeypatch.setattr(runner, "open_target", open_fake)
     arguments = ["--streams", "1", "--rounds", "1", "--out", str(tmp_path), "--target", "good=http://127.0.0.1:1"]
-    result = CliRunner().invoke(main, ["bench", "run", "throughput", *arguments])
+    result = CliRunner().invoke(bench, ["run", "throughput", *arguments])
     assert result.exit_code == 0, result.output
-    result = CliRunner().invoke(main, ["bench", "run", "throughput", *arguments, "--target", "bad=http://127.0.0.1:1"])
+    result = CliRunner().invoke(bench, ["run", "throughput", *arguments, "--target", "bad=http://127.0.0.1:1"])
     assert result.exit_code == 1
     assert "round 1, bad: HTTP 404" in result.output
     assert "Error: no turn of bad came to its end" in result.output
@@ -282,14 +282,14 @@ def test_a_target_of_which_there_is_no_figure_is_a_failed_run(tmp_path: Path, mo
 def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     found = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "matplotlib" else found(name))
-    result = CliRunner().invoke(main, ["bench", "--help"])
+    result = CliRunner().invoke(bench, ["--help"])
     assert result.exit_code == 1
     assert "cede bench needs matplotlib: pip install 'cede[bench]'" in result.output
 
 
 def test_a_folder_with_something_else_in_it(tmp_path: Path) -> None:
     (tmp_path / "other.json").write_text("{}")
-    result = CliRunner().invoke(main, ["bench", "report", str(tmp_path)])
+    result = CliRunner().invoke(bench, ["report", str(tmp_path)])
     assert "other.json is not a result" in result.output
 
 
@@ -307,7 +307,7 @@ def test_a_real_server_is_measured(four_slots: Server, tmp_path: Path) -> None:
         ["retry", "--prompt", "3000", "--moment", "0.06", *common, "1"],
     ]
     for arguments in runs:
-        result = CliRunner().invoke(main, ["bench", "run", *arguments])
+        result = CliRunner().invoke(bench, ["run", *arguments])
         assert result.exit_code == 0, result.output
     hangup, retry, throughput = [Record.load(path) for path in sorted(tmp_path.glob("*.json"))]
     failures = [failure.why for record in (hangup, retry, throughput) for failure in record.failures]
@@ -328,7 +328,7 @@ def test_a_target_is_started_and_stopped(tmp_path: Path) -> None:
         f"environment = {{ PYTHONPATH = {json.dumps(environment()['PYTHONPATH'])} }}\n"
     )
     arguments = ["--targets", str(tmp_path / "targets.toml"), "--out", str(tmp_path / "out"), "--rounds", "1"]
-    result = CliRunner().invoke(main, ["bench", "run", "throughput", "--streams", "1", "--tokens", "4", *arguments])
+    result = CliRunner().invoke(bench, ["run", "throughput", "--streams", "1", "--tokens", "4", *arguments])
     assert result.exit_code == 0, result.output
     record = Record.load(tmp_path / "out" / "throughput.json")
     assert {sample.figure.name for sample in record.samples} == {"throughput", "memory before", "memory, most"}
@@ -341,7 +341,7 @@ def test_a_real_server_is_attacked(four_slots: Server, tmp_path: Path) -> None:
     attacks = "a long name,60 large bodies,1100 HTTP/2 requests,deep nesting"
     sizes = ["--scale", "0.002", "--tokens", "200", "--seconds", "0.2", "--pause", "0.1", "--attacks", attacks]
     common = ["--target", f"cede={four_slots.url}", "--out", str(tmp_path), "--limit", "1", "--rounds", "1"]
-    result = CliRunner().invoke(main, ["bench", "run", "hostile", *sizes, *common])
+    result = CliRunner().invoke(bench, ["run", "hostile", *sizes, *common])
     assert result.exit_code == 0, result.output
     record = Record.load(tmp_path / "hostile.json")
     assert [failure.why for failure in record.failures if "still busy" not in failure.why] == []
