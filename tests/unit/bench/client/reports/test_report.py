@@ -1,4 +1,4 @@
-"""The benchmark's statistics and reports."""
+"""Tables and pages of the benchmark's figures."""
 
 from __future__ import annotations
 
@@ -11,41 +11,16 @@ from bench.client.harness.figures import (
     Better,
     Failure,
     Figure,
-    Record,
     Sample,
     Spread,
     advantage,
-    percentile,
     summarise,
 )
-from bench.client.reports.plots import draw, draw_plots
 from bench.client.reports.report import format_number, make_table, markdown, write_report
+from tests.unit.bench.client.records import RATE, WAIT, record, rounds
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-RATE = Figure("decode", 10.0, "tokens/s", Better.HIGHER, "1 stream", x=1)
-WAIT = Figure("wait", 2.0, "s", Better.LOWER)
-
-
-def record(*samples: Sample, targets: tuple[str, ...] = ("ours", "theirs")) -> Record:
-    return Record(
-        scenario="trial",
-        about="What was tried.",
-        date="2026-01-02",
-        parameters={"rounds": 2, "seed": 1},
-        machine={"cores": "2"},
-        targets={name: f"all about {name}" for name in targets},
-        samples=list(samples),
-    )
-
-
-def rounds(figure: Figure, **values: list[float]) -> list[Sample]:
-    return [
-        Sample(target, number, replace(figure, value=value))
-        for target, listed in values.items()
-        for number, value in enumerate(listed)
-    ]
 
 
 def test_a_row_has_medians_ranges_and_ratios_of_each_round() -> None:
@@ -94,31 +69,12 @@ def test_a_figure_that_one_target_lacks() -> None:
     assert line[2:] == ["2.00", "-", "-"]
 
 
-def test_percentiles_are_interpolated() -> None:
-    assert percentile([1, 2, 3, 4, 5], 50) == 3
-    assert percentile([0, 10], 99) == pytest.approx(9.9)
-
-
 @pytest.mark.parametrize(
     ("value", "shown"),
     [(0, "0"), (1234.5, "1234"), (99.94, "99.9"), (3.14159, "3.14"), (0.0314, "0.031"), (-0.0049, "-0.005")],
 )
 def test_numbers_have_three_digits(value: float, shown: str) -> None:
     assert format_number(value) == shown
-
-
-def test_a_record_survives_its_file(tmp_path: Path) -> None:
-    made = record(*rounds(RATE, ours=[1, 2], theirs=[3, 4]))
-    made.failures.append(Failure("theirs", 1, "it fell over"))
-    made.save(tmp_path / "trial.json")
-    assert Record.load(tmp_path / "trial.json") == made
-
-
-@pytest.mark.parametrize("text", ["", "[]", '{"scenario": "x"}', '{"samples": [{}], "failures": []}'])
-def test_a_file_that_is_no_record(tmp_path: Path, text: str) -> None:
-    (tmp_path / "other.json").write_text(text)
-    with pytest.raises(ValueError, match="not a result"):
-        Record.load(tmp_path / "other.json")
 
 
 def test_markdown_tells_the_conditions_and_the_failures() -> None:
@@ -142,16 +98,3 @@ def test_the_report_is_a_page_with_its_plots(tmp_path: Path) -> None:
     html = pages[1].read_text()
     assert "data:image/png;base64," in html
     assert "&lt;b&gt; &amp; more" in html
-
-
-def test_cases_on_an_axis_are_lines_and_others_bars() -> None:
-    on_axis = summarise(record(*rounds(RATE, ours=[1]), *rounds(replace(RATE, case="2 streams", x=2), ours=[2])))
-    others = summarise(record(*rounds(replace(WAIT, case="a"), ours=[1]), *rounds(replace(WAIT, case="b"), theirs=[2])))
-    (lines,) = draw("rates", ["ours", "theirs"], on_axis).axes
-    (bars,) = draw("waits", ["ours", "theirs"], others).axes
-    assert (len(lines.lines) > 0, len(lines.patches)) == (True, 0)
-    assert len(bars.patches) == 2
-
-
-def test_a_figure_without_cases_has_no_plot(tmp_path: Path) -> None:
-    assert draw_plots(record(*rounds(WAIT, ours=[1, 2])), tmp_path) == []
