@@ -28,20 +28,19 @@ from runtime.loading.drafters import plan_drafter
 from runtime.loading.load import adapts_threads, describe_model, load_model
 from runtime.step.executor import open_thread_executor
 from web.app import create_app
+from web.fittings import Fittings
 from web.http.browser_policy import BrowserPolicy
 from web.http.listeners import open_listeners, url_of
 from web.http.transport.serve import Listener, serve_connections
 from web.limits import HANDSHAKE_TIMEOUT, KEEP_ALIVE, Limits
 from web.process.descriptors import fit_descriptors
 from web.process.signals import SIGNALS, exit_now
-from web.testing.planned_faults import PlannedFaults
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import AsyncIterator, Callable, Collection, Sequence
 
     from runtime.loading.options import LoadOptions
-    from runtime.testing.faults import FaultPlan
 
 logger = logging.getLogger("cede.web")
 
@@ -66,7 +65,6 @@ class ServerOptions:
         hang_timeout: seconds without the end of a layer after which the device is lost; None for no limit.
         limits: what clients may take of the server.
         watch_loop: seconds from which on it is noted who held the event loop; None to watch nothing.
-        chaos: what is to go wrong; None for a server that is meant to work.
     """
 
     load: LoadOptions
@@ -85,7 +83,6 @@ class ServerOptions:
     hang_timeout: float | None = 120.0
     limits: Limits = field(default_factory=Limits)
     watch_loop: float | None = None
-    chaos: FaultPlan | None = None
 
 
 async def run_server(
@@ -93,6 +90,7 @@ async def run_server(
     *,
     progress: Callable[[int, int], None] | None = None,
     announce: Callable[[str], None],
+    fittings: Fittings | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT, then wind down; returns once all has ended.
 
@@ -100,6 +98,7 @@ async def run_server(
         options: see there.
         progress: of the weights' loading, in bytes done and in all.
         announce: called once with the server's URL, when requests are accepted.
+        fittings: put in place of some of its parts; `fittings.clock` is up to whoever starts Trio.
 
     Raises:
         CheckpointError: the model, or what is to draft for it, cannot be loaded, or its files change meanwhile.
@@ -110,12 +109,13 @@ async def run_server(
     described, model_config = describe_model(load, options.model_name)
     drafter = plan_drafter(load, model_config, described.tokenizer)
     identity = await trio.to_thread.run_sync(fingerprint, load.folder)
-    faults = PlannedFaults(options.chaos)
+    fittings = fittings or Fittings()
     async with (
         open_listeners(options.host, options.port) as listeners,
         open_thread_executor(
-            faults.model(partial(load_model, load, model_config, drafter, progress)),
-            faults.drafter(drafter.load),
+            partial(load_model, load, model_config, drafter, progress),
+            drafter.load,
+            fit=fittings.model,
             hang_timeout=options.hang_timeout,
             adapt_threads=adapts_threads(load),
         ) as executor,
@@ -126,10 +126,10 @@ async def run_server(
             identity,
             executor.model.kv,
             quantization=None if load.quantize is None else load.quantize.identity,
-            open_blocks=faults.open_blocks,
+            open_blocks=fittings.disk_blocks,
         ) as cache,
         open_engine(
-            faults.executor(executor),
+            executor,
             replace(described, context_length=executor.model.context, sampling=options.sampling),
             replace(
                 options.engine,
@@ -139,7 +139,7 @@ async def run_server(
             ),
             cache,
         ) as engine,
-        faults.happen_to(engine),
+        fittings.attend(engine),
         trio.open_nursery() as signals,
     ):
         stop = trio.Event()

@@ -1,76 +1,81 @@
 """The faults of a plan that take Trio: a clock that jumps, crowds, shutdowns, cancels.
 
     chaos = Chaos(plan)
-    executor = UnreliableExecutor(executor, chaos)
-    async with open_engine(executor, model, config) as engine, open_chaos(engine, executor):
+    async with open_engine(executor, model, config) as engine, open_chaos(engine, chaos):
         ...
 
-A fault that is tied to a step happens while that step runs, so that what it changes is seen inside it.
+A fault that is tied to a step happens while that step runs, so that what it changes is seen inside it.  Everything is
+learnt from the engine's events (`actors.core.observer`).
 """
 
 from __future__ import annotations
 
 import time
-from contextlib import asynccontextmanager, suppress
-from functools import partial
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING
 
 import trio
 
+from actors.core.events import ActorPhase
 from actors.core.generation import GenerationRequest
+from actors.core.observer import Observer
 from runtime.errors import CedeError, DeviceThreadEnded
 from runtime.sampling.params import SamplingParams
 from runtime.testing.faults import CancelAt, ClockJump, MailboxFlood, Shutdown
 from runtime.testing.unreliable import ThreadKilled
 
 if TYPE_CHECKING:
-    import types
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
     import outcome
 
-    from actors.core.lease import Lease
+    from actors.core.events import PhaseBegun, StepBegins
     from actors.engine import Engine
     from runtime.step.executor import Executor, LayerHook
     from runtime.step.step import Segment, StepResult
     from runtime.step.transfer import KVData, Transfer
     from runtime.testing.faults import Actor, Chaos
 
-# Which function an actor is in: that of the innermost of these that its task awaits.
-_ACTORS: dict[str, Actor] = {
-    "_wait_for_grant": "queue",
-    "restore": "restore",
-    "prefill": "prefill",
-    "decode": "decode",
+# The actor that a plan may name, for each phase of a generation; no fault is tied to the last, LEAVING.
+_ACTORS: dict[ActorPhase, Actor] = {
+    ActorPhase.WAITING: "queue",
+    ActorPhase.RESTORING: "restore",
+    ActorPhase.FETCHING: "restore",
+    ActorPhase.PREFILL: "prefill",
+    ActorPhase.DECODE: "decode",
+    ActorPhase.DRAFTING: "decode",
 }
 
 
 class UnreliableExecutor:
-    """An executor that tells `open_chaos` which step is running; and one without a thread is lost as if it had one."""
+    """An executor without a thread that is lost as if it had one, where a plan ends that."""
 
-    def __init__(self, executor: Executor, chaos: Chaos) -> None:
-        self.chaos = chaos
-        self.in_step: Callable[[int, bool], None] = lambda step, drafting: None
+    def __init__(self, executor: Executor) -> None:
         self._executor = executor
-        self._steps = {False: 0, True: 0}
 
     def clock(self) -> float:
+        """Now, on the inner executor's clock."""
         return self._executor.clock()
 
     async def run_step(
         self, segments: Sequence[Segment], *, drafting: bool = False, layer_done: LayerHook | None = None
     ) -> StepResult:
-        self._steps[drafting] += 1
-        self.in_step(self._steps[drafting], drafting)
+        """Run one step.
+
+        Raises:
+            DeviceThreadEnded: the plan has killed the thread.
+        """
         try:
             return await self._executor.run_step(segments, drafting=drafting, layer_done=layer_done)
         except ThreadKilled as end:
             raise DeviceThreadEnded(f"the device thread has ended: {end}") from None
 
     async def transfer(self, transfers: Sequence[Transfer]) -> list[outcome.Outcome[KVData | None]]:
+        """Move KV."""
         return await self._executor.transfer(transfers)
 
     async def recover(self) -> None:
+        """Return once steps can run again."""
         await self._executor.recover()
 
 
@@ -81,59 +86,91 @@ class JumpingClock(trio.abc.Clock):
         self._ahead = 0.0
 
     def jump(self, seconds: float) -> None:
-        """Let so many seconds have passed."""
+        """Move on by so many seconds at once."""
         self._ahead += seconds
 
     def start_clock(self) -> None:
-        pass
+        """Do nothing: the clock of the machine runs."""
 
     def current_time(self) -> float:
+        """Seconds, those jumped over included."""
         return time.perf_counter() + self._ahead
 
     def deadline_to_sleep_time(self, deadline: float) -> float:
+        """Seconds to sleep until a deadline, if the clock does not jump."""
         return deadline - self.current_time()
 
 
 @asynccontextmanager
 async def open_chaos(
     engine: Engine,
-    executor: UnreliableExecutor,
+    chaos: Chaos,
     *,
     jump: Callable[[float], None] = lambda seconds: None,
     shut_down: Callable[[], None] | None = None,
 ) -> AsyncIterator[None]:
-    """While the scope lasts, the plan's faults happen to `engine`, which runs on `executor`.
+    """While the scope lasts, the plan's faults happen to `engine`; those inside a step are up to the model it runs on.
 
     Args:
+        engine: to be observed.
+        chaos: the plan under way.
         jump: moves the clock ahead by so many seconds, as `JumpingClock.jump` and `MockClock.jump` do.
         shut_down: tells the server to end; without it the engine is drained.
     """
-    chaos = executor.chaos
     async with trio.open_nursery() as nursery:
-
-        def in_step(step: int, drafting: bool) -> None:
-            for leap in chaos.due_at_step(ClockJump, step, drafting=drafting):
-                chaos.fire(leap)
-                jump(leap.seconds)
-            for flood in chaos.due_at_step(MailboxFlood, step, drafting=drafting):
-                chaos.fire(flood)
-                for number in range(flood.requests):
-                    nursery.start_soon(_come_and_go, engine, f"chaos-{len(chaos.fired)}-{number}")
-            for end in chaos.due_at_step(Shutdown, step, drafting=drafting):
-                chaos.fire(end)
-                nursery.start_soon(partial(_shut_down, engine, end.grace, shut_down))
-
-        executor.in_step = in_step
+        steps = FaultsAtSteps(engine, chaos, nursery, jump, shut_down)
         cancels = CancelsAtCheckpoints(engine, chaos)
-        if chaos.plan.of(CancelAt):
-            trio.lowlevel.add_instrument(cancels)
-        try:
+        with engine.observed_by(steps, cancels), _instrument(cancels) if chaos.plan.of(CancelAt) else nullcontext():
             yield
-        finally:
-            executor.in_step = lambda step, drafting: None
-            with suppress(KeyError):
-                trio.lowlevel.remove_instrument(cancels)
-            nursery.cancel_scope.cancel()
+        nursery.cancel_scope.cancel()
+
+
+@contextmanager
+def _instrument(instrument: trio.abc.Instrument) -> Iterator[None]:
+    """Have Trio call it, until the scope ends."""
+    trio.lowlevel.add_instrument(instrument)
+    try:
+        yield
+    finally:
+        with suppress(KeyError):  # it has raised, and Trio has removed it
+            trio.lowlevel.remove_instrument(instrument)
+
+
+class FaultsAtSteps(Observer):
+    """Lets what is due at a step happen while that step runs.
+
+    Args:
+        engine, chaos, jump, shut_down: as for `open_chaos`.
+        nursery: for what takes time.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        chaos: Chaos,
+        nursery: trio.Nursery,
+        jump: Callable[[float], None],
+        shut_down: Callable[[], None] | None,
+    ) -> None:
+        self._engine = engine
+        self._chaos = chaos
+        self._nursery = nursery
+        self._jump = jump
+        self._shut_down = shut_down
+
+    def step_begins(self, event: StepBegins) -> None:
+        """Begin what is due now."""
+        chaos, start_soon = self._chaos, self._nursery.start_soon
+        for leap in chaos.due_at_step(ClockJump, event.number, drafting=event.drafting):
+            chaos.fire(leap)
+            self._jump(leap.seconds)
+        for flood in chaos.due_at_step(MailboxFlood, event.number, drafting=event.drafting):
+            chaos.fire(flood)
+            for number in range(flood.requests):
+                start_soon(_come_and_go, self._engine, f"chaos-{len(chaos.fired)}-{number}")
+        for end in chaos.due_at_step(Shutdown, event.number, drafting=event.drafting):
+            chaos.fire(end)
+            start_soon(_end, self._engine, end.grace, self._shut_down)
 
 
 async def _come_and_go(engine: Engine, request_id: str) -> None:
@@ -145,44 +182,42 @@ async def _come_and_go(engine: Engine, request_id: str) -> None:
             await trio.lowlevel.checkpoint()
 
 
-async def _shut_down(engine: Engine, grace: float, shut_down: Callable[[], None] | None) -> None:
+async def _end(engine: Engine, grace: float, shut_down: Callable[[], None] | None) -> None:
+    """Tell the server to end, or drain the engine where there is none."""
     if shut_down is not None:
         shut_down()
     else:
         await engine.drain(grace)
 
 
-class CancelsAtCheckpoints(trio.abc.Instrument):
+class CancelsAtCheckpoints(Observer, trio.abc.Instrument):
     """Cancels the request whose actor is about to pass the checkpoint that the plan names.
 
-    Which actor a task is in, and for which lease, is read from the frames that it waits in: the actors know nothing of
-    this.
+    What its task is at an actor says, as an event.  Its checkpoints lie between the steps that Trio lets it take.
     """
 
     def __init__(self, engine: Engine, chaos: Chaos) -> None:
         self._engine = engine
         self._chaos = chaos
         self._passed = dict.fromkeys(_ACTORS.values(), 0)
+        self._tasks: dict[trio.lowlevel.Task, PhaseBegun] = {}
+
+    def phase_begun(self, event: PhaseBegun) -> None:
+        """Note what this task is at."""
+        self._tasks[trio.lowlevel.current_task()] = event
 
     def before_task_step(self, task: trio.lowlevel.Task) -> None:
-        if not task.name.endswith("Request._generate"):
-            return
-        actor, lease = _what_runs(task)
-        if actor is None:
+        """Count a checkpoint, and cancel the request if the plan says so."""
+        event = self._tasks.get(task)
+        actor = None if event is None else _ACTORS.get(event.phase)
+        if event is None or actor is None:
             return
         self._passed[actor] += 1
         for fault in self._chaos.due(CancelAt, self._passed[actor]):
             if fault.actor == actor:
                 self._chaos.fire(fault)
-                self._engine.cancel(lease.request_id)
+                self._engine.cancel(event.request_id)
 
-
-def _what_runs(task: trio.lowlevel.Task) -> tuple[Actor | None, Lease]:
-    frames = [frame for frame, _ in task.iter_await_frames()]
-    actors = [_ACTORS[frame.f_code.co_name] for frame in frames if frame.f_code.co_name in _ACTORS and _is_ours(frame)]
-    lease: Lease = frames[0].f_locals["lease"]
-    return actors[-1] if actors else None, lease
-
-
-def _is_ours(frame: types.FrameType) -> bool:
-    return str(frame.f_globals.get("__name__", "")).startswith("actors.")
+    def task_exited(self, task: trio.lowlevel.Task) -> None:
+        """Forget a task that is over."""
+        self._tasks.pop(task, None)

@@ -42,6 +42,13 @@ ModelT = TypeVar("ModelT", bound=StepModel[Any])
 LayerHook: TypeAlias = "Callable[[], None]"
 
 
+class ModelFitting(Protocol):
+    """Puts something around a model that was loaded, or nothing."""
+
+    def __call__(self, model: StepModel[Any], *, drafting: bool) -> StepModel[Any]:
+        """Return what runs the model's steps."""
+
+
 class Executor(Protocol):
     """Runs steps, one at a time.
 
@@ -162,7 +169,7 @@ class ThreadExecutor(Generic[ModelT]):
 
     def __init__(self, hang_timeout: float | None = None, *, adapt_threads: bool = False) -> None:
         self.model: ModelT
-        self.drafter: StepModel[Any] | None = None
+        self._models: dict[bool, StepModel[Any]] = {}  # what runs the steps, by `drafting`
         self._patience = math.inf if hang_timeout is None else hang_timeout
         self._jobs: queue.SimpleQueue[_Job[Any] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -183,11 +190,11 @@ class ThreadExecutor(Generic[ModelT]):
     async def run_step(
         self, segments: Sequence[Segment], *, drafting: bool = False, layer_done: LayerHook | None = None
     ) -> StepResult:
-        model = _chosen(self.model, self.drafter, drafting)
+        model = self._models[drafting]
         return await self.call(lambda: self._run(model, segments, drafting, layer_done), self._patience)
 
     async def transfer(self, transfers: Sequence[Transfer]) -> list[outcome.Outcome[torch.Tensor | None]]:
-        return await self.call(lambda: _transfer_all(self.model, transfers), self._patience)
+        return await self.call(lambda: _transfer_all(self._models[False], transfers), self._patience)
 
     async def call(self, function: Callable[[], T], patience: float = math.inf) -> T:
         """Run `function` on the device thread and await it to its end, whatever the caller's scope says.
@@ -231,15 +238,20 @@ class ThreadExecutor(Generic[ModelT]):
                 raise DeviceLost(f"there can be no new device thread: {error}") from error
 
     async def start(
-        self, load: Callable[[], ModelT], load_drafter: Callable[[ModelT], StepModel[Any] | None] | None
+        self,
+        load: Callable[[], ModelT],
+        load_drafter: Callable[[ModelT], StepModel[Any] | None] | None,
+        fit: ModelFitting,
     ) -> None:
         """Start the thread and load the models on it."""
         self._start_thread()
         model = self.model = await self.call(load)
+        self._models[False] = fit(model, drafting=False)
         if self._adapt_threads:
             self._threads = await self.call(StepThreads)
-        if load_drafter is not None:
-            self.drafter = await self.call(lambda: load_drafter(model))
+        drafter = None if load_drafter is None else await self.call(lambda: load_drafter(model))
+        if drafter is not None:
+            self._models[True] = fit(drafter, drafting=True)
 
     async def stop(self) -> None:
         """End the thread once it is idle.  One that hangs is left to end with the process."""
@@ -320,6 +332,7 @@ async def open_thread_executor(
     load: Callable[[], ModelT],
     load_drafter: Callable[[ModelT], StepModel[Any] | None] | None = None,
     *,
+    fit: ModelFitting = lambda model, *, drafting: model,
     hang_timeout: float | None = None,
     adapt_threads: bool = False,
 ) -> AsyncIterator[ThreadExecutor[ModelT]]:
@@ -328,12 +341,13 @@ async def open_thread_executor(
     Args:
         load: called on the device thread, as all that follows.
         load_drafter: called with what `load` returned.
+        fit: called with each model that was loaded; what it returns runs the steps.
         hang_timeout: seconds in which a layer of a step, or a transfer, must end; None for no limit.
         adapt_threads: use fewer threads than `load` left it while other programs make that faster.
     """
     executor: ThreadExecutor[ModelT] = ThreadExecutor(hang_timeout, adapt_threads=adapt_threads)
     try:
-        await executor.start(load, load_drafter)
+        await executor.start(load, load_drafter, fit)
         yield executor
     finally:
         await executor.stop()

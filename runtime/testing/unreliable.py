@@ -47,7 +47,7 @@ class ThreadKilled(SystemExit):
 
 
 class UnreliableModel(Generic[BatchT]):
-    """A `StepModel` on which faults happen; for everything else it is the one within.
+    """A `StepModel` on which faults happen.
 
     Args:
         model: computes.
@@ -71,10 +71,6 @@ class UnreliableModel(Generic[BatchT]):
         self._sleep = sleep
         self._steps = 0
         self._transfers = 0
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
-        """Whatever else the model has."""
-        return getattr(self.model, name)
 
     def begin(self, segments: Sequence[Segment]) -> BatchT:
         self._steps += 1

@@ -248,7 +248,7 @@ async def open_kv_simulation(
         async with open_engine(watch, served, settings, cache) as engine:
             watch.attach(engine._manager)
             simulation = KVSimulation(engine, model, watch, faults, truth)
-            async with open_chaos(engine, watch.executor, jump=watch.jump):
+            async with open_chaos(engine, watch.chaos, jump=watch.jump):
                 yield simulation
         simulation.check()
     simulation.check_idle()

@@ -229,6 +229,6 @@ async def open_simulation(
     async with open_engine(watch, served, settings) as engine:
         watch.attach(engine._manager)
         simulation = Simulation(engine, model, watch, faults)
-        async with open_chaos(engine, watch.executor, jump=watch.jump):
+        async with open_chaos(engine, watch.chaos, jump=watch.jump):
             yield simulation
     simulation.check_idle()

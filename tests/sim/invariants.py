@@ -62,6 +62,11 @@ class Activity:
             if not self._going_on:
                 self._total += self.clock() - self._since
 
+    def jump(self, seconds: float) -> None:
+        """Count a jump of the clock, which comes as a step begins, as work."""
+        if not self._going_on:
+            self._total += seconds
+
     @property
     def seconds(self) -> float:
         """Up to now."""

@@ -101,7 +101,7 @@ class Watch:
         target = UnreliableModel(model, self.chaos, sleep=self._be_late)
         drafts = drafter and UnreliableModel(drafter, self.chaos, drafting=True, sleep=self._be_late)
         self.device = SimulatedExecutor(target, self._seconds, drafts)
-        self.executor = UnreliableExecutor(self.device, self.chaos)
+        self.executor = UnreliableExecutor(self.device)
         self._running = False
 
     @property
@@ -216,6 +216,7 @@ class Watch:
         assert isinstance(clock, MockClock)
         clock.jump(seconds)
         self.jumped += seconds
+        self.activity.jump(seconds)
         self.longest_layer += seconds
 
     def _run(self, segment: Segment) -> Run:

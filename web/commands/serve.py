@@ -25,6 +25,8 @@ from web.process.streams import say
 
 if TYPE_CHECKING:
     from runtime.checkpoint.sampling_defaults import SamplingDefaults
+    from runtime.testing.faults import FaultPlan
+    from web.fittings import Fittings
     from web.server import ServerOptions
 
 
@@ -46,7 +48,8 @@ def serve(**flags: Any) -> None:  # noqa: ANN401
     given = SimpleNamespace(**flags)
     _refuse_contradictions(given)
     try:
-        _run(_server_options(given), early)
+        plan = None if given.chaos is None else _fault_plan(given.host, given.chaos)
+        _run(_server_options(given), early, plan)
     except CedeError as error:
         raise click.ClickException(str(error)) from None
 
@@ -74,11 +77,9 @@ def _server_options(given: SimpleNamespace) -> ServerOptions:
     from web.http.browser_policy import BrowserPolicy
     from web.http.listeners import tls_context
     from web.limits import Limits
-    from web.testing.chaos import plan_for
 
     keys = read_keys(given.api_keys, given.api_key_file)
     allowed = BrowserPolicy.parse(given.allowed_origins, [*filter(None, [given.host]), *given.allowed_hosts])
-    plan = None if given.chaos is None else plan_for(given.host, given.chaos)
     tls = None if given.certfile is None else tls_context(given.certfile, given.keyfile)
     model = given.folder_or_id or given.model
     folder = resolve_model(model)
@@ -134,7 +135,6 @@ def _server_options(given: SimpleNamespace) -> ServerOptions:
         stall_timeout=given.stall_timeout,
         hang_timeout=given.hang_timeout or None,
         watch_loop=None if given.watch_loop is None else given.watch_loop / 1e3,
-        chaos=plan,
     )
 
 
@@ -152,10 +152,27 @@ def _sampling_defaults(folder: Path, given: SimpleNamespace) -> SamplingDefaults
     return sampling_defaults(folder, SamplingOptions(SamplingSource(given.sampling_defaults), **named))
 
 
-def _run(options: ServerOptions, early: EarlyStop) -> None:
+def _fault_plan(host: str, path: Path) -> FaultPlan:
+    """What is to go wrong on this server.  Raises ChaosError."""
+    from web.testing.chaos import plan_for
+
+    return plan_for(host, path)
+
+
+def _fittings(plan: FaultPlan | None) -> Fittings:
+    """What the server is fitted with: something that fails as planned, if there is a plan."""
+    if plan is None:
+        from web.fittings import Fittings
+
+        return Fittings()
+    from web.testing.planned_faults import PlannedFaults
+
+    return PlannedFaults(plan)
+
+
+def _run(options: ServerOptions, early: EarlyStop, plan: FaultPlan | None) -> None:
     import trio
 
-    from actors.testing.chaos import JumpingClock
     from web.server import run_server
 
     def announce(url: str) -> None:
@@ -166,8 +183,10 @@ def _run(options: ServerOptions, early: EarlyStop) -> None:
         gc.freeze()
         say(f"cede serves {options.model_name} at {url}")
 
-    run = partial(run_server, options, progress=LoadingBar() if sys.stderr.isatty() else None, announce=announce)
-    trio.run(run, clock=None if options.chaos is None else JumpingClock())
+    progress = LoadingBar() if sys.stderr.isatty() else None
+    fittings = _fittings(plan)
+    run = partial(run_server, options, progress=progress, announce=announce, fittings=fittings)
+    trio.run(run, clock=fittings.clock)
 
 
 class LoadingBar:
