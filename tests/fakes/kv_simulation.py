@@ -157,7 +157,7 @@ class KVSimulation(Simulation):
                 self.ram.drop(key)
         if disk:
             assert self.cache.tiers.disk is not None
-            self.cache.tiers.disk.drop(_choose(list(self.disk._blocks._index), blocks))
+            self.cache.tiers.disk.drop(_choose(list(self.disk.parents()), blocks))
 
     def check_exact(self, story: Story) -> None:
         check_exact(story, self.model, self.watch.deceived)
@@ -176,8 +176,8 @@ class KVSimulation(Simulation):
 
     def check_disk(self) -> None:
         """Every file holds what it says."""
-        for key in list(self.disk._blocks._index):
-            block = self.disk._blocks.load(key)
+        for key in self.disk.parents():
+            block = self.disk.load(key)
             assert block is not None
             self._check_block(key, unpack(block.data))
 

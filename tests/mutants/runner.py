@@ -255,7 +255,7 @@ MUTANTS = (
     ),
     Mutant(
         "who strikes waits for the disk",
-        "runtime/kv/disk/tier.py",
+        "runtime/kv/disk/write_queue.py",
         "            self._blocks.forget(struck)\n",
         "            self._blocks.forget(struck)\n            self._blocks.remove_forgotten()\n",
         ("tests/unit/runtime/kv/disk/test_tier_drops.py",),
@@ -297,9 +297,9 @@ MUTANTS = (
     ),
     Mutant(
         "the end waits for a writer that hangs",
-        "runtime/kv/disk/tier.py",
-        "            writer.join(LAST_WRITE_SECONDS)\n",
-        "            writer.join()\n",
+        "runtime/kv/disk/writer.py",
+        "        self._thread.join(MAX_LAST_WRITE_SECONDS)\n",
+        "        self._thread.join()\n",
         ("tests/unit/runtime/kv/disk/test_tier.py",),
     ),
     Mutant(

@@ -1,9 +1,9 @@
 """The disk tier: blocks handed in are written behind the server's back, and found again after a restart.
 
-The slot manager's thread asks, hands in and drops; worker threads load; one thread writes, evicts and unlinks, and its
-one owner is `open_disk_tier`.  What must never happen is that a dropped block comes back.  So it is forgotten in the
-same moment; the writer asks whether its block is still wanted just before it gives the file its name; and the files
-of what was dropped are unlinked before anything else is written.  Who drops waits for no disk.
+The slot manager's task asks, hands in and drops; worker threads load; one thread writes, evicts and unlinks.  What must
+never happen is that a dropped block comes back.  So it is forgotten in the same moment; the writer asks whether its
+block is still wanted just before it gives the file its name; and the files of what was dropped are unlinked before
+anything else is written.  Who drops waits for no disk.
 
 After a kill between the drop and the unlinking, perhaps because the disk did not answer any more, the next start finds
 such files again: a disk that takes nothing takes no note about them either.
@@ -11,17 +11,15 @@ such files again: a disk that takes nothing takes no note about them either.
 
 from __future__ import annotations
 
-import logging
-import os
-import sys
-import threading
 import time
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runtime.kv.disk.blocks import DiskBlocks
 from runtime.kv.disk.folder import KVFolderError, locked_folder, opened_root
+from runtime.kv.disk.write_queue import WriteQueue
+from runtime.kv.disk.writer import DiskWriter
 from runtime.ownership import TaskOwner
 
 if TYPE_CHECKING:
@@ -32,28 +30,39 @@ if TYPE_CHECKING:
 
     from runtime.kv.blocks import Block, BlockKey
 
-BACKOFF, LONGEST_BACKOFF = 5.0, 60.0  # seconds until a disk that refused a write is tried again
-LAST_WRITE_SECONDS = 5.0  # that the block in hand has at the end
-
-logger = logging.getLogger("cede.kv")
+QUEUE_BLOCKS = 64  # that wait in memory to be written, unless the opener says otherwise
 
 
 @dataclass(frozen=True, slots=True)
 class DiskTierStatistics:
-    """How the tier stands, and what has happened since it was opened."""
+    """How the tier stands, and what has happened since it was opened.
+
+    Attributes:
+        blocks: on disk.
+        bytes: of whole files.
+        budget: bytes.
+        queued: handed in, not on disk yet.
+        written, loaded: so far.
+        dropped: taken but never written, because the disk refused or the budget had no room.
+        struck: taken out by `drop`.
+        evicted: so far.
+        rejected: files that could not be used, by reason.
+        write_errors: so far.
+        suspended: the disk refused a write, and none has succeeded since.
+    """
 
     blocks: int
-    bytes: int  # of whole files
+    bytes: int
     budget: int
-    queued: int  # handed in, not on disk yet
+    queued: int
     written: int
     loaded: int
-    dropped: int  # taken but never written: the disk refused, or there was no room in the budget
-    struck: int  # taken out by `drop`
+    dropped: int
+    struck: int
     evicted: int
-    rejected: Mapping[str, int]  # files that could not be used, by reason
+    rejected: Mapping[str, int]
     write_errors: int
-    suspended: bool  # the disk refused a write, and none has succeeded since
+    suspended: bool
 
 
 @contextmanager
@@ -64,18 +73,26 @@ def open_disk_tier(
     shape: tuple[int, ...],
     dtype: torch.dtype,
     budget: int,
-    queue_blocks: int = 64,
+    queue_blocks: int = QUEUE_BLOCKS,
     has_room: Callable[[], object] = lambda: None,
     clock: Callable[[], float] = time.monotonic,
     open_blocks: Callable[[int, BlockKey, tuple[int, ...], torch.dtype, int], DiskBlocks] = DiskBlocks,
     owner: TaskOwner | None = None,
 ) -> Iterator[DiskTier]:
-    """The tier in `folder` for the model of `root`, whose blocks are tensors of `shape` and `dtype`.
+    """Open the tier in `folder` for the model of `root`, whose blocks are tensors of `shape` and `dtype`.
 
-    `budget` bounds the bytes of this model's files alone; other models' lie beside them, untouched.  When the scope
-    ends the block in hand is written, unless the disk hangs, and what is still queued is let go (see `flush`).
-    `has_room` is called on the writer's thread when blocks were refused, by the disk too, and the queue is half empty.
-    `open_blocks` may put another kind of disk in place of the real one.
+    When the scope ends the block in hand is written, unless the disk hangs, and what is still queued is let go (see
+    `DiskTier.flush`).
+
+    Args:
+        folder: is made if it is missing, and locked.
+        root, shape, dtype: of the model's blocks.
+        budget: bytes of this model's files; other models' lie beside them, untouched.
+        queue_blocks: that may wait in memory to be written.
+        has_room: called on the writer's thread when blocks were refused, by the disk too, and the queue is half empty.
+        clock: seconds.
+        open_blocks: puts another kind of disk in place of the real one.
+        owner: the one task that may hand in, drop and touch.
 
     Raises:
         KVFolderError: the folder cannot be used, or another server uses it.
@@ -87,70 +104,52 @@ def open_disk_tier(
             blocks = open_blocks(root_folder, root, shape, dtype, budget)
         except OSError as error:
             raise KVFolderError(f"{folder}: cannot be used for KV blocks: {error.strerror}") from error
-        tier = DiskTier(blocks, queue_blocks, has_room, clock, owner or TaskOwner())
-        writer = threading.Thread(target=tier._write_behind, name="kv-disk-writer", daemon=True)
+        queue = WriteQueue(blocks, queue_blocks, clock)
+        writer = DiskWriter(blocks, queue, has_room)
         writer.start()
         try:
-            yield tier
+            yield DiskTier(blocks, queue, owner or TaskOwner())
         finally:
-            tier._close()
-            writer.join(LAST_WRITE_SECONDS)
-            if writer.is_alive():
-                logger.warning("the disk does not answer, and a KV block is left half written")
-                tier._held = stack.pop_all()  # who may still write there keeps the lock
+            writer.end(stack)
 
 
 class DiskTier:
-    """Made by `open_disk_tier`.  Any thread may call; `load` and `flush` wait for the disk, nothing else does."""
+    """Blocks on disk and on their way there.  Made by `open_disk_tier`.
 
-    def __init__(
-        self,
-        blocks: DiskBlocks,
-        queue_blocks: int,
-        has_room: Callable[[], object],
-        clock: Callable[[], float],
-        owner: TaskOwner,
-    ) -> None:
+    Any thread may look and load; only the owner's task hands in, drops and touches.  `load` and `flush` wait for the
+    disk, nothing else does.
+
+    Args:
+        blocks: what lies on disk.
+        queue: what is to be written.
+        owner: the one task that may change this.
+    """
+
+    def __init__(self, blocks: DiskBlocks, queue: WriteQueue, owner: TaskOwner) -> None:
+        self._blocks = blocks
+        self._queue = queue
         self._owner = owner
-        self._blocks, self._queue_blocks, self._has_room, self._clock = blocks, queue_blocks, has_room, clock
-        self._lock = threading.Lock()  # all that follows; taken after DiskBlocks' `_files`, before its `_lock`
-        self._work = threading.Condition(self._lock)  # for the writer: there is something to do
-        self._idle = threading.Condition(self._lock)  # for `flush`: there is nothing left to do
-        self._queue: dict[BlockKey, Block] = {}  # in the order in which they came
-        self._has_refused = False  # a block, and nobody was told that there is room
-        self._refused: list[BlockKey] = []  # for `take_refused`
-        self._writing: Block | None = None
-        self._unwanted = False  # `_writing` was dropped meanwhile
-        self._stamps_due = False
-        self._removal_due = False
-        self._removal_fails = False
-        self._busy = False
-        self._closing = False
-        self._resume_at: float | None = None  # set while writing is suspended
-        self._held: ExitStack  # the folder, of a writer that outlives its scope
-        self._backoff = BACKOFF
-        self._from_queue = self._dropped = self._struck = self._write_errors = 0
+
+    @property
+    def queue_blocks(self) -> int:
+        """Blocks that may wait in memory to be written."""
+        return self._queue.limit
 
     def __contains__(self, key: BlockKey) -> bool:
-        """Whether `load` would find it: on disk, or on its way there."""
-        with self._lock:
-            return self._pending(key) is not None or key in self._blocks
-
-    def held(self, keys: Collection[BlockKey]) -> set[BlockKey]:
-        """Those of these that `load` would find."""
-        with self._lock:
-            return {key for key in keys if self._pending(key) is not None} | self._blocks.held(keys)
-
-    def parents(self) -> dict[BlockKey, BlockKey]:
-        """The parent of each block that `load` would find."""
-        with self._lock:
-            pending = [block for block in (self._writing, *self._queue.values()) if block is not None]
-            coming = {block.key: block.parent for block in pending if self._pending(block.key) is not None}
-            return coming | self._blocks.parents()
+        """Whether `load` would find the block: on disk, or on its way there."""
+        return bool(self._queue.held([key]))
 
     def __len__(self) -> int:
-        """Blocks on disk."""
+        """Return how many blocks are on disk."""
         return len(self._blocks)
+
+    def held(self, keys: Collection[BlockKey]) -> set[BlockKey]:
+        """Return those of these blocks that `load` would find."""
+        return self._queue.held(keys)
+
+    def parents(self) -> dict[BlockKey, BlockKey]:
+        """Return the parent of each block that `load` would find."""
+        return self._queue.parents()
 
     def put_nowait(self, block: Block) -> bool:
         """Hand a block to the writer; False when it was refused, and may be offered again.
@@ -162,188 +161,58 @@ class DiskTier:
         """
         self._owner.check()
         self._blocks.check_fits(block)
-        with self._lock:
-            if self._pending(block.key) is not None or block.key in self._blocks:
-                return True
-            if self._closing or self._waiting_for_room() or len(self._queue) >= self._queue_blocks:
-                self._has_refused = True
-                return False
-            self._queue[block.key] = block
-            self._work.notify()
-            return True
+        return self._queue.put(block)
 
     def load(self, key: BlockKey) -> Block | None:
-        """The verified block, or None for a miss; a file that cannot be used is forgotten, with one log line."""
-        with self._lock:
-            pending = self._pending(key)
-            if pending is not None:
-                self._from_queue += 1
-                return pending
-            if self._closing:
-                return None
+        """Return the verified block, or None for a miss; a file that cannot be used is forgotten, with one log line."""
+        pending = self._queue.lend(key)
+        if pending is not None or self._queue.is_closed:
+            return pending
         return self._blocks.load(key)  # its stamp is written when the writer wakes next: waking it would cost the load
 
     def drop(self, keys: Collection[BlockKey]) -> None:
         """Take blocks out at once and for good, be they on disk, queued, or being written; the writer unlinks them."""
         self._owner.check()
-        with self._lock:
-            struck = {key for key in keys if self._pending(key) is not None} | self._blocks.held(keys)
-            if self._writing is not None and not self._unwanted:  # else it stays so, though it may be queued again
-                self._unwanted = self._writing.key in struck
-            for key in struck:
-                self._queue.pop(key, None)
-            self._blocks.forget(struck)
-            self._struck += len(struck)
-            self._removal_due = self._removal_due or bool(struck)
-            self._work.notify()
+        self._queue.drop(keys)
 
     def touch(self, keys: Sequence[BlockKey]) -> None:
         """Note that blocks were used; `keys` in the order of their sequence, so that parents come out later."""
         self._owner.check()
         self._blocks.touch(keys)
-        with self._lock:
-            self._stamps_due = True
-            self._work.notify()
+        self._queue.note_use()
 
     def take_refused(self) -> list[BlockKey]:
-        """The blocks that were taken since the last call, and that the disk then refused; they may be offered again."""
+        """Return the blocks that were taken since the last call, and then refused by the disk, to be offered again."""
         self._owner.check()
-        with self._lock:
-            refused, self._refused = self._refused, []
-            return refused
+        return self._queue.take_refused()
 
     def flush(self, timeout: float) -> int:
         """Wait until all that was handed in is on disk, or `timeout` seconds; returns how many blocks are not."""
-        with self._lock:
-            self._idle.wait_for(
-                lambda: not (self._queue or self._stamps_due or self._removal_due or self._busy), timeout
-            )
-            return len(self._queue) + (self._writing is not None)
+        return self._queue.wait_until_done(timeout)
+
+    def close(self) -> None:
+        """Let go of what is queued, and take nothing any more; the end of the scope does it, too."""
+        self._queue.close()
 
     def statistics(self) -> DiskTierStatistics:
-        """A snapshot."""
-        blocks = self._blocks
-        with self._lock:
-            return DiskTierStatistics(
-                blocks=len(blocks),
-                bytes=blocks.nbytes,
-                budget=blocks.budget,
-                queued=len(self._queue) + (self._writing is not None),
-                written=blocks.written,
-                loaded=blocks.loaded + self._from_queue,
-                dropped=self._dropped,
-                struck=self._struck,
-                evicted=blocks.evicted,
-                rejected=dict(blocks.rejected),
-                write_errors=self._write_errors,
-                suspended=self._resume_at is not None,
-            )
+        """Return a snapshot."""
+        blocks, queue = self._blocks, self._queue.statistics()
+        return DiskTierStatistics(
+            blocks=len(blocks),
+            bytes=blocks.nbytes,
+            budget=blocks.budget,
+            queued=queue.queued,
+            written=blocks.written,
+            loaded=blocks.loaded + queue.lent,
+            dropped=queue.dropped,
+            struck=queue.struck,
+            evicted=blocks.evicted,
+            rejected=dict(blocks.rejected),
+            write_errors=queue.write_errors,
+            suspended=queue.suspended,
+        )
 
     def check_integrity(self) -> None:
         """Raise AssertionError unless the index agrees with the folder; for tests, after `flush`."""
-        with self._lock:
-            assert not self._queue
-            assert not self._busy
+        assert self._queue.is_done
         self._blocks.check_integrity()
-
-    # --- `_lock` is held --------------------------------------------------------------------------------------------
-
-    def _pending(self, key: BlockKey) -> Block | None:
-        """The block, if it has been handed in and is not done with."""
-        if self._writing is not None and self._writing.key == key and not self._unwanted:
-            return self._writing
-        return self._queue.get(key)
-
-    def _waiting_for_room(self) -> bool:
-        return self._resume_at is not None and self._clock() < self._resume_at
-
-    # --- the writer -------------------------------------------------------------------------------------------------
-
-    def _write_behind(self) -> None:
-        """The body of the writer's thread."""
-        _give_way()
-        while self._take():
-            self._remove_dropped()
-            self._blocks.write_stamps()
-            if self._writing is not None:
-                self._write(self._writing)
-            with self._lock:
-                self._writing = None
-                self._busy = False
-                has_room = self._has_refused and 2 * len(self._queue) <= self._queue_blocks
-                self._has_refused = self._has_refused and not has_room
-                self._idle.notify_all()
-            if has_room:
-                self._has_room()
-        self._remove_dropped()
-        self._blocks.write_stamps()
-
-    def _take(self) -> bool:
-        """Wait for something to do, and take the next block if it is that; False at the end."""
-        with self._lock:
-            self._work.wait_for(lambda: self._queue or self._stamps_due or self._removal_due or self._closing)
-            if self._closing:
-                return False
-            self._busy, self._stamps_due, self._removal_due, self._unwanted = True, False, False, False
-            if self._queue:
-                self._writing = self._queue.pop(next(iter(self._queue)))
-            return True
-
-    def _remove_dropped(self) -> None:
-        try:
-            removed = self._blocks.remove_forgotten()
-        except OSError as error:
-            if not self._removal_fails:
-                logger.warning("KV blocks that failed in use cannot be removed: %s", error.strerror)
-            self._removal_fails = True
-            return
-        self._removal_fails = False
-        with self._lock:
-            if removed and self._resume_at is not None:
-                self._resume_at = self._clock()  # there is room again
-
-    def _write(self, block: Block) -> None:
-        try:
-            written = self._blocks.write(block, self._wanted)
-        except OSError as error:
-            self._suspend(block, error)
-            return
-        with self._lock:
-            self._dropped += not written and not self._unwanted
-            resumed = written and self._resume_at is not None
-            if resumed:
-                self._resume_at, self._backoff = None, BACKOFF
-        if resumed:
-            logger.info("KV blocks are written to disk again")
-
-    def _wanted(self) -> bool:
-        with self._lock:
-            return not self._unwanted
-
-    def _suspend(self, block: Block, error: OSError) -> None:
-        """Write nothing for a while.  What is queued is let go, not held in memory for a disk that may stay full."""
-        with self._lock:
-            first = self._resume_at is None
-            self._write_errors += 1
-            self._refused += [*([] if self._unwanted else [block.key]), *self._queue]
-            self._has_refused = True
-            self._dropped += 1 + len(self._queue)
-            self._queue.clear()
-            self._resume_at = self._clock() + self._backoff
-            self._backoff = min(2 * self._backoff, LONGEST_BACKOFF)
-        level = logging.WARNING if first else logging.DEBUG
-        logger.log(level, "KV blocks are not written to disk for now: %s", error.strerror)
-
-    def _close(self) -> None:
-        with self._lock:
-            self._closing = True
-            self._dropped += len(self._queue)
-            self._queue.clear()
-            self._work.notify()
-
-
-def _give_way() -> None:
-    """Let the threads that compute go first, where threads have priorities of their own."""
-    if sys.platform == "linux":
-        with suppress(OSError):  # a sandbox may forbid it, which is no reason to write nothing
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)

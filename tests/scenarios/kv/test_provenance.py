@@ -238,7 +238,7 @@ async def test_what_an_audit_finds_takes_its_descendants_with_it_from_both_tiers
             assert set(sim.ram) == left
             assert set(disk.parents()) == left
             assert sim.cache.statistics().strikes == 5
-            assert len(list(disk.tier._blocks.parents())) == 3
+            assert len(disk.tier) == 3
 
 
 @simulated(seeds=1)

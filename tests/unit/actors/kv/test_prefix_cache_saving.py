@@ -145,7 +145,7 @@ async def test_what_waits_for_the_disk_is_bounded_in_bytes(
     options = TierOptions(ram=0, folder=tmp_path / "kv")
     async with open_prefix_cache(options, CacheConfig(), tmp_path, FINGERPRINT, kv) as cache:  # type: ignore[arg-type]
         assert isinstance(cache.tiers.disk, DiskTier)
-        assert cache.tiers.disk._queue_blocks == blocks
+        assert cache.tiers.disk.queue_blocks == blocks
 
 
 async def test_what_the_disk_refused_is_offered_again_though_nobody_comes(

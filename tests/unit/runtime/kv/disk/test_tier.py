@@ -133,7 +133,7 @@ def test_the_end_of_the_scope_finishes_the_block_in_hand_and_lets_the_rest_go(tm
         for block in blocks:
             tier.put_nowait(block)
         assert writing.arrived.wait(LONG)
-        tier._close()
+        tier.close()
         writing.open.set()
     assert tier.statistics().dropped == 2
     assert not tier.put_nowait(blocks[2])
@@ -144,7 +144,7 @@ def test_the_end_of_the_scope_finishes_the_block_in_hand_and_lets_the_rest_go(tm
 def test_a_writer_that_hangs_does_not_hold_up_the_end_and_keeps_the_lock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writing: Gate, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("runtime.kv.disk.tier.LAST_WRITE_SECONDS", 0.01)
+    monkeypatch.setattr("runtime.kv.disk.writer.MAX_LAST_WRITE_SECONDS", 0.01)
     (block,) = chain(1)
     with open_tier(tmp_path) as tier:
         tier.put_nowait(block)

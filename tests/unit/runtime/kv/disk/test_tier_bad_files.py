@@ -12,7 +12,7 @@ import pytest
 
 from runtime.kv.blocks import Block
 from runtime.kv.disk.files import HEADER_BYTES, block_name, encode_header, read_header
-from runtime.kv.disk.tier import BACKOFF
+from runtime.kv.disk.write_queue import RETRY_SECONDS
 from tests.fakes.kv_blocks import (
     FILE_BYTES,
     LONG,
@@ -132,7 +132,7 @@ def test_a_folder_in_a_files_place_costs_a_pause_and_no_more(tmp_path: Path) -> 
         (tmp_path / ROOT.hex() / block_name(block.key, block.parent)).mkdir()
         put_all(tier, [block])
         assert tier.statistics().suspended
-        clock.now += BACKOFF
+        clock.now += RETRY_SECONDS
         put_all(tier, [other])
         assert not tier.statistics().suspended
         assert len(names(tmp_path)) == 2  # no temporary file

@@ -219,7 +219,7 @@ def test_what_was_dropped_is_unlinked_at_the_end(tmp_path: Path, writing: Gate) 
         tier.put_nowait(make_block(50))
         assert writing.arrived.wait(LONG)
         tier.drop([block.key for block in blocks])
-        tier._close()
+        tier.close()
         writing.open.set()
     assert names(tmp_path) == {block_name(make_block(50).key, ROOT)}
 

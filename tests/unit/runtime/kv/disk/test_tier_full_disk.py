@@ -14,7 +14,8 @@ import pytest
 import torch
 
 from runtime.kv.disk.files import TEMPORARY
-from runtime.kv.disk.tier import BACKOFF, LONGEST_BACKOFF, open_disk_tier
+from runtime.kv.disk.tier import open_disk_tier
+from runtime.kv.disk.write_queue import MAX_RETRY_SECONDS, RETRY_SECONDS
 from tests.fakes import kv_writer
 from tests.fakes.kv_blocks import (
     DTYPE,
@@ -57,15 +58,15 @@ def test_a_full_disk_suspends_writing_with_one_warning_until_there_is_room(
         assert tier.put_nowait(blocks[2])
         assert tier.flush(LONG) == 0
         assert not tier.put_nowait(blocks[3])  # no room: refused at once, the disk is not asked
-        clock.now += BACKOFF - 0.1
+        clock.now += RETRY_SECONDS - 0.1
         assert not tier.put_nowait(blocks[3])
         assert disk.attempts == 1
         clock.now += 0.1
         assert tier.put_nowait(blocks[3])  # tried again, in vain
         tier.flush(LONG)
-        clock.now += BACKOFF
+        clock.now += RETRY_SECONDS
         assert not tier.put_nowait(blocks[4])  # it waits longer now
-        clock.now += BACKOFF
+        clock.now += RETRY_SECONDS
         disk.full = False
         assert tier.put_nowait(blocks[4])
         tier.flush(LONG)
@@ -101,12 +102,12 @@ def test_the_pause_grows_to_a_limit_and_a_success_ends_it(tmp_path: Path, monkey
             clock.now += pause - 0.5
             assert not tier.put_nowait(make_block(1))
             clock.now += 0.5
-        assert pause == LONGEST_BACKOFF
+        assert pause == MAX_RETRY_SECONDS
         disk.full = False
         put_all(tier, [make_block(1)])
         disk.full = True
         put_all(tier, [make_block(2)])
-        clock.now += BACKOFF
+        clock.now += RETRY_SECONDS
         disk.full = False
         put_all(tier, [make_block(3)])
         assert len(tier) == 2
@@ -165,7 +166,7 @@ def test_a_disk_that_is_really_full(small_disk: Path, caplog: pytest.LogCaptureF
             assert_same(tier.load(blocks[index].key), blocks[index])
 
         ballast.unlink()
-        clock.now += BACKOFF
+        clock.now += RETRY_SECONDS
         put_all(tier, blocks[statistics.blocks : statistics.blocks + 5])
         assert not tier.statistics().suspended
         assert len(tier) == statistics.blocks + 5
