@@ -21,7 +21,7 @@ def available_memory(proc: Path = PROC, cgroups: Path = CGROUPS) -> int:
     return _installed() // 2 if known is None else known  # not Linux: count half of what is installed as free
 
 
-def most_host_memory(proc: Path = PROC, cgroups: Path = CGROUPS) -> int:
+def host_memory_limit(proc: Path = PROC, cgroups: Path = CGROUPS) -> int:
     """Bytes beyond which nothing fits for certain: what is available, or all that is installed if nobody says."""
     known = _known_available(proc, cgroups)
     return _installed() if known is None else known

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from runtime.checkpoint.config import ModelConfig, parse_config
 from runtime.kv.cache import KVCache
 from runtime.nn.model import Transformer
-from runtime.nn.quantize import choose_forms
+from runtime.nn.quantize import choose_formats
 from runtime.nn.weights import random_weights
 
 if TYPE_CHECKING:
@@ -71,5 +71,5 @@ def random_model(
     """A model of that shape with random weights, in the forms that it would be served in."""
     kv = KVCache(config, slots=slots, context=context, device=device, dtype=dtype)
     weights = random_weights(config, device=device, dtype=dtype, seed=0)
-    weights.pack(choose_forms(quantize, device, dtype))
+    weights.pack(choose_formats(quantize, device, dtype))
     return Transformer(config, weights, kv)

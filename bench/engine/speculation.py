@@ -32,7 +32,7 @@ from runtime.loading.drafters import DraftModel, plan_drafter
 from runtime.loading.load import describe_model, load_model
 from runtime.loading.options import LoadOptions
 from runtime.loading.served import Proposer
-from runtime.nn.quantize import choose_forms
+from runtime.nn.quantize import choose_formats
 from runtime.nn.weights import random_weights
 from runtime.sampling.params import SamplingParams
 from runtime.step.executor import open_thread_executor
@@ -123,7 +123,7 @@ def _random_drafter(target: Transformer) -> Transformer:
     dtype = target.weights.embedding.dtype
     kv = KVCache(config, slots=1, context=target.context, device=CPU, dtype=dtype)
     weights = random_weights(config, device=CPU, dtype=dtype, seed=1)
-    weights.pack(choose_forms(None, CPU, dtype))
+    weights.pack(choose_formats(None, CPU, dtype))
     return DraftModel(config, weights, kv, target.config.vocab_size)
 
 

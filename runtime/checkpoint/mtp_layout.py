@@ -19,7 +19,7 @@ class MtpLayout:
         token_norm, state_norm, projection, final_norm: names after that, without `.weight`; the rest is a decoder
             layer's.
         state_first: the projection's left half takes the state, and not the embedding.
-        raw_states: the state is the target's before its final norm, and not after it.
+        pre_norm_states: the state is the target's before its final norm, and not after it.
     """
 
     modules: str
@@ -29,7 +29,7 @@ class MtpLayout:
     projection: str
     final_norm: str
     state_first: bool = False
-    raw_states: bool = False
+    pre_norm_states: bool = False
 
 
 # DeepSeek-V3's names, without the number of a layer, in a file of their own beside the target's: the embedded model.
@@ -49,5 +49,5 @@ MIMO = MtpLayout(
     projection="input_proj",
     final_norm="final_layernorm",
     state_first=True,
-    raw_states=True,
+    pre_norm_states=True,
 )

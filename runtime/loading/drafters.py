@@ -15,12 +15,12 @@ import torch
 from runtime.checkpoint.config import load_config
 from runtime.errors import CheckpointError
 from runtime.kv.cache import KVCache, kv_bytes_per_token
-from runtime.loading.footprint import kept_bytes
-from runtime.loading.mtp_weights import find_mtp, load_mtp_weights, mtp_bytes, no_mtp
+from runtime.loading.footprint import packed_weight_bytes
+from runtime.loading.mtp_weights import find_mtp, load_mtp_weights, missing_mtp, mtp_bytes
 from runtime.loading.served import Proposer
 from runtime.nn.model import HiddenStates, Transformer
-from runtime.nn.mtp import MtpModule, one_layer
-from runtime.nn.quantize import choose_forms
+from runtime.nn.mtp import MtpModule, one_layer_config
+from runtime.nn.quantize import choose_formats
 from runtime.nn.weights import load_weights
 from runtime.step.device import select_dtype
 from runtime.text.tokenizer import Tokenizer
@@ -48,7 +48,7 @@ class Memory:
     per_token: int = 0
 
 
-class DraftPlan(Protocol):
+class DrafterPlan(Protocol):
     """A drafter that is not loaded yet, or the knowledge that there is none."""
 
     @property
@@ -91,23 +91,23 @@ class MtpPlan:
     proposer: Proposer = Proposer.MTP
 
     def memory(self, device: torch.device, dtype: torch.dtype) -> Memory:
-        kept = kv_bytes_per_token(one_layer(self.config), dtype) + self.config.hidden_size * dtype.itemsize
+        kept = kv_bytes_per_token(one_layer_config(self.config), dtype) + self.config.hidden_size * dtype.itemsize
         return Memory(mtp_bytes(self.config, dtype), kept)
 
     def states(self, slots: int, context: int, device: torch.device, dtype: torch.dtype) -> HiddenStates | None:
-        raw = self.source.layout.raw_states
-        return HiddenStates(slots, context, self.config.hidden_size, device, dtype, raw=raw)
+        pre_norm = self.source.layout.pre_norm_states
+        return HiddenStates(slots, context, self.config.hidden_size, device, dtype, pre_norm=pre_norm)
 
     def load(self, target: Transformer) -> Transformer | None:
         embedding = target.weights.embedding
         weights = load_mtp_weights(self.source, self.config, device=embedding.device, dtype=embedding.dtype)
-        weights.pack(choose_forms(self.quantize, embedding.device, embedding.dtype).layers)
+        weights.pack(choose_formats(self.quantize, embedding.device, embedding.dtype).layers)
         assert target.states is not None, "the target was made with this plan's states"
         return MtpModule(self.config, weights, target, target.states)
 
 
 @dataclass(frozen=True, slots=True)
-class ModelPlan:
+class DraftModelPlan:
     """A smaller model of the same vocabulary.
 
     `config` is its own, `vocab_size` and `quantize` the target's, `dtype` a name or `auto`.
@@ -122,7 +122,7 @@ class ModelPlan:
 
     def memory(self, device: torch.device, dtype: torch.dtype) -> Memory:
         own = select_dtype(self.dtype, device, self.config.dtype)
-        weights = kept_bytes(self.config, device, own, self.quantize)
+        weights = packed_weight_bytes(self.config, device, own, self.quantize)
         return Memory(weights, kv_bytes_per_token(self.config, own))
 
     def states(self, slots: int, context: int, device: torch.device, dtype: torch.dtype) -> HiddenStates | None:
@@ -131,8 +131,8 @@ class ModelPlan:
     def load(self, target: Transformer) -> Transformer | None:
         device = target.weights.embedding.device
         dtype = select_dtype(self.dtype, device, self.config.dtype)
-        forms = choose_forms(self.quantize, device, dtype)
-        weights = load_weights(self.folder, self.config, device=device, dtype=dtype, forms=forms)
+        formats = choose_formats(self.quantize, device, dtype)
+        weights = load_weights(self.folder, self.config, device=device, dtype=dtype, formats=formats)
         kv = KVCache(self.config, slots=target.kv.slots, context=target.context, device=device, dtype=dtype)
         return DraftModel(self.config, weights, kv, self.vocab_size)
 
@@ -152,11 +152,11 @@ class DraftModel(Transformer):
         missing = max(0, vocab_size - config.vocab_size)
         self._unknown = torch.full((1, missing), UNKNOWN, device=weights.embedding.device)
 
-    def _embed(self, token_ids: torch.Tensor, slots: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
-        return super()._embed(token_ids.clamp(max=self.config.vocab_size - 1), slots, positions)
+    def embed(self, token_ids: torch.Tensor, slots: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        return super().embed(token_ids.clamp(max=self.config.vocab_size - 1), slots, positions)
 
-    def _logits(self, states: torch.Tensor) -> torch.Tensor:
-        logits = super()._logits(states)[:, : self._vocab_size]
+    def compute_logits(self, states: torch.Tensor) -> torch.Tensor:
+        logits = super().compute_logits(states)[:, : self._vocab_size]
         if not self._unknown.numel():
             return logits
         return torch.cat((logits, self._unknown.expand(len(logits), -1)), dim=1)
@@ -174,7 +174,7 @@ def choose_proposer(wanted: Proposer | None, *, has_mtp: bool, has_draft: bool) 
     return Proposer.DRAFT if has_draft else Proposer.NGRAM
 
 
-def plan_drafter(options: LoadOptions, config: ModelConfig, tokenizer: Tokenizer) -> DraftPlan:
+def plan_drafter(options: LoadOptions, config: ModelConfig, tokenizer: Tokenizer) -> DrafterPlan:
     """Choose a drafter for a target, and check all of it but its weights.
 
     Args:
@@ -188,7 +188,7 @@ def plan_drafter(options: LoadOptions, config: ModelConfig, tokenizer: Tokenizer
     proposer = choose_proposer(options.speculate, has_mtp=source is not None, has_draft=options.draft is not None)
     if proposer is Proposer.MTP:
         if source is None:
-            raise no_mtp(options.folder)
+            raise missing_mtp(options.folder)
         return MtpPlan(source, config, options.quantize)
     if proposer is Proposer.DRAFT:
         if options.draft is None:
@@ -210,7 +210,7 @@ def log_drafter(proposer: Proposer, draft: Path | None) -> None:
         logger.warning("the draft model in %s is not used; it would be with --speculate draft", draft)
 
 
-def _plan_model(options: LoadOptions, folder: Path, target: ModelConfig, tokenizer: Tokenizer) -> ModelPlan:
+def _plan_model(options: LoadOptions, folder: Path, target: ModelConfig, tokenizer: Tokenizer) -> DraftModelPlan:
     """Check a draft model; one without a tokenizer of its own is taken to use the target's.  Raises CheckpointError."""
     context = options.context or target.context_length
     config = load_config(folder)
@@ -226,7 +226,7 @@ def _plan_model(options: LoadOptions, folder: Path, target: ModelConfig, tokeniz
             f"{folder}: the draft model's context, {config.context_length} tokens, is shorter than the target's, "
             f"{context}; --context {config.context_length} would serve both"
         )
-    return ModelPlan(folder, config, target.vocab_size, options.dtype, options.quantize)
+    return DraftModelPlan(folder, config, target.vocab_size, options.dtype, options.quantize)
 
 
 def _check_vocabulary(folder: Path, draft: Tokenizer, target: Tokenizer) -> None:

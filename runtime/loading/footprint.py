@@ -9,16 +9,16 @@ import torch
 
 from runtime.errors import CheckpointError
 from runtime.kv.cache import kv_bytes_per_token
-from runtime.nn.linear import Plain
+from runtime.nn.linear import PlainMatrix
 from runtime.nn.quantization import Quantization
-from runtime.nn.quantize import choose_forms, packed_bytes
+from runtime.nn.quantize import choose_formats, packed_bytes
 from runtime.nn.weights import allocate_layer
-from runtime.step.device import most_memory
+from runtime.step.device import memory_limit
 from runtime.units import format_size
 
 if TYPE_CHECKING:
     from runtime.checkpoint.config import ModelConfig
-    from runtime.loading.drafters import DraftPlan
+    from runtime.loading.drafters import DrafterPlan
     from runtime.loading.options import LoadOptions
 
 STEP_ROWS = 512  # prompt rows of a usual step
@@ -50,7 +50,7 @@ class Footprint:
 
 
 def footprint(
-    options: LoadOptions, config: ModelConfig, drafter: DraftPlan, device: torch.device, dtype: torch.dtype
+    options: LoadOptions, config: ModelConfig, drafter: DrafterPlan, device: torch.device, dtype: torch.dtype
 ) -> Footprint:
     """Of the model that `options` describe."""
     layer = allocate_layer(config, "meta", dtype)
@@ -58,7 +58,7 @@ def footprint(
     scores = SCORES * options.slots * config.vocab_size * torch.float32.itemsize
     takes = drafter.memory(device, dtype)
     return Footprint(
-        weights=kept_bytes(config, device, dtype, options.quantize),
+        weights=packed_weight_bytes(config, device, dtype, options.quantize),
         drafter=takes.weights,
         largest=max(layer.nbytes, config.vocab_size * config.hidden_size * dtype.itemsize),
         steps=STEP_ROWS * widths * dtype.itemsize + scores,
@@ -66,7 +66,9 @@ def footprint(
     )
 
 
-def kept_bytes(config: ModelConfig, device: torch.device, dtype: torch.dtype, quantization: Quantization | None) -> int:
+def packed_weight_bytes(
+    config: ModelConfig, device: torch.device, dtype: torch.dtype, quantization: Quantization | None
+) -> int:
     """Of a model's weights, each in its form; as `Weights.nbytes` says once they are loaded."""
     layer = allocate_layer(config, "meta", dtype)
     matrices = [linear.weight for linear in (layer.qkv, layer.output, layer.gate_up, layer.down)]
@@ -74,16 +76,16 @@ def kept_bytes(config: ModelConfig, device: torch.device, dtype: torch.dtype, qu
     packed = sum(packed_bytes(matrix.shape[0], matrix.shape[1], dtype, quantization) for matrix in matrices)
     vocab, hidden = config.vocab_size, config.hidden_size
     head = packed_bytes(vocab, hidden, dtype, None if quantization is None else Quantization.INT8)
-    if config.tied_embeddings and choose_forms(quantization, device, dtype).head is Plain:
+    if config.tied_embeddings and choose_formats(quantization, device, dtype).head is PlainMatrix:
         head = 0  # it is the embedding
     return (vocab + 1) * hidden * dtype.itemsize + head + config.num_layers * (layer.nbytes - plain + packed)
 
 
 def check_memory(
-    options: LoadOptions, config: ModelConfig, drafter: DraftPlan, device: torch.device, dtype: torch.dtype
+    options: LoadOptions, config: ModelConfig, drafter: DrafterPlan, device: torch.device, dtype: torch.dtype
 ) -> None:
     """Raise CheckpointError, with figures, if the weights do not fit the memory, or the KV that was asked for."""
-    takes, free = footprint(options, config, drafter, device, dtype), most_memory(device)
+    takes, free = footprint(options, config, drafter, device, dtype), memory_limit(device)
     beside = free - takes.without_kv
     if beside < 0:
         raise CheckpointError(

@@ -15,7 +15,7 @@ from runtime.loading.drafters import NoDrafter, log_drafter
 from runtime.loading.footprint import check_memory
 from runtime.loading.served import ServedModel
 from runtime.nn.model import Transformer
-from runtime.nn.quantize import choose_forms
+from runtime.nn.quantize import choose_formats
 from runtime.nn.weights import load_weights, weight_bytes
 from runtime.step.device import free_memory, select_device, select_dtype
 from runtime.text.chat import ChatTemplate
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from runtime.checkpoint.config import ModelConfig
-    from runtime.loading.drafters import DraftPlan, Memory
+    from runtime.loading.drafters import DrafterPlan, Memory
     from runtime.loading.options import LoadOptions
 
 logger = logging.getLogger("cede.model")
@@ -74,7 +74,7 @@ def _end_tokens(config: ModelConfig, tokenizer: Tokenizer) -> tuple[int, ...]:
 def load_model(
     options: LoadOptions,
     config: ModelConfig,
-    drafter: DraftPlan | None = None,
+    drafter: DrafterPlan | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Transformer:
     """Load weights and allocate KV, on the calling thread; what drafts for it is loaded after it.
@@ -93,8 +93,8 @@ def load_model(
     dtype = select_dtype(options.dtype, device, config.dtype)
     check_memory(options, config, drafter, device, dtype)
     _set_threads(options.threads, weight_bytes(config, dtype))
-    forms = choose_forms(options.quantize, device, dtype)
-    weights = load_weights(options.folder, config, device=device, dtype=dtype, forms=forms, progress=progress)
+    formats = choose_formats(options.quantize, device, dtype)
+    weights = load_weights(options.folder, config, device=device, dtype=dtype, formats=formats, progress=progress)
     context = options.context or _affordable_context(
         config, options.slots, device, dtype, drafter.memory(device, dtype)
     )

@@ -59,7 +59,7 @@ def find_mtp(folder: Path, config: ModelConfig) -> MtpSource | None:
     return source
 
 
-def no_mtp(folder: Path) -> CheckpointError:
+def missing_mtp(folder: Path) -> CheckpointError:
     """The refusal of a checkpoint without, to be raised; it names a tensor of a module in another form."""
     known = f"{BESIDE} with the names of DeepSeek-V3, and MiMo's model.mtp_layers"
     beside = (read_shard(folder / BESIDE),) if (folder / BESIDE).is_file() else ()
@@ -77,9 +77,11 @@ def load_mtp_weights(
     Raises:
         CheckpointError: a tensor is missing, misshapen or unexpected, or a file is unreadable.
     """
-    expected = {name: tuple(t.shape) for name, t in _by_name(_allocate(config, "meta", dtype), config, source.layout)}
+    expected = {
+        name: tuple(t.shape) for name, t in _by_name(allocate_mtp(config, "meta", dtype), config, source.layout)
+    }
     check_shapes(source.tensors, expected)
-    weights = _allocate(config, device, dtype)
+    weights = allocate_mtp(config, device, dtype)
     TensorReader(source.shards, source.tensors).fill(dict(_by_name(weights, config, source.layout)))
     if source.layout.state_first:
         weights.projection.weight.copy_(weights.projection.weight.roll(config.hidden_size, dims=1))
@@ -88,10 +90,10 @@ def load_mtp_weights(
 
 def mtp_bytes(config: ModelConfig, dtype: torch.dtype) -> int:
     """Bytes that the weights of a module take for such a target."""
-    return sum(place.nbytes for _, place in _by_name(_allocate(config, "meta", dtype), config, DEEPSEEK))
+    return sum(place.nbytes for _, place in _by_name(allocate_mtp(config, "meta", dtype), config, DEEPSEEK))
 
 
-def _allocate(config: ModelConfig, device: torch.device | str, dtype: torch.dtype) -> MtpWeights:
+def allocate_mtp(config: ModelConfig, device: torch.device | str, dtype: torch.dtype) -> MtpWeights:
     def empty(*shape: int) -> torch.Tensor:
         return torch.empty(shape, device=device, dtype=dtype)
 

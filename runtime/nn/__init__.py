@@ -1,0 +1,13 @@
+"""The model: weights, attention and the decoder, as tensors on one device.
+
+`Transformer` implements `runtime.step.step.StepModel`; everything here happens on the device thread.  The room rests on
+`checkpoint`, `kv`, `step` and `sampling`, and is used by `runtime.loading`; the layers above see a model only through
+an executor.
+
+- `model`: `Transformer`, `Batch`, `HiddenStates`
+- `mtp`: `MtpModule`, the target's multi-token-prediction module as a drafter
+- `weights`: `Weights`, `load_weights`, `random_weights`
+- `attention`: `attend`, `step_mask`
+- `linear`: `Linear`, `MatrixFormat`; `quantize`: `Quantization`, `choose_formats`
+- `norm`: `RMSNorm`; `rope`: `rope_tables`, `apply_rope`
+"""

@@ -25,39 +25,48 @@ if TYPE_CHECKING:
 # start of a sequence take 10 ms instead of 14 in tiles of 64 or 128, 12 in tiles of 256 (bench/LOG.md).
 TILE = 128
 
-# CUDA's kernel takes a mask as it is where its rows lie so many numbers apart, and then expects it to begin at such an
-# address, too.  Rows that lie one number further apart are copied by PyTorch instead.
-ALIGNED = 16
+# CUDA's kernel takes a mask as it is where its rows lie a multiple of this many numbers apart, and then expects it to
+# begin at such an address, too.  Rows that lie one number further apart are copied by PyTorch instead.
+MASK_ALIGNMENT = 16
 
-# Of `by_products`: what PyTorch's kernel is not slower for, in scores of a KV head, and which keys of so many tell how
-# large a row's scores get.
-LARGE = 2**16
-SAMPLED = 32
+# Smaller tiles, in logits of a KV head, are left to PyTorch's kernel by `matmul_tile`: it is as fast for them.
+MIN_MATMUL_LOGITS = 2**16
+# Every so many keys, one tells `matmul_tile` how large a row's logits get.
+ESTIMATE_STRIDE = 32
 
 TileKernel: TypeAlias = "Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]"
 
 
 def first_visible(segment: Segment, window: int | None) -> int:
-    """The first position that a segment's first row attends to; `window` counts the row itself."""
+    """Return the first position that a segment's first row attends to; `window` counts the row itself."""
     return segment.first if window is None else max(segment.first, segment.start + 1 - window)
 
 
 def step_mask(
     segments: Sequence[Segment], window: int | None, group: int, device: torch.device, dtype: torch.dtype
 ) -> torch.Tensor | None:
-    """Additive mask of the rows of a tile over its keys, for every tile of every segment of a step.
+    """Build the additive mask of a tile's rows over its keys, for every tile of every segment of a step.
 
     Which keys a row sees depends on how many rows and keys lie behind it, nothing else.  So a tile's own mask is the
-    last of the rows and keys of this one, and what it takes grows with the depth of the step, not with its rows.
+    last of the rows and keys of this one, and its size grows with the depth of the step, not with its rows.  All layers
+    of a step with this window share it.
 
-    `[tile rows * group, keys]`: each row as often as a KV head has query heads.  None where no mask is needed: a single
-    row sees all keys.  Shared by all layers of a step with this window.
+    Args:
+        segments: the step's.
+        window: how many positions a row sees, itself included; None for all before it.
+        group: query heads of a KV head.
+        device: where the mask is made.
+        dtype: that of the queries.
+
+    Returns:
+        `[tile rows * group, keys]`: each row as often as a KV head has query heads.  None where no mask is needed: a
+        single row sees all keys.
     """
     rows = min(TILE, max(len(segment.token_ids) for segment in segments))
     if rows == 1:
         return None
     keys = max(segment.end - first_visible(segment, window) for segment in segments)
-    keys += -keys % ALIGNED + 1
+    keys += -keys % MASK_ALIGNMENT + 1
     query = torch.arange(keys - rows, keys, device=device)[:, None]
     key = torch.arange(keys, device=device)[None, :]
     hidden = key > query
@@ -67,41 +76,43 @@ def step_mask(
     return mask[:, None].expand(-1, group, -1).reshape(-1, keys)
 
 
-# --- tiles: query `[kv_heads, rows * group, head_dim]`, keys and values as above, mask `[rows * group, length]` ------
+# --- tile kernels -------------------------------------------------------------------------------------------------
+# query [kv_heads, rows * group, head_dim]; keys and values [kv_heads, length, head_dim]; mask [rows * group, length]
 
 
-def fused(query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """In PyTorch's own kernel."""
+def sdpa_tile(query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """Compute a tile in PyTorch's own kernel."""
     query, keys, values = query.unsqueeze(0), keys.unsqueeze(0), values.unsqueeze(0)
     return F.scaled_dot_product_attention(query, keys, values, attn_mask=mask).squeeze(0)
 
 
-def by_products(query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """In matrix products, one KV head after the other, so that scores stay in the cache; small tiles as `fused`.
+def matmul_tile(query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """Compute a tile in matrix products, one KV head after the other, so that logits stay in the cache.
 
-    A product rounds scores to the dtype.  What is near zero is rounded the least, so each row's are computed less an
-    estimate of its largest: without it the distance from the float32 model grows by half (bench/LOG.md).
+    A product rounds logits to the dtype.  Numbers near zero are rounded the least, so an estimate of each row's largest
+    logit is subtracted within the product: without it the distance from the float32 model grows by half (bench/LOG.md).
+    Small tiles are computed as by `sdpa_tile`.
     """
-    if mask.numel() < LARGE:
-        return fused(query, keys, values, mask)
+    if mask.numel() < MIN_MATMUL_LOGITS:
+        return sdpa_tile(query, keys, values, mask)
     scale = query.shape[-1] ** -0.5
-    largest = torch.bmm(query, keys[:, ::SAMPLED].mT).amax(dim=-1, keepdim=True).mul_(scale)
+    largest = torch.bmm(query, keys[:, ::ESTIMATE_STRIDE].mT).amax(dim=-1, keepdim=True).mul_(scale)
     heads = []
     for own, key, value, top in zip(query, keys, values, largest, strict=True):
-        scores = torch.addmm(mask - top, own, key.t(), alpha=scale)
-        heads.append(torch.mm(torch.softmax(scores, dim=-1), value))
+        logits = torch.addmm(mask - top, own, key.t(), alpha=scale)  # [rows * group, length]
+        heads.append(torch.mm(torch.softmax(logits, dim=-1), value))
     return torch.stack(heads)
 
 
 def choose_tile_kernel(device: torch.device, dtype: torch.dtype) -> TileKernel:
-    """The fastest on this machine.
+    """Choose the fastest tile kernel on this machine.
 
     PyTorch's kernel takes its bfloat16 products from MKL, which computes them in float32 unless the processor is
     Intel's; oneDNN uses what AMD's have.  From 1000 positions on a chunk then takes half the time (bench/LOG.md).
     """
     if dtype == torch.bfloat16 and has_bfloat16_products(device) and "AMD" in processor_name():
-        return by_products
-    return fused
+        return matmul_tile
+    return sdpa_tile
 
 
 # --- a segment -----------------------------------------------------------------------------------------------------
@@ -112,13 +123,14 @@ def attend(
     keys: torch.Tensor,
     values: torch.Tensor,
     mask: torch.Tensor | None,
-    tile_kernel: TileKernel = fused,
+    tile_kernel: TileKernel = sdpa_tile,
 ) -> torch.Tensor:
-    """Softmax attention with grouped query heads.
+    """Compute softmax attention with grouped query heads.
 
     Args:
         query: `[rows, heads, head_dim]`.
-        keys, values: `[kv_heads, length, head_dim]`.
+        keys: `[kv_heads, length, head_dim]`.
+        values: likewise.
         mask: as `step_mask` makes it; not looked at for a single row.
         tile_kernel: computes a tile; see `choose_tile_kernel`.
 
@@ -130,9 +142,9 @@ def attend(
     if rows == 1:
         own = query.view(1, kv_heads, -1, head_dim)
         return F.scaled_dot_product_attention(own, keys.unsqueeze(0), values.unsqueeze(0)).view(1, heads * head_dim)
-    # [rows, heads, head_dim] to [kv_heads, rows * group, head_dim]
     assert mask is not None, "several rows have a mask"
     group = heads // kv_heads
+    # [rows, heads, head_dim] to [kv_heads, rows * group, head_dim]
     grouped = query.view(rows, kv_heads, -1, head_dim).transpose(0, 1).reshape(kv_heads, -1, head_dim)
     tiles = []
     for first in range(0, rows, TILE):

@@ -1,7 +1,7 @@
 """The decoder of the Llama family, run as ragged steps.
 
-All rows of all segments share the linear layers; attention runs per segment over its slot's KV.  The class implements
-`runtime.step.step.StepModel`; everything here happens on the device thread.
+All rows of all segments share the linear layers; attention runs per segment over its slot's KV.  `Transformer`
+implements `runtime.step.step.StepModel`; everything here happens on the device thread.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Batch:
-    """A step in progress: the segments still in it, and one row per token of theirs, in order."""
+    """A step in progress: the segments still in it, and a row for each of their tokens, in order."""
 
     segments: list[Segment]
     ranges: list[range]  # each segment's rows
@@ -52,7 +52,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class _LayerNorms:
-    """Of one layer."""
+    """The normalisations of one layer."""
 
     input: RMSNorm
     query_key: RMSNorm | None  # of every query and key head; a family may have none
@@ -68,37 +68,50 @@ class _LayerNorms:
 
 
 class HiddenStates:
-    """The target's last hidden states, for whoever drafts from them: after the final norm, or before it if `raw`.
+    """The target's last hidden states, `[slots, context, hidden]`, which a module drafts from.
 
-    `[slots, context, hidden]`; a row is valid where the slot's KV is and a step computed it, and not where KV was moved
-    in.  Touched by the device thread only.
+    A row is valid where the slot's KV is and a step computed it, not where KV was moved in.  The device thread alone
+    reads and writes them.
+
+    Args:
+        slots: sequences to have room for.
+        context: positions per slot.
+        hidden: size of a state.
+        device: where they are.
+        dtype: the target's.
+        pre_norm: the states are those before the final norm, and not after it.
     """
 
     def __init__(
-        self, slots: int, context: int, hidden: int, device: torch.device, dtype: torch.dtype, *, raw: bool = False
+        self, slots: int, context: int, hidden: int, device: torch.device, dtype: torch.dtype, *, pre_norm: bool = False
     ) -> None:
-        self.raw = raw
+        self.pre_norm = pre_norm
         self._rows = torch.empty(slots, context, hidden, device=device, dtype=dtype)
 
     def write(self, slots: torch.Tensor, positions: torch.Tensor, rows: torch.Tensor) -> None:
-        """Store `rows`  # [rows, hidden]."""
+        """Store `rows`, `[rows, hidden]`, each at its slot and position, `[rows]`."""
         self._rows[slots, positions] = rows
 
     def read(self, slots: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
-        """[rows, hidden]."""
+        """Return the states at these slots and positions, `[rows, hidden]`."""
         return self._rows[slots, positions]
 
     @property
     def nbytes(self) -> int:
+        """Bytes of memory."""
         return self._rows.nbytes
 
 
 class Transformer:
     """Weights, KV and rope tables of one model on one device.
 
+    A drafter is a subclass that overrides `embed`, `store_states` or `compute_logits`.
+
     Args:
-        config, weights, kv: of the same model.
-        states: takes the last hidden state of each row, where a drafter wants them.
+        config: the model's.
+        weights: of that config.
+        kv: likewise.
+        states: takes the last hidden state of each row; None where no drafter wants them.
     """
 
     def __init__(self, config: ModelConfig, weights: Weights, kv: KVCache, states: HiddenStates | None = None) -> None:
@@ -119,6 +132,7 @@ class Transformer:
     # --- StepModel ------------------------------------------------------------------------------------------------
 
     def begin(self, segments: Sequence[Segment]) -> Batch:
+        """Send the step's numbers to the device, and embed its rows."""
         ranges = _row_ranges(segments)
         staging = StagingBuffer()
         token_ids = staging.ints([token for segment in segments for token in segment.token_ids])
@@ -129,17 +143,18 @@ class Transformer:
         return Batch(
             segments=list(segments),
             ranges=ranges,
-            hidden=self._embed(token_ids.tensor, slots.tensor, positions.tensor),
+            hidden=self.embed(token_ids.tensor, slots.tensor, positions.tensor),
             slots=slots.tensor,
             positions=positions.tensor,
             sampled=sampled.tensor,
             sampling=sampling,
             cos=self._cos[positions.tensor].unsqueeze(1),
             sin=self._sin[positions.tensor].unsqueeze(1),
-            masks={window: self._mask(segments, window) for window in set(self.config.window)},
+            masks={window: self.build_mask(segments, window) for window in set(self.config.window)},
         )
 
     def shrink(self, batch: Batch, kept: Sequence[int]) -> None:
+        """Take the rows of all but the `kept` segments out of the batch."""
         staging = StagingBuffer()
         kept_rows = staging.ints([row for i in kept for row in batch.ranges[i]])
         batch.segments = [batch.segments[i] for i in kept]
@@ -154,6 +169,7 @@ class Transformer:
         batch.cos, batch.sin = batch.cos[rows], batch.sin[rows]
 
     def run_layer(self, batch: Batch, index: int) -> int:
+        """Encode one layer; returns how many layers the device has not finished."""
         weights, norms = self.weights.layers[index], self._norms[index]
         attended = self._attention(batch, index, norms.input(batch.hidden))
         batch.hidden.add_(weights.output(attended))
@@ -164,18 +180,20 @@ class Transformer:
         return self._run_ahead.layer_encoded()
 
     def abandon(self, batch: Batch) -> None:
+        """Wait until the device has finished what was encoded."""
         self._run_ahead.drain()
 
     def finish(self, batch: Batch) -> list[SegmentOutput]:
+        """Sample and verify, check that all rows are finite, and read the results from the device, at once."""
         # A sum is finite only if every term is (in float32 no sum of finite rows overflows), and costs one pass.
         finite = batch.hidden.sum(-1, dtype=torch.float32).isfinite()  # [rows]
         states = self._final_norm(batch.hidden)
-        self._keep_states(batch, states)
+        self.store_states(batch, states)
         drawn: list[SampledRow] = []
         if batch.sampling.specs:
-            drawn, finite_rows = verify(self._logits(states[batch.sampled]), batch.sampling, also_read=finite)
+            drawn, finite_rows = verify(self.compute_logits(states[batch.sampled]), batch.sampling, also_read=finite)
         else:
-            finite_rows = finite.tolist()  # here as there the step's one read from the device
+            finite_rows = finite.tolist()  # the step's one read from the device, as in `verify`
         self._run_ahead.drain()
         rest = iter(drawn)
         return [
@@ -184,6 +202,7 @@ class Transformer:
         ]
 
     def transfer(self, transfer: Transfer) -> torch.Tensor | None:
+        """Move KV; returns what a `Save` copied, `[layers, 2, kv_heads, tokens, head_dim]` in host memory."""
         match transfer:
             case Save(slot, start, end):
                 return self.kv.save(slot, start, end)
@@ -193,31 +212,31 @@ class Transformer:
                 self.kv.copy(source, slot, start, end)
         return None
 
-    # --- what a drafter does its own way ------------------------------------------------------------------------------
+    # --- what a drafter overrides -----------------------------------------------------------------------------------
 
-    def _embed(self, token_ids: torch.Tensor, slots: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
-        """What goes into the first layer, `[rows, hidden]`."""
+    def embed(self, token_ids: torch.Tensor, slots: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        """Return what goes into the first layer, `[rows, hidden]`; the arguments are `[rows]` each."""
         return F.embedding(token_ids, self.weights.embedding)
 
-    def _keep_states(self, batch: Batch, states: torch.Tensor) -> None:
+    def store_states(self, batch: Batch, states: torch.Tensor) -> None:
         """Store what a drafter goes on from; `states` is `[rows, hidden]`, after the final norm."""
         if self.states is not None:
-            self.states.write(batch.slots, batch.positions, batch.hidden if self.states.raw else states)
+            self.states.write(batch.slots, batch.positions, batch.hidden if self.states.pre_norm else states)
 
-    def _logits(self, states: torch.Tensor) -> torch.Tensor:
-        """Scores of the tokens after rows of `states`, float32 `[rows, vocab]`."""
+    def compute_logits(self, states: torch.Tensor) -> torch.Tensor:
+        """Return the logits of the tokens after rows of `states`, float32 `[rows, vocab]`."""
         return self.weights.lm_head(states).float()
 
     # --- the parts of a layer ---------------------------------------------------------------------------------------
 
     def _attention(self, batch: Batch, index: int, normed: torch.Tensor) -> torch.Tensor:
-        """Attention of all rows, `[rows, hidden]` to `[rows, heads * head_dim]`; stores their keys and values."""
+        """Attend from all rows, `[rows, hidden]` to `[rows, heads * head_dim]`, and write their keys and values."""
         config = self.config
         heads, kv_heads, dim = config.num_heads, config.num_kv_heads, config.head_dim
-        qkv = self.weights.layers[index].qkv(normed).view(-1, heads + 2 * kv_heads, dim)
-        turned = qkv.narrow(1, 0, heads + kv_heads)  # query and key heads go together, and stay in place
-        self._turn(turned, index, batch)
+        qkv = self.weights.layers[index].qkv(normed).view(-1, heads + 2 * kv_heads, dim)  # [rows, all heads, dim]
+        self._rotate(qkv.narrow(1, 0, heads + kv_heads), index, batch)  # query and key heads together, in place
         query = qkv.narrow(1, 0, heads)
+        # [2, kv_heads, rows, dim]
         keys_values = qkv.narrow(1, heads, 2 * kv_heads).view(-1, 2, kv_heads, dim).permute(1, 2, 0, 3)
         window = config.window[index]
         counts = [len(rows) for rows in batch.ranges]
@@ -229,7 +248,7 @@ class Transformer:
             attended.append(attend(own, *seen, batch.masks[window], self._tile_kernel))
         return torch.cat(attended) if len(attended) > 1 else attended[0]
 
-    def _turn(self, heads: torch.Tensor, index: int, batch: Batch) -> None:
+    def _rotate(self, heads: torch.Tensor, index: int, batch: Batch) -> None:
         """Normalise and rotate query and key heads, `[rows, heads + kv_heads, head_dim]`, in place."""
         norm = self._norms[index].query_key
         normed = heads if norm is None else norm(heads)
@@ -238,26 +257,27 @@ class Transformer:
         elif norm is not None:
             heads.copy_(normed)
 
-    def _mask(self, segments: Sequence[Segment], window: int | None) -> torch.Tensor | None:
+    def build_mask(self, segments: Sequence[Segment], window: int | None) -> torch.Tensor | None:
+        """Build the step's mask for layers with this window, as `step_mask` does."""
         group = self.config.num_heads // self.config.num_kv_heads
         return step_mask(segments, window, group, self._device, self._dtype)
 
 
 def _sampled_rows(segments: Sequence[Segment], ranges: Sequence[range]) -> list[int]:
-    """The last rows of each segment, as many as are followed by a token to be drawn."""
+    """Return the last rows of each segment, as many as are followed by a token to be drawn."""
     pairs = zip(segments, ranges, strict=True)
     return [row for segment, rows in pairs for row in rows[len(rows) - segment.sampled :]]
 
 
 def _sampling_batch(segments: Sequence[Segment], staging: StagingBuffer) -> SamplingBatch:
-    """How tokens are drawn, with one entry per sampled row, and the draft that it is to judge or None."""
+    """Stage how tokens are drawn: for each sampled row its spec, and the draft to be verified there or None."""
     specs = [spec for segment in segments for spec in segment.samples]
     drafts = [draft for segment in segments if segment.sample for draft in (*segment.drafts, None)]
     return SamplingBatch.stage(specs, drafts, staging)
 
 
 def _output(drawn: Sequence[SampledRow], finite_rows: Sequence[float]) -> SegmentOutput:
-    """One segment's: what it drew up to the first row that did not accept its draft."""
+    """Return one segment's output: its tokens up to the first row that did not accept its draft."""
     if not all(finite_rows) or not all(row.finite for row in drawn):
         return SegmentOutput(finite=False)
     accepted = len(list(takewhile(lambda row: row.accepted, drawn)))
@@ -265,7 +285,7 @@ def _output(drawn: Sequence[SampledRow], finite_rows: Sequence[float]) -> Segmen
 
 
 def _row_ranges(segments: Sequence[Segment]) -> list[range]:
-    """The rows of each segment in the batch."""
+    """Return the rows of each segment in the batch."""
     ranges, start = [], 0
     for segment in segments:
         ranges.append(range(start, start + len(segment.token_ids)))

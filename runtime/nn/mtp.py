@@ -1,11 +1,11 @@
 """A multi-token-prediction module as a drafter (DeepSeek-V3, arXiv 2412.19437, section 2.2).
 
-One decoder layer over the target's own hidden states.  Its row at position j joins the embedding of token j with the
-target's state at j - 1, and scores token j + 1 through the target's head.  Position 0 has no row.
+It is one decoder layer over the target's own hidden states.  Its row at position j joins the embedding of token j with
+the target's state at j - 1, and predicts token j + 1 through the target's head.  Position 0 has no row.
 
 Several tokens are drafted by chaining: the module's own output at j takes the place of the target's state at j, which
-is not known before the target has run.  So only the first row of a round stands on the target; the rows after it are
-computed again, with others, once the target's states are there (`Slot.draft_length` in `actors.core.slots`).
+is not known before the target has run.  So only the first row of a round is computed from the target's state; the rows
+after it are computed again, with others, once the target's states are there (DESIGN.md, section 6).
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ from runtime.nn.weights import Weights
 
 if TYPE_CHECKING:
     from runtime.checkpoint.config import ModelConfig
-    from runtime.nn.linear import Form, Linear
+    from runtime.nn.linear import Linear, MatrixFormat
     from runtime.nn.weights import LayerWeights
 
 
 @dataclass(frozen=True, slots=True)
 class MtpWeights:
-    """One module; embedding and head are the target's.
+    """The weights of one module; embedding and head are the target's.
 
     Attributes:
-        token_norm, state_norm: `[hidden]`, of the embedding and of the target's state.
+        token_norm: of the embedding, `[hidden]`.
+        state_norm: of the target's state, `[hidden]`.
         projection: `2 * hidden` to `hidden`; its left half takes the embedding.
         layer: a decoder layer of the target's shape.
         final_norm: `[hidden]`.
@@ -43,23 +44,29 @@ class MtpWeights:
     layer: LayerWeights
     final_norm: torch.Tensor
 
-    def pack(self, form: Form) -> None:
-        """As `Weights.pack`; the head is the target's."""
-        self.projection.pack(form)
-        self.layer.pack(form)
+    def pack(self, matrix_format: MatrixFormat) -> None:
+        """Convert the matrices to that format."""
+        self.projection.pack(matrix_format)
+        self.layer.pack(matrix_format)
 
 
 class MtpModule(Transformer):
-    """A transformer of one layer whose input is what the target has just computed."""
+    """A transformer of one layer whose input is what the target has just computed.
+
+    Args:
+        config: the target's.
+        weights: the module's own.
+        target: lends its embedding and head.
+        states: where the target stores its hidden states.
+    """
 
     def __init__(self, config: ModelConfig, weights: MtpWeights, target: Transformer, states: HiddenStates) -> None:
-        """`config` is the target's, and `target` keeps its `states`."""
         shared = target.weights
         super().__init__(
-            one_layer(config),
+            one_layer_config(config),
             Weights(shared.embedding, (weights.layer,), weights.final_norm, shared.lm_head),
             KVCache(
-                one_layer(config),
+                one_layer_config(config),
                 slots=target.kv.slots,
                 context=target.context,
                 device=shared.embedding.device,
@@ -69,23 +76,25 @@ class MtpModule(Transformer):
         )
         self._mtp = weights
 
-    def _embed(self, token_ids: torch.Tensor, slots: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+    def embed(self, token_ids: torch.Tensor, slots: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        """Project the tokens' embeddings and the states before them to `[rows, hidden]`."""
         assert self.states is not None
         shape, eps = (self.config.hidden_size,), self.config.norm_eps
-        embedded = F.rms_norm(super()._embed(token_ids, slots, positions), shape, self._mtp.token_norm, eps)
+        embedded = F.rms_norm(super().embed(token_ids, slots, positions), shape, self._mtp.token_norm, eps)
         state = F.rms_norm(self.states.read(slots, positions - 1), shape, self._mtp.state_norm, eps)
         return self._mtp.projection(torch.cat((embedded, state), dim=-1))
 
-    def _keep_states(self, batch: Batch, states: torch.Tensor) -> None:
-        """Only of the rows that a draft is drawn from: they are where the target has not been yet.
+    def store_states(self, batch: Batch, states: torch.Tensor) -> None:
+        """Store the states of the rows that a draft is drawn from: the target has not computed these positions yet.
 
-        After the module's own final norm, also where the target's are `raw`: so the published forms are chained.
+        They are those after the module's own final norm, also where the target's are `pre_norm`: so the published
+        modules are chained.
         """
         assert self.states is not None
         rows = batch.sampled
         self.states.write(batch.slots[rows], batch.positions[rows], states[rows])
 
 
-def one_layer(config: ModelConfig) -> ModelConfig:
-    """The target's configuration cut down to a single layer, which attends to everything."""
+def one_layer_config(config: ModelConfig) -> ModelConfig:
+    """Return the target's configuration with a single layer, which attends to everything."""
     return replace(config, num_layers=1, window=(None,), rotary=(True,))

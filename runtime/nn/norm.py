@@ -13,27 +13,30 @@ class RMSNorm:
     """`x / sqrt(mean(x^2) + eps) * weight` over the last dimension, computed in float32.
 
     On the CPU PyTorch takes it apart into ten operations; here they are six, on less memory (bench/LOG.md).
+
+    Args:
+        weight: `[size]`, or `[heads, size]` for a weight of its own for each head.
+        eps: is added to the mean square.
     """
 
     def __init__(self, weight: Tensor, eps: float) -> None:
-        """`weight` is `[size]`, or `[heads, size]` for a weight of its own for each head."""
         self._weight = weight
         self._eps = eps
         size = weight.shape[-1]
         # sqrt(mean + eps) is hypot(norm, sqrt(size * eps)) / sqrt(size).
-        self._least = torch.full((1,), math.sqrt(size * eps), device=weight.device)
+        self._min_norm = torch.full((1,), math.sqrt(size * eps), device=weight.device)
         self._scaled = weight.float() * math.sqrt(size)
 
     def __call__(self, x: Tensor) -> Tensor:
-        """`[..., size]` to the same, of the same dtype."""
+        """Normalise `[..., size]`, or `[..., heads, size]`, to the same shape and dtype."""
         if x.device.type != "cpu":
             return self._fused(x)
         y = x.float()
         norm = torch.linalg.vector_norm(y, dim=-1, keepdim=True)
-        return (y / torch.hypot(norm, self._least)).mul_(self._scaled).to(x.dtype)
+        return (y / torch.hypot(norm, self._min_norm)).mul_(self._scaled).to(x.dtype)
 
     def _fused(self, x: Tensor) -> Tensor:
-        """In the one kernel that MPS and CUDA have."""
+        """Normalise in the one kernel that MPS and CUDA have."""
         if self._weight.dim() == 1:
             return F.rms_norm(x, self._weight.shape, self._weight, self._eps)
         return F.rms_norm(x, self._weight.shape[-1:], eps=self._eps) * self._weight

@@ -1,11 +1,11 @@
-"""In how many bits the weights of a model are kept; torch is not imported."""
+"""How many bits a weight has, in a module that does not import torch."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 
-# Columns that are spread over each other: 128 take longer, and are no better for a real model (bench/LOG.md).
-SPREAD = 64
+# Columns that are rotated together: 128 take longer, and are no better for a real model (bench/LOG.md).
+HADAMARD_BLOCK = 64
 
 
 class Quantization(StrEnum):
@@ -16,5 +16,5 @@ class Quantization(StrEnum):
 
     @property
     def identity(self) -> str:
-        """What KV on disk knows it by: another one where the same bits come to mean other numbers."""
-        return f"{self.value}, rows spread by {SPREAD}"
+        """The name that KV on disk knows it by; it changes where the same bits come to mean other numbers."""
+        return f"{self.value}, rows spread by {HADAMARD_BLOCK}"

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 def rope_tables(
     config: RopeConfig, length: int, device: torch.device | str, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
-    """Cosines and sines for positions 0 to `length - 1`, each `[length, head_dim]`.
+    """Compute cosines and sines for positions 0 to `length - 1`, each `[length, head_dim]`.
 
-    Their halves are alike, but that the first half of the sines is negative, as `apply_rope` takes them.
+    The two halves of a table are alike, but that the first half of the sines is negative, as `apply_rope` takes them.
 
-    Computed in float32 on the CPU and moved, so that every device rotates by the same bits; the products of
+    They are computed in float32 on the CPU and moved, so that every device rotates by the same bits; the products of
     position and frequency are large, and devices differ in how they reduce such arguments.
     """
     positions = torch.arange(length, dtype=torch.float32)
@@ -35,9 +35,16 @@ def rope_tables(
 
 
 def apply_rope(x: Tensor, cos: Tensor, sin: Tensor, out: Tensor | None = None) -> Tensor:
-    """Rotate `x` `[tokens, heads, head_dim]` by its rows' `cos` and `sin` `[tokens, 1, head_dim]`.
+    """Rotate query or key heads.
 
-    The result goes to `out` where that is given; it may be `x`.
+    Args:
+        x: `[tokens, heads, head_dim]`.
+        cos: of each token's position, `[tokens, 1, head_dim]`.
+        sin: likewise.
+        out: takes the result; it may be `x`.  None for a new tensor.
+
+    Returns:
+        `[tokens, heads, head_dim]`.
     """
     return torch.addcmul(x * cos, x.roll(x.shape[-1] // 2, dims=-1), sin, out=out)
 
@@ -46,7 +53,7 @@ def apply_rope(x: Tensor, cos: Tensor, sin: Tensor, out: Tensor | None = None) -
 
 
 def _wavelength_base(config: RopeConfig) -> Tensor:
-    """theta^(2i / head_dim): the inverse of the unscaled frequencies."""
+    """Return theta^(2i / head_dim), the inverse of the unscaled frequencies."""
     exponents = torch.arange(0, config.head_dim, 2, dtype=torch.float32) / config.head_dim
     return config.theta**exponents
 
@@ -60,7 +67,7 @@ def _linear(config: RopeConfig) -> Tensor:
 
 
 def _llama3(config: RopeConfig) -> Tensor:
-    """Llama 3.1: long waves are stretched, short ones kept, those between are mixed (its `apply_scaling`)."""
+    """Scale as Llama 3.1 does: long waves are stretched, short ones kept, those between mixed (`apply_scaling`)."""
     frequencies = _default(config)
     turns = config.original_context / (2 * math.pi / frequencies)  # whole turns within the trained context
     kept = (turns - config.low_freq_factor) / (config.high_freq_factor - config.low_freq_factor)
@@ -71,7 +78,7 @@ def _llama3(config: RopeConfig) -> Tensor:
 
 
 def _yarn(config: RopeConfig) -> Tensor:
-    """YaRN, "NTK by parts" (arXiv 2309.00071, section 3.2); the ramp runs over dimensions."""
+    """Scale as YaRN does, "NTK by parts" (arXiv 2309.00071, section 3.2); the ramp runs over dimensions."""
 
     def dimension_turning(turns: float) -> float:
         wavelength = config.original_context / (turns * 2 * math.pi)

@@ -1,9 +1,9 @@
-"""The weights of a decoder: allocated in the shapes that it computes with, filled in place, and put into their forms.
+"""The weights of a decoder: allocated in the shapes that it computes with, filled in place, and packed.
 
-Query, key and value projections are rows of one matrix, and so are gate and up: one product instead of three,
-or two.  `_by_name` maps each tensor's name in the checkpoint to the rows where it belongs, so that loading,
-checking and random filling are loops over one table.  Once a layer is filled, its matrices may be packed
-(`runtime.nn.linear`), before there is memory for the next one.
+Query, key and value projections are rows of one matrix, and so are gate and up: one product instead of three, or two.
+`_by_name` maps each tensor's name in the checkpoint to the rows where it belongs, so that loading, checking and random
+filling are loops over one table.  Once a layer is filled, its matrices may be packed (`runtime.nn.linear`), before
+memory is allocated for the next one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from torch import Tensor
 
 from runtime.checkpoint.families import FAMILIES
 from runtime.checkpoint.shards import check_shapes, read_shards
-from runtime.checkpoint.shards import fingerprint as fingerprint
 from runtime.checkpoint.tensor_reader import TensorReader
 from runtime.errors import CheckpointError
 from runtime.nn.linear import Linear
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runtime.checkpoint.config import ModelConfig
-    from runtime.nn.linear import Form, Forms
+    from runtime.nn.linear import MatrixFormat, WeightFormats
 
 _EMBEDDING, _FINAL_NORM, _LM_HEAD = "model.embed_tokens.weight", "model.norm.weight", "lm_head.weight"
 
@@ -46,18 +45,18 @@ class LayerWeights:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all that is there."""
+        """Bytes of memory of all parts."""
         return sum(part.nbytes for field in fields(self) if (part := getattr(self, field.name)) is not None)
 
-    def pack(self, form: Form) -> None:
-        """Keep the matrices in that form from now on."""
+    def pack(self, matrix_format: MatrixFormat) -> None:
+        """Convert the matrices to that format."""
         for linear in (self.qkv, self.output, self.gate_up, self.down):
-            linear.pack(form)
+            linear.pack(matrix_format)
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """A whole decoder; the plain `lm_head` is made of `embedding` itself where the checkpoint ties them."""
+    """A whole decoder; where the checkpoint ties them, the plain `lm_head` shares the tensor of `embedding`."""
 
     embedding: Tensor  # [vocab, hidden]
     layers: tuple[LayerWeights, ...]
@@ -66,15 +65,15 @@ class Weights:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all that is there, a shared matrix once."""
-        head = 0 if self.lm_head.holds(self.embedding) else self.lm_head.nbytes
+        """Bytes of memory of all parts, a shared matrix counted once."""
+        head = 0 if self.lm_head.shares(self.embedding) else self.lm_head.nbytes
         return self.embedding.nbytes + self.final_norm.nbytes + head + sum(layer.nbytes for layer in self.layers)
 
-    def pack(self, forms: Forms) -> None:
-        """Keep the matrices in other forms from now on; a tied embedding stays as it is, beside the head."""
+    def pack(self, formats: WeightFormats) -> None:
+        """Convert the matrices to other formats; a tied embedding stays as it is, beside the packed head."""
         for layer in self.layers:
-            layer.pack(forms.layers)
-        self.lm_head.pack(forms.head)
+            layer.pack(formats.layers)
+        self.lm_head.pack(formats.head)
 
 
 def load_weights(
@@ -83,15 +82,22 @@ def load_weights(
     *,
     device: torch.device | str,
     dtype: torch.dtype,
-    forms: Forms | None = None,
+    formats: WeightFormats | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Weights:
     """Read `model.safetensors`, or the shards of `model.safetensors.index.json`, as `dtype` onto `device`.
 
-    Names, shapes and dtypes are all checked before anything is allocated.  One layer is read at a time and, with
-    `forms`, put into its form before the next has any memory: the peak is the model as it is kept and its largest part,
-    plain.  `progress(done_bytes, total_bytes)`, bytes of the files, follows each tensor.  Modules for multi-token
+    Names, shapes and dtypes are all checked before anything is allocated.  One layer is read at a time and packed
+    before the next has any memory: the peak is the packed model and its largest part, plain.  Modules for multi-token
     prediction are passed over; see `runtime.loading.drafters`.
+
+    Args:
+        folder: in Hugging Face layout.
+        config: what the folder's config.json says.
+        device: where the weights are to be.
+        dtype: of plain weights, and of what is computed with packed ones.
+        formats: what the matrices are packed to; None leaves them plain.
+        progress: called with bytes done and in all, of the files, after each tensor.
 
     Raises:
         CheckpointError: a file or tensor is missing, misshapen, unexpected or unreadable.
@@ -112,25 +118,25 @@ def load_weights(
     reader.fill({_EMBEDDING: embedding})
     if redundant_head:
         _check_redundant_head(reader, embedding)
-    layers = tuple(_load_layer(reader, config, index, embedding, forms) for index in range(config.num_layers))
+    layers = tuple(_load_layer(reader, config, index, embedding, formats) for index in range(config.num_layers))
     final_norm = embedding.new_empty(config.hidden_size)
     reader.fill({_FINAL_NORM: final_norm})
     lm_head = Linear(embedding if config.tied_embeddings else torch.empty_like(embedding))
     if not config.tied_embeddings:
         reader.fill({_LM_HEAD: lm_head.weight})
-    if forms is not None:
-        lm_head.pack(forms.head)
+    if formats is not None:
+        lm_head.pack(formats.head)
     return Weights(embedding, layers, final_norm, lm_head)
 
 
 def _load_layer(
-    reader: TensorReader, config: ModelConfig, index: int, like: Tensor, forms: Forms | None
+    reader: TensorReader, config: ModelConfig, index: int, like: Tensor, formats: WeightFormats | None
 ) -> LayerWeights:
-    """One layer, of the device and dtype of `like`, in its form."""
+    """Read one layer, on the device and in the dtype of `like`, and pack it."""
     layer = allocate_layer(config, like.device, like.dtype)
     reader.fill({f"model.layers.{index}.{name}": place for name, place in layer_by_name(layer, config)})
-    if forms is not None:
-        layer.pack(forms.layers)
+    if formats is not None:
+        layer.pack(formats.layers)
     return layer
 
 
@@ -143,22 +149,22 @@ def _check_redundant_head(reader: TensorReader, embedding: Tensor) -> None:
 
 
 def weight_bytes(config: ModelConfig, dtype: torch.dtype) -> int:
-    """Bytes that the weights of such a model take."""
-    return _allocate(config, "meta", dtype).nbytes
+    """Return the bytes of such a model's plain weights."""
+    return allocate_weights(config, "meta", dtype).nbytes
 
 
 def _expected_shapes(config: ModelConfig, *, redundant_head: bool) -> dict[str, tuple[int, ...]]:
-    """The shape of each tensor in the checkpoint; many published files repeat the embedding as a tied head."""
-    shapes = {name: tuple(t.shape) for name, t in _by_name(_allocate(config, "meta", torch.float32), config)}
+    """Return the shape of each tensor in the checkpoint; many published files repeat the embedding as a tied head."""
+    shapes = {name: tuple(t.shape) for name, t in _by_name(allocate_weights(config, "meta", torch.float32), config)}
     return shapes | {_LM_HEAD: shapes[_EMBEDDING]} if redundant_head else shapes
 
 
 def random_weights(config: ModelConfig, *, device: torch.device | str, dtype: torch.dtype, seed: int) -> Weights:
-    """Normal weights of standard deviation 0.02 and norms of one, for benchmarks of real shapes.
+    """Draw normal weights of standard deviation 0.02, with norms of one, for benchmarks of real shapes.
 
-    The same on every run with the same `seed`, device type and dtype.
+    They are the same on every run with the same `seed`, device type and dtype.
     """
-    weights = _allocate(config, device, dtype)
+    weights = allocate_weights(config, device, dtype)
     generator = torch.Generator(device=weights.embedding.device).manual_seed(seed)
     for name, place in _by_name(weights, config):
         if name.endswith("norm.weight"):
@@ -172,7 +178,7 @@ def random_weights(config: ModelConfig, *, device: torch.device | str, dtype: to
 
 
 def allocate_layer(config: ModelConfig, device: torch.device | str, dtype: torch.dtype) -> LayerWeights:
-    """One layer's tensors, not filled."""
+    """Allocate one layer's tensors, not filled."""
 
     def empty(*shape: int) -> Tensor:
         return torch.empty(shape, device=device, dtype=dtype)
@@ -195,7 +201,8 @@ def allocate_layer(config: ModelConfig, device: torch.device | str, dtype: torch
     )
 
 
-def _allocate(config: ModelConfig, device: torch.device | str, dtype: torch.dtype) -> Weights:
+def allocate_weights(config: ModelConfig, device: torch.device | str, dtype: torch.dtype) -> Weights:
+    """Allocate a decoder's tensors, not filled."""
     embedding = torch.empty((config.vocab_size, config.hidden_size), device=device, dtype=dtype)
     return Weights(
         embedding=embedding,
@@ -206,7 +213,7 @@ def _allocate(config: ModelConfig, device: torch.device | str, dtype: torch.dtyp
 
 
 def _by_name(weights: Weights, config: ModelConfig) -> Iterator[tuple[str, Tensor]]:
-    """Each tensor's name in the checkpoint, with the (contiguous) part of `weights` that holds it."""
+    """Yield each tensor's name in the checkpoint, with the (contiguous) part of `weights` that holds it."""
     yield _EMBEDDING, weights.embedding
     for index, layer in enumerate(weights.layers):
         for name, place in layer_by_name(layer, config):
@@ -217,7 +224,7 @@ def _by_name(weights: Weights, config: ModelConfig) -> Iterator[tuple[str, Tenso
 
 
 def layer_by_name(layer: LayerWeights, config: ModelConfig) -> Iterator[tuple[str, Tensor]]:
-    """As `_by_name`, for one layer: names without the layer's own."""
+    """Yield the tensors of one layer as `_by_name` does, by names without the layer's own prefix."""
     for name, place in _layer_parts(layer, config):
         if place is not None:
             yield name, place
@@ -242,7 +249,7 @@ def _layer_parts(layer: LayerWeights, config: ModelConfig) -> Iterator[tuple[str
 
 
 def _rows(module: str, kind: str, fused: Tensor | None, parts: dict[str, int]) -> Iterator[tuple[str, Tensor]]:
-    """The rows of `fused` that each of `parts` (name to number of rows, in order) takes."""
+    """Yield the rows of `fused` that each of `parts` (name to number of rows, in order) takes."""
     if fused is not None:
         for name, rows in zip(parts, torch.split(fused, list(parts.values())), strict=True):
             yield f"{module}.{name}.{kind}", rows

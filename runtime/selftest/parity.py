@@ -19,7 +19,7 @@ from runtime.nn.linear import Linear
 from runtime.nn.model import Transformer
 from runtime.nn.mtp import MtpModule
 from runtime.nn.quantization import Quantization
-from runtime.nn.quantize import GROUP, choose_forms, quantise_int4, quantise_int8
+from runtime.nn.quantize import GROUP, choose_formats, quantize_int4, quantize_int8
 from runtime.nn.weights import weight_bytes
 from runtime.sampling.tokens import DraftToken, SampleSpec
 from runtime.selftest.findings import Figures, Mismatch, NotHere
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from runtime.checkpoint.config import ModelConfig
-    from runtime.loading.drafters import DraftPlan
+    from runtime.loading.drafters import DrafterPlan
     from runtime.loading.options import LoadOptions
-    from runtime.nn.linear import Product
+    from runtime.nn.linear import WeightMatrix
     from runtime.step.step import SegmentResult
 
 # The error of a position's scores, as a share of their size.  Rounding alone was seen to make 1.4e-6, 1.5e-3 and 1.4e-2
@@ -59,11 +59,11 @@ class Overheard(Linear):
     """The head, with an ear to it: keeps the scores of each step, float32 `[rows, vocab]` on the host."""
 
     def __init__(self, head: Linear) -> None:
-        self._product: Product = head
+        self._matrix: WeightMatrix = head
         self.scores: list[torch.Tensor] = []
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        scores = self._product(x)
+        scores = self._matrix(x)
         self.scores.append(scores.float().cpu())
         return scores
 
@@ -160,7 +160,7 @@ def open_parity(
     model: Transformer,
     options: LoadOptions,
     config: ModelConfig,
-    plan: DraftPlan,
+    plan: DrafterPlan,
     prompt: Sequence[int],
     tokens: int,
 ) -> Parity:
@@ -273,7 +273,7 @@ class Parity:
                 raise Mismatch(f"drafts {rows[1:]} were verified as {said}; the scores say {chosen[: agreed + 1]}")
         return worst(figures)
 
-    def module(self, plan: DraftPlan) -> Figures:
+    def module(self, plan: DrafterPlan) -> Figures:
         """The drafting module after the same text, on both devices: the first draft, and those chained to it."""
         subject, reference = (plan.load(side.model) for side in (self._subject, self._reference))
         if not isinstance(subject, MtpModule) or not isinstance(reference, MtpModule):
@@ -315,7 +315,7 @@ def check_products(quantization: Quantization, model: Transformer) -> Figures:
     device, dtype = model.weights.embedding.device, model.kv.dtype
     generator = torch.Generator().manual_seed(0)
     weight = torch.randn(256, 256, generator=generator).to(dtype)
-    form = choose_forms(quantization, device, dtype).layers
+    form = choose_formats(quantization, device, dtype).layers
     product = form(weight.to(device), None)
     tolerance = max(ROUNDED_ROWS, TOLERANCES[dtype])
     expanded, error = _expanded(weight, quantization), 0.0
@@ -333,9 +333,9 @@ def check_products(quantization: Quantization, model: Transformer) -> Figures:
 def _expanded(weight: torch.Tensor, quantization: Quantization) -> torch.Tensor:
     """What the bits stand for, float32 `[out, in]`."""
     if quantization is Quantization.INT8:
-        quantised, scales = quantise_int8(weight)
+        quantised, scales = quantize_int8(weight)
         return quantised.float() * scales[:, None]
-    quantised, scales, zeros = quantise_int4(weight)
+    quantised, scales, zeros = quantize_int4(weight)
     groups = quantised.float().view(weight.shape[0], -1, GROUP) - 8
     return (groups * scales.float()[..., None] + zeros.float()[..., None]).view(weight.shape)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 import torch
 
 from runtime.errors import CheckpointError
-from runtime.host_memory import available_memory, most_host_memory
+from runtime.host_memory import available_memory, host_memory_limit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,9 +65,9 @@ def free_memory(device: torch.device) -> int:
     return available_memory()
 
 
-def most_memory(device: torch.device) -> int:
+def memory_limit(device: torch.device) -> int:
     """Bytes beyond which nothing fits on `device` now; where the system does not say what is free, all there are."""
-    return most_host_memory() if device.type == "cpu" else free_memory(device)
+    return host_memory_limit() if device.type == "cpu" else free_memory(device)
 
 
 def device_answers() -> bool:

@@ -10,7 +10,7 @@ import torch
 from runtime.checkpoint.config import load_config
 from runtime.kv.cache import KVCache
 from runtime.nn.model import Transformer
-from runtime.nn.quantize import choose_forms
+from runtime.nn.quantize import choose_formats
 from runtime.nn.weights import load_weights
 from runtime.sampling.params import SamplingParams
 from runtime.sampling.tokens import SampledToken, SampleSpec
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from pathlib import Path
 
-    from runtime.nn.linear import Forms
+    from runtime.nn.linear import WeightFormats
     from runtime.sampling.tokens import TokenLogprobs
     from runtime.step.step import StepModel
     from runtime.step.transfer import Transfer
@@ -34,7 +34,7 @@ def open_transformer(
     slots: int = 4,
     context: int = 256,
     dtype: torch.dtype = torch.float32,
-    forms: Forms | None = None,
+    formats: WeightFormats | None = None,
 ) -> Transformer:
     """The model in `folder` on the CPU, its KV full of NaN: whatever reads a row before writing it is found out."""
     config = load_config(folder)
@@ -43,7 +43,7 @@ def open_transformer(
     for layer in range(config.num_layers):
         for slot in range(slots):
             kv.write(layer, slot, 0, poison)
-    weights = load_weights(folder, config, device=CPU, dtype=dtype, forms=forms or choose_forms(None, CPU, dtype))
+    weights = load_weights(folder, config, device=CPU, dtype=dtype, formats=formats or choose_formats(None, CPU, dtype))
     return Transformer(config, weights, kv)
 
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from runtime.checkpoint.config import ModelConfig
-    from runtime.loading.drafters import DraftPlan
+    from runtime.loading.drafters import DrafterPlan
     from runtime.loading.options import LoadOptions
     from runtime.loading.served import ServedModel
     from runtime.nn.model import Transformer
@@ -184,7 +184,7 @@ async def _parity(
     executor: ThreadExecutor[Transformer],
     options: LoadOptions,
     config: ModelConfig,
-    plan: DraftPlan,
+    plan: DrafterPlan,
     text: Sequence[int],
     sizes: Sizes,
 ) -> None:

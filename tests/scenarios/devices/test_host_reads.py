@@ -16,12 +16,12 @@ from runtime.checkpoint.config import load_config
 from runtime.checkpoint.locate import resolve_model
 from runtime.kv.cache import KVCache
 from runtime.loading.drafters import DraftModel
-from runtime.loading.mtp_weights import _allocate as allocate_module
+from runtime.loading.mtp_weights import allocate_mtp
 from runtime.nn import quantize
 from runtime.nn.model import HiddenStates, Transformer
 from runtime.nn.mtp import MtpModule
 from runtime.nn.quantization import Quantization
-from runtime.nn.weights import _allocate as allocate
+from runtime.nn.weights import allocate_weights
 from runtime.sampling.batch import SamplingBatch
 from runtime.sampling.params import SamplingParams
 from runtime.sampling.staging import StagingBuffer
@@ -64,8 +64,8 @@ def _on_mps(
     kind: type[Transformer] = Transformer,
     *rest: Any,  # noqa: ANN401
 ) -> Transformer:
-    weights = allocate(config, MPS, dtype)
-    weights.pack(quantize.choose_forms(quantization, MPS, dtype))
+    weights = allocate_weights(config, MPS, dtype)
+    weights.pack(quantize.choose_formats(quantization, MPS, dtype))
     return kind(config, weights, KVCache(config, slots=4, context=128, device=MPS, dtype=dtype), *rest)
 
 
@@ -143,7 +143,7 @@ def test_drafts_stay_on_their_device_and_are_read_once(
     with fake_mps() as traffic:
         states = HiddenStates(4, 128, config.hidden_size, MPS, dtype)
         target = _on_mps(config, dtype, None, Transformer, states)
-        module = MtpModule(config, allocate_module(config, MPS, dtype), target, states)
+        module = MtpModule(config, allocate_mtp(config, MPS, dtype), target, states)
         model = _on_mps(replace(config, vocab_size=4000), dtype, None, DraftModel, config.vocab_size)
         assert _reads_of(traffic, target, [Segment(0, 0, range(20))]) == ["tolist"]
         for drafter, first in ((module, 1), (model, 0)):
@@ -181,13 +181,13 @@ def test_kv_moves_between_host_and_device(configs: dict[str, ModelConfig], dtype
 
 
 class IndexOnTheHost(Transformer):
-    def _embed(self, token_ids: torch.Tensor, slots: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
-        return super()._embed(token_ids.cpu(), slots, positions)
+    def embed(self, token_ids: torch.Tensor, slots: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        return super().embed(token_ids.cpu(), slots, positions)
 
 
 class MaskOnTheHost(Transformer):
-    def _mask(self, segments: Sequence[Segment], window: int | None) -> torch.Tensor | None:
-        mask = super()._mask(segments, window)
+    def build_mask(self, segments: Sequence[Segment], window: int | None) -> torch.Tensor | None:
+        mask = super().build_mask(segments, window)
         return None if mask is None else mask.cpu()
 
 
@@ -212,8 +212,8 @@ class Late(Transformer):
 
 
 class LateByList(Transformer):
-    def _logits(self, states: torch.Tensor) -> torch.Tensor:
-        return super()._logits(states) / torch.tensor([[1.0]] * len(states), device=states.device)
+    def compute_logits(self, states: torch.Tensor) -> torch.Tensor:
+        return super().compute_logits(states) / torch.tensor([[1.0]] * len(states), device=states.device)
 
 
 class Piecemeal(Transformer):
@@ -224,13 +224,13 @@ class Piecemeal(Transformer):
 
 
 class Nosy(Transformer):
-    def _logits(self, states: torch.Tensor) -> torch.Tensor:
-        return super()._logits(states) * (2.0 if states.sum().item() else 1.0)
+    def compute_logits(self, states: torch.Tensor) -> torch.Tensor:
+        return super().compute_logits(states) * (2.0 if states.sum().item() else 1.0)
 
 
 class Exact(Transformer):
-    def _logits(self, states: torch.Tensor) -> torch.Tensor:
-        return super()._logits(states).double().float()
+    def compute_logits(self, states: torch.Tensor) -> torch.Tensor:
+        return super().compute_logits(states).double().float()
 
 
 @pytest.mark.parametrize(
@@ -255,9 +255,9 @@ def test_a_model_that_is_wrong_is_noticed(configs: dict[str, ModelConfig], wrong
 
 
 class Copies(Transformer):
-    def _logits(self, states: torch.Tensor) -> torch.Tensor:
+    def compute_logits(self, states: torch.Tensor) -> torch.Tensor:
         assert states.cpu().shape == states.to("cpu").shape
-        return super()._logits(states)
+        return super().compute_logits(states)
 
 
 def test_the_doctor_counts_what_is_read(configs: dict[str, ModelConfig]) -> None:

@@ -148,8 +148,8 @@ def recorded(
         folder = tmp_path_factory.mktemp(family)
         FAMILIES[family](folder)
         for quantization in (None, Quantization.INT8):
-            forms = quantize.choose_forms(quantization, CPU, request.param)
-            model = open_transformer(folder, dtype=request.param, forms=forms)
+            formats = quantize.choose_formats(quantization, CPU, request.param)
+            model = open_transformer(folder, dtype=request.param, formats=formats)
             segments = whole_step()
             with torch.no_grad(), Recorder() as recorder:
                 assert run(model, segments, {1: segments[2:3]}).layers_run == 3

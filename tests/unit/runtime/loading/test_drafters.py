@@ -18,8 +18,8 @@ from runtime.errors import CheckpointError
 from runtime.kv.cache import kv_bytes_per_token
 from runtime.loading import load as loading
 from runtime.loading.drafters import (
-    DraftPlan,
-    ModelPlan,
+    DrafterPlan,
+    DraftModelPlan,
     MtpPlan,
     NoDrafter,
     choose_proposer,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 CPU = torch.device("cpu")
 
 
-def plan(folder: Path, speculate: Proposer | None = None, **options: Any) -> DraftPlan:  # noqa: ANN401
+def plan(folder: Path, speculate: Proposer | None = None, **options: Any) -> DrafterPlan:  # noqa: ANN401
     asked = LoadOptions(folder, speculate=speculate, device="cpu", dtype="float32", **options)
     return plan_drafter(asked, load_config(folder), Tokenizer.load(folder))
 
@@ -87,7 +87,7 @@ def test_auto_takes_the_best_that_there_is(has_mtp: bool, has_draft: bool, chose
 def test_the_embedded_model_brings_its_own() -> None:
     folder = resolve_model(None)
     assert isinstance(plan(folder), MtpPlan)
-    assert isinstance(plan(folder, Proposer.DRAFT, draft=embedded_draft()), ModelPlan)
+    assert isinstance(plan(folder, Proposer.DRAFT, draft=embedded_draft()), DraftModelPlan)
 
 
 def test_a_model_without_looks_drafts_up(llama: Path, smollm: Path) -> None:

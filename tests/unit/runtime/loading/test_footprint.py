@@ -15,14 +15,14 @@ from runtime.checkpoint.locate import resolve_model
 from runtime.errors import CheckpointError
 from runtime.loading import footprint
 from runtime.loading.drafters import NoDrafter, plan_drafter
-from runtime.loading.footprint import kept_bytes
+from runtime.loading.footprint import packed_weight_bytes
 from runtime.loading.load import load_model
 from runtime.loading.options import LoadOptions
 from runtime.loading.served import Proposer
 from runtime.nn import weights
-from runtime.nn.linear import Forms, Plain
+from runtime.nn.linear import PlainMatrix, WeightFormats
 from runtime.nn.quantization import Quantization
-from runtime.nn.quantize import choose_forms
+from runtime.nn.quantize import choose_formats
 from runtime.nn.weights import allocate_layer, load_weights
 from runtime.text.tokenizer import Tokenizer
 from tests.models.checkpoints import FAMILIES
@@ -58,10 +58,10 @@ def test_what_weights_take_is_what_was_foreseen(
     folder = resolve_model(None) if family == "embedded" else tmp_path
     if family != "embedded":
         FAMILIES[family](tmp_path)
-    config, forms = load_config(folder), choose_forms(quantization, CPU, dtype)
-    kept = load_weights(folder, config, device=CPU, dtype=dtype, forms=forms).nbytes
+    config, formats = load_config(folder), choose_formats(quantization, CPU, dtype)
+    kept = load_weights(folder, config, device=CPU, dtype=dtype, formats=formats).nbytes
     # WeightInt8, of processors without products of integers, has its scales in the model's dtype.
-    assert kept <= kept_bytes(config, CPU, dtype, quantization) <= 1.05 * kept
+    assert kept <= packed_weight_bytes(config, CPU, dtype, quantization) <= 1.05 * kept
 
 
 def test_one_layer_at_a_time_is_plain(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,19 +76,19 @@ def test_one_layer_at_a_time_is_plain(llama: Path, monkeypatch: pytest.MonkeyPat
             plain.extend(weakref.ref(linear.weight) for linear in (layer.qkv, layer.output, layer.gate_up, layer.down))
         return layer
 
-    def halve(weight: Tensor, bias: Tensor | None) -> Plain:
-        return Plain(weight.bfloat16(), bias)
+    def halve(weight: Tensor, bias: Tensor | None) -> PlainMatrix:
+        return PlainMatrix(weight.bfloat16(), bias)
 
     config = load_config(llama)
     monkeypatch.setattr(weights, "allocate_layer", allocate)
-    load_weights(llama, config, device=CPU, dtype=torch.float32, forms=Forms(halve, halve))
+    load_weights(llama, config, device=CPU, dtype=torch.float32, formats=WeightFormats(halve, halve))
     assert found == [0] * config.num_layers
     assert not any(matrix() is not None for matrix in plain)
 
 
 def test_weights_that_do_not_fit_are_refused_before_they_are_read(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (llama / "model.safetensors").unlink()  # nothing looks at it
-    monkeypatch.setattr(footprint, "most_memory", lambda device: 3000)
+    monkeypatch.setattr(footprint, "memory_limit", lambda device: 3000)
     with pytest.raises(
         CheckpointError, match=r"the model takes .* KiB .* 2\.9 KiB are free; --quantize int8 or int4 ta"
     ):
@@ -100,7 +100,7 @@ def test_the_drafter_counts(llama: Path, tmp_path: Path, monkeypatch: pytest.Mon
     config = load_config(llama)
     drafter = plan_drafter(options, config, Tokenizer.load(llama))
     alone = footprint.footprint(options, config, NoDrafter(), CPU, torch.float32)
-    monkeypatch.setattr(footprint, "most_memory", lambda device: alone.without_kv)
+    monkeypatch.setattr(footprint, "memory_limit", lambda device: alone.without_kv)
     footprint.check_memory(options, config, NoDrafter(), CPU, torch.float32)
     with pytest.raises(CheckpointError, match="with its drafter"):
         footprint.check_memory(options, config, drafter, CPU, torch.float32)
@@ -112,7 +112,7 @@ def test_slots_and_context_that_do_not_fit_are_refused_with_what_would(
     config = load_config(llama)
     options = LoadOptions(llama, slots=10_000, context=config.context_length, device="cpu", dtype="float32")
     takes = footprint.footprint(options, config, NoDrafter(), CPU, torch.float32)
-    monkeypatch.setattr(footprint, "most_memory", lambda device: takes.without_kv + 30_000 * takes.per_token)
+    monkeypatch.setattr(footprint, "memory_limit", lambda device: takes.without_kv + 30_000 * takes.per_token)
     (llama / "model.safetensors").unlink()
     with pytest.raises(CheckpointError) as refused:
         _load(options)
@@ -127,5 +127,5 @@ def test_slots_and_context_that_do_not_fit_are_refused_with_what_would(
 
 
 def test_what_fits_is_loaded(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(footprint, "most_memory", lambda device: GIB)
+    monkeypatch.setattr(footprint, "memory_limit", lambda device: GIB)
     _load(LoadOptions(llama, slots=2, context=64, device="cpu", dtype="float32"))

@@ -8,7 +8,16 @@ import pytest
 import torch
 
 from runtime.nn import attention
-from runtime.nn.attention import ALIGNED, TILE, attend, by_products, choose_tile_kernel, first_visible, fused, step_mask
+from runtime.nn.attention import (
+    MASK_ALIGNMENT,
+    TILE,
+    attend,
+    choose_tile_kernel,
+    first_visible,
+    matmul_tile,
+    sdpa_tile,
+    step_mask,
+)
 from runtime.step.step import Segment
 from tests.models.step_driver import CPU
 
@@ -98,7 +107,7 @@ def test_no_tile_s_mask_looks_aligned() -> None:
     for depth in range(40):
         mask = step_mask([_chunk(depth, 5)], None, 1, CPU, torch.float32)
         assert mask is not None
-        assert mask.stride(0) % ALIGNED == 1
+        assert mask.stride(0) % MASK_ALIGNMENT == 1
 
 
 def test_a_mask_has_each_row_once_per_query_head_of_a_group() -> None:
@@ -147,13 +156,13 @@ def test_the_inputs_may_be_views_of_a_slot() -> None:
 def test_products_are_the_textbook_s(
     start: int, rows: int, window: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attention, "LARGE", 0)
+    monkeypatch.setattr(attention, "MIN_MATMUL_LOGITS", 0)
     generator = torch.Generator().manual_seed(4)
     query = torch.randn(rows, 4, DIM, generator=generator)
     keys, values = torch.randn(2, 2, start + rows, DIM, generator=generator)
     seen = slice(first_visible(_chunk(start, rows), window), start + rows)
     mask = step_mask([_chunk(start, rows)], window, 2, CPU, torch.float32)
-    attended = attend(query, keys[:, seen], values[:, seen], mask, by_products)
+    attended = attend(query, keys[:, seen], values[:, seen], mask, matmul_tile)
     torch.testing.assert_close(attended, _textbook(query, keys, values, start, window), atol=1e-5, rtol=1e-5)
 
 
@@ -166,20 +175,20 @@ def test_products_lose_no_more_to_rounding_than_the_fused_kernel_where_scores_ar
     values = torch.randn(1, 1024, 64, generator=generator).bfloat16()
     mask = step_mask([_chunk(960, 64)], None, 2, CPU, torch.bfloat16)
     assert mask is not None
-    assert mask.numel() >= attention.LARGE
+    assert mask.numel() >= attention.MIN_MATMUL_LOGITS
     exact = _textbook(query, keys, values, 960, None)
-    lost = {kernel: (attend(query, keys, values, mask, kernel) - exact).norm() for kernel in (fused, by_products)}
-    assert lost[by_products] < 1.5 * lost[fused]
+    lost = {kernel: (attend(query, keys, values, mask, kernel) - exact).norm() for kernel in (sdpa_tile, matmul_tile)}
+    assert lost[matmul_tile] < 1.5 * lost[sdpa_tile]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 def test_products_are_for_bfloat16(dtype: torch.dtype) -> None:
-    assert choose_tile_kernel(CPU, dtype) is fused
+    assert choose_tile_kernel(CPU, dtype) is sdpa_tile
 
 
 def test_products_are_where_the_fused_kernel_s_are_emulated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attention, "has_bfloat16_products", lambda device: True)
     monkeypatch.setattr(attention, "processor_name", lambda: "AMD EPYC 9354P 32-Core Processor")
-    assert choose_tile_kernel(CPU, torch.bfloat16) is by_products
+    assert choose_tile_kernel(CPU, torch.bfloat16) is matmul_tile
     monkeypatch.setattr(attention, "processor_name", lambda: "Intel(R) Xeon(R) Platinum 8481C")
-    assert choose_tile_kernel(CPU, torch.bfloat16) is fused
+    assert choose_tile_kernel(CPU, torch.bfloat16) is sdpa_tile

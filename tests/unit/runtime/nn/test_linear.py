@@ -1,4 +1,4 @@
-"""Forms of a weight matrix without loss: the same products as the plain one's."""
+"""Formats of a weight matrix without loss: the same products as the plain one's."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 
 from runtime.checkpoint.config import load_config
 from runtime.nn import linear
-from runtime.nn.linear import Blocked, Forms, Linear, Plain, has_onednn, lossless
+from runtime.nn.linear import BlockedMatrix, Linear, PlainMatrix, WeightFormats, has_onednn, lossless_format
 from runtime.nn.weights import random_weights
 from tests.models.checkpoints import FAMILIES
 from tests.models.step_driver import CPU
@@ -31,21 +31,21 @@ def _weight(outputs: int, inputs: int, dtype: torch.dtype, seed: int = 0) -> tor
 def test_blocks_give_the_plain_products(dtype: torch.dtype, rows: int, biased: bool) -> None:
     weight, x = _weight(96, 40, dtype), _weight(rows, 40, dtype, seed=1)
     bias = _weight(1, 96, dtype, seed=2)[0] if biased else None
-    y = Blocked(weight, bias)(x)
+    y = BlockedMatrix(weight, bias)(x)
     assert y.dtype == dtype
-    torch.testing.assert_close(y, Plain(weight, bias)(x))
+    torch.testing.assert_close(y, PlainMatrix(weight, bias)(x))
 
 
 def test_a_matrix_is_packed_once() -> None:
     made: list[torch.Tensor] = []
 
-    def form(weight: torch.Tensor, bias: torch.Tensor | None) -> Plain:
+    def form(weight: torch.Tensor, bias: torch.Tensor | None) -> PlainMatrix:
         made.append(weight)
-        return Plain(weight, bias)
+        return PlainMatrix(weight, bias)
 
     shared = Linear(_weight(3, 2, torch.float32))
     weight = shared.weight
-    shared.pack(Blocked if has_onednn(CPU) else form)
+    shared.pack(BlockedMatrix if has_onednn(CPU) else form)
     shared.pack(form)
     assert len(made) <= (not has_onednn(CPU))
     assert torch.allclose(shared(torch.eye(2)), weight.T)
@@ -56,7 +56,7 @@ def test_packed_weights_cannot_be_looked_at() -> None:
     matrix = Linear(_weight(3, 2, torch.float32), torch.zeros(3))
     assert matrix.nbytes == 4 * (3 * 2 + 3)
     assert matrix.bias is not None
-    matrix.pack(Blocked)
+    matrix.pack(BlockedMatrix)
     assert matrix.nbytes == 4 * (3 * 2 + 3)
     with pytest.raises(AssertionError):
         _ = matrix.weight
@@ -67,20 +67,20 @@ def test_a_packed_head_is_counted_beside_the_embedding_that_it_was_tied_to(tmp_p
     FAMILIES["qwen3-tied"](tmp_path)
     weights = random_weights(load_config(tmp_path), device="cpu", dtype=torch.float32, seed=0)
     plain = weights.nbytes
-    weights.pack(Forms(Blocked, Blocked))
+    weights.pack(WeightFormats(BlockedMatrix, BlockedMatrix))
     assert weights.nbytes == plain + weights.embedding.nbytes
 
 
 def test_where_there_are_no_blocks_weights_stay_plain(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert lossless(torch.device("mps"), torch.bfloat16) is Plain
-    assert lossless(CPU, torch.float16) is Plain
+    assert lossless_format(torch.device("mps"), torch.bfloat16) is PlainMatrix
+    assert lossless_format(CPU, torch.float16) is PlainMatrix
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "DEFAULT")
-    assert lossless(CPU, torch.float32) is Plain
+    assert lossless_format(CPU, torch.float32) is PlainMatrix
 
 
 @pytest.mark.parametrize("bfloat16", [True, False])
 def test_bfloat16_is_blocked_where_the_cpu_computes_in_it(bfloat16: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(linear, "has_onednn", lambda device: True)
     monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: bfloat16)
-    assert lossless(CPU, torch.bfloat16) is (Blocked if bfloat16 else Plain)
-    assert lossless(CPU, torch.float32) is Blocked
+    assert lossless_format(CPU, torch.bfloat16) is (BlockedMatrix if bfloat16 else PlainMatrix)
+    assert lossless_format(CPU, torch.float32) is BlockedMatrix

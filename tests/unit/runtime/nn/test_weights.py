@@ -13,9 +13,10 @@ from safetensors.torch import load_file, save_file
 
 from runtime.checkpoint import shards
 from runtime.checkpoint.config import ModelConfig, load_config
+from runtime.checkpoint.shards import fingerprint
 from runtime.errors import CheckpointError
 from runtime.nn.linear import Linear
-from runtime.nn.weights import Weights, fingerprint, load_weights, random_weights
+from runtime.nn.weights import Weights, load_weights, random_weights
 from tests.models.checkpoints import FAMILIES
 
 if TYPE_CHECKING:
