@@ -37,7 +37,7 @@ def tests(session: nox.Session) -> None:
 @nox.session
 def docs(session: nox.Session) -> None:
     """Build the site into site/; a link that leads nowhere is an error."""
-    session.run("mkdocs", "build", "--strict", "--quiet", *session.posargs)
+    session.run("mkdocs", "build", "--strict", *session.posargs)
 
 
 @nox.session

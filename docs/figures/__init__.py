@@ -1,0 +1,1 @@
+"""The pictures of the documentation, as code: `python -m docs.figures` draws them."""
