@@ -15,6 +15,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that says which mutants are killed."""
+    parser.addoption(
+        "--mutants-of",
+        metavar="TEXT",
+        help="kill the few mutants that this text chooses, such as a commit or a date (default: the current commit)",
+    )
+
+
 # The models of the tests are tiny: a second thread only costs barriers, and many on a busy machine.
 torch.set_num_threads(1)
 

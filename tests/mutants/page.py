@@ -1,0 +1,40 @@
+"""MUTANTS.md: which mutants there are, and what caught each of them first."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from tests.live.server import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tests.mutants.mutant import Mutant
+
+PAGE = ROOT / "tests" / "mutants" / "MUTANTS.md"
+HEAD = """# Mutants, and who notices them
+
+Each is a known-bad edit, made alone in a private copy of the source by `python -m tests.mutants --write`, which wrote
+this table.  It meets the first few hundred seeds of `python -m tests.sim`; the invariant that noticed it first is
+named, with the seed (`tests/sim/invariants.py` lists I1 to I10).  Where none did, the test that does is named.  Each
+run of the test suite kills a few of them again, by what is named here first.
+
+| mutant | in | caught by |
+|---|---|---|
+"""
+
+
+def row(mutant: Mutant, caught: str | None) -> str:
+    """Return a mutant's line of the table; None says that nothing has caught it."""
+    return f"| {mutant.name} | `{mutant.path}` | {caught or '**nothing**'} |"
+
+
+def write(rows: Iterable[str]) -> None:
+    """Replace the table."""
+    PAGE.write_text(HEAD + "\n".join(rows) + "\n")
+
+
+def read() -> dict[str, str]:
+    """Return what caught each mutant, by its name."""
+    return dict(re.findall(r"^\| (.+?) \| `[^`|]+` \| (.+) \|$", PAGE.read_text(), re.MULTILINE))

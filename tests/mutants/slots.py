@@ -1,0 +1,39 @@
+"""Bad edits of the slots: who holds them, and what is known of their KV."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANTS = (
+    Mutant(
+        "the drafter's KV is not trimmed after a rejection",
+        "actors/core/slots.py",
+        "        self._trim_draft(slot, start + 1 if self._drafts_from_states else len(slot.tokens))\n",
+        "        pass\n",
+    ),
+    Mutant(
+        "a drafter that ran ahead of its target keeps its rows",
+        "actors/core/slots.py",
+        "start + 1 if self._drafts_from_states else len(slot.tokens)",
+        "len(slot.tokens)",
+    ),
+    Mutant(
+        "what is displaced stands on nothing that its slot stood on before the grant",
+        "actors/core/slots.py",
+        "        slot.before = slot.resident()\n",
+        "        slot.before = Resident(slot.tokens)\n",
+        ("tests/scenarios/kv/test_provenance.py",),
+    ),
+    Mutant(
+        "a slot's tokens are not trimmed to the prompt that it is granted to (seed 5)",
+        "actors/core/slots.py",
+        "        slot.tokens = slot.tokens.head(usable)\n        self.trim(slot, usable)\n",
+        "        slot.tokens = slot.tokens.head(len(slot.tokens))\n",
+    ),
+    Mutant(
+        "the prompt's last token is taken from the cache",
+        "actors/core/slots.py",
+        "return min(slot.tokens.shared_with(prompt), len(prompt) - 1)",
+        "return slot.tokens.shared_with(prompt)",
+    ),
+)

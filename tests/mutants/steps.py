@@ -1,0 +1,39 @@
+"""Bad edits of steps: cancels, drafts and the device thread."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANTS = (
+    Mutant(
+        "one stop flag for all (seed 2)",
+        "runtime/step/step.py",
+        "if segments[i].mark.at is None]",
+        "if all(segment.mark.at is None for segment in segments)]",
+    ),
+    Mutant(
+        "marks are read before the first layer only",
+        "runtime/step/step.py",
+        "        alive = _drop_cancelled(",
+        "        alive = alive if index else _drop_cancelled(",
+    ),
+    Mutant(
+        "the cancelled rows are dropped from the results, but not from the batch",
+        "runtime/step/step.py",
+        "        model.shrink(batch, kept)\n",
+        "        pass\n",
+    ),
+    Mutant(
+        "a fault while drafting costs the request",
+        "actors/generating/drafting.py",
+        "        except StepFailed as error:\n",
+        "        except ZeroDivisionError as error:\n",
+    ),
+    Mutant(
+        "a process that was stopped takes its device to hang",
+        "runtime/step/executor.py",
+        "TURNS = 10 ",
+        "TURNS = 1 ",
+        ("tests/unit/runtime/step/test_executor_lost_thread.py",),
+    ),
+)
