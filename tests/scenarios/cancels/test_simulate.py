@@ -77,4 +77,4 @@ def test_a_failure_says_how_to_see_it_again(
 
 def test_the_page_for_outsiders_shows_a_test_that_runs() -> None:
     example = (ROOT / "tests" / "scenarios" / "cancels" / "test_example.py").read_text()
-    assert f"```python\n{example}```" in (ROOT / "tests" / "README.md").read_text()
+    assert f"```python\n{example}```" in (ROOT / "docs" / "fault-testing.md").read_text()
