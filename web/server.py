@@ -199,7 +199,7 @@ async def serve_engine(
     if tls is not None:
         entrances = [trio.SSLListener(listener, tls, https_compatible=True) for listener in listeners]
     await serve_connections(
-        ASGIWrapper(create_app(engine, keys=keys, allowed=allowed, limits=limits, watch=watch)),
+        ASGIWrapper(create_app(engine, keys=keys, browser_policy=allowed, limits=limits, watch=watch)),
         _hypercorn_config(),
         entrances,
         limits=limits,

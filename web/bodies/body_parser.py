@@ -1,4 +1,4 @@
-"""Where a request's body is understood: at once, or in a worker thread.
+"""Parses request bodies, short ones in the event loop and others in a worker thread.
 
 Tokenising lets other threads run, and so the event loop (`runtime.text.tokenizer`).  The rest of the work (parsing, the
 chat template) does not, but what one body can ask of it is bounded: `web.bodies.json_size`, `web.limits`.
@@ -6,7 +6,7 @@ chat template) does not, but what one body can ask of it is bounded: `web.bodies
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeVar
 
 import trio
 
@@ -17,35 +17,45 @@ if TYPE_CHECKING:
 
     from actors.engine import Engine
     from runtime.loading.served import ServedModel
-    from web.openai.conversion import ParsedRequest
 
-Parser: TypeAlias = "Callable[[bytes, ServedModel, int], ParsedRequest]"
+T = TypeVar("T")
 
 INLINE_BODY = 2 * KIB
-"""Bytes of a body that is understood in the event loop: a millisecond or so of work."""
+"""Bytes from which on a body is parsed in a thread.  A shorter one takes a millisecond or so."""
 
 LONG_BODY = 64 * KIB
-"""Bytes from which on a body may take long to understand."""
+"""Bytes from which on a body counts as long: it may take long to parse."""
 
-AT_A_TIME = 2
-"""Bodies that worker threads understand at a time, beside a long one: the cores are the device's first of all."""
+MAX_ORDINARY = 2
+"""Bodies that are not long and are parsed at a time.  There are no more because the cores are needed by the device."""
 
 
 class BodyParser:
-    """Turns bodies into jobs for one engine, so that nobody's tokens wait long for that.
+    """Parses the bodies for one engine, without keeping its tokens waiting.
 
-    Long ones are understood one at a time, and whoever sends an ordinary one does not stand behind them.
+    Long bodies are parsed one at a time, and beside them others, so that those do not wait for a long one.
+
+    Args:
+        engine: whose model and capacity bound the requests.
     """
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._ordinary = trio.CapacityLimiter(AT_A_TIME)
+        self._ordinary = trio.CapacityLimiter(MAX_ORDINARY)
         self._long = trio.CapacityLimiter(1)
 
-    async def read(self, parse: Parser, raw: bytes) -> ParsedRequest:
-        """What `parse` makes of the body `raw`.  Raises RequestError as it does."""
-        model, most = self._engine.model, self._engine.most_generations
+    async def parse(self, function: Callable[[bytes, ServedModel, int], T], raw: bytes) -> T:
+        """Return `function(raw, model, max_generations)`.
+
+        Args:
+            function: synchronous and safe to call in a thread; raises RequestError for a bad body.
+            raw: the body.
+
+        Raises:
+            RequestError: as `function` does.
+        """
+        model, max_generations = self._engine.model, self._engine.most_generations
         if len(raw) < INLINE_BODY:
-            return parse(raw, model, most)
+            return function(raw, model, max_generations)
         limiter = self._ordinary if len(raw) < LONG_BODY else self._long
-        return await trio.to_thread.run_sync(parse, raw, model, most, limiter=limiter)
+        return await trio.to_thread.run_sync(function, raw, model, max_generations, limiter=limiter)

@@ -1,7 +1,8 @@
 """The types of a request's fields, each with its bounds.
 
-JSON types mean what they say here: the string "5" is no integer, and neither is `true`.  The bounds are those of
-`web.limits`, and a test walks the schemas for a string, an array, an object or a number that has none.
+JSON types are exact: the string "5" is no integer, and neither is `true`.  The bounds are those of `web.limits`.  A
+    test
+walks the schemas and finds strings, arrays, objects and numbers that have none.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ from web.limits import (
     MAX_TOKEN_ID,
 )
 
-NO_LIMIT = -1  # of `max_tokens`, as llama.cpp's users write it
+NO_LIMIT = -1
+"""The value of `max_tokens` that asks for as many tokens as the context has room for, as in llama.cpp."""
 
 
 def _at_least_one(count: int) -> int:
@@ -48,19 +50,19 @@ TopP = Annotated[float, Field(gt=0, le=1)]
 TopK = Annotated[int, Field(ge=-1, le=MAX_INTEGER)]
 MinP = Annotated[float, Field(ge=0, le=1)]
 Penalty = Annotated[float, Field(ge=-2, le=2)]
-# Nobody wants more of it, and beyond float32's range a logit would become infinite or undefined.
+# No request needs more than these; far beyond them a logit would leave the range of float32.
 RepetitionPenalty = Annotated[float, Field(ge=0.01, le=100)]
 Bias = Annotated[float, Field(ge=-100, le=100)]
 TopLogprobs = Annotated[int, Field(ge=0, le=MAX_LOGPROBS)]
-# As for vLLM and llama-server, -1 asks for a fresh one.
+# -1 asks for a fresh seed, as in vLLM and llama-server.
 Seed = Annotated[int, Field(ge=-(2**63), le=MAX_INTEGER), AfterValidator(lambda seed: None if seed == -1 else seed)]
 
 
 # --- objects ------------------------------------------------------------------------------------------------------
 
 
-def _few_biases(value: object) -> object:
-    """Their number, before any of them is looked at."""
+def _check_bias_count(value: object) -> object:
+    """Check the number of biases before any of them is validated."""
     if isinstance(value, dict) and len(value) > MAX_BIASES:
         raise PydanticCustomError("too_many_biases", "")
     return value
@@ -69,35 +71,35 @@ def _few_biases(value: object) -> object:
 LogitBias = Annotated[
     dict[Annotated[str, Field(max_length=MAX_DIGITS)], Bias],
     Field(max_length=MAX_BIASES),
-    BeforeValidator(_few_biases),
+    BeforeValidator(_check_bias_count),
 ]
 
 
-def _small(variables: dict[str, Any]) -> dict[str, Any]:
-    """`variables`, if there is not too much in them at any depth."""
+def _check_variables(variables: dict[str, Any]) -> dict[str, Any]:
+    """Return `variables` if the values and characters in them, at all depths together, are within the bounds."""
     values, characters = 0, 0
-    left: list[object] = [variables]
-    while left:
-        value = left.pop()
+    pending: list[object] = [variables]
+    while pending:
+        value = pending.pop()
         values += 1
         match value:
             case str():
                 characters += len(value)
             case dict():
                 characters += sum(map(len, value))
-                left += value.values()
+                pending += value.values()
             case list():
-                left += value
-        if values + len(left) > MAX_TEMPLATE_VALUES or characters > MAX_TEMPLATE_TEXT:
+                pending += value
+        if values + len(pending) > MAX_TEMPLATE_VALUES or characters > MAX_TEMPLATE_TEXT:
             raise PydanticCustomError("too_much_in_it", "")
     return variables
 
 
-# A tree of anything; who walks the schema is told how large it can be.
+# A tree of any values.  `maxValues` tells whoever walks the schema how large it can be.
 TemplateVariables = Annotated[
     dict[Name, Any],
     Field(max_length=MAX_TEMPLATE_VARIABLES, json_schema_extra={"maxValues": MAX_TEMPLATE_VALUES}),
-    AfterValidator(_small),
+    AfterValidator(_check_variables),
 ]
 
 
@@ -109,15 +111,17 @@ TEXT, TEXTS, IDS, ID_LISTS, PARTS = "<text>", "<texts>", "<ids>", "<id lists>", 
 
 
 def list_or_text(value: object) -> str | None:
+    """Return the tag of a field that is a string or a list of strings; None for other values."""
     return TEXT if isinstance(value, str) else TEXTS if isinstance(value, list) else None
 
 
 def text_or_parts(value: object) -> str | None:
+    """Return the tag of a field that is a string or a list of parts; None for other values."""
     return TEXT if isinstance(value, str) else PARTS if isinstance(value, list) else None
 
 
 def _prompt_kind(value: object) -> str | None:
-    """A prompt's form, of four: the first element decides, that form's schema judges the rest."""
+    """Return the tag of a prompt by its first element; the schema checks the rest."""
     if isinstance(value, str):
         return TEXT
     first = value[0] if isinstance(value, list) and value else None

@@ -1,14 +1,16 @@
-"""JSON in pieces: what is long becomes bytes bit by bit, so that others run while it is made, and is sent in pages.
+"""JSON encoded in small steps, so that other tasks can run while a long value becomes bytes.
 
-Pure: bytes out for values in.  Whoever drives it lets others run between two pieces (`web.bodies.paged_response`).
+Everything in here is pure: values in, bytes out.  Who iterates lets other tasks run between two fragments
+(`web.bodies.paged_response`, `web.bodies.event_stream`).
 """
 
 from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections import deque
 from typing import TYPE_CHECKING
+
+from web.bodies.page_buffer import PageBuffer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -16,124 +18,21 @@ if TYPE_CHECKING:
 _encoder = json.JSONEncoder(separators=(",", ":"))
 
 BLOCK = 4096
-"""Characters of a string, or numbers of an array, that are encoded at a time: 48 KiB at most, in a fraction of a ms."""
+"""Characters of a string, or numbers of an array, that are encoded at a time: at most 48 KiB, in a fraction of a ms."""
 
 
 def dumps(value: object) -> str:
-    """Compact JSON.  Plain ASCII, so that no line separator or lone surrogate can upset an event stream."""
+    """Encode `value` as compact JSON, in plain ASCII: no line separator or lone surrogate can upset an event stream."""
     return _encoder.encode(value)
 
 
-class PageBuffer:
-    """Bytes that grow at one end and are taken at the other, a page at a time.
-
-    Args:
-        size: of a page, in bytes; only the last may be shorter.
-    """
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._full: deque[bytes] = deque()
-        self._last = bytearray()
-        self._length = 0
-
-    def __len__(self) -> int:
-        """Bytes that were written and not yet taken."""
-        return self._length
-
-    def write(self, data: bytes) -> None:
-        """Add `data` at the end."""
-        self._last += data
-        self._length += len(data)
-        while len(self._last) >= self._size:
-            self._full.append(bytes(self._last[: self._size]))
-            del self._last[: self._size]
-
-    def take(self) -> bytes:
-        """The next page, empty where there is none."""
-        page = self._full.popleft() if self._full else bytes(self._last)
-        if len(page) < self._size:
-            self._last.clear()
-        self._length -= len(page)
-        return page
-
-    def clear(self) -> None:
-        """Drop everything."""
-        self._full.clear()
-        self._last.clear()
-        self._length = 0
-
-
-class SelfEncoding(ABC):
-    """A JSON value that comes as bytes, once: it is let go piece by piece."""
-
-    @abstractmethod
-    def pieces(self) -> Iterator[bytes]:
-        """The bytes."""
-
-
-class JsonStringBuilder(SelfEncoding):
-    """A string, to which text is added; `before` stands before all of it, and is encoded last."""
-
-    def __init__(self, page: int, before: str = "") -> None:
-        self._before = before
-        self._pages = PageBuffer(page)
-
-    def __len__(self) -> int:
-        return len(self._pages)
-
-    def add(self, text: str) -> None:
-        """Add a few characters."""
-        self._pages.write(dumps(text)[1:-1].encode())
-
-    def pieces(self) -> Iterator[bytes]:
-        yield b'"'
-        yield from _characters(self._before)
-        yield from iter(self._pages.take, b"")
-        yield b'"'
-
-
-class JsonArrayBuilder(SelfEncoding):
-    """An array, to which elements are added."""
-
-    def __init__(self, page: int) -> None:
-        self._pages = PageBuffer(page)
-
-    def __len__(self) -> int:
-        return len(self._pages)
-
-    def add(self, element: object) -> None:
-        """Add an element, a small one."""
-        separator = b"," if self._pages else b""
-        self._pages.write(separator + dumps(element).encode())
-
-    def pieces(self) -> Iterator[bytes]:
-        yield b"["
-        yield from iter(self._pages.take, b"")
-        yield b"]"
-
-
-class LazyJsonArray(SelfEncoding):
-    """An array of small values, each made when its turn comes."""
-
-    def __init__(self, values: Iterable[object]) -> None:
-        self._values = values
-
-    def pieces(self) -> Iterator[bytes]:
-        separator = "["
-        for value in self._values:
-            yield f"{separator}{dumps(value)}".encode()
-            separator = ","
-        yield b"]" if separator == "," else b"[]"
-
-
 def iter_json(value: object) -> Iterator[bytes]:
-    """Compact JSON of `value`, in pieces none of which takes long to make.
+    """Encode `value` as compact JSON, in fragments none of which takes long to make.
 
-    Objects and arrays may hold `SelfEncoding` values.  An array that begins with a number holds numbers only.
+    Objects and arrays may hold `SelfEncoding` values.  An array that begins with a number must hold numbers only.
     """
     if isinstance(value, SelfEncoding):
-        yield from value.pieces()
+        yield from value.iter_json()
     elif isinstance(value, dict):
         yield from _object(value)
     elif isinstance(value, list | tuple):
@@ -144,22 +43,103 @@ def iter_json(value: object) -> Iterator[bytes]:
         yield dumps(value).encode()
 
 
+class SelfEncoding(ABC):
+    """A JSON value that encodes itself, once: what has become bytes is dropped from it."""
+
+    @abstractmethod
+    def iter_json(self) -> Iterator[bytes]:
+        """Yield the value's JSON in fragments."""
+
+
+class JsonStringBuilder(SelfEncoding):
+    """A string that is encoded as it grows.  Its length is the number of bytes that its encoded part takes.
+
+    Args:
+        page_bytes: of a page of the buffer.
+        prefix: text before all that is added; encoded last.
+    """
+
+    def __init__(self, page_bytes: int, prefix: str = "") -> None:
+        self._prefix = prefix
+        self._encoded = PageBuffer(page_bytes)
+
+    def __len__(self) -> int:
+        """Return the number of bytes that the encoded part takes."""
+        return len(self._encoded)
+
+    def add(self, text: str) -> None:
+        """Add a few characters at the end."""
+        self._encoded.write(dumps(text)[1:-1].encode())
+
+    def iter_json(self) -> Iterator[bytes]:
+        """Yield the string's JSON in fragments."""
+        yield b'"'
+        yield from _characters(self._prefix)
+        yield from iter(self._encoded.take, b"")
+        yield b'"'
+
+
+class JsonArrayBuilder(SelfEncoding):
+    """An array that is encoded as it grows.  Its length is the number of bytes that its elements take.
+
+    Args:
+        page_bytes: of a page of the buffer.
+    """
+
+    def __init__(self, page_bytes: int) -> None:
+        self._encoded = PageBuffer(page_bytes)
+
+    def __len__(self) -> int:
+        """Return the number of bytes that the elements take."""
+        return len(self._encoded)
+
+    def add(self, element: object) -> None:
+        """Add a small element at the end."""
+        separator = b"," if self._encoded else b""
+        self._encoded.write(separator + dumps(element).encode())
+
+    def iter_json(self) -> Iterator[bytes]:
+        """Yield the array's JSON in fragments."""
+        yield b"["
+        yield from iter(self._encoded.take, b"")
+        yield b"]"
+
+
+class LazyJsonArray(SelfEncoding):
+    """An array of small values, each of which is made when its turn to be encoded comes.
+
+    Args:
+        values: iterated once.
+    """
+
+    def __init__(self, values: Iterable[object]) -> None:
+        self._values = values
+
+    def iter_json(self) -> Iterator[bytes]:
+        """Yield the array's JSON, an element at a time."""
+        separator = "["
+        for value in self._values:
+            yield f"{separator}{dumps(value)}".encode()
+            separator = ","
+        yield b"]" if separator == "," else b"[]"
+
+
 def _object(fields: dict[str, object]) -> Iterator[bytes]:
-    before = "{"
+    separator = "{"
     for name, value in fields.items():
-        yield f"{before}{dumps(name)}:".encode()
+        yield f"{separator}{dumps(name)}:".encode()
         yield from iter_json(value)
-        before = ","
+        separator = ","
     yield b"}" if fields else b"{}"
 
 
 def _array(elements: list[object] | tuple[object, ...]) -> Iterator[bytes]:
     if not elements or not isinstance(elements[0], int):
-        before = "["
+        separator = "["
         for element in elements:
-            yield before.encode()
+            yield separator.encode()
             yield from iter_json(element)
-            before = ","
+            separator = ","
         yield b"]" if elements else b"[]"
         return
     for start in range(0, len(elements), BLOCK):

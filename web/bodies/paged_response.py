@@ -1,4 +1,4 @@
-"""Answers that are sent whole: made in pieces, with others in between, and let go page by page as they are taken."""
+"""Responses that are sent whole: encoded in small steps with other tasks in between, and sent page by page."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import trio
 from quart.wrappers.response import ResponseBody
 from quart_trio.wrappers import TrioResponse as Response
 
-from web.bodies.json_encoding import PageBuffer, iter_json
+from web.bodies.json_encoding import iter_json
+from web.bodies.page_buffer import PageBuffer
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -17,29 +18,29 @@ if TYPE_CHECKING:
     from runtime.errors import CedeError
 
 
-async def paged_json_response(value: object, account: Account, write_bytes: int) -> Response:
-    """The response with the JSON of `value`, which may hold `SelfEncoding`; all of it is made, and its length known.
+async def paged_json_response(value: object, account: Account, page_bytes: int) -> Response:
+    """Encode `value` and return the response that sends it.  All of it is encoded first, so that its length is known.
 
     Args:
-        value: see `pieces.iter_json`.
-        account: open until the response was sent.
-        write_bytes: of a page; also how much is made before others run.
+        value: as `json_encoding.iter_json` takes it.
+        account: of the unread bytes of this response; open until it is sent.
+        page_bytes: of a page; also how much is encoded before other tasks run.
 
     Raises:
         CedeError: the account's reader was cut.
     """
-    pages = await _make(value, account, write_bytes)
+    pages = await _encode(value, account, page_bytes)
     headers = {"content-length": str(len(pages))}
     return Response(PagedBody(pages, account), headers=headers, content_type="application/json")
 
 
-async def _make(value: object, account: Account, write_bytes: int) -> PageBuffer:
-    pages, next_stop = PageBuffer(write_bytes), write_bytes
-    for piece in iter_json(value):
-        pages.write(piece)
-        if len(pages) >= next_stop:
-            next_stop = len(pages) + write_bytes
-            account.hold(max(account.held, len(pages)))  # what it was made of was accounted for already
+async def _encode(value: object, account: Account, page_bytes: int) -> PageBuffer:
+    pages, next_pause = PageBuffer(page_bytes), page_bytes
+    for fragment in iter_json(value):
+        pages.write(fragment)
+        if len(pages) >= next_pause:
+            next_pause = len(pages) + page_bytes
+            account.hold(max(account.held, len(pages)))  # what it is made of is accounted for already
             account.check()
             await trio.lowlevel.checkpoint()
     account.check()
@@ -47,10 +48,14 @@ async def _make(value: object, account: Account, write_bytes: int) -> PageBuffer
 
 
 class PagedBody(ResponseBody):
-    """The body of a response that is there as a whole.
+    """The body of a response that is complete.
 
-    What the reader has taken is no longer accounted for.  Where it is cut, the rest is dropped at once, and its
-    connection ends before the announced length is reached.
+    A page that the reader has taken is no longer accounted for.  If the reader is cut, the rest is dropped at once, and
+    its connection ends before the announced length is reached.
+
+    Args:
+        pages: the body.
+        account: of its bytes.
     """
 
     def __init__(self, pages: PageBuffer, account: Account) -> None:
@@ -61,17 +66,24 @@ class PagedBody(ResponseBody):
         account.hold(len(pages))
 
     async def __aenter__(self) -> PagedBody:
+        """Return the body itself."""
         return self
 
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
     ) -> None:
-        pass
+        """Do nothing: the account closes with the request."""
 
     def __aiter__(self) -> PagedBody:
+        """Return the body itself."""
         return self
 
     async def __anext__(self) -> bytes:
+        """Return the next page.
+
+        Raises:
+            trio.TooSlowError: the reader was cut.
+        """
         await trio.lowlevel.checkpoint()
         if self._account.error is not None:
             raise trio.TooSlowError(str(self._account.error))

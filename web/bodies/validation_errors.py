@@ -1,7 +1,4 @@
-"""Pydantic's errors as sentences of our own, in OpenAI's error shape.
-
-The first fault is told, with the field's path as `param`.
-"""
+"""Pydantic's errors as a `RequestError`: one sentence on the first fault, with the path of its field."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
     from pydantic_core import ErrorDetails
 
-# What a field should be, for each type of error; the names in braces are of the error's context.
+# What a field should be, for each type of error.  The names in braces are in the error's context.
 WANTED: dict[str, str] = {
     "bool_type": "true or false",
     "int_type": "an integer",
@@ -36,7 +33,7 @@ WANTED: dict[str, str] = {
     "prompt": "text, an array of token ids, or a non-empty array of either",
     "content": "a string or an array of text parts",
 }
-# What a field should have; here the value is not shown, but how much it has where that is known.
+# What a field should have.  These errors do not show the value, which may be large.
 WANTED_SIZES: dict[str, str] = {
     "string_too_short": "must not be empty",
     "string_too_long": "should have at most {max_length} characters",
@@ -49,7 +46,7 @@ WANTED_SIZES: dict[str, str] = {
     "unknown_fields": f"should have at most {MAX_UNKNOWN_FIELDS} fields that this server does not know",
     "unknown_name": f"should have no field with a name of more than {MAX_NAME} characters",
 }
-# What is wrong with a text that is no JSON, where the parser's words tell.
+# What is wrong with a text that is no JSON, for words in the parser's message.
 _JSON_FAULTS = {
     "recursion": "arrays and objects in it are nested too deeply",
     "surrogate": "it holds half of a surrogate pair",
@@ -62,9 +59,10 @@ _JSON_FAULTS = {
 
 
 def request_error(error: ValidationError) -> RequestError:
-    """The first fault in `error`, in one sentence."""
+    """Return the first fault in `error` as one sentence, with the field's path as `param`."""
     first = error.errors(include_url=False)[0]
     kind, param = first["type"], dotted(first["loc"])
+    # A bound of 2.0 is shown as 2.
     context = {
         name: f"{value:g}" if isinstance(value, float) else value for name, value in first.get("ctx", {}).items()
     }
@@ -82,28 +80,23 @@ def request_error(error: ValidationError) -> RequestError:
 
 
 def dotted(location: Sequence[str | int]) -> str:
-    """`messages.0.content.1.type`: pydantic's path without our union tags."""
-    if location and location[-1] == "[key]":  # it is the key that is wrong, and may be of any length
+    """Return a path such as `messages.0.content.1.type`: pydantic's, without the tags of unions."""
+    if location and location[-1] == "[key]":  # the key itself is at fault, and may be of any length
         location = location[:-2]
     steps = [str(step)[:40] for step in location]
     return ".".join(step for step in steps if not step.startswith("<"))[:200]
 
 
-def _number(value: object) -> object:
-    """A bound as one writes it: 2 and not 2.0."""
-    return f"{value:g}" if isinstance(value, float) else value
-
-
 def _json_error(context: Mapping[str, Any]) -> RequestError:
-    said = str(context["error"])
-    place = re.search(r"at (line \d+ column \d+)$", said)
-    fault = next((ours for theirs, ours in _JSON_FAULTS.items() if theirs in said), None)
+    message = str(context["error"])
+    place = re.search(r"at (line \d+ column \d+)$", message)
+    fault = next((ours for theirs, ours in _JSON_FAULTS.items() if theirs in message), None)
     where = f" ({place[1].replace(' column', ', column')})" if place else ""
     return RequestError(f"The body is not valid JSON{where}{': ' + fault if fault else ''}.", code="invalid_json")
 
 
 def _shown(fault: ErrorDetails) -> str:
-    """A faulty value for a message: short scalars as they are, anything else by its JSON type."""
+    """Return a faulty value as a message shows it: a short scalar as it is, anything else by its JSON type."""
     value = fault["input"]
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]

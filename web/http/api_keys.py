@@ -22,7 +22,16 @@ class ApiKeyError(CedeError):
 
 
 def read_keys(given: Iterable[str], file: Path | None) -> frozenset[bytes]:
-    """The digests of the keys `given`, and of those in a file, one a line.  Raises ApiKeyError."""
+    """Return the digests of API keys.
+
+    Args:
+        given: keys, as the command line has them.
+        file: with more keys, one a line; None for no file.
+
+    Raises:
+        ApiKeyError: a key is empty, or the file holds none.
+        OSError: the file cannot be read.
+    """
     keys = [os.fsencode(key).strip() for key in given]
     if not all(keys):
         raise ApiKeyError("--api-key: the key is empty")
@@ -35,11 +44,16 @@ def read_keys(given: Iterable[str], file: Path | None) -> frozenset[bytes]:
 
 
 def is_authorized(authorization: str, digests: Collection[bytes]) -> bool:
-    """Whether a request with this `Authorization` header has one of the keys; how long it takes does not say which."""
+    """Return whether an `Authorization` header has one of the keys (RFC 6750); the time taken does not tell which.
+
+    Args:
+        authorization: the header's value.
+        digests: of the keys.
+    """
     scheme, _, key = authorization.partition(" ")
-    given = _digest(key.strip().encode("latin-1"))  # as bytes become headers
-    alike = [hmac.compare_digest(given, digest) for digest in digests]
-    return scheme.lower() == "bearer" and any(alike)
+    given = _digest(key.strip().encode("latin-1"))  # which is how bytes became the header's text
+    matches = [hmac.compare_digest(given, digest) for digest in digests]
+    return scheme.lower() == "bearer" and any(matches)
 
 
 def _digest(key: bytes) -> bytes:

@@ -1,11 +1,10 @@
 """The ASGI side of one HTTP request: handler and response share one task, and one exit stack.
 
-Quart sends a response after its handler has returned, so a scope of the handler's is gone by then.  A scope
-that is opened in the handler and closed by the response's body would never be closed if the client left in
-between, while the headers are being sent.  So here an exit stack surrounds both: what must outlive the
-handler is entered into `request.resources`, and is left in the same task, in order, whatever happens (the
-response was sent, the client went away, an exception).  Admission errors stay ordinary HTTP errors, and
-nothing can leak.
+Quart sends a response after its handler has returned, so a scope of the handler's is gone by then.  A scope that is
+opened in the handler and closed by the response's body would never be closed if the client left in between, while the
+headers are being sent.  So here an exit stack surrounds both.  What must outlive the handler is entered into
+`ScopedRequest.resources`, and is left in the same task, in order, whatever happens: the response was sent, the client
+went away, an exception.  Errors of admission stay ordinary HTTP errors.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from quart_trio.asgi import TrioASGIHTTPConnection
 from quart_trio.wrappers import TrioRequest
 
 from actors.core.receipts import CancelReason
-from web.http.body_budget import BodyBudget, BodyReservation, ReservedBody
+from web.http.body_budget import BodyBudget, BodyReservation, BudgetedBody
 
 if TYPE_CHECKING:
     from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable
@@ -32,32 +31,39 @@ logger = logging.getLogger("cede.web")
 
 
 class ScopedRequest(TrioRequest):
-    """A request that can hold what must live until its response was sent."""
+    """A request with resources that live until its response is sent.
 
-    body_class = ReservedBody
-    body: ReservedBody
+    Attributes:
+        body: the request's body.
+        resources: what is entered here is left after the response.
+        generation_id: the id of the engine's request, once there is one; it becomes the response's `x-request-id`.
+        problem: the message of the response's error object, for the log.
+    """
+
+    body_class = BudgetedBody
+    body: BudgetedBody
     resources: AsyncExitStack
-    generation_id: str | None = None  # set once known; the response's `x-request-id`
-    problem: str = ""  # what its error object says
+    generation_id: str | None = None
+    problem: str = ""
 
     @property
     def request_scope(self) -> RequestScope | None:
-        """The way back to its client; absent under Quart's test client."""
+        """The scope in which the connection runs the request; None under Quart's test client."""
         return cast("RequestScope | None", self.scope.get("state", {}).get("request_scope"))
 
     def disconnect_reason(self) -> CancelReason:
-        """Why the client is gone, if it is: those that are cut for reading nothing are marked."""
+        """Return why the client is gone, if it is gone."""
         stalled = self.request_scope is not None and self.request_scope.stalled
         return CancelReason.STALLED_READER if stalled else CancelReason.DISCONNECT
 
 
 class ScopedConnection(TrioASGIHTTPConnection):
-    """One request from its first byte to its response's last."""
+    """One request from its first byte to the last byte of its response."""
 
     app: ScopedApp
 
     async def __call__(self, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
-        """As the parent's, with the room that the request's body takes."""
+        """Serve the request, with a reservation for its body."""
         with BodyReservation(self.app.bodies) as self._reservation:
             await super().__call__(receive, send)
 
@@ -74,10 +80,10 @@ class ScopedConnection(TrioASGIHTTPConnection):
     async def handle_request(  # type: ignore[override]  # the parent overrides its own parent in this way
         self, nursery: trio.Nursery, request: ScopedRequest, send: ASGISendCallable
     ) -> None:
-        """As the parent's, inside the request's exit stack and without a time limit on the response.
+        """Run the handler and send its response, inside the request's exit stack.
 
-        A response lasts as long as it lasts; the connection guard cuts those that make no progress, and a reader that
-        leaves too much unread is given up (`actors.generating.unread`).
+        There is no time limit on a response.  The connection cuts a reader that takes too little, and a request whose
+        reader leaves too much unread is given up (`actors.generating.unread`).
         """
         try:
             async with AsyncExitStack() as request.resources:
@@ -85,13 +91,17 @@ class ScopedConnection(TrioASGIHTTPConnection):
                 await self._send_response(send, response)
         except* trio.TooSlowError as slow:
             logger.warning("a response was given up: %s", slow.exceptions[0])
-        except* Exception as errors:  # beside a cancel, too, where quart-trio would lose them; Cancelled goes on
+        except* Exception as errors:  # also one beside a cancel, which quart-trio would lose; Cancelled goes on
             logger.error("a response failed after its handler had returned", exc_info=errors)
         nursery.cancel_scope.cancel()
 
 
 class ScopedApp(QuartTrio):
-    """A QuartTrio whose requests are `ScopedRequest`s, whose bodies share one room."""
+    """A Quart application whose requests are `ScopedRequest`s.
+
+    Attributes:
+        bodies: the budget that all request bodies share.
+    """
 
     bodies: BodyBudget
     asgi_http_class = ScopedConnection
@@ -99,5 +109,5 @@ class ScopedApp(QuartTrio):
 
 
 def current_request() -> ScopedRequest:
-    """The request that this task's handler serves."""
-    return cast("ScopedRequest", cast("Any", request)._get_current_object())
+    """Return the request that this task's handler serves."""
+    return cast("ScopedRequest", cast("Any", request)._get_current_object())  # werkzeug's documented way

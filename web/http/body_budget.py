@@ -1,4 +1,4 @@
-"""Bodies of requests: how many bytes of them are held at a time, by all clients together."""
+"""A budget for the bytes of all request bodies that are held at a time."""
 
 from __future__ import annotations
 
@@ -16,8 +16,11 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-SMALL = 64 * KIB
-"""Bytes of a body that may use the last eighth of the room, so that a few large ones do not keep out all others."""
+SMALL_BODY = 64 * KIB
+"""Bytes up to which a body may use the last eighth of the budget: a few large ones must not keep out all others."""
+
+BODY_TIMEOUT = 60
+"""Seconds for the upload of a whole body."""
 
 
 class TooManyBodies(Unavailable):
@@ -30,37 +33,50 @@ class TooManyBodies(Unavailable):
 
 
 class BodyBudget:
-    """The room that all bodies have, from their first byte until they are understood."""
+    """The bytes that all bodies together may take, from their first byte until they are parsed.
 
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self.held = 0  # bytes
+    Args:
+        limit: bytes.
+
+    Attributes:
+        held: bytes that are taken now.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self.held = 0
 
     def has_room(self, more: int, size: int) -> bool:
-        """Whether there is room for `more` bytes of a body of `size` now."""
-        most = self._most if size <= SMALL else self._most * 7 // 8
-        return self.held + more <= most
+        """Return whether there is room for `more` bytes of a body of `size` bytes."""
+        limit = self._limit if size <= SMALL_BODY else self._limit * 7 // 8
+        return self.held + more <= limit
 
 
 class BodyReservation:
-    """What one body holds of the room; as a scope, it is given back at the end at the latest."""
+    """What one body takes of the budget.  It is released at the end of its scope at the latest.
+
+    Args:
+        budget: that all bodies share.
+    """
 
     def __init__(self, budget: BodyBudget) -> None:
         self._budget = budget
         self._size = 0
 
     def __enter__(self) -> Self:
+        """Return the reservation itself."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        """Release the reservation."""
         self.release()
 
     def fits(self, size: int) -> bool:
-        """Whether there is room for a body of `size` now.  It is taken as the bytes come: to say so costs nothing."""
+        """Return whether there is room for a body of `size` bytes.  It is taken only as the bytes come."""
         return self._budget.has_room(size, size)
 
     def grow(self, more: int) -> bool:
-        """Take room for `more` bytes, if there is."""
+        """Take `more` bytes of the budget if there is room, and return whether there was."""
         if not self._budget.has_room(more, self._size + more):
             return False
         self._size += more
@@ -68,25 +84,30 @@ class BodyReservation:
         return True
 
     def release(self) -> None:
-        """All of it."""
+        """Give everything back to the budget."""
         self._budget.held -= self._size
         self._size = 0
 
 
-class ReservedBody(TrioBody):
-    """A request's body, which takes room as it comes; one that is refused, or was read, holds nothing."""
+class BudgetedBody(TrioBody):
+    """A request's body, which takes its share of the budget as it comes.  A refused body holds nothing.
+
+    Attributes:
+        reservation: of the budget; held until whoever reads the body releases it, or the request ends.
+    """
 
     reservation: BodyReservation
-    _refusal: Callable[[], Exception] | None = None
 
     def __init__(self, expected_content_length: int | None, max_content_length: int | None) -> None:
         super().__init__(None, None)
         self._expected = expected_content_length or 0
-        self._most = max_content_length
+        self._limit = max_content_length
         self._size = 0
+        # Makes the error, and is not the error itself: its traceback would lead back here, and keep the body.
+        self._refusal: Callable[[], Exception] | None = None
 
     def reserve_from(self, reservation: BodyReservation) -> None:
-        """Take room of `reservation`; where its length is known to be too much, the body is refused before it comes."""
+        """Take from `reservation`.  If the announced length is too much, refuse the body before it comes."""
         self.reservation = reservation
         if self._is_too_large(self._expected):
             self._refuse(RequestEntityTooLarge)
@@ -106,13 +127,16 @@ class ReservedBody(TrioBody):
             self._data += data
 
     async def read(self, seconds: float) -> bytes:
-        """The whole body, once.  Its room is kept until its reader gives it back, or the request ends.
+        """Wait for the whole body and return it, once.
 
-        Raises RequestEntityTooLarge, TooManyBodies, or RequestTimeout where it takes longer than so many `seconds`.
+        Raises:
+            RequestEntityTooLarge: the body is longer than its limit.
+            TooManyBodies: the budget has no room for it.
+            RequestTimeout: it takes longer than `seconds`.
         """
-        with trio.move_on_after(seconds) as clock:
+        with trio.move_on_after(seconds) as timer:
             await self._complete.wait()
-        if clock.cancelled_caught:
+        if timer.cancelled_caught:
             self._refuse(RequestTimeout)
         if self._refusal is not None:
             raise self._refusal()
@@ -120,10 +144,10 @@ class ReservedBody(TrioBody):
         return data
 
     def _is_too_large(self, size: int) -> bool:
-        return self._most is not None and size > self._most
+        return self._limit is not None and size > self._limit
 
     def _refuse(self, refusal: Callable[[], Exception]) -> None:
-        self._refusal = refusal  # not an exception: its traceback would lead back here, and keep the body
+        self._refusal = refusal
         self._data = bytearray()
         self.reservation.release()
         self.set_complete()

@@ -1,17 +1,19 @@
-"""Who may ask: a browser sends what any page tells it to, and a local server must not do what a page in a tab wants.
+"""What web pages may ask of the server.  A browser sends what any page tells it to, so a local server needs a policy.
 
-Three refusals, each before the body is read; a client that is no browser notices none of them.
+There are three checks, each made before the body is read.  A client that is no browser notices none of them.
 
-- **Origin.**  A browser says which page a request comes from.  A page of another origin than the one it asks is refused
-  unless `--allow-origin` names it; one that is named gets the answers that CORS wants.
-- **Host.**  A page whose name was made to point here ("DNS rebinding") is of the same origin as the server.  So on a
-  connection to a loopback address the name that was asked for has to be one that nobody else can give away: an IP
-  address, `localhost`, a name under `.localhost` or `.internal` (reserved for private use: `host.docker.internal`), or
-  what `--host` or `--allow-host` says.  On other addresses every name goes: who listens there has names of his own.
-  A request without a name (HTTP/1.0), or with one in its target that is not its `Host`, is from no browser.
-- **Content type.**  A page can send a form, or plain text, without asking first, so JSON has to say that it is
-  `application/json`.  A form's type, which is what `curl -d` sends, and none at all are taken for JSON where no browser
-  has left its marks (`Origin`, `Sec-Fetch-Site`), as every one does with a POST.
+- **Origin.**  A browser says which page a request comes from (the Fetch standard, https://fetch.spec.whatwg.org).  A
+  page of another origin than the server's is refused unless `--allow-origin` names it; a page that is named gets the
+  headers that CORS needs.
+- **Host.**  A page whose name was made to point at this machine ("DNS rebinding") has the same origin as the server.
+  So on a connection to a loopback address the name in `Host` has to be one that nobody else can give away: an IP
+  address, `localhost`, a name under `.localhost` (RFC 6761) or `.internal` (reserved for private use, such as
+  `host.docker.internal`), or one that `--host` or `--allow-host` names.  On other addresses every name is served:
+  whoever listens there has names of their own.  A request without a name (HTTP/1.0), or whose target has another name
+  than `Host`, is from no browser.
+- **Content type.**  A page can send a form or plain text without a preflight request, so JSON has to be declared as
+  `application/json`.  A form's type, which is what `curl -d` sends, and no type at all are taken for JSON if no browser
+  has left its marks (`Origin`, `Sec-Fetch-Site`), which every browser does with a POST.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from werkzeug.datastructures import Headers
 
 ANY = "*"
+"""Stands for every origin or every host."""
 
 _PORTS = {"http": "80", "https": "443"}
 _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
@@ -40,11 +43,17 @@ _PREFLIGHT_SECONDS = "600"
 
 
 class BrowserPolicyError(CedeError):
-    """What `--allow-origin` or `--allow-host` says is no origin, or no name; the message says which."""
+    """A value of `--allow-origin` or `--allow-host` is no origin, or no name; the message says which."""
 
 
 class RequestRefused(CedeError):
-    """A page asks that may not, or in a way that it may not."""
+    """The policy does not allow a request.
+
+    Args:
+        message: why.
+        status: of the response.
+        code: of the error object.
+    """
 
     kind = "invalid_request_error"
 
@@ -56,11 +65,11 @@ class RequestRefused(CedeError):
 
 @dataclass(frozen=True, slots=True)
 class BrowserPolicy:
-    """Whom to serve beside those who need no leave.
+    """The origins and hosts that are allowed beside those that always are.
 
     Attributes:
-        origins: `scheme://host[:port]`, or `null`, as browsers say them; `*` for any.
-        hosts: names without a port, in lower case; `*` for any.
+        origins: `scheme://host[:port]`, or `null`, as browsers write them; `*` for all.
+        hosts: names without a port, in lower case; `*` for all.
     """
 
     origins: frozenset[str] = frozenset()
@@ -68,11 +77,24 @@ class BrowserPolicy:
 
     @classmethod
     def parse(cls, origins: Iterable[str], hosts: Iterable[str]) -> BrowserPolicy:
-        """As the command line says it.  Raises BrowserPolicyError."""
+        """Make a policy of the command line's values.
+
+        Raises:
+            BrowserPolicyError: one is no origin, or no name.
+        """
         return cls(frozenset(map(_read_origin, origins)), frozenset(map(_read_host, hosts)))
 
     def check(self, method: str, local: str | None, headers: Headers) -> None:
-        """Raise RequestRefused where a request may not be served.  `local` is the address that it came to."""
+        """Check a request.
+
+        Args:
+            method: HTTP's.
+            local: the address that the client connected to; None where it is not known.
+            headers: of the request.
+
+        Raises:
+            RequestRefused: the policy does not allow it.
+        """
         host = headers.get("Host", "")  # over HTTP/2 `:authority`
         self._check_host(host, local)
         self._check_origin(method, host, headers.get("Origin"), headers.get("Sec-Fetch-Site"))
@@ -80,7 +102,7 @@ class BrowserPolicy:
             _check_type(headers)
 
     def cors_headers(self, origin: str | None) -> dict[str, str]:
-        """The headers of every answer to a page of `origin`, refusals too, so that the page can read it."""
+        """Return the headers with which a page of `origin` can read a response, also a refusal."""
         if not self.origins:
             return {}
         if ANY in self.origins:
@@ -109,19 +131,19 @@ class BrowserPolicy:
 
 
 def preflight_headers(headers: Headers) -> dict[str, str] | None:
-    """What a browser that asks before it sends is told, beside `BrowserPolicy.cors`; None where it does not ask."""
+    """Return the headers of the response to a preflight request, beside the CORS headers; None for other requests."""
     if "Access-Control-Request-Method" not in headers:
         return None
-    answer = {"Access-Control-Allow-Methods": "GET, POST, DELETE", "Access-Control-Max-Age": _PREFLIGHT_SECONDS}
+    allowed = {"Access-Control-Allow-Methods": "GET, POST, DELETE", "Access-Control-Max-Age": _PREFLIGHT_SECONDS}
     if wanted := headers.get("Access-Control-Request-Headers"):
-        answer["Access-Control-Allow-Headers"] = wanted
+        allowed["Access-Control-Allow-Headers"] = wanted
     if headers.get("Access-Control-Request-Private-Network") == "true":
-        answer["Access-Control-Allow-Private-Network"] = "true"
-    return answer
+        allowed["Access-Control-Allow-Private-Network"] = "true"
+    return allowed
 
 
 def host_name(host: str) -> str:
-    """The name in a `Host`, in lower case and without its port, brackets and last dot."""
+    """Return the name in a `Host` header, in lower case and without port, brackets and last dot."""
     host = host.strip().lower()
     if host.startswith("["):
         return host[1:].partition("]")[0]
@@ -132,7 +154,7 @@ def host_name(host: str) -> str:
 
 
 def _is_unambiguous(name: str) -> bool:
-    """Whether a name cannot be made to point here by somebody else."""
+    """Return whether nobody else can make a name point to this machine."""
     if name in ("", "localhost") or name.endswith((".localhost", ".internal")):
         return True
     return _address(name) is not None
@@ -153,10 +175,10 @@ def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 def _is_same(origin: str, host: str) -> bool:
-    """Whether a page's origin is the host it asks.  The scheme may differ: a proxy may have taken the TLS off."""
-    scheme, _, asker = origin.partition("://")
+    """Return whether a page's origin is the host it asks.  The scheme may differ, since a proxy may end TLS."""
+    scheme, _, origin_host = origin.partition("://")
     port = _PORTS.get(scheme)
-    return port is not None and bool(asker) and _with_port(asker, port) == _with_port(host, port)
+    return port is not None and bool(origin_host) and _with_port(origin_host, port) == _with_port(host, port)
 
 
 def _with_port(host: str, default: str) -> tuple[str, str]:

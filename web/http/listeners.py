@@ -1,4 +1,4 @@
-"""Where the server listens, and with which certificate; nothing of the model is needed to know that it can."""
+"""The sockets that the server listens on, and its TLS certificate.  Neither needs anything of the model."""
 
 from __future__ import annotations
 
@@ -22,10 +22,18 @@ class ListenError(CedeError):
 
 @asynccontextmanager
 async def open_listeners(host: str, port: int) -> AsyncIterator[Sequence[trio.SocketListener]]:
-    """Sockets that listen; taken before the model is loaded, so that a wrong address is known at once.
+    """Open listening sockets and close them at the end.
 
-    A name such as `localhost` may have several addresses.  Each would be given a free port of its own, and clients are
-    told of one, so with port 0 only the first address is listened on.
+    They are opened before the model is loaded, so that a wrong address is known at once.  A name such as `localhost`
+    may have several addresses.  With port 0 each would get a port of its own, and clients are told of one, so only the
+    first address is listened on.
+
+    Args:
+        host: a name or an address.
+        port: 0 for a free one.
+
+    Raises:
+        ListenError: the address cannot be listened on.
     """
     try:
         listeners = await trio.open_tcp_listeners(port, host=host)
@@ -43,7 +51,15 @@ async def open_listeners(host: str, port: int) -> AsyncIterator[Sequence[trio.So
 
 
 def tls_context(certfile: Path, keyfile: Path | None) -> ssl.SSLContext:
-    """What a server shows its clients, and which protocols it offers them.  Raises ListenError."""
+    """Make the TLS context of a server, which offers HTTP/2 and HTTP/1.1.
+
+    Args:
+        certfile: the certificate chain, in PEM.
+        keyfile: its private key; None if it is in the same file.
+
+    Raises:
+        ListenError: a file cannot be read, or holds no such thing.
+    """
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.set_alpn_protocols(["h2", "http/1.1"])
     try:
@@ -56,6 +72,6 @@ def tls_context(certfile: Path, keyfile: Path | None) -> ssl.SSLContext:
 
 
 def url_of(listeners: Sequence[trio.SocketListener], scheme: str) -> str:
-    """Where clients find the first of them."""
+    """Return the URL at which clients find the first of the listeners."""
     host, port, *_ = listeners[0].socket.getsockname()
     return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"

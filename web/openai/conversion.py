@@ -1,7 +1,6 @@
-"""From the bytes of a request body to a `ParsedRequest`: what the engine is to do, and how to answer.
+"""Turns the bytes of a request body into a `ParsedRequest`: what the engine is to do, and how to answer.
 
-Everything here is synchronous and has no side effect but a log line, so a long body can be taken to a worker
-thread whole.
+Everything in here is synchronous and has no side effect but a log line, so a worker thread can do all of it.
 """
 
 from __future__ import annotations
@@ -19,32 +18,44 @@ from runtime.sampling.params import SamplingParams
 from runtime.text.stop_strings import StopAutomaton
 from web.bodies.fields import NO_LIMIT
 from web.bodies.json_size import check_json_size
-from web.limits import MAX_PROMPTS
-from web.openai import schemas
+from web.bodies.prompt_tokens import check_generations
+from web.limits import MAX_DIGITS, MAX_PROMPTS
 from web.openai.formats import ChatFormat, Format, ResponseOptions, TextFormat
-from web.openai.prompts import as_prompts, chat_prompt, check_number, prompt_ids, prompt_texts
-from web.openai.schemas import ChatBody, CompletionBody, GenerationBody
+from web.openai.prompts import chat_prompt, prompt_ids, prompt_texts, split_prompts
+from web.openai.schemas import ChatBody, CompletionBody, GenerationBody, parse_body, unknown_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from runtime.loading.served import ServedModel
-    from web.openai.prompts import TokenIds
+    from web.bodies.prompt_tokens import TokenIds
 
 logger = logging.getLogger("cede.web")
 
 T = TypeVar("T")
 
-COMPLETION_MAX_TOKENS = 16  # the default of OpenAI's older endpoint; the chat endpoint has none
-MAX_SHOWN = 20  # unknown fields in a log line
+COMPLETION_MAX_TOKENS = 16
+"""Default of `max_tokens` at OpenAI's older endpoint.  The chat endpoint has none."""
+
+MAX_FIELDS_LOGGED = 20
+"""Unknown fields that a log line names."""
+
 SAMPLING_FIELDS = (
     "temperature top_k top_p min_p repetition_penalty presence_penalty frequency_penalty min_tokens seed".split()
 )
+"""Fields of a body that are sampling parameters under the same name."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedRequest:
-    """A request that was understood: what the engine is to do, and how its events become an answer."""
+    """A request that was understood.
+
+    Attributes:
+        request: what the engine is to do.
+        options: how to answer.
+        format: of the endpoint.
+        stream: whether to answer with chunks.
+    """
 
     request: GenerationRequest
     options: ResponseOptions
@@ -52,14 +63,20 @@ class ParsedRequest:
     stream: bool
 
 
-def parse_chat(raw: bytes, model: ServedModel, most_generations: int = MAX_PROMPTS) -> ParsedRequest:
-    """The job in the body of `POST /v1/chat/completions`.
+def parse_chat(raw: bytes, model: ServedModel, max_generations: int = MAX_PROMPTS) -> ParsedRequest:
+    """Parse the body of `POST /v1/chat/completions`.
 
-    Raises RequestError, also for more than `most_generations` prompts and choices.
+    Args:
+        raw: the body.
+        model: to be served from.
+        max_generations: choices that the server can hold.
+
+    Raises:
+        RequestError: the body is not valid, or asks for more than the server or the model can hold.
     """
     check_json_size(raw, model.context_length)
-    body = schemas.parse(ChatBody, raw)
-    check_number(1, body.n or 1, most_generations)
+    body = parse_body(ChatBody, raw)
+    check_generations(1, body.n or 1, max_generations)
     max_tokens = _max_tokens(body, body.max_completion_tokens, default=None)
     _check_consistency(body, max_tokens)
     request = generation_request(
@@ -74,30 +91,39 @@ def parse_chat(raw: bytes, model: ServedModel, most_generations: int = MAX_PROMP
     return ParsedRequest(request, response_options(body, request, model), ChatFormat(), bool(body.stream))
 
 
-def parse_completion(raw: bytes, model: ServedModel, most_generations: int = MAX_PROMPTS) -> ParsedRequest:
-    """The job in the body of `POST /v1/completions`.  Raises RequestError, as `parse_chat` does."""
+def parse_completion(raw: bytes, model: ServedModel, max_generations: int = MAX_PROMPTS) -> ParsedRequest:
+    """Parse the body of `POST /v1/completions`.
+
+    Args:
+        raw: the body.
+        model: to be served from.
+        max_generations: prompts times choices that the server can hold.
+
+    Raises:
+        RequestError: the body is not valid, or asks for more than the server or the model can hold.
+    """
     check_json_size(raw, model.context_length)
-    body = schemas.parse(CompletionBody, raw)
+    body = parse_body(CompletionBody, raw)
     if body.echo and body.logprobs is not None:
         raise RequestError("'echo' together with 'logprobs' is not supported by this server.", param="echo")
-    given = as_prompts(body.prompt)
-    check_number(len(given), body.n or 1, most_generations)
+    prompts = split_prompts(body.prompt)
+    check_generations(len(prompts), body.n or 1, max_generations)
     max_tokens = _max_tokens(body, default=COMPLETION_MAX_TOKENS)
     _check_consistency(body, max_tokens)
     request = generation_request(
         body,
         model,
         "cmpl",
-        [prompt_ids(prompt, model) for prompt in given],
+        [prompt_ids(prompt, model) for prompt in prompts],
         max_tokens=max_tokens,
         logprobs=body.logprobs,
         continues=True,
     )
-    echo = prompt_texts(given, model.tokenizer) if body.echo else []
+    echo = prompt_texts(prompts, model.tokenizer) if body.echo else []
     return ParsedRequest(request, response_options(body, request, model, echo), TextFormat(), bool(body.stream))
 
 
-# --- parameters -----------------------------------------------------------------------------------------
+# --- the engine's part ------------------------------------------------------------------------------------------------
 
 
 def generation_request(
@@ -110,14 +136,28 @@ def generation_request(
     logprobs: int | None,
     continues: bool,
 ) -> GenerationRequest:
-    """The engine's half of a parsed.  `max_tokens` is cut to the context, as many clients send a large one."""
+    """Make the request to the engine.
+
+    Args:
+        body: of either endpoint.
+        model: to be served from.
+        prefix: of the request's id.
+        prompts: token ids.
+        max_tokens: the client's limit, which is cut to the context, because many clients send a large one; None for
+            as many tokens as the context has room for.
+        logprobs: alternatives to show for each token; None for no log-probabilities.
+        continues: whether the text goes on where the prompt ends, in the middle of a message for example.
+
+    Raises:
+        RequestError: a key of `logit_bias` is no token id.
+    """
     room = model.context_length - min(map(len, prompts))
     return GenerationRequest(
         id=f"{prefix}-{uuid.uuid4().hex}",
         prompts=_repeat(prompts, body.n or 1),
         sampling=sampling_params(body, logprobs, model),
         max_tokens=None if max_tokens is None else min(max_tokens, room),
-        stop=_stops(body),
+        stop=_stop_automaton(body),
         ignore_eos=bool(body.ignore_eos),
         continues=continues,
         cache_prompt=body.cache_prompt is not False,
@@ -125,29 +165,12 @@ def generation_request(
     )
 
 
-def response_options(
-    body: GenerationBody, request: GenerationRequest, model: ServedModel, echo: Iterable[str] = ()
-) -> ResponseOptions:
-    """The answering half of a parsed."""
-    if unknown := schemas.unknown_fields(body):
-        logger.info("%s: ignored unknown fields: %s", request.id, literal(", ".join(unknown[:MAX_SHOWN])))
-    n = body.n or 1
-    return ResponseOptions(
-        id=request.id,
-        created=int(time.time()),
-        model=body.model or model.name,
-        tokenizer=model.tokenizer,
-        n=n,
-        prompts=request.prompts,
-        logprobs=request.sampling.logprobs is not None,
-        token_ids=bool(body.return_token_ids),
-        include_usage=bool(body.stream_options and body.stream_options.include_usage),
-        echo=_repeat(echo, n),
-    )
-
-
 def sampling_params(body: GenerationBody, logprobs: int | None, model: ServedModel) -> SamplingParams:
-    """How to pick tokens: as the body says, and where it does not, by the server's defaults."""
+    """Make the sampling parameters: the server's defaults, and over them what the body says.
+
+    Raises:
+        RequestError: a key of `logit_bias` is no token id.
+    """
     given = {name: value for name in SAMPLING_FIELDS if (value := getattr(body, name)) is not None}
     parameters = model.sampling.values() | given
     top_k = min(max(parameters.pop("top_k"), 0), model.vocab_size)  # JSON's integers may be larger than any float
@@ -156,9 +179,9 @@ def sampling_params(body: GenerationBody, logprobs: int | None, model: ServedMod
 
 
 def _logit_bias(body: GenerationBody, vocab_size: int) -> tuple[tuple[int, float], ...]:
-    bias = {}  # "7" and "07" are one token, which is biased once
+    bias = {}  # "7" and "07" are the same token, which is biased once
     for key, value in (body.logit_bias or {}).items():
-        if not (key.isascii() and key.isdigit() and len(key) < 20 and int(key) < vocab_size):
+        if not (key.isascii() and key.isdigit() and len(key) < MAX_DIGITS and int(key) < vocab_size):
             raise RequestError(
                 f"Invalid key {key[:40]!r} in 'logit_bias': token ids are from 0 to {vocab_size - 1}.",
                 param="logit_bias",
@@ -167,13 +190,17 @@ def _logit_bias(body: GenerationBody, vocab_size: int) -> tuple[tuple[int, float
     return tuple(bias.items())
 
 
-def _stops(body: GenerationBody) -> StopAutomaton:
-    """Built here and not where the request is opened: that is the event loop, and this may be a worker thread."""
+def _stop_automaton(body: GenerationBody) -> StopAutomaton:
+    """Build the automaton of the stop strings.  It is built here because the engine would do so in the event loop."""
     return StopAutomaton([body.stop] if isinstance(body.stop, str) else body.stop or ())
 
 
 def _max_tokens(body: GenerationBody, completion: int | None = None, *, default: int | None) -> int | None:
-    """The one limit that was given under any of its names; None for the context's.  Raises RequestError for two."""
+    """Return the limit that was given under any of its names; None for as many tokens as the context has room for.
+
+    Raises:
+        RequestError: there are two limits, and they differ.
+    """
     names = {"max_tokens": body.max_tokens, "max_completion_tokens": completion, "n_predict": body.n_predict}
     given = {name: value for name, value in names.items() if value is not None}
     if len(set(given.values())) > 1:
@@ -189,7 +216,7 @@ def _chat_logprobs(body: ChatBody) -> int | None:
 
 
 def _check_consistency(body: GenerationBody, max_tokens: int | None) -> None:
-    """Raises RequestError where two parameters contradict each other."""
+    """Raise RequestError if two parameters contradict each other."""
     if body.best_of is not None and body.best_of != (body.n or 1):
         raise RequestError("'best_of' other than 'n' is not supported by this server.", param="best_of")
     if body.stream_options is not None and not body.stream:
@@ -198,6 +225,37 @@ def _check_consistency(body: GenerationBody, max_tokens: int | None) -> None:
         raise RequestError(f"'min_tokens' must not exceed the {max_tokens} of 'max_tokens'.", param="min_tokens")
 
 
+# --- the response's part ----------------------------------------------------------------------------------------------
+
+
+def response_options(
+    body: GenerationBody, request: GenerationRequest, model: ServedModel, echo: Iterable[str] = ()
+) -> ResponseOptions:
+    """Make the options for the response, and log the fields that mean nothing to cede.
+
+    Args:
+        body: of either endpoint.
+        request: made from it.
+        model: to be served from.
+        echo: the prompts as text, if they are to be shown.
+    """
+    if unknown := unknown_fields(body):
+        logger.info("%s: ignored unknown fields: %s", request.id, literal(", ".join(unknown[:MAX_FIELDS_LOGGED])))
+    n = body.n or 1
+    return ResponseOptions(
+        id=request.id,
+        created=int(time.time()),
+        model=body.model or model.name,
+        tokenizer=model.tokenizer,
+        n=n,
+        prompts=request.prompts,
+        logprobs=request.sampling.logprobs is not None,
+        token_ids=bool(body.return_token_ids),
+        include_usage=bool(body.stream_options and body.stream_options.include_usage),
+        echo=_repeat(echo, n),
+    )
+
+
 def _repeat(items: Iterable[T], times: int) -> tuple[T, ...]:
-    """Each item `times` times in a row: the choices of one prompt are neighbours."""
+    """Repeat each item `times` times in a row, because the choices of one prompt stand next to each other."""
     return tuple(item for item in items for _ in range(times))

@@ -1,4 +1,4 @@
-"""Every way of saying no, in the OpenAI API's shape: `{"error": {"message", "type", "param", "code"}}`."""
+"""Error responses in the shape of OpenAI's API: `{"error": {"message", "type", "param", "code"}}`."""
 
 from __future__ import annotations
 
@@ -25,33 +25,45 @@ logger = logging.getLogger("cede.web")
 
 
 def error_object(message: str, kind: str, param: str | None = None, code: str | None = None) -> dict[str, Any]:
-    """The object that OpenAI's clients turn into an exception."""
+    """Return the object that OpenAI's clients turn into an exception.
+
+    Args:
+        message: one or more sentences for whoever reads the client's log.
+        kind: OpenAI's `type`, such as `invalid_request_error`.
+        param: the field that is at fault.
+        code: for programs.
+    """
     return {"error": {"message": message, "type": kind, "param": param, "code": code}}
-
-
-def describe(error: CedeError) -> dict[str, Any]:
-    """`error` as an error object."""
-    return error_object(str(error), error.kind, error.param, error.code)
 
 
 INTERNAL_ERROR = error_object("The server failed to answer; its log says why.", "server_error", code="internal_error")
 
 
+def describe(error: CedeError) -> dict[str, Any]:
+    """Return `error` as an error object."""
+    return error_object(str(error), error.kind, error.param, error.code)
+
+
+def report(error: CedeError) -> None:
+    """Log an error that is the server's own fault."""
+    if error.status >= 500 and not isinstance(error, Unavailable):
+        logger.error("%s: %s", type(error).__name__, error, exc_info=error)
+
+
 def json_response(value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """A whole answer; where it is an error object, the request's line in the log has its message."""
+    """Return a short response.  If `value` is an error object, the request's line in the log has its message."""
     if isinstance(value, dict) and "error" in value and has_request_context():
         current_request().problem = value["error"]["message"]
     return Response(dumps(value), status, dict(headers or {}), content_type="application/json")
 
 
-def report(error: CedeError) -> None:
-    """Logs an error that is the server's own fault."""
-    if error.status >= 500 and not isinstance(error, Unavailable):
-        logger.error("%s: %s", type(error).__name__, error, exc_info=error)
+def not_found(message: str, param: str, code: str) -> Response:
+    """Return a response of status 404 for a name, `param`, that means nothing here."""
+    return json_response(error_object(message, "invalid_request_error", param, code), 404)
 
 
 def install_error_handlers(app: QuartTrio) -> None:
-    """Whatever a handler raises, or the routing or the body reader refuses, becomes an error object."""
+    """Let every exception of a handler, of the routing and of the body's reader become an error object."""
     app.register_error_handler(CedeError, _cede_error)
     app.register_error_handler(HTTPException, _http_error)
     app.register_error_handler(Exception, _internal_error)
@@ -67,27 +79,27 @@ async def _cede_error(error: CedeError) -> Response:
 async def _http_error(error: HTTPException) -> Response:
     clear_tracebacks(error)
     status = error.code or 500
-    message, code = _http_reason(error, status)
+    message, code = _message_and_code(error, status)
     kind = "invalid_request_error" if status < 500 else "server_error"
     methods = getattr(error, "valid_methods", None)
     headers = {"Allow": ", ".join(sorted(methods))} if methods else {}
     return json_response(error_object(message, kind, code=code), status, headers)
 
 
-def _http_reason(error: HTTPException, status: int) -> tuple[str, str | None]:
-    asked = request if has_request_context() else websocket  # whose handshake is refused like any request
-    target = f"{asked.method} {asked.path}"
+def _message_and_code(error: HTTPException, status: int) -> tuple[str, str | None]:
+    refused = request if has_request_context() else websocket  # a web socket's handshake is refused like a request
+    target = f"{refused.method} {refused.path}"
     match status:
         case 404:
-            hint = "" if asked.path.startswith("/v1/") else "  The API is under /v1."
+            hint = "" if refused.path.startswith("/v1/") else "  The API is under /v1."
             return f"Unknown request URL: {target}.{hint}", "unknown_url"
         case 405:
             return f"This URL does not serve that method: {target}.", "method_not_allowed"
         case 408:
             return "The request body did not arrive in time.", "request_timeout"
         case 413:
-            most = format_size(current_app.config["MAX_CONTENT_LENGTH"])
-            return f"The request body is too large: at most {most} are read (--max-body).", "request_too_large"
+            limit = format_size(current_app.config["MAX_CONTENT_LENGTH"])
+            return f"The request body is too large: at most {limit} are read (--max-body).", "request_too_large"
         case 500:
             return INTERNAL_ERROR["error"]["message"], "internal_error"
         case _:

@@ -1,7 +1,7 @@
-"""Answers that are sent whole: the same events as a stream's, gathered into one object.
+"""Responses that are sent whole: the same events as a stream's, collected into one object.
 
-An answer may be megabytes long, most of it log-probabilities.  So each event becomes JSON when it comes, which is
-little work, and what is kept of it is these bytes.
+A response may be megabytes long, most of it log-probabilities.  So each event becomes JSON when it comes, which is
+little work, and only these bytes are held.
 """
 
 from __future__ import annotations
@@ -9,75 +9,109 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from actors.core.generation import Failed, FinishReason, Token
-from actors.core.receipts import CancelReason
 from web.bodies.json_encoding import JsonArrayBuilder, JsonStringBuilder
-from web.openai.formats import UsageCounter
+from web.openai.usage import UsageCounter
 
 if TYPE_CHECKING:
     from actors.core.generation import Event, Finished
-    from actors.generating.unread import Account
-    from actors.request import Request
     from runtime.errors import CedeError
     from web.openai.formats import Format, Json, ResponseOptions
 
 
-async def collect(request: Request, answer: ResponseBuilder, account: Account) -> Json:
-    """Everything that `request` says, as the response object, or everything up to the first failure.
-
-    Args:
-        request: open, and nobody else's to read.
-        answer: fresh.
-        account: of which it is a part while it grows; a reader that is cut has its request cancelled.
-
-    Raises:
-        CedeError: a generation failed, or the reader was cut.
-    """
-
-    def give_up(error: CedeError) -> None:
-        answer.fail(error)
-        request.cancel(CancelReason.STALLED_READER)
-
-    account.on_cut = give_up
-    async for event in request:
-        answer.add(event)
-        account.hold(len(answer))
-        if answer.failed:
-            request.cancel(CancelReason.FAULT)  # no use in finishing the siblings
-            break
-    return answer.result()
-
-
-class _Choice:
-    """What one generation has said so far, as JSON.
+class ResponseBuilder:
+    """Builds the response object of one request; a `collect.EventCollector`.  Pure, like `chunks.ChunkWriter`.
 
     Args:
         options: how to answer.
-        format: which endpoint's.
-        index: of the choice.
-        page: bytes of a page.
+        format: of the endpoint.
+        page_bytes: of the pages that the bytes are held in.
     """
 
-    def __init__(self, options: ResponseOptions, format: Format, index: int, page: int) -> None:
+    def __init__(self, options: ResponseOptions, format: Format, page_bytes: int) -> None:
+        self._options = options
+        self._format = format
+        self._counter = UsageCounter(options)
+        self._choices = [_ChoiceBuilder(options, format, index, page_bytes) for index in range(options.choices)]
+        self._length = 0
+        self._error: CedeError | None = None
+
+    def __len__(self) -> int:
+        """Return the number of bytes that are held."""
+        return self._length
+
+    @property
+    def failed(self) -> bool:
+        """Whether a generation has failed, and the response with it."""
+        return self._error is not None
+
+    def fail(self, error: CedeError) -> None:
+        """End the response with `error`, and drop what is held: a traceback may keep this object longer than needed."""
+        self._error = self._error or error
+        self._choices.clear()
+        self._length = 0
+
+    def add(self, event: Event) -> None:
+        """Add one event."""
+        if isinstance(event, Failed):
+            self.fail(event.error)
+            return
+        if self.failed:
+            return
+        choice = self._choices[event.index]
+        before = len(choice)
+        choice.add(event)
+        self._length += len(choice) - before
+        if not isinstance(event, Token):
+            self._counter.add(event)
+
+    def result(self) -> Json:
+        """Return the response object, whose long parts are `SelfEncoding`.
+
+        Raises:
+            CedeError: the response ended with it.
+        """
+        if self._error is not None:
+            raise self._error
+        response = self._options.envelope(self._format.full)
+        response["choices"] = [choice.result() for choice in self._choices]
+        if self._options.token_ids:
+            response |= self._format.prompt_ids(self._options, 0)[0]
+        return response | {"usage": self._counter.usage(), "timings": self._counter.timings()}
+
+
+class _ChoiceBuilder:
+    """Builds one choice of a response.
+
+    Args:
+        options: how to answer.
+        format: of the endpoint.
+        index: of the choice.
+        page_bytes: of the pages that the bytes are held in.
+    """
+
+    def __init__(self, options: ResponseOptions, format: Format, index: int, page_bytes: int) -> None:
         self._options = options
         self._format = format
         self._index = index
-        self._text = JsonStringBuilder(page, options.echo[index] if options.echo else "")
-        self._token_ids = JsonArrayBuilder(page)
+        self._text = JsonStringBuilder(page_bytes, options.echo[index] if options.echo else "")
+        self._token_ids = JsonArrayBuilder(page_bytes)
         # The log-probabilities of several tokens are those of each, list by list.
-        none = format.logprobs([], options.tokenizer, 0)
-        self._logprobs = {name: JsonArrayBuilder(page) if value == [] else value for name, value in none.items()}
-        self._offset = 0  # where the next token starts
-        self.finish_reason: FinishReason | None = None
+        empty = format.logprobs([], options.tokenizer, 0)
+        self._logprobs = {name: JsonArrayBuilder(page_bytes) if value == [] else value for name, value in empty.items()}
+        self._offset = 0  # characters before the next token
+        self._finish_reason: FinishReason | None = None
 
     def __len__(self) -> int:
+        """Return the number of bytes that are held."""
         lists = [value for value in self._logprobs.values() if isinstance(value, JsonArrayBuilder)]
         return len(self._text) + len(self._token_ids) + sum(map(len, lists))
 
     def add(self, event: Token | Finished) -> None:
+        """Add an event of this choice."""
         if event.text:
             self._text.add(event.text)
         if not isinstance(event, Token):
-            self.finish_reason = event.reason
+            self._finish_reason = event.reason
             return
         if self._options.token_ids:
             self._token_ids.add(event.token_id)
@@ -92,68 +126,12 @@ class _Choice:
         self._offset += len(tokenizer.token_text(token.token_id))
 
     def result(self) -> Json:
-        shown: Json = {"index": self._index, "logprobs": None, "finish_reason": self.finish_reason}
-        shown |= self._format.message(self._text)
+        """Return the choice, whose long parts are `SelfEncoding`."""
+        choice: Json = {"index": self._index, "logprobs": None, "finish_reason": self._finish_reason}
+        choice |= self._format.message(self._text)
         if self._options.logprobs:
-            shown["logprobs"] = self._logprobs
+            choice["logprobs"] = self._logprobs
         if self._options.token_ids:
-            shown["token_ids"] = self._token_ids
-            shown |= self._format.prompt_ids(self._options, self._index)[1]
-        return shown
-
-
-class ResponseBuilder:
-    """Gathers a request's events.  Pure, like `ChunkWriter`.
-
-    Args:
-        options: how to answer.
-        format: which endpoint's.
-        page: bytes of the pages that it is kept in.
-    """
-
-    def __init__(self, options: ResponseOptions, format: Format, page: int) -> None:
-        self._options = options
-        self._format = format
-        self._counter = UsageCounter(options)
-        self._choices = [_Choice(options, format, index, page) for index in range(options.choices)]
-        self._length = 0
-        self._error: CedeError | None = None
-
-    def __len__(self) -> int:
-        """Bytes of what was gathered so far."""
-        return self._length
-
-    @property
-    def failed(self) -> bool:
-        """Whether a generation has failed, and the answer with it."""
-        return self._error is not None
-
-    def fail(self, error: CedeError) -> None:
-        """It ends with `error`; what was gathered is dropped now, since the error may outlive this in a traceback."""
-        self._error = self._error or error
-        self._choices.clear()
-        self._length = 0
-
-    def add(self, event: Event) -> None:
-        """Takes one event."""
-        if isinstance(event, Failed):
-            self.fail(event.error)
-            return
-        if self.failed:
-            return
-        choice = self._choices[event.index]
-        before = len(choice)
-        choice.add(event)
-        self._length += len(choice) - before
-        if not isinstance(event, Token):
-            self._counter.add(event)
-
-    def result(self) -> Json:
-        """The response object, whose long parts are `SelfEncoding`.  Raises the CedeError that it ended with."""
-        if self._error is not None:
-            raise self._error
-        answer = self._options.envelope(self._format.full)
-        answer["choices"] = [choice.result() for choice in self._choices]
-        if self._options.token_ids:
-            answer |= self._format.prompt_ids(self._options, 0)[0]
-        return answer | {"usage": self._counter.usage(), "timings": self._counter.timings()}
+            choice["token_ids"] = self._token_ids
+            choice |= self._format.prompt_ids(self._options, self._index)[1]
+        return choice

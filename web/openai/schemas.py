@@ -1,28 +1,16 @@
-"""The request bodies of both generation endpoints, as strict pydantic models.
+"""The request bodies of OpenAI's two generation endpoints, as strict pydantic models.
 
-What a field may hold is in `web.bodies.fields`; `null` stands for "not given".  Fields outside these models are of
-three kinds: names that mean nothing to cede (logged and ignored), hints that change nothing in the answer (`HINTS`,
-ignored), and features that cede does not have.  The last are refused by name unless they hold their neutral value: no
-client shall believe that it got what it did not.
+What a field may hold is in `web.bodies.fields`; null stands for "not given".  Fields outside these models are of three
+kinds: names that mean nothing to cede (logged and ignored), hints that change nothing in the response (`HINTS`,
+ignored), and features that cede does not have (`UNSUPPORTED`), which are refused unless they hold a neutral value.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self, TypeVar
+from typing import Annotated, Literal, TypeVar
 
-from pydantic import (
-    AliasChoices,
-    BaseModel,
-    ConfigDict,
-    Discriminator,
-    Field,
-    Tag,
-    ValidationError,
-    model_validator,
-)
-from pydantic_core import PydanticCustomError
+from pydantic import AliasChoices, Discriminator, Field, Tag
 
-from runtime.errors import RequestError
 from web.bodies.fields import (
     PARTS,
     TEXT,
@@ -45,29 +33,14 @@ from web.bodies.fields import (
     TopP,
     text_or_parts,
 )
-from web.bodies.validation_errors import request_error
-from web.limits import MAX_MESSAGES, MAX_NAME, MAX_PARTS, MAX_UNKNOWN_FIELDS
+from web.bodies.strict_model import StrictModel, parse_model, refuse_unsupported
+from web.limits import MAX_MESSAGES, MAX_PARTS
 
 BodyT = TypeVar("BodyT", bound="GenerationBody")
 
 
-class StrictModel(BaseModel):
-    """What all our models share: exact JSON types, no NaN, unknown fields kept aside in `model_extra`."""
-
-    model_config = ConfigDict(strict=True, extra="allow", frozen=True, allow_inf_nan=False)
-
-    @model_validator(mode="after")
-    def _check_unknown_fields(self) -> Self:
-        unknown = self.model_extra or {}
-        if len(unknown) > MAX_UNKNOWN_FIELDS:
-            raise PydanticCustomError("unknown_fields", "")
-        if any(len(name) > MAX_NAME for name in unknown):
-            raise PydanticCustomError("unknown_name", "")
-        return self
-
-
 class TextPart(StrictModel):
-    """One part of a message's content; images and audio have other types, which cede's models cannot read."""
+    """A text in a message's content.  Parts of other types, images and audio, are refused: no model here reads them."""
 
     type: Literal["text"]
     text: Text
@@ -95,7 +68,7 @@ class StreamOptions(StrictModel):
 
 
 class GenerationBody(StrictModel):
-    """The parameters of both endpoints: OpenAI's names, then those from llama-server and vLLM, and ours."""
+    """The parameters of both endpoints: those of OpenAI, then those of llama-server, of vLLM and of cede."""
 
     model: Name | None = None
     max_tokens: MaxTokens | None = None
@@ -126,7 +99,7 @@ class GenerationBody(StrictModel):
 
 
 class ChatBody(GenerationBody):
-    """`POST /v1/chat/completions`."""
+    """The body of `POST /v1/chat/completions`."""
 
     messages: Annotated[list[Message], Field(min_length=1, max_length=MAX_MESSAGES, fail_fast=True)]
     max_completion_tokens: MaxTokens | None = None
@@ -138,19 +111,20 @@ class ChatBody(GenerationBody):
 
 
 class CompletionBody(GenerationBody):
-    """`POST /v1/completions`."""
+    """The body of `POST /v1/completions`."""
 
     prompt: Prompt
     logprobs: TopLogprobs | None = None
     echo: bool | None = None
 
 
+# Hints to the server, which change nothing in the response.
 HINTS = frozenset(
     "metadata prediction prompt_cache_key prompt_cache_options prompt_cache_retention safety_identifier service_tier "
     "parallel_tool_calls".split()
 )
 
-# What cede does not do, each with the values (beside null) that ask for nothing.
+# Features that cede does not have, each with the values (beside null) that ask for nothing.
 UNSUPPORTED: dict[str, tuple[object, ...]] = {
     "tools": ([],),
     "tool_choice": ("none",),
@@ -194,27 +168,17 @@ UNSUPPORTED_IN_MESSAGES: dict[str, tuple[object, ...]] = {
 }
 
 
-def parse(schema: type[BodyT], raw: bytes) -> BodyT:
-    """The validated body in the JSON text `raw`.  Raises RequestError: the first fault in one sentence."""
-    try:
-        body = schema.model_validate_json(raw)
-    except ValidationError as error:
-        raise request_error(error) from None
+def parse_body(schema: type[BodyT], raw: bytes) -> BodyT:
+    """Validate the body `raw`.
+
+    Raises:
+        RequestError: it does not fit the schema, or asks for what cede does not do; the message tells the first fault.
+    """
+    body = parse_model(schema, raw)
     refuse_unsupported(body, UNSUPPORTED)
     return body
 
 
-def refuse_unsupported(model: StrictModel, table: dict[str, tuple[object, ...]], path: str = "") -> None:
-    """Raises RequestError where `model` was given a field that asks for something cede does not do."""
-    for name, value in (model.model_extra or {}).items():
-        if name in table and value is not None and value not in table[name]:
-            raise RequestError(
-                f"'{path}{name}' is not supported by this server.",
-                param=path + name,
-                code="unsupported_parameter",
-            )
-
-
 def unknown_fields(body: GenerationBody) -> list[str]:
-    """The names that were given and mean nothing to cede."""
+    """Return the names of the fields that mean nothing to cede, in alphabetical order."""
     return sorted((body.model_extra or {}).keys() - HINTS - UNSUPPORTED.keys())

@@ -1,4 +1,4 @@
-"""File descriptors: a connection takes one, and a process that has none left can neither accept nor read its model."""
+"""File descriptors: each connection takes one, and a process without any can neither accept nor read its model."""
 
 from __future__ import annotations
 
@@ -10,25 +10,32 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from web.limits import Limits
 
-OTHERS = 128
-"""Descriptors for all that is no connection: the model's files, KV on disk, listeners, connections being refused."""
+OTHER_DESCRIPTORS = 128
+"""Descriptors for all but connections: the model's files, KV on disk, listeners, connections that are refused."""
 
 logger = logging.getLogger("cede.web")
 
 
 def fit_descriptors(limits: Limits) -> Limits:
-    """`limits` with as many connections as the process may have descriptors for, after asking the system for more."""
+    """Raise the process's limit on file descriptors as far as needed, or lower the limit on connections.
+
+    Args:
+        limits: as configured.
+
+    Returns:
+        `limits`, with no more connections than there are descriptors for.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = limits.connections + OTHERS
+    wanted = limits.connections + OTHER_DESCRIPTORS
     if soft == resource.RLIM_INFINITY or soft >= wanted:
         return limits
-    most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    available = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
     try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (available, hard))
     except (OSError, ValueError):  # macOS has a bound of its own below an infinite hard limit
-        most = soft
-    if most >= wanted:
+        available = soft
+    if available >= wanted:
         return limits
-    connections = max(1, most - OTHERS)
+    connections = max(1, available - OTHER_DESCRIPTORS)
     logger.warning("at most %d connections, for want of file descriptors (ulimit -n)", connections)
     return replace(limits, connections=connections)

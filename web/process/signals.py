@@ -1,7 +1,7 @@
-"""What SIGTERM and SIGINT do to this process while it serves nobody, and how it ends at once.
+"""SIGTERM and SIGINT while the process serves nobody, and the way to end at once.
 
-As process 1 of a container a program has no default action: a signal that it has no handler for is lost.  So both have
-one from the first moment, before torch is imported, until the last.
+Process 1 of a container has no default actions: a signal without a handler is lost.  So both signals have a handler
+from the first moment, before torch is imported, until the last.
 """
 
 from __future__ import annotations
@@ -20,17 +20,20 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class EarlyStop:
-    """Ends the process at the first signal: with status 0 while it loads, for that is a stop in good order.
+    """Ends the process at the first signal.  While the process loads this is an orderly stop, so the status is 0.
 
-    While there is something to wind down `web.server` takes the signals over.  One that comes after that, when the
-    server has been told to stop already, ends the process as a second one does.
+    While there is something to wind down, `web.server` handles the signals.  A signal that comes later, when the server
+    has been told to stop already, ends the process with status 128 + n, as a second signal does.
+
+    Attributes:
+        has_served: set once the server has been told to stop.
     """
 
     def __init__(self) -> None:
         self.has_served = False
 
     def install(self) -> None:
-        """Take the signals; in the main thread."""
+        """Install the handlers.  To be called in the main thread."""
         for number in SIGNALS:
             signal.signal(number, self._end)
 
@@ -39,17 +42,17 @@ class EarlyStop:
             exit_now(128 + number)
         try:
             logger.info("%s: stopped before anything was served", signal.Signals(number).name)
-        finally:  # writing may fail where the signal came in the middle of another line
+        finally:  # logging fails if the signal came in the middle of another line
             exit_now(0)
 
 
 def exit_on_signals() -> None:
-    """End the process at once, with status 128 + n, where there is never anything to wind down."""
+    """Let signals end the process at once, with status 128 + n, as there is nothing to wind down."""
     for number in SIGNALS:
         signal.signal(number, lambda number, frame: exit_now(128 + number))
 
 
 def exit_now(status: int) -> NoReturn:
-    """End the process, whatever its threads are at."""
+    """End the process at once, whatever its threads are doing."""
     logging.shutdown()
     os._exit(status)

@@ -1,4 +1,4 @@
-"""Standard streams that may be closed, or that nobody reads: neither is a reason not to serve."""
+"""Standard streams that are closed, or that nobody reads.  Neither is a reason not to serve."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import click
 
 
 def open_closed_streams() -> None:
-    """Have /dev/null in the place of a standard stream that this process was started without.
+    """Open /dev/null in place of each standard stream that the process was started without.
 
-    Or the next file or socket that is opened gets its number, and is written to by whatever reports an error there.
+    Otherwise the next file or socket that is opened gets the stream's number, and reports of errors are written to it.
     """
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         if getattr(sys, name) is None:
@@ -21,11 +21,11 @@ def open_closed_streams() -> None:
 
 
 def say(line: str, *, err: bool = False) -> None:
-    """Write a line for whoever reads it; where nobody does (any more), this and what follows goes nowhere."""
+    """Write a line to a standard stream.  If nobody reads the stream any more, drop this line and all that follow."""
     try:
         click.echo(line, err=err)
     except OSError:
-        _put_null((sys.stderr if err else sys.stdout).fileno())  # what is left in the buffer goes there, too
+        _put_null((sys.stderr if err else sys.stdout).fileno())  # the rest of the buffer goes there, too
 
 
 def _is_open(number: int) -> bool:

@@ -9,7 +9,7 @@ from tests.live.fork_server import ForkedServer
 from tests.live.hostile import FLAGS, harass
 from tests.live.hostile_bodies import FITTING, draw_body, field_names, large_bodies
 from tests.live.server import CHAT
-from web.openai.schemas import ChatBody, CompletionBody, parse
+from web.openai.schemas import ChatBody, CompletionBody, parse_body
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,7 +20,7 @@ MANY = range(400)
 def is_understood(number: int) -> bool:
     body = draw_body(number)
     try:
-        parse(ChatBody if body.path == CHAT else CompletionBody, body.raw)
+        parse_body(ChatBody if body.path == CHAT else CompletionBody, body.raw)
     except RequestError:
         return False
     return True

@@ -12,7 +12,7 @@ import trio
 from runtime.errors import RequestError
 from runtime.text.chat import ChatTemplate
 from tests.fakes.engine import CONTEXT, ByteTokenizer, FakeEngine, as_engine, completion, model
-from web.bodies.body_parser import AT_A_TIME, INLINE_BODY, LONG_BODY, BodyParser
+from web.bodies.body_parser import INLINE_BODY, LONG_BODY, MAX_ORDINARY, BodyParser
 from web.openai.conversion import ParsedRequest, parse_chat, parse_completion
 
 if TYPE_CHECKING:
@@ -53,15 +53,15 @@ class Parsers:
 
 
 async def test_long_bodies_are_read_one_at_a_time_and_ordinary_ones_do_not_wait_for_them() -> None:
-    reader, parsers = BodyParser(as_engine(FakeEngine())), Parsers()
+    parser, parsers = BodyParser(as_engine(FakeEngine())), Parsers()
     long = [LONG_BODY, LONG_BODY + 1]
-    ordinary = [INLINE_BODY + number for number in range(AT_A_TIME + 1)]
+    ordinary = [INLINE_BODY + number for number in range(MAX_ORDINARY + 1)]
     async with trio.open_nursery() as nursery:
         for length in (*long, *ordinary):
-            nursery.start_soon(reader.read, parsers, b"x" * length)
+            nursery.start_soon(parser.parse, parsers, b"x" * length)
             await trio.testing.wait_all_tasks_blocked()  # so they wait in this order
         try:
-            await parsers.until_running(long[0], *ordinary[:AT_A_TIME])
+            await parsers.until_running(long[0], *ordinary[:MAX_ORDINARY])
             parsers.let_go(ordinary[0])
             await parsers.until_running(long[0], *ordinary[1:])
             parsers.let_go(long[0])
@@ -72,9 +72,9 @@ async def test_long_bodies_are_read_one_at_a_time_and_ordinary_ones_do_not_wait_
 
 
 async def test_a_short_body_needs_no_thread() -> None:
-    reader, parsers = BodyParser(as_engine(FakeEngine())), Parsers()
+    parser, parsers = BodyParser(as_engine(FakeEngine())), Parsers()
     parsers.let_go(INLINE_BODY - 1)
-    assert await reader.read(parsers, b"x" * (INLINE_BODY - 1)) is JOB
+    assert await parser.parse(parsers, b"x" * (INLINE_BODY - 1)) is JOB
     assert parsers.threads == {threading.get_ident()}
 
 
@@ -123,7 +123,7 @@ async def test_the_engine_says_how_many_there_can_be() -> None:
     engine = FakeEngine()
     engine.most_generations = 3
     with pytest.raises(RequestError, match="more than the 3"):
-        await BodyParser(as_engine(engine)).read(parse_completion, json.dumps({"prompt": [[1]] * 4}).encode())
+        await BodyParser(as_engine(engine)).parse(parse_completion, json.dumps({"prompt": [[1]] * 4}).encode())
 
 
 def test_a_conversation_that_cannot_fit_is_refused_before_it_is_rendered() -> None:

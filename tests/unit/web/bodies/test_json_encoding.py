@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from web.bodies.json_encoding import BLOCK, JsonArrayBuilder, JsonStringBuilder, LazyJsonArray, PageBuffer, iter_json
+from web.bodies.json_encoding import BLOCK, JsonArrayBuilder, JsonStringBuilder, LazyJsonArray, iter_json
+from web.bodies.page_buffer import PageBuffer
 
 few = settings(max_examples=40, deadline=None)
 VALUES = st.recursive(

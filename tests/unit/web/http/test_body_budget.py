@@ -10,8 +10,8 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from tests.fakes.engine import FakeEngine, as_engine, posting, say
-from web.app import BODY_TIMEOUT, create_app
-from web.http.body_budget import SMALL, BodyBudget, BodyReservation, ReservedBody
+from web.app import create_app
+from web.http.body_budget import BODY_TIMEOUT, SMALL_BODY, BodyBudget, BodyReservation, BudgetedBody
 from web.limits import Limits
 
 if TYPE_CHECKING:
@@ -40,10 +40,10 @@ def test_the_last_eighth_is_for_small_bodies() -> None:
     with BodyReservation(bodies) as large, BodyReservation(bodies) as small:
         assert large.grow(ROOM * 7 // 8)
         assert not large.grow(1)
-        assert not small.fits(SMALL + 1)
-        assert small.grow(SMALL)
+        assert not small.fits(SMALL_BODY + 1)
+        assert small.grow(SMALL_BODY)
         assert not small.grow(1)
-        assert bodies.held == ROOM * 7 // 8 + SMALL
+        assert bodies.held == ROOM * 7 // 8 + SMALL_BODY
     assert bodies.held == 0
 
 
@@ -109,4 +109,4 @@ async def test_nothing_keeps_a_body(end: str) -> None:
             if end == "too large":
                 asked.send(LARGE, more=True)
     await wait_all_tasks_blocked()
-    assert [one for one in gc.get_objects() if type(one) is ReservedBody] == []
+    assert [one for one in gc.get_objects() if type(one) is BudgetedBody] == []

@@ -133,7 +133,7 @@ def test_a_name_that_is_none() -> None:
 
 def client(**allowed: Any) -> Any:  # noqa: ANN401
     given = BrowserPolicy.parse(allowed.get("origins", ()), allowed.get("hosts", ()))
-    return create_app(as_engine(FakeEngine(say("a"))), allowed=given, keys=allowed.get("keys", ())).test_client()
+    return create_app(as_engine(FakeEngine(say("a"))), browser_policy=given, keys=allowed.get("keys", ())).test_client()
 
 
 async def test_a_refusal_comes_before_the_body_and_names_the_flag() -> None:

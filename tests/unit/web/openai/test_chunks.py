@@ -22,7 +22,7 @@ from tests.fakes.engine import (
 )
 from tests.unit.web.openai.streams import choices, chunks_of, written
 from web.openai.chunks import ChunkWriter
-from web.openai.formats import timings
+from web.openai.usage import timings
 
 if TYPE_CHECKING:
     from actors.core.generation import Event

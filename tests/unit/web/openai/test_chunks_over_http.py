@@ -26,8 +26,9 @@ from tests.fakes.engine import (
 )
 from tests.unit.web.openai.streams import choices
 from web.app import create_app
+from web.bodies.event_stream import KEEP_ALIVE, MAX_EVENTS, EventStream
 from web.limits import Limits
-from web.openai.chunks import DONE, KEEP_ALIVE, MAX_EVENTS, ChunkWriter, EventStream
+from web.openai.chunks import DONE, ChunkWriter
 
 if TYPE_CHECKING:
     import pytest

@@ -13,8 +13,8 @@ from actors.core.generation import Failed, FinishReason, Token
 from tests.fakes.engine import chat, completion, finished
 from tests.unit.web.openai.whole_answers import any_token
 from web.bodies.json_encoding import iter_json
-from web.openai.formats import UsageCounter
 from web.openai.response_builder import ResponseBuilder
+from web.openai.usage import UsageCounter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,7 +17,7 @@ from runtime.errors import StepFailed
 from tests.fakes.engine import Exchange, FakeEngine, FakeRequest, as_engine, finished, posting
 from tests.unit.web.openai.whole_answers import TEXT, bulky
 from web.app import create_app
-from web.bodies.json_encoding import PageBuffer
+from web.bodies.page_buffer import PageBuffer
 from web.limits import Limits
 
 if TYPE_CHECKING:

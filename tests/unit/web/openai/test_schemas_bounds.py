@@ -13,10 +13,10 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from runtime.errors import RequestError
 from tests.fakes.engine import chat, completion
 from web import limits
-from web.bodies import fields
-from web.bodies import validation_errors as refusals
+from web.bodies import fields, strict_model, validation_errors
+from web.bodies.strict_model import StrictModel
 from web.openai import schemas
-from web.openai.schemas import ChatBody, CompletionBody, StrictModel
+from web.openai.schemas import ChatBody, CompletionBody
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -219,20 +219,20 @@ def raised_by(node: object) -> Iterator[str]:
 def test_every_error_that_the_schemas_can_raise_has_a_sentence_of_ours(body: type[BaseModel]) -> None:
     possible = set(raised_by(body.__pydantic_core_schema__))
     assert {"int_type", "string_too_long", "too_long", "missing", "stop"} <= possible  # it has seen something
-    assert possible <= {*refusals.WANTED, *refusals.WANTED_SIZES, "missing"}
+    assert possible <= {*validation_errors.WANTED, *validation_errors.WANTED_SIZES, "missing"}
 
 
 def test_our_own_validators_raise_nothing_else() -> None:
-    sources = [inspect.getsource(module) for module in (fields, schemas)]
+    sources = [inspect.getsource(module) for module in (fields, strict_model, schemas)]
     ours = {name for source in sources for name in re.findall(r'PydanticCustomError\("(\w+)"', source)}
     assert len(ours) >= 5
-    assert ours <= {*refusals.WANTED, *refusals.WANTED_SIZES}
+    assert ours <= {*validation_errors.WANTED, *validation_errors.WANTED_SIZES}
 
 
 def test_no_sentence_is_left_that_nothing_raises() -> None:
     possible = {kind for body in ENDPOINTS for kind in raised_by(body.__pydantic_core_schema__)}
     ours = {"no_tokens", "too_many_biases", "too_much_in_it", "unknown_fields", "unknown_name"}
-    assert {*refusals.WANTED, *refusals.WANTED_SIZES} == (possible | ours) - {"missing"}
+    assert {*validation_errors.WANTED, *validation_errors.WANTED_SIZES} == (possible | ours) - {"missing"}
 
 
 KINDS: list[tuple[Any, Any]] = [
@@ -254,7 +254,7 @@ def test_a_sentence_is_short_and_holds_none_of_pydantics_words(kind: Any, value:
     adapter = TypeAdapter[Any](dict[str, kind], config=ConfigDict(strict=True, allow_inf_nan=False))
     with pytest.raises(ValidationError) as caught:
         adapter.validate_json(json.dumps({"field": value}))
-    said = str(refusals.request_error(caught.value))
+    said = str(validation_errors.request_error(caught.value))
     assert re.fullmatch(r"Invalid 'field[\w.]*': it (should|must) .*\.", said)
     assert not re.search(r"Input|a valid|String|List|Dictionary|\{|another form", said)
     assert len(said) < 200
@@ -276,6 +276,6 @@ NO_JSON = {
 def test_what_is_no_json_is_told_in_our_words_too(raw: bytes) -> None:
     with pytest.raises(ValidationError) as caught:
         CompletionBody.model_validate_json(raw)
-    said = str(refusals.request_error(caught.value))
+    said = str(validation_errors.request_error(caught.value))
     assert said.startswith("The body is not valid JSON (line ")
     assert NO_JSON[raw] in said

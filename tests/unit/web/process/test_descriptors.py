@@ -7,7 +7,7 @@ import resource
 import pytest
 
 from web.limits import Limits
-from web.process.descriptors import OTHERS, fit_descriptors
+from web.process.descriptors import OTHER_DESCRIPTORS, fit_descriptors
 
 
 class System:
@@ -31,8 +31,8 @@ class System:
     [
         (1024, 4096, 4096, 512),  # enough
         (256, resource.RLIM_INFINITY, 10240, 512),  # a Mac: asked for, and given
-        (256, 512, 512, 512 - OTHERS),
-        (256, resource.RLIM_INFINITY, 256, 256 - OTHERS),
+        (256, 512, 512, 512 - OTHER_DESCRIPTORS),
+        (256, resource.RLIM_INFINITY, 256, 256 - OTHER_DESCRIPTORS),
         (64, 64, 64, 1),
     ],
 )
@@ -41,4 +41,4 @@ def test_connections_fit(monkeypatch: pytest.MonkeyPatch, soft: int, hard: int, 
     monkeypatch.setattr(resource, "getrlimit", system.getrlimit)
     monkeypatch.setattr(resource, "setrlimit", system.setrlimit)
     assert fit_descriptors(Limits(connections=512)).connections == connections
-    assert system.limits[0] >= min(soft, connections + OTHERS)
+    assert system.limits[0] >= min(soft, connections + OTHER_DESCRIPTORS)

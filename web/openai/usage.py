@@ -1,0 +1,76 @@
+"""What a response says of its cost: OpenAI's `usage` and llama-server's `timings`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from actors.core.generation import Finished, Timings
+    from web.openai.formats import Json, ResponseOptions
+
+
+class UsageCounter:
+    """Adds up what the generations of one request report when they finish.
+
+    Args:
+        options: of the request.
+    """
+
+    def __init__(self, options: ResponseOptions) -> None:
+        self._options = options
+        self._finished: dict[int, Finished] = {}
+
+    def add(self, event: Finished) -> None:
+        """Count a generation that has finished."""
+        self._finished[event.index] = event
+
+    def usage(self) -> Json:
+        """Return OpenAI's `usage`.  A prompt counts once; of its tokens those are cached that all its choices found."""
+        prompt_tokens = sum(len(prompt) for prompt in self._options.prompts[:: self._options.n])
+        completion_tokens = sum(event.completion_tokens for event in self._finished.values())
+        return {
+            "prompt_tokens": prompt_tokens,
+            "completion_tokens": completion_tokens,
+            "total_tokens": prompt_tokens + completion_tokens,
+            "prompt_tokens_details": {"cached_tokens": self._cached_tokens()},
+        }
+
+    def timings(self) -> Json:
+        """Return llama-server's `timings`, summed over the generations."""
+        return timings([event.timings for event in self._finished.values()])
+
+    def _cached_tokens(self) -> int:
+        least: dict[int, int] = {}
+        for index, event in self._finished.items():
+            prompt = index // self._options.n
+            least[prompt] = min(least.get(prompt, event.cached_tokens), event.cached_tokens)
+        return sum(least.values())
+
+
+def timings(parts: Sequence[Timings]) -> Json:
+    """Return llama-server's `timings` of several generations together, with those of drafts if there were any."""
+    prompt_n, prompt_ms = sum(part.prompt_n for part in parts), sum(part.prompt_ms for part in parts)
+    predicted_n, predicted_ms = (
+        sum(part.predicted_n for part in parts),
+        sum(part.predicted_ms for part in parts),
+    )
+    figures: Json = {
+        "cache_n": sum(part.cache_n for part in parts),
+        "prompt_n": prompt_n,
+        "prompt_ms": prompt_ms,
+        "prompt_per_token_ms": _ratio(prompt_ms, prompt_n),
+        "prompt_per_second": _ratio(1000 * prompt_n, prompt_ms),
+        "predicted_n": predicted_n,
+        "predicted_ms": predicted_ms,
+        "predicted_per_token_ms": _ratio(predicted_ms, predicted_n),
+        "predicted_per_second": _ratio(1000 * predicted_n, predicted_ms),
+    }
+    if draft_n := sum(part.draft_n for part in parts):
+        figures |= {"draft_n": draft_n, "draft_n_accepted": sum(part.draft_n_accepted for part in parts)}
+    return figures
+
+
+def _ratio(amount: float, by: float) -> float:
+    return amount / by if by > 0 else 0.0
