@@ -23,7 +23,7 @@ from actors.generating.drafting import Drafting, LookupSource, ModelSource
 from actors.generating.output import Output
 from actors.generating.unread import Unread, UnreadStatistics
 from actors.kv.prompts import chains
-from actors.manager.planner import ChunkSizer
+from actors.manager.planner import ChunkLimits
 from actors.manager.slot_manager import ManagerStatistics, SlotManager
 from actors.request import Request
 from runtime.errors import CedeError, RequestError, ShuttingDown
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from actors.config import EngineConfig
+    from actors.core.costs import StepCosts
     from actors.core.generation import Event, GenerationRequest, RequestStatus
     from actors.core.observer import Observer
     from actors.kv.prefix_cache import PrefixCache
@@ -91,7 +92,7 @@ class Engine:
                 root=b"" if cache is None else cache.root,
                 drafts_from_states=config.speculate is Proposer.MTP,
             ),
-            ChunkSizer(config.chunk_tokens, config.step_seconds),
+            ChunkLimits(config.chunk_tokens, config.step_seconds),
             queue_limit=config.queue,
             cache=cache,
             epoch=time.time() - executor.clock(),
@@ -229,8 +230,11 @@ class Engine:
         if self.config.speculate is Proposer.OFF or not asked.speculate:
             return None
         lookup = self.config.speculate is Proposer.NGRAM
-        length = DraftLength(self.config.draft_tokens, prior=self._acceptance, free=lookup)
-        return Drafting(LookupSource() if lookup else ModelSource(), length, self._manager.costs)
+        length = DraftLength(self.config.draft_tokens, prior=self._acceptance)
+        costs = self._manager.costs
+        if lookup:
+            return Drafting(LookupSource(), length, costs.target, None)
+        return Drafting(ModelSource(), length, costs.target, costs.drafter)
 
     def cancel(self, request_id: str, reason: CancelReason = CancelReason.OPERATOR) -> bool:
         """Cancel exactly that request; its client is told.  False if no such request lives."""
@@ -267,6 +271,11 @@ class Engine:
     def requests(self) -> list[RequestStatus]:
         """The live requests, oldest first."""
         return [request.status() for request in self._live.values()]
+
+    @property
+    def costs(self) -> StepCosts:
+        """What steps take on this device, as learnt so far; to be read only."""
+        return self._manager.costs
 
     def slots(self) -> Iterator[SlotStatus]:
         """Every slot, each as it is when its turn comes."""

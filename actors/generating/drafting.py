@@ -15,8 +15,9 @@ from runtime.text.lookup import PromptLookup
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from actors.core.costs import StepCostModel
     from actors.core.lease import Lease
-    from actors.generating.draft_length import DraftLength, StepCosts
+    from actors.generating.draft_length import DraftLength
     from actors.generating.output import Output
 
 logger = logging.getLogger("cede.engine")
@@ -74,13 +75,17 @@ class Drafting:
     Args:
         source: proposes them.
         length: how many are worth it.
-        costs: what steps take on this device.
+        target: costs of the model that verifies.
+        drafter: costs of the model that drafts; None where drafts take no device time.
     """
 
-    def __init__(self, source: DraftSource, length: DraftLength, costs: StepCosts) -> None:
+    def __init__(
+        self, source: DraftSource, length: DraftLength, target: StepCostModel, drafter: StepCostModel | None
+    ) -> None:
         self._source: DraftSource | None = source
         self._length = length
-        self._costs = costs
+        self._target = target
+        self._drafter = drafter
 
     async def propose(self, lease: Lease, output: Output) -> Sequence[DraftToken]:
         """What the target is to verify next; empty where plain decoding is faster.
@@ -90,7 +95,7 @@ class Drafting:
         if self._source is None:
             return ()
         behind = self._source.behind(lease, output)
-        wanted = self._length.next(self._costs, lease.manager.neighbours(lease), behind)
+        wanted = self._length.next(self._target, self._drafter, lease.manager.neighbours(lease), behind)
         most = min(wanted, output.room - 1)  # a round gives one token more than it accepts
         if most <= 0:
             return ()

@@ -29,12 +29,12 @@ from typing import TYPE_CHECKING, NoReturn
 import outcome
 import trio
 
+from actors.core.costs import StepCosts
 from actors.core.events import ActorPhase, DeviceIsBack, DeviceIsLost, Granted, Leader, Queued, Released
 from actors.core.lease import Lease, Work
 from actors.core.observer import Observers
 from actors.core.receipts import CancelReason, ReceiptLog, receipt_for
 from actors.core.slots import SlotState
-from actors.generating.draft_length import StepCosts
 from actors.kv.mover import KVMover
 from actors.kv.prefix_cache import empty_cache
 from actors.kv.restore import audit, restore
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from actors.core.lease import Move
     from actors.core.slots import SlotTable
     from actors.kv.prefix_cache import CacheStatistics, PrefixCache
-    from actors.manager.planner import ChunkSizer
+    from actors.manager.planner import ChunkLimits
     from runtime.step.executor import Executor
 
 logger = logging.getLogger("cede.engine")
@@ -78,7 +78,7 @@ class SlotManager:
     Args:
         executor: runs the steps; nobody else may use it.
         table: the slots; handed over for good.
-        chunks: sizes prefill chunks.
+        chunks: limits of prefill chunks.
         queue_limit: how many leases may wait.
         cache: KV outside the slots; handed over for good.
         epoch: seconds since the epoch at which the executor's clock was 0.
@@ -88,7 +88,7 @@ class SlotManager:
         self,
         executor: Executor,
         table: SlotTable,
-        chunks: ChunkSizer,
+        chunks: ChunkLimits,
         *,
         queue_limit: int,
         cache: PrefixCache | None = None,

@@ -21,17 +21,18 @@ from actors.core.events import (
 )
 from actors.core.lease import Chunk, Lease, Work
 from actors.core.slots import SlotState
-from actors.manager.planner import ChunkSizer, share_budget
+from actors.manager.planner import share_budget
 from runtime.errors import DeviceLost, StepFailed
 from runtime.step.step import Segment, SegmentResult, StepResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from actors.core.costs import StepCostModel, StepCosts
     from actors.core.observer import Observers
     from actors.core.slots import SlotTable
-    from actors.generating.draft_length import StepCosts
     from actors.kv.prefix_cache import PrefixCache
+    from actors.manager.planner import ChunkLimits
     from runtime.step.executor import Executor
 
 logger = logging.getLogger("cede.engine")
@@ -65,7 +66,7 @@ class StepRunner:
 
     Args:
         executor, table, cache: the manager's.
-        chunks: sizes the target's prefill chunks; a drafter that has to catch up reads under the same limits.
+        chunks: limits of prefill chunks, and of what a drafter reads that has to catch up.
         costs: learns what steps take.
         observers: are told.
     """
@@ -75,13 +76,12 @@ class StepRunner:
         executor: Executor,
         table: SlotTable,
         cache: PrefixCache,
-        chunks: ChunkSizer,
+        chunks: ChunkLimits,
         costs: StepCosts,
         observers: Observers,
     ) -> None:
         self.counts = StepCounts()
         self._costs = costs
-        self._draft_chunks = chunks.fresh()
         self._caught_up = False  # the last step let a drafter read in bulk
         self._executor = executor
         self._table = table
@@ -104,15 +104,15 @@ class StepRunner:
         # Rows that somebody's next token waits for: in this step, or in the other model's, which comes after it.
         urgent = sum(len(work.token_ids) for work in pending if not work.is_bulk)
         if drafts and not (others and self._caught_up):
-            return self._fill(drafts, self._draft_chunks, urgent)
-        return self._fill(others, self._chunks, urgent)
+            return self._fill(drafts, self._costs.drafter, urgent)
+        return self._fill(others, self._costs.target, urgent)
 
-    def _fill(self, pending: Sequence[Work], chunks: ChunkSizer, urgent: int) -> list[Planned]:
+    def _fill(self, pending: Sequence[Work], costs: StepCostModel, urgent: int) -> list[Planned]:
         """A step of all that must go in whole, and of as much of the rest as there is room for."""
         whole = [work for work in pending if not work.is_bulk]
         bulk = [work for work in pending if work.is_bulk]
         depth = sum(self._start(work) for work in bulk) / max(len(bulk), 1)
-        budget = chunks.budget(urgent, depth)
+        budget = self._chunks.budget(costs, urgent, depth)
         shares = share_budget([len(work.token_ids) for work in bulk], budget)
         return [
             *(self._planned(work, len(work.token_ids)) for work in whole),
@@ -283,7 +283,7 @@ class StepRunner:
             self._observers.tell(self._observers.invalidated, Invalidated(*lease.owner, lease.slot.id))
 
     def _observe(self, step: Sequence[Planned], result: StepResult, elapsed: float) -> None:
-        """Count, and learn what steps cost: for chunks on the device, for drafts with the way there and back."""
+        """Count, and learn what steps cost, the way to the device and back included."""
         chunks = [planned.segment for planned in step if planned.work.is_bulk]
         bulk = sum(len(chunk.token_ids) for chunk in chunks)
         single = sum(len(planned.segment.token_ids) for planned in step) - bulk
@@ -298,13 +298,8 @@ class StepRunner:
             self.counts.decode_tokens += single
         if not all(segment.computed for segment in result.segments):
             return  # a step cut short says nothing about speed
-        seconds = result.finished_at - result.started_at
         depth = sum(chunk.start * len(chunk.token_ids) for chunk in chunks) / max(bulk, 1)
-        (self._draft_chunks if drafting else self._chunks).observe(single, bulk, depth, seconds)
-        if drafting:
-            self._costs.observe_draft(single + bulk, elapsed)
-        elif not bulk:
-            self._costs.observe_target(single, elapsed)
+        (self._costs.drafter if drafting else self._costs.target).observe(single, bulk, depth, elapsed)
 
 
 def _part(planned: Planned) -> StepPart:

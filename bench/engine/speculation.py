@@ -146,13 +146,13 @@ async def measure(load: Load, proposer: Proposer, count: int, tokens: int, param
             plain.append(pair[False].speed)
             turns.append(pair[True])
         drafted, accepted = sum(turn.drafted for turn in turns), sum(turn.accepted for turn in turns)
-        costs = engine._manager.costs
+        costs = engine.costs
         print(
             f"{proposer:6} plain {statistics.median(plain):7.1f} tokens/s, with drafts "
             f"{statistics.median(turn.speed for turn in turns):7.1f}, ratio {statistics.median(ratios):.2f} "
             f"({min(ratios):.2f} to {max(ratios):.2f}); accepted {accepted} of {drafted}; "
-            f"steps: draft {_ms(costs.draft_seconds(1))}, one row {_ms(costs.target_seconds(1))}, "
-            f"four rows {_ms(costs.target_seconds(4))}",
+            f"steps: draft {_ms(costs.drafter.seconds(1))}, one row {_ms(costs.target.seconds(1))}, "
+            f"four rows {_ms(costs.target.seconds(4))}",
             flush=True,
         )
 

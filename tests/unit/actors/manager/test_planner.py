@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.manager.planner import MAX_CHUNK, MIN_CHUNK, ChunkSizer, share_budget
+from actors.core.costs import StepCostModel
+from actors.manager.planner import ALONE, FIRST_CHUNK, MAX_CHUNK, MIN_CHUNK, ChunkLimits, share_budget
 
 wishes = st.lists(st.integers(1, 5000), max_size=12)
 
@@ -64,81 +65,82 @@ class LinearMachine:
         prefill_row = self.prefill_row * (1 + depth / self.doubling)
         return self.base + decode_rows * self.decode_row + prefill_rows * prefill_row
 
-    def run(self, sizer: ChunkSizer, decode_rows: int, steps: int = 12) -> float:
-        """Steps with as many prompt rows as the sizer allows, at no depth; the duration of the last."""
+    def run(self, costs: StepCostModel, decode_rows: int, steps: int = 12) -> float:
+        """Steps with as many prompt rows as fit the limits, at no depth; the duration of the last."""
         seconds = 0.0
         for _ in range(steps):
-            rows = sizer.budget(decode_rows, 0)
+            rows = LIMITS.budget(costs, decode_rows, 0)
             seconds = self.seconds(decode_rows, rows)
-            sizer.observe(decode_rows, rows, 0, seconds)
+            costs.observe(decode_rows, rows, 0, seconds)
         return seconds
 
-    def read(self, sizer: ChunkSizer, decode_rows: int, prompt: int, kept: int = 0) -> list[float]:
+    def read(self, costs: StepCostModel, decode_rows: int, prompt: int, cached: int = 0) -> list[float]:
         """The durations of the steps that read a prompt, of which so many tokens are there; but not of the last."""
-        durations, depth = [], kept
+        durations, depth = [], cached
         while depth < prompt:
-            rows = min(sizer.budget(decode_rows, depth), prompt - depth)
+            rows = min(LIMITS.budget(costs, decode_rows, depth), prompt - depth)
             durations.append(self.seconds(decode_rows, rows, depth))
-            sizer.observe(decode_rows, rows, depth, durations[-1])
+            costs.observe(decode_rows, rows, depth, durations[-1])
             depth += rows
         return durations[:-1]
 
 
-def decoded(machine: LinearMachine, target: float, rows: int = 3) -> ChunkSizer:
-    """A sizer that has seen steps of decode rows only."""
-    sizer = ChunkSizer(target_seconds=target)
+LIMITS = ChunkLimits(fixed=None, step_seconds=0.05)
+
+
+def decoded(machine: LinearMachine, rows: int = 3) -> StepCostModel:
+    """What is known after steps of decode rows only."""
+    costs = StepCostModel()
     for _ in range(8):
-        sizer.observe(rows, 0, 0, machine.seconds(rows, 0))
-    return sizer
+        costs.observe(rows, 0, 0, machine.seconds(rows, 0))
+    return costs
 
 
 @pytest.mark.parametrize("row", [0.0002, 0.0005, 0.001])
 def test_beside_decodes_a_step_comes_to_take_the_target_time(row: float) -> None:
     machine = LinearMachine(0.01, 0.0005, row)
-    assert machine.run(decoded(machine, 0.05), decode_rows=3) == pytest.approx(0.05, rel=0.1)
+    assert machine.run(decoded(machine), decode_rows=3) == pytest.approx(0.05, rel=0.1)
 
 
 def test_alone_a_step_may_take_a_multiple_of_it() -> None:
     machine = LinearMachine(0.0, 0.0005, 0.0005)
-    assert machine.run(ChunkSizer(target_seconds=0.05), decode_rows=0) == pytest.approx(
-        0.05 * ChunkSizer.ALONE, rel=0.1
-    )
+    assert machine.run(StepCostModel(), decode_rows=0) == pytest.approx(0.05 * ALONE, rel=0.1)
 
 
 def test_where_decoding_alone_takes_the_target_a_step_may_take_twice_that() -> None:
     machine = LinearMachine(0.2, 0.01, 0.001)
-    sizer = decoded(machine, 0.05)
-    assert sizer.target_seconds == pytest.approx(0.46)
-    assert machine.run(sizer, decode_rows=3) == pytest.approx(0.46, rel=0.1)
+    costs = decoded(machine)
+    assert LIMITS.seconds(costs, 3) == pytest.approx(0.46)
+    assert machine.run(costs, decode_rows=3) == pytest.approx(0.46, rel=0.1)
 
 
 @pytest.mark.parametrize("factor", [0.2, 5.0])
 def test_follows_a_machine_that_changes_its_speed(factor: float) -> None:
     machine = LinearMachine(0.005, 0.0005, 0.0005)
-    sizer = decoded(machine, 0.05)
-    machine.run(sizer, decode_rows=3)
+    costs = decoded(machine)
+    machine.run(costs, decode_rows=3)
     machine.prefill_row *= factor
-    assert machine.run(sizer, decode_rows=3, steps=10) == pytest.approx(0.05, rel=0.15)
+    assert machine.run(costs, decode_rows=3, steps=10) == pytest.approx(0.05, rel=0.15)
 
 
 @pytest.mark.parametrize("decode_rows", [0, 3])
 def test_a_chunk_takes_as_long_behind_a_long_prompt_as_in_a_new_one(decode_rows: int) -> None:
     machine = LinearMachine(0.004, 0.0005, 0.0003, doubling=2000)
-    sizer = decoded(machine, 0.05)
-    target = 0.05 if decode_rows else 0.05 * ChunkSizer.ALONE
-    machine.read(sizer, decode_rows, prompt=8000)
+    costs = decoded(machine)
+    target = 0.05 if decode_rows else 0.05 * ALONE
+    machine.read(costs, decode_rows, prompt=8000)
     for prompt, kept in ((3000, 0), (8200, 6000), (8000, 1000)):
-        for seconds in machine.read(sizer, decode_rows, prompt, kept):
+        for seconds in machine.read(costs, decode_rows, prompt, kept):
             assert seconds == pytest.approx(target, rel=0.2)
 
 
 def test_what_depth_costs_is_not_forgotten_while_all_prompts_are_short() -> None:
     machine = LinearMachine(0.004, 0.0005, 0.0003, doubling=2000)
-    sizer = decoded(machine, 0.05)
-    machine.read(sizer, 3, prompt=8000)
+    costs = decoded(machine)
+    machine.read(costs, 3, prompt=8000)
     for _ in range(100):
-        machine.read(sizer, 3, prompt=200)
-    assert machine.seconds(3, sizer.budget(3, 8000), 8000) == pytest.approx(0.05, rel=0.2)
+        machine.read(costs, 3, prompt=200)
+    assert machine.seconds(3, LIMITS.budget(costs, 3, 8000), 8000) == pytest.approx(0.05, rel=0.2)
 
 
 @given(
@@ -152,26 +154,26 @@ def test_what_depth_costs_is_not_forgotten_while_all_prompts_are_short() -> None
 def test_chunks_are_bounded_whatever_was_seen(
     seen: list[tuple[int, int, int, float]], decode_rows: int, depth: int
 ) -> None:
-    sizer = ChunkSizer(target_seconds=0.05)
-    for step in seen:
-        sizer.observe(*step)
-        assert MIN_CHUNK <= sizer.budget(decode_rows, depth) <= MAX_CHUNK
+    costs = StepCostModel()
+    for rows, chunk, deep, seconds in seen:
+        costs.observe(rows or (0 if chunk else 1), chunk, deep, seconds)
+        assert MIN_CHUNK <= LIMITS.budget(costs, decode_rows, depth) <= MAX_CHUNK
 
 
 def test_begins_small() -> None:
-    assert MIN_CHUNK <= ChunkSizer().budget(0, 0) <= 4 * MIN_CHUNK
+    assert LIMITS.budget(StepCostModel(), 0, 0) == FIRST_CHUNK
 
 
 def test_a_fixed_size_stays() -> None:
-    sizer = ChunkSizer(fixed=100)
-    sizer.observe(1, 100, 0, 50.0)
-    assert sizer.budget(0, 0) == sizer.budget(7, 5000) == 100
+    limits, costs = ChunkLimits(fixed=100, step_seconds=0.05), StepCostModel()
+    costs.observe(1, 100, 0, 50.0)
+    assert limits.budget(costs, 0, 0) == limits.budget(costs, 7, 5000) == 100
 
 
 def test_an_estimate_of_the_decode_share_that_is_off_does_not_blow_up_the_chunk() -> None:
     """A step with prompt rows that took no longer than one without says little about a row's cost."""
-    sizer = ChunkSizer(target_seconds=0.05)
+    costs = StepCostModel()
     for _ in range(8):
-        sizer.observe(2, 0, 0, 0.04)
-    sizer.observe(2, 64, 0, 0.03)
-    assert sizer.budget(2, 0) * 0.003 / 64 <= sizer.target_seconds
+        costs.observe(2, 0, 0, 0.04)
+    costs.observe(2, 64, 0, 0.03)
+    assert LIMITS.budget(costs, 2, 0) * 0.003 / 64 <= LIMITS.seconds(costs, 2)

@@ -1,0 +1,141 @@
+"""What a step of a model takes, learnt from the steps that ran.
+
+The planner sizes prompt chunks by it, and a request's draft length is chosen by it; both only read.  All that is learnt
+comes from one clock, the executor's, read before a step is handed to the device and after its results are back: that is
+what a neighbour waits for, and what a draft costs.
+
+A step reads all weights once, whatever it holds, so its time is a fixed part and so much a row.  Rows of sequences that
+generate and rows of prompts are told apart: each sequence that generates has an attention and a token drawn of its own,
+and the rows of a chunk share these.  What a prompt's row takes grows in a straight line with the positions before it.
+
+The figures behind the constants are in bench/LOG.md, "What a step costs, and how many tokens to draft".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from actors.core.fit import FittedLine
+
+MEMORY = 0.98  # each step makes those before it count this much less: a memory of about 50 steps
+ROW_VARIANCE = 4.0  # rows squared: steps that differ less in their rows say little about what a row takes
+DEPTH_VARIANCE = 128.0**2  # positions squared: chunks that differ less in depth say little about what depth takes
+MAX_SURPRISE = 2.0  # a step that takes longer than so many times what was foreseen counts as that
+MIN_CHUNK_SHARE = 0.1  # of a step's seconds, which its prompt rows are taken to cost at least
+MIN_DEPTH_SHARE = 0.25  # of the mean cost of a prompt's row, which each costs at least, whatever the line says
+
+
+class StepCostModel:
+    """Seconds of a step of one model, by its rows and by how deep the rows of prompts lie."""
+
+    def __init__(self) -> None:
+        self._steps = _RowLine()
+        self._chunks = _ChunkRows()
+
+    @property
+    def knows_chunks(self) -> bool:
+        """Whether a step with rows of prompts was seen."""
+        return self._chunks.known
+
+    def observe(self, rows: int, chunk: int, depth: float, seconds: float) -> None:
+        """Learn from a step that ran to its end over all its rows.
+
+        Args:
+            rows: of sequences that generate.
+            chunk: rows of prompts.
+            depth: how many positions lie before the rows of prompts, in the mean.
+            seconds: from handing the step over to having its results.
+        """
+        if seconds <= 0:  # the clock is too coarse, or stands still in a test
+            return
+        if not chunk:
+            self._steps.observe(rows, seconds)
+            return
+        if self.knows_chunks:
+            seconds = min(seconds, MAX_SURPRISE * (self._without_chunk(rows) + chunk * self.chunk_row_seconds(depth)))
+        for_chunk = max(seconds - self._without_chunk(rows), MIN_CHUNK_SHARE * seconds)
+        self._chunks.observe(depth, for_chunk / chunk)
+
+    def seconds(self, rows: int, chunk: int = 0, depth: float = 0.0) -> float | None:
+        """What a step takes; None before one of its kind was seen.  Arguments as in `observe`.
+
+        Rows of prompts count as other rows until a step that had some was seen.
+        """
+        if chunk and self.knows_chunks:
+            return self._without_chunk(rows) + chunk * self.chunk_row_seconds(depth)
+        return self._steps.seconds(rows + chunk)
+
+    def chunk_row_seconds(self, depth: float) -> float:
+        """What each row of a prompt behind `depth` positions adds to a step; needs `knows_chunks`."""
+        return self._chunks.seconds(depth)
+
+    def _without_chunk(self, rows: int) -> float:
+        return self._steps.seconds(max(rows, 1)) or 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class StepCosts:
+    """The cost models of an executor's two models.  Written by the slot manager's task, read by all."""
+
+    target: StepCostModel = field(default_factory=StepCostModel)
+    drafter: StepCostModel = field(default_factory=StepCostModel)
+
+
+class _RowLine:
+    """seconds = fixed + slope * rows, neither of which is ever negative.
+
+    The slope is 0 at first: reading the weights is most of a small step.  The first step of about so many rows is left
+    out: it pays for what is made once, memory here and compiled kernels elsewhere, and may take ten times as long.
+    """
+
+    def __init__(self) -> None:
+        self._sizes: set[int] = set()  # of steps so far, in powers of two
+        self._fit = FittedLine(MEMORY, ROW_VARIANCE)
+        self._widest = 0  # rows
+
+    def observe(self, rows: int, seconds: float) -> None:
+        if rows.bit_length() not in self._sizes:
+            self._sizes.add(rows.bit_length())
+            return
+        if rows <= self._widest:  # for more rows than were seen there is only a guess
+            seconds = min(seconds, MAX_SURPRISE * self._at(rows))
+        self._widest = max(self._widest, rows)
+        self._fit.add(rows, seconds)
+
+    def seconds(self, rows: int) -> float | None:
+        """None before the first step."""
+        return self._at(rows) if self._fit.weight else None
+
+    def _at(self, rows: int) -> float:
+        fit = self._fit
+        slope = min(fit.slope, fit.mean_y / fit.mean_x)  # or the fixed part would be negative
+        return fit.mean_y + slope * (rows - fit.mean_x)
+
+
+class _ChunkRows:
+    """Seconds that a prompt's row adds, as a line in its depth times how fast the machine is now.
+
+    The line forgets slowly, for what attention adds does not change; what it is multiplied by follows the machine's
+    speed within a few steps.  So neither the first chunk after a long prompt is too small, nor that of a retry behind
+    thousands of cached positions too large.
+    """
+
+    def __init__(self) -> None:
+        self._fit = FittedLine(MEMORY, DEPTH_VARIANCE)
+        self._speed: float | None = None  # what the line is to be multiplied by now
+
+    @property
+    def known(self) -> bool:
+        return self._speed is not None
+
+    def observe(self, depth: float, seconds: float) -> None:
+        self._fit.add(depth, seconds)
+        speed = seconds / self._line(depth)
+        self._speed = speed if self._speed is None else 0.5 * (self._speed + speed)
+
+    def seconds(self, depth: float) -> float:
+        return (1.0 if self._speed is None else self._speed) * self._line(depth)
+
+    def _line(self, depth: float) -> float:
+        fit = self._fit
+        return max(fit.mean_y + fit.slope * (depth - fit.mean_x), MIN_DEPTH_SHARE * fit.mean_y)
