@@ -22,10 +22,10 @@ class EngineConfig:
     slots: int
     queue: Annotated[int, Option("Requests that may wait for a slot.", whole(0), unit="requests")] = 64
     queue_timeout: Annotated[
-        float | None, Option("How long one may wait for a slot.", POSITIVE, unit="seconds", none=("none",))
+        float | None, Option("How long a request may wait for a slot.", POSITIVE, unit="seconds", none=("none",))
     ] = None
     request_timeout: Annotated[
-        float | None, Option("How long one may take in all.", POSITIVE, unit="seconds", none=("none",))
+        float | None, Option("How long a request may take in all.", POSITIVE, unit="seconds", none=("none",))
     ] = None
     chunk_tokens: Annotated[
         int | None,
@@ -56,7 +56,11 @@ class EngineConfig:
     ] = 64 * MIB
     unread_bytes: Annotated[
         int | None,
-        Option("The same for all clients; who leaves most is cut off.", unit="bytes", name="max-unread"),
+        Option(
+            "Memory for what all clients together have not read yet; who leaves most is cut off.",
+            unit="bytes",
+            name="max-unread",
+        ),
     ] = 256 * MIB
     step_seconds: float = 0.05
     speculate: Proposer = Proposer.OFF

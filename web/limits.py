@@ -7,7 +7,9 @@ those that whoever runs a server may want otherwise; `cede serve` has a flag for
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
+from runtime.options import POSITIVE, Option, whole
 from runtime.units import KIB, MIB
 
 # --- one request's body -----------------------------------------------------------------------------------------------
@@ -94,28 +96,35 @@ KEEP_ALIVE = 75.0
 class Limits:
     """What all clients together may take of the server, and one of them at a time.
 
+    The fields with an `Option` say themselves what they are.  Parsing a body is one call that holds everybody's tokens,
+    some milliseconds for each MiB of text; a text of 128k tokens takes less than one MiB.
+
     Attributes:
-        connections: open TCP connections; one more is refused.
         streams: requests at a time on one HTTP/2 connection.
-        body_bytes: of one request's body.  Parsing it is one call that holds everybody's tokens, some milliseconds for
-            each MiB of text; a text of 128k tokens takes less than one MiB.
         bodies_bytes: of all bodies that are being read or were not yet understood.
         write_bytes: of one write to a connection; what is longer is made and written in pieces, and others run in
             between.  As much as a TLS record or an HTTP/2 frame holds; of log-probabilities, one or two ms of work.
         least_read: bytes that a reader has to take within each stall timeout, of what waits for it.  In 30 s this is
             550 bytes a second: a line that slow is a tenth of a dial-up's; a reader that takes a byte now and then,
             to hold what waits for it, is below.
-        answer_bytes: of one answer that was made and not yet taken by its reader: the events of a stream that is not
-            read, or an answer that is sent whole.  What a request may ask for, choices times tokens times
-            log-probabilities, has no bound of its own: it is seldom made, and a stream that is read takes no memory.
-        unread_bytes: of all such answers.
     """
 
-    connections: int = 512
+    connections: Annotated[
+        int,
+        Option(
+            "Open connections; one more is refused with a 503.", whole(1), unit="connections", name="max-connections"
+        ),
+    ] = 512
+    body_bytes: Annotated[int, Option("Size of one request's body.", unit="bytes", name="max-body")] = 4 * MIB
+    stall_timeout: Annotated[
+        float,
+        Option(
+            "Within how long a client has to read 16 KiB, or all there is, of what waits for it, or it is cut off.",
+            POSITIVE,
+            unit="seconds",
+        ),
+    ] = 30.0
     streams: int = 100
-    body_bytes: int = 4 * MIB
     bodies_bytes: int = 64 * MIB
     write_bytes: int = 16 * KIB
     least_read: int = 16 * KIB
-    answer_bytes: int = 64 * MIB
-    unread_bytes: int = 256 * MIB

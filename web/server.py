@@ -9,15 +9,15 @@ from __future__ import annotations
 import logging
 import signal
 import sys
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import trio
 from hypercorn.app_wrappers import ASGIWrapper
 from hypercorn.config import Config
 
-from actors.config import EngineConfig
 from actors.diagnostics.loop_watch import LoopWatch, watch_loop
 from actors.engine import Engine, open_engine
 from actors.kv.config import CacheConfig, TierOptions
@@ -26,13 +26,14 @@ from runtime.checkpoint.sampling_defaults import SamplingDefaults
 from runtime.checkpoint.shards import fingerprint
 from runtime.loading.drafters import plan_drafter
 from runtime.loading.load import adapts_threads, describe_model, load_model
-from runtime.step.thread_executor import open_thread_executor
+from runtime.step.executor import open_thread_executor
 from web.app import create_app
 from web.fittings import Fittings
 from web.http.browser_policy import BrowserPolicy
 from web.http.listeners import open_listeners, url_of
 from web.http.transport.serve import Listener, serve_connections
 from web.limits import HANDSHAKE_TIMEOUT, KEEP_ALIVE, Limits
+from web.options import Listening, Patience
 from web.process.descriptors import fit_descriptors
 from web.process.signals import SIGNALS, exit_now
 
@@ -40,7 +41,9 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import AsyncIterator, Callable, Collection, Sequence
 
+    from actors.config import EngineConfig
     from runtime.loading.options import LoadOptions
+    from runtime.step.executor import ThreadExecutor
 
 logger = logging.getLogger("cede.web")
 
@@ -49,39 +52,49 @@ LINGER_SECONDS = 3.0
 
 
 @dataclass(frozen=True, slots=True)
+class Entrance:
+    """Whom to serve over HTTP, and what clients may take.
+
+    Attributes:
+        tls: with the server's certificate (`web.http.listeners.tls_context`); None for no TLS.
+        keys: digests of the keys of which a client has to have one (`web.http.api_keys.read_keys`); empty to serve
+            everybody.
+        browser_policy: pages and names to serve beside those that need no leave.
+        limits: what clients may take of the server.
+    """
+
+    tls: ssl.SSLContext | None = None
+    keys: Collection[bytes] = frozenset()
+    browser_policy: BrowserPolicy = field(default_factory=BrowserPolicy)
+    limits: Limits = field(default_factory=Limits)
+
+
+@dataclass(frozen=True, slots=True)
 class ServerOptions:
     """What to serve, how and where.
 
     Attributes:
-        load, engine, tiers, cache: see there; who drafts is `load`'s to say, and `engine` is told.
+        load: what to load, and in which form; who drafts is its to say, and the engine is told.
         model_name: as the API shows it.
+        engine: how the engine shares its device; `slots` as `load` has it.
         sampling: what requests that do not say otherwise sample by.
-        host, port: to listen on; port 0 picks a free one.
-        tls: with the server's certificate (`web.http.listeners.tls_context`); None for no TLS.
-        keys: one of which a client has to have (`web.http.api_keys.read_keys`); empty to serve everybody.
-        allowed: pages and names to serve beside those that need no leave.
-        grace: seconds that running requests have at shutdown.
-        stall_timeout: seconds after which a client that reads nothing is cut.
-        hang_timeout: seconds without the end of a layer after which the device is lost; None for no limit.
-        limits: what clients may take of the server.
+        tiers: where KV is kept outside the slots.
+        cache: how it is kept.
+        listening: where; port 0 picks a free one.  The certificate is in `entrance`.
+        entrance: whom to serve.
+        patience: how long the server waits for its own work.
         watch_loop: seconds from which on it is noted who held the event loop; None to watch nothing.
     """
 
     load: LoadOptions
     model_name: str
+    engine: EngineConfig
     sampling: SamplingDefaults = field(default_factory=SamplingDefaults)
-    engine: EngineConfig = field(default_factory=lambda: EngineConfig(4))
     tiers: TierOptions = field(default_factory=TierOptions)
     cache: CacheConfig = field(default_factory=CacheConfig)
-    host: str = "127.0.0.1"
-    port: int = 8000
-    tls: ssl.SSLContext | None = None
-    keys: frozenset[bytes] = frozenset()
-    allowed: BrowserPolicy = field(default_factory=BrowserPolicy)
-    grace: float = 30.0
-    stall_timeout: float = 30.0
-    hang_timeout: float | None = 120.0
-    limits: Limits = field(default_factory=Limits)
+    listening: Listening = field(default_factory=Listening)
+    entrance: Entrance = field(default_factory=Entrance)
+    patience: Patience = field(default_factory=Patience)
     watch_loop: float | None = None
 
 
@@ -105,18 +118,32 @@ async def run_server(
         ListenError: the address cannot be listened on.
         KVFolderError: the disk tier's folder cannot be used.
     """
+    async with (
+        open_listeners(options.listening.host, options.listening.port) as listeners,
+        _open_engine(options, progress, fittings or Fittings()) as (engine, executor),
+    ):
+        await _serve_until_signal(options, engine, listeners, announce)
+    if executor.hangs:
+        logger.error("the device thread has not come back, and the process ends without it")
+        exit_now(1)  # what runs at an ordinary exit might wait for it, or pull the device from under it
+    logger.info("stopped; requests served: %d", engine.served)
+
+
+@asynccontextmanager
+async def _open_engine(
+    options: ServerOptions, progress: Callable[[int, int], None] | None, fittings: Fittings
+) -> AsyncIterator[tuple[Engine, ThreadExecutor[Any]]]:
+    """The model on its device thread, the cache of its KV, and the engine over both, with what they are fitted with."""
     load = options.load
     described, model_config = describe_model(load, options.model_name)
     drafter = plan_drafter(load, model_config, described.tokenizer)
     identity = await trio.to_thread.run_sync(fingerprint, load.folder)
-    fittings = fittings or Fittings()
     async with (
-        open_listeners(options.host, options.port) as listeners,
         open_thread_executor(
             partial(load_model, load, model_config, drafter, progress),
             drafter.load,
-            wrap=fittings.model,
-            hang_timeout=options.hang_timeout,
+            fit=fittings.model,
+            hang_timeout=options.patience.hang_timeout,
             adapt_threads=adapts_threads(load),
         ) as executor,
         open_prefix_cache(
@@ -131,44 +158,34 @@ async def run_server(
         open_engine(
             executor,
             replace(described, context_length=executor.model.context, sampling=options.sampling),
-            replace(
-                options.engine,
-                speculate=drafter.proposer,
-                unread_bytes=options.limits.unread_bytes,
-                answer_bytes=options.limits.answer_bytes,
-            ),
+            replace(options.engine, speculate=drafter.proposer),
             cache,
         ) as engine,
         fittings.attend(engine),
-        trio.open_nursery() as signals,
     ):
-        stop = trio.Event()
-        watch = None if options.watch_loop is None else LoopWatch(options.watch_loop)
-        await signals.start(_stop_on_signal, engine, options.grace, stop)
+        yield engine, executor
+
+
+async def _serve_until_signal(
+    options: ServerOptions,
+    engine: Engine,
+    listeners: Sequence[trio.SocketListener],
+    announce: Callable[[str], None],
+) -> None:
+    """Serve the engine; the connections end before the task that listens for signals does."""
+    stop = trio.Event()
+    watch = None if options.watch_loop is None else LoopWatch(options.watch_loop)
+    entrance = replace(options.entrance, limits=fit_descriptors(options.entrance.limits))
+    async with trio.open_nursery() as services:
+        await services.start(_stop_on_signal, engine, options.patience.grace, stop)
         async with trio.open_nursery() as serving:
-            serve = partial(
-                serve_engine,
-                engine,
-                listeners,
-                stop,
-                stall_timeout=options.stall_timeout,
-                tls=options.tls,
-                keys=options.keys,
-                allowed=options.allowed,
-                limits=fit_descriptors(options.limits),
-                watch=watch,
-            )
-            await serving.start(serve)
-            url = url_of(listeners, "http" if options.tls is None else "https")
+            await serving.start(partial(serve_engine, engine, listeners, stop, entrance, watch=watch))
+            url = url_of(listeners, "http" if entrance.tls is None else "https")
             _log_start(engine, url)
             announce(url)
             if watch is not None:  # from now on; until here the loop may be held
-                signals.start_soon(watch_loop, watch)
-        signals.cancel_scope.cancel()
-    if executor.hangs:
-        logger.error("the device thread has not come back, and the process ends without it")
-        exit_now(1)  # what runs at an ordinary exit might wait for it, or pull the device from under it
-    logger.info("stopped; requests served: %d", engine.served)
+                services.start_soon(watch_loop, watch)
+        services.cancel_scope.cancel()
 
 
 def _log_start(engine: Engine, url: str) -> None:
@@ -184,26 +201,22 @@ async def serve_engine(
     engine: Engine,
     listeners: Sequence[trio.SocketListener],
     stop: trio.Event,
+    entrance: Entrance,
     *,
-    stall_timeout: float,
-    tls: ssl.SSLContext | None = None,
-    keys: Collection[bytes] = (),
-    allowed: BrowserPolicy | None = None,
-    limits: Limits | None = None,
     watch: LoopWatch | None = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve an engine over HTTP, or HTTPS, until `stop` is set; started once requests are accepted."""
-    limits = limits or Limits()
-    entrances: Sequence[Listener] = listeners
+    tls, keys, policy, limits = entrance.tls, entrance.keys, entrance.browser_policy, entrance.limits
+    doors: Sequence[Listener] = listeners
     if tls is not None:
-        entrances = [trio.SSLListener(listener, tls, https_compatible=True) for listener in listeners]
+        doors = [trio.SSLListener(listener, tls, https_compatible=True) for listener in listeners]
     await serve_connections(
-        ASGIWrapper(create_app(engine, keys=keys, browser_policy=allowed, limits=limits, watch=watch)),
+        ASGIWrapper(create_app(engine, keys=keys, browser_policy=policy, limits=limits, watch=watch)),
         _hypercorn_config(),
-        entrances,
+        doors,
         limits=limits,
-        stall_timeout=stall_timeout,
+        stall_timeout=limits.stall_timeout,
         linger=LINGER_SECONDS,
         stop=stop,
         task_status=task_status,

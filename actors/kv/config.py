@@ -34,7 +34,7 @@ class TierOptions:
             none=("none",),
         ),
     ] = None
-    disk: Annotated[int, Option("Disk space for them.", unit="bytes", name="kv-disk")] = 8 * GIB
+    disk: Annotated[int, Option("Disk space for the blocks in --kv-dir.", unit="bytes", name="kv-disk")] = 8 * GIB
     flush_seconds: float = 10.0
 
 

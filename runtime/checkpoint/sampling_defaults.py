@@ -53,7 +53,7 @@ class SamplingOptions:
     source: Annotated[
         SamplingSource,
         Option(
-            "What a request that does not say samples by: model, the values of its generation_config.json and, where "
+            "Whose defaults: model, the values of its generation_config.json and, where "
             "that has none, llama-server's (temperature 0.8, top_k 40, top_p 0.95, min_p 0.05); or openai, "
             "temperature 1 and nothing filtered.",
             name="sampling-defaults",
@@ -62,7 +62,7 @@ class SamplingOptions:
     temperature: Annotated[
         float | None,
         Option(
-            "Such a default of your own; 0 is greedy.  A request's own value always wins.",
+            "Default temperature; 0 is greedy.  Like those below it goes before --sampling-defaults.",
             RANGES["temperature"],
             aliases=("--temp",),
             none=("none",),
@@ -70,18 +70,25 @@ class SamplingOptions:
     ] = None
     top_p: Annotated[
         float | None,
-        Option("Likewise: keep the likeliest tokens that have this share.", RANGES["top_p"], none=("none",)),
+        Option(
+            "Default top_p: keep the likeliest tokens that together have this share.", RANGES["top_p"], none=("none",)
+        ),
     ] = None
     top_k: Annotated[
-        int | None, Option("Likewise: keep so many tokens; 0 for all.", RANGES["top_k"], none=("none",))
+        int | None, Option("Default top_k: keep so many tokens; 0 for all.", RANGES["top_k"], none=("none",))
     ] = None
     min_p: Annotated[
-        float | None, Option("Likewise: keep those with this share of the likeliest.", RANGES["min_p"], none=("none",))
+        float | None,
+        Option(
+            "Default min_p: keep the tokens with this share of the likeliest one's probability.",
+            RANGES["min_p"],
+            none=("none",),
+        ),
     ] = None
     repetition_penalty: Annotated[
         float | None,
         Option(
-            "Likewise: above 1, what is there already gets less likely.",
+            "Default repetition_penalty: above 1, tokens that are there already get less likely.",
             RANGES["repetition_penalty"],
             aliases=("--repeat-penalty",),
             none=("none",),

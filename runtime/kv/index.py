@@ -17,30 +17,18 @@ if TYPE_CHECKING:
 
     from runtime.kv.blocks import BlockKey
 
-SPARE_ITEMS = 64  # of the heap, that may be out of date beside twice as many as there are blocks
-
 
 @dataclass(slots=True, eq=False)
 class IndexEntry:
-    """One block that is held.
-
-    Attributes:
-        parent: the key of the block before it.
-        nbytes: its size.
-        stamp: of its last use; larger is later.
-    """
+    """One block that is held."""
 
     parent: BlockKey
     nbytes: int
-    stamp: int
+    stamp: int  # of its last use; larger is later
 
 
 class BlockIndex:
-    """Plain data, not locked: its owner sees to that.
-
-    Attributes:
-        nbytes: of all blocks that are held.
-    """
+    """Plain data, not locked: its owner sees to that."""
 
     def __init__(self) -> None:
         self._entries: dict[BlockKey, IndexEntry] = {}
@@ -50,23 +38,20 @@ class BlockIndex:
         self.nbytes = 0
 
     def __contains__(self, key: BlockKey) -> bool:
-        """Whether the block is held."""
         return key in self._entries
 
     def __len__(self) -> int:
-        """Return how many blocks are held."""
         return len(self._entries)
 
     def __iter__(self) -> Iterator[BlockKey]:
-        """Yield the keys of the blocks, in the order in which they came."""
         return iter(self._entries)
 
     def parents(self) -> dict[BlockKey, BlockKey]:
-        """Return the parent of each block that is held."""
+        """The parent of each block that is held."""
         return {key: entry.parent for key, entry in self._entries.items()}
 
     def get(self, key: BlockKey) -> IndexEntry | None:
-        """Return the entry of a block, or None where it is not held."""
+        """The entry of a block, or None where it is not held."""
         return self._entries.get(key)
 
     def add(self, key: BlockKey, entry: IndexEntry) -> None:
@@ -89,7 +74,7 @@ class BlockIndex:
             parent = self._entries.get(entry.parent)
             if parent is not None:
                 self._enqueue(entry.parent, parent)
-        if len(self._leaves) > 2 * len(self._entries) + SPARE_ITEMS:  # mostly items of blocks that were removed
+        if len(self._leaves) > 2 * len(self._entries) + 64:  # mostly items of blocks that were removed
             self._rebuild()
         return entry
 
@@ -102,7 +87,7 @@ class BlockIndex:
         return True
 
     def next_to_go(self) -> BlockKey | None:
-        """Return the least recently used block without children here; None where nothing is held."""
+        """The least recently used block without children here; None where nothing is held."""
         while self._leaves:
             stamp, key = self._leaves[0]
             entry = self._entries.get(key)

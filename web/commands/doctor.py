@@ -9,17 +9,19 @@ import json
 import sys
 from dataclasses import asdict
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from runtime.errors import CedeError
+from web.commands.flags import SectionedCommand, option_flag, option_flags
+from web.commands.parameters import EXISTING_FOLDER
 from web.process.signals import exit_on_signals
 from web.process.streams import say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
     from typing import TextIO
 
     from runtime.selftest.findings import Figures, Finding
@@ -28,16 +30,10 @@ if TYPE_CHECKING:
 SCHEMA = {"name": "cede doctor", "version": 1}  # raised whenever a reader of reports would have to know
 
 
-@click.command()
+@click.command(cls=SectionedCommand)
 @click.option("--self-test", "test", is_flag=True, help="Run a model and check what comes of it: a minute or two.")
-@click.option("--model", help="Folder in Hugging Face layout, or a hub id (org/name).  [default: the embedded model]")
-@click.option("--device", type=click.Choice(["auto", "mps", "cuda", "cpu"]), default="auto", show_default=True)
-@click.option(
-    "--dtype", type=click.Choice(["auto", "bfloat16", "float16", "float32"]), default="auto", show_default=True
-)
-@click.option(
-    "--kv-dir", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Look into this folder of KV, too."
-)
+@option_flags("model", "device", "dtype")
+@option_flag("kv-dir", type=EXISTING_FOLDER, help="Look into this folder of KV, too.")
 @click.option(
     "--json",
     "file",

@@ -8,27 +8,23 @@ from collections import defaultdict
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from runtime.errors import CedeError
 from runtime.units import format_size, parse_duration
-from web.commands.parameters import SIZE, Parsed
+from web.commands.flags import option_flag
+from web.commands.parameters import EXISTING_FOLDER, SIZE, Parsed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from runtime.kv.blocks import BlockKey
     from runtime.kv.disk.folder import FoundBlock
 
-kv_dir = click.option(
-    "--kv-dir",
-    required=True,
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="As given to `serve`.",
-)
+kv_dir = option_flag("kv-dir", required=True, type=EXISTING_FOLDER, help="As given to `serve`.")
 model_option = click.option("--root", "prefix", default="", metavar="HEX", help="Only models whose key starts so.")
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from web.commands.added import added_names, installed_version, load_added
+from web.commands.config import config
 from web.commands.doctor import doctor
 from web.commands.kv import kv
 from web.commands.serve import serve
@@ -72,5 +73,6 @@ def main() -> None:
 
 
 main.add_command(serve)
+main.add_command(config)
 main.add_command(kv)
 main.add_command(doctor)

@@ -1,70 +1,104 @@
-"""The kinds of values that flags take, each with an error in plain words."""
+"""The kinds of values that options take, each with an error in plain words."""
 
 from __future__ import annotations
 
-import math
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from runtime.checkpoint.sampling_defaults import RANGES
-from runtime.options import UNBOUNDED, Range
 from runtime.units import parse_size
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+
+    from runtime.options import Range
+    from web.commands.definitions import Definition
+
+ZERO = "0"
 
 
 class Parsed(click.ParamType[Any]):
-    """Whatever a function of `runtime.units` reads."""
+    """Whatever a function of `runtime.units` reads; a word for None may be among it."""
 
-    def __init__(self, name: str, parse: Callable[[str], float]) -> None:
+    def __init__(self, name: str, parse: Callable[[str], float], none: tuple[str, ...] = ()) -> None:
         self.name = name
         self._parse = parse
+        self._none = none
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401
+        """The value in its unit; None for such a word."""
+        if value is None or value in self._none:
+            return None
         try:
-            return self._parse(value) if isinstance(value, str) else value
+            return self._parse(str(value))
         except ValueError as error:
             self.fail(str(error), param, ctx)
 
 
 class Number(click.ParamType[Any]):
-    """A number in a range; NaN is in none.  With `auto`, that word is None."""
+    """A number in a range; NaN is in none.
 
-    def __init__(self, allowed: Range, *, auto: bool = False) -> None:
-        self.name = ("auto|" if auto else "") + ("integer" if allowed.whole else "number")
+    Args:
+        allowed: the range.
+        none: the words that mean None; `0` stands for the number.
+    """
+
+    def __init__(self, allowed: Range, none: tuple[str, ...] = ()) -> None:
+        self.name = "integer" if allowed.whole else "number"
         self._allowed = allowed
-        self._auto = auto
+        self._none = none
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401
-        if value is None or (self._auto and value == "auto"):
+        """The number, or None for one of the words."""
+        if value is None or value in self._none:
             return None
-        try:
-            number = int(value) if self._allowed.whole else float(value)
-        except ValueError:  # of digits, too, if there are thousands of them
-            number = None
-        if number not in self._allowed:
-            wanted = f"neither auto nor {self._allowed}" if self._auto else f"not {self._allowed}"
+        number: float | None = self._read(value) if isinstance(value, str) else value
+        if number == 0 and not isinstance(number, bool) and ZERO in self._none:
+            return None
+        if number is None or number not in self._allowed:
+            words = [word for word in self._none if word != ZERO]
+            wanted = f"neither {words[0]} nor {self._allowed}" if words else f"not {self._allowed}"
             self.fail(f"{value!r} is {wanted}", param, ctx)
-        return number
+        return number if self._allowed.whole else float(number)
+
+    def _read(self, text: str) -> float | None:
+        try:
+            return int(text) if self._allowed.whole else float(text)
+        except ValueError:  # of digits, too, if there are thousands of them
+            return None
 
 
-def whole(least: int, most: int = UNBOUNDED, *, auto: bool = False) -> Number:
-    """A whole number from `least` to `most`."""
-    return Number(Range(least, most, whole=True), auto=auto)
+class Word(click.Choice[str]):
+    """One of some words, and what it means."""
+
+    def __init__(self, meanings: Mapping[str, Any]) -> None:
+        super().__init__(list(meanings))
+        self._meanings = meanings
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401
+        """The meaning of the word."""
+        return self._meanings[super().convert(value, param, ctx)]
 
 
-def sampling(name: str) -> Number:
-    """One of the sampling parameters."""
-    return Number(RANGES[name])
-
-
-POSITIVE = whole(1)
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-DURATION = Number(Range(0, math.inf))
-SOME_SECONDS = Number(Range(0, math.inf, above=True))
-AT_LEAST_ONE = Number(Range(1, math.inf))
-SHARE = Number(Range(0, 1))
+FOLDER = click.Path(file_okay=False, path_type=Path)
+EXISTING_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 SIZE = Parsed("size", parse_size)
+
+
+def value_type(definition: Definition) -> click.ParamType[Any]:
+    """What reads the values of an option."""
+    option, kind = definition.option, definition.kind
+    if issubclass(kind, Enum):
+        return Word(dict.fromkeys(option.none) | {member.value: member for member in kind})
+    if option.words:
+        return Word({word: word for word in option.words})
+    if kind is Path:
+        return FOLDER if option.unit == "folder" else FILE
+    if option.unit == "bytes":
+        return Parsed("size", parse_size, option.none)
+    if option.allowed is not None:
+        return Number(option.allowed, option.none)
+    return click.STRING

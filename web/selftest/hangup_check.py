@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
@@ -12,7 +11,7 @@ import trio
 from actors.selftest.cancel_checks import judge
 from runtime.selftest.findings import Mismatch
 from web.http.listeners import open_listeners
-from web.server import serve_engine
+from web.server import Entrance, serve_engine
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from actors.selftest.cancel_checks import StepWatch
     from runtime.selftest.findings import Figures
 
-STALL_TIMEOUT = 30.0  # seconds
 TOKENS = 200  # asked for, of which most will not be generated
 
 
@@ -36,7 +34,7 @@ async def hang_up_in(
     """
     stop = trio.Event()
     async with open_listeners("127.0.0.1", 0) as listeners, trio.open_nursery() as serving:
-        await serving.start(partial(serve_engine, engine, listeners, stop, stall_timeout=STALL_TIMEOUT))
+        await serving.start(serve_engine, engine, listeners, stop, Entrance())
         host, port, *_ = listeners[0].socket.getsockname()
         async with await trio.open_tcp_stream(host, port) as client:
             await client.send_all(_request(prompt))

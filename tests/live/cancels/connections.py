@@ -12,8 +12,7 @@ import ssl
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import h2.events
@@ -22,13 +21,13 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.fakes.simulation import Simulation, open_simulation, prompt
 from tests.live.h2_client import H2Client
-from web.server import serve_engine
+from web.limits import Limits
+from web.server import Entrance, serve_engine
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from actors.core.receipts import Receipt
-    from web.limits import Limits
 
 
 STEP = 0.01  # seconds
@@ -156,10 +155,8 @@ async def serving(
         open_simulation(slots=1, context=2048, layers=1, step_seconds=lambda _rows: STEP) as simulation,
         trio.open_nursery() as nursery,
     ):
-        serve = partial(
-            serve_engine, simulation.engine, [listener], stop, stall_timeout=STALL_TIMEOUT, tls=tls, limits=limits
-        )
-        await nursery.start(serve)
+        entrance = Entrance(tls, limits=replace(limits or Limits(), stall_timeout=STALL_TIMEOUT))
+        await nursery.start(serve_engine, simulation.engine, [listener], stop, entrance)
         port = listener.socket.getsockname()[1]
         yield Server(simulation, clock, port, stop, None if tls is None else trusting())
         nursery.cancel_scope.cancel()

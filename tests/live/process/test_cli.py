@@ -115,10 +115,10 @@ def test_what_is_wrong_with_the_flags_is_said_before_torch_is_imported(arguments
 @pytest.mark.parametrize(
     ("arguments", "name", "value"),
     [
-        (["org/name"], "folder_or_id", "org/name"),
+        (["org/name"], "model_name", "org/name"),
         (["-m", "org/name"], "model", "org/name"),
         (["-c", "512"], "context", 512),
-        (["--ctx-size", "0"], "context", 0),
+        (["--ctx-size", "0"], "context", None),
         (["--max-model-len=512"], "context", 512),
         (["-np", "2"], "slots", 2),
         (["--parallel", "2"], "slots", 2),
@@ -202,7 +202,7 @@ import gc
 import web.server
 from web.commands.main import main
 
-async def run_server(options, *, progress, announce):
+async def run_server(options, *, progress, announce, fittings):
     announce("http://nowhere")
     print("small:", len(gc.get_objects()) < 5000 < gc.get_freeze_count())
 

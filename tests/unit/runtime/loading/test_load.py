@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from actors.config import EngineConfig
 from runtime.errors import CheckpointError
 from runtime.loading.load import describe_model, load_model
 from runtime.loading.options import LoadOptions
 from tests.models.checkpoints import FAMILIES, VOCAB_SIZE
+from web.options import Listening
 from web.server import ServerOptions, run_server
 
 if TYPE_CHECKING:
@@ -61,6 +63,7 @@ async def test_a_model_that_is_replaced_while_it_is_loaded_is_refused(
         return model
 
     monkeypatch.setattr("web.server.load_model", load_and_replace)
-    options = ServerOptions(LoadOptions(folder, device="cpu", dtype="float32"), "test", port=0)
+    load = LoadOptions(folder, device="cpu", dtype="float32")
+    options = ServerOptions(load, "test", EngineConfig(load.slots), listening=Listening(port=0))
     with pytest.raises(CheckpointError, match="has changed"):
         await run_server(options, announce=lambda url: pytest.fail(url))

@@ -1,0 +1,114 @@
+"""From the options that were chosen to all that the server is told.
+
+Whatever can be wrong with them and with the model's small files is said before torch is imported, which takes seconds.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from runtime.checkpoint.sampling_defaults import SamplingOptions, sampling_defaults
+from runtime.loading.options import LoadOptions
+from runtime.loading.served import Proposer
+from web.limits import Limits
+from web.options import Access, Diagnostics, Listening, ModelChoice, Patience
+
+if TYPE_CHECKING:
+    from web.commands.chosen import Chosen
+    from web.http.browser_policy import BrowserPolicy
+    from web.server import ServerOptions
+
+logger = logging.getLogger("cede.web")
+
+
+def refuse_contradictions(chosen: Chosen) -> None:
+    """Raise UsageError where an option would have no effect, unless something that goes before it is why."""
+    speculate, draft_tokens, draft_model = chosen["speculate"], chosen["draft-tokens"], chosen["draft-model"]
+    if chosen["kv-dir"].value is None and chosen["kv-disk"].is_given:
+        raise click.UsageError("--kv-disk has no use without --kv-dir")
+    if chosen["api-key"].is_given and not chosen["api-key"].value:
+        raise click.UsageError(f"--api-key: there is no key in {chosen['api-key'].place}")
+    if chosen["keyfile"].value is not None and chosen["certfile"].value is None:
+        raise click.UsageError("--keyfile has no use without --certfile")
+    if speculate.value is Proposer.OFF and draft_tokens.is_given and not draft_tokens.yields_to(speculate):
+        raise click.UsageError("--draft-tokens has no use with --speculate off")
+    if (
+        draft_model.value is not None
+        and speculate.value not in (None, Proposer.DRAFT)
+        and not draft_model.yields_to(speculate)
+    ):
+        raise click.UsageError(f"--draft-model has no use with --speculate {speculate.value}")
+
+
+def server_options(chosen: Chosen) -> ServerOptions:
+    """All that the server is told.  Raises CedeError; what needs no torch is looked at first."""
+    from web.http.api_keys import read_keys
+    from web.http.listeners import tls_context
+
+    listening, access = chosen.config(Listening), chosen.config(Access)
+    keys = read_keys(access.api_keys, access.api_key_file)
+    browser_policy = _browser_policy(access, listening)
+    tls = None if listening.certfile is None else tls_context(listening.certfile, listening.keyfile)
+    model = chosen.config(ModelChoice)
+    load = _load_options(chosen, model)
+    sampling = sampling_defaults(load.folder, chosen.config(SamplingOptions))
+    logger.info("loading %s from %s", _model_name(model.model), load.folder)
+
+    from actors.config import EngineConfig
+    from actors.kv.config import CacheConfig, TierOptions
+    from web.server import Entrance, ServerOptions
+
+    watch_loop = chosen.config(Diagnostics).watch_loop
+    return ServerOptions(
+        load,
+        model_name=_model_name(model.model),
+        sampling=sampling,
+        engine=chosen.config(EngineConfig, slots=load.slots),
+        tiers=chosen.config(TierOptions),
+        cache=chosen.config(CacheConfig),
+        listening=listening,
+        entrance=Entrance(tls, keys, browser_policy, chosen.config(Limits)),
+        patience=chosen.config(Patience),
+        watch_loop=None if watch_loop is None else watch_loop / 1e3,
+    )
+
+
+def _browser_policy(access: Access, listening: Listening) -> BrowserPolicy:
+    from web.http.browser_policy import BrowserPolicy
+
+    own_name = [listening.host] if listening.host else []
+    return BrowserPolicy.parse(access.allowed_origins, [*own_name, *access.allowed_hosts])
+
+
+def _load_options(chosen: Chosen, choice: ModelChoice) -> LoadOptions:
+    """What to load; the model's own config and the context that is asked for are looked at already."""
+    from runtime.checkpoint.config import check_context, load_config
+    from runtime.checkpoint.locate import resolve_model
+
+    options = chosen.config(LoadOptions, folder=resolve_model(choice.model))
+    check_context(load_config(options.folder), options.context)
+    return replace(options, draft=_draft_folder(choice, options.speculate))
+
+
+def _draft_folder(choice: ModelChoice, speculate: Proposer | None) -> Path | None:
+    """The draft model's folder, if there is one that may be used.  Raises CheckpointError."""
+    from runtime.checkpoint.locate import embedded_draft, resolve_model
+
+    if speculate not in (None, Proposer.DRAFT):
+        return None
+    if choice.draft_model is None:
+        return embedded_draft() if choice.model is None and speculate is Proposer.DRAFT else None
+    return resolve_model(choice.draft_model)
+
+
+def _model_name(model: str | None) -> str:
+    """The model's name as the API shows it."""
+    if model is None:
+        return "cede-embedded"
+    folder = Path(model).expanduser()
+    return folder.resolve().name if folder.is_dir() else model

@@ -1,0 +1,165 @@
+"""Options as click's: their flags, the variables and the file that stand behind them, and how `--help` lists them.
+
+Click looks for a value in this order: the flag, the variable, the file, the default; and it knows where it found it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+from click.core import ParameterSource
+
+from web.commands.definitions import DEFINITIONS, PREFIX, Definition
+from web.commands.parameters import FILE, value_type
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+    from pathlib import Path
+
+    from click.types import OptionHelpExtra
+
+Decorated = TypeVar("Decorated", bound="Callable[..., Any] | click.Command")
+
+FLAGS_WIDTH = 30  # so that the texts of all sections begin in one column
+CONFIG_VARIABLE = PREFIX + "CONFIG"
+_FILE = "cede.config_file"  # where click's context keeps its path
+
+
+class OptionFlag(click.Option):
+    """An option that has a definition.
+
+    Args:
+        names: of the flag, and of the parameter.
+        definition: of the option.
+        changes: of what click is told of it.
+    """
+
+    def __init__(self, names: Sequence[str], *, definition: Definition, **changes: Any) -> None:  # noqa: ANN401
+        option = definition.option
+        given: dict[str, Any] = {
+            "type": value_type(definition),
+            "multiple": definition.many,
+            "envvar": definition.variable,
+            "help": option.help,
+            "metavar": None if definition.words else option.unit.upper() or None,
+        }
+        if definition.default is not None or definition.none_is_written:
+            given["default"] = definition.write(definition.default)
+        super().__init__(names, **given | changes)
+        self.definition = definition
+
+    def get_help_extra(self, ctx: click.Context) -> OptionHelpExtra:
+        """What stands in brackets behind the help text: the default, as people write it."""
+        extra = super().get_help_extra(ctx)
+        if not self.required:
+            extra["default"] = self.definition.default_text
+        return extra
+
+    def get_error_hint(self, ctx: click.Context | None) -> str:
+        """Where the wrong value stands."""
+        source = None if ctx is None else ctx.get_parameter_source(self.definition.parameter)
+        if ctx is not None and source is ParameterSource.DEFAULT_MAP:
+            return f"{self.definition.key!r} in {config_file(ctx)}"
+        if source is ParameterSource.ENVIRONMENT:
+            return self.definition.variable
+        return super().get_error_hint(ctx)
+
+    def type_cast_value(self, ctx: click.Context, value: Any) -> Any:  # noqa: ANN401
+        """The value in its type; what a file says must already be of the type that it is written in."""
+        if ctx.get_parameter_source(self.definition.parameter) is ParameterSource.DEFAULT_MAP:
+            self._check_written(value, ctx)
+        return super().type_cast_value(ctx, value)
+
+    def _check_written(self, value: object, ctx: click.Context) -> None:
+        definition, option = self.definition, self.definition.option
+        if definition.many:
+            wanted, fits = "a list of texts", isinstance(value, list) and all(isinstance(item, str) for item in value)
+        elif option.unit == "bytes":
+            wanted = "a size, such as 2GiB, or a number of bytes"
+            fits = isinstance(value, str | int) and not isinstance(value, bool)
+        elif option.allowed is not None:
+            wanted, fits = str(option.allowed), not isinstance(value, str) or value in option.none
+        else:
+            wanted, fits = "a text", isinstance(value, str)
+        if not fits:
+            shown = "it" if option.secret else repr(value)
+            raise click.BadParameter(f"{shown} is not {wanted}", ctx, self)
+
+
+class SectionedCommand(click.Command):
+    """A command that lists its options by their sections."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write them; those without a definition come first."""
+        sections: dict[str, list[tuple[str, str]]] = {"Options": []}
+        for parameter in self.get_params(ctx):
+            if isinstance(parameter, click.Option) and (record := parameter.get_help_record(ctx)) is not None:
+                section = parameter.definition.section if isinstance(parameter, OptionFlag) else "Options"
+                flags, text = record
+                sections.setdefault(section, []).append((f"{flags:<{FLAGS_WIDTH}}", text))
+        for section, records in sections.items():
+            with formatter.section(section):
+                formatter.write_dl(records)
+
+
+def config_file(ctx: click.Context) -> Path | None:
+    """The file of options that was given."""
+    path: Path | None = ctx.meta.get(_FILE)
+    return path
+
+
+def option_flags(*keys: str) -> Callable[[Decorated], Decorated]:
+    """Give a command some of the options, or all of them where none is named, and with them `--config`."""
+
+    def decorate(function: Decorated) -> Decorated:
+        for definition in reversed([DEFINITIONS[key] for key in keys or DEFINITIONS]):
+            function = option_flag(definition.key)(function)
+        return _config_flag(function)
+
+    return decorate
+
+
+def option_flag(key: str, **changes: Any) -> Callable[[Decorated], Decorated]:  # noqa: ANN401  # click's
+    """Give a command one of the options, with `changes` to what click is told of it."""
+    definition = DEFINITIONS[key]
+    return click.option(*definition.flags, definition.parameter, cls=OptionFlag, definition=definition, **changes)
+
+
+def _read_config(ctx: click.Context, param: click.Parameter, path: Path | None) -> None:
+    """Put a file's values behind the flags and variables; refuse names that nothing would read."""
+    known = {definition.variable for definition in DEFINITIONS.values()} | {CONFIG_VARIABLE}
+    for name in os.environ:
+        if name.startswith(PREFIX) and name not in known:
+            raise click.UsageError(f"there is no variable {name}{_closest(name, known)}", ctx)
+    if path is None:
+        return
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise click.UsageError(f"{path}: {error}", ctx) from None
+    for key in content:
+        if key not in DEFINITIONS:
+            raise click.UsageError(f"{path}: there is no option {key!r}{_closest(key, DEFINITIONS)}", ctx)
+    ctx.meta[_FILE] = path
+    ctx.default_map = {DEFINITIONS[key].parameter: value for key, value in content.items()}
+
+
+def _closest(name: str, known: Collection[str]) -> str:
+    found = difflib.get_close_matches(name, known, n=1)
+    return f"; is {found[0]} meant?" if found else ""
+
+
+_config_flag = click.option(
+    "--config",
+    type=FILE,
+    envvar=CONFIG_VARIABLE,
+    metavar="FILE",
+    is_eager=True,
+    expose_value=False,
+    callback=_read_config,
+    help='TOML file of options, each by its name here without the dashes: kv-ram = "2GiB".',
+)

@@ -1,0 +1,51 @@
+"""Flags of llama-server's and vLLM's that cede does not have, and what to do instead."""
+
+from __future__ import annotations
+
+import click
+
+from web.commands.flags import SectionedCommand
+
+_DEVICE = "the whole model runs on one device, which --device chooses"
+_CHUNKS = "prompts are read in chunks, which --chunk-tokens sizes"
+_HUB = "give the hub id to --model; cede reads safetensors, not GGUF"
+_MEMORY = "memory is reserved by --slots and --context"
+FOREIGN = {
+    "-ngl": _DEVICE,
+    "--n-gpu-layers": _DEVICE,
+    "--gpu-layers": _DEVICE,
+    "-tp": _DEVICE,
+    "--tensor-parallel-size": _DEVICE,
+    "--gpu-memory-utilization": _MEMORY,
+    "-b": _CHUNKS,
+    "-ub": _CHUNKS,
+    "--batch-size": _CHUNKS,
+    "--ubatch-size": _CHUNKS,
+    "--max-num-batched-tokens": _CHUNKS,
+    "-hf": _HUB,
+    "-hfr": _HUB,
+    "--hf-repo": _HUB,
+    "--speculative-config": "it is --speculate and --draft-model here",
+    "-n": "a request says 'max_tokens'",
+    "--n-predict": "a request says 'max_tokens'",
+    "--predict": "a request says 'max_tokens'",
+    "--quantization": "--quantize int8 or int4 quantises full weights while they are loaded",
+    "--served-model-name": "requests may use any name; /v1/models shows the folder's",
+    "-a": "requests may use any name; /v1/models shows the folder's",
+    "--alias": "requests may use any name; /v1/models shows the folder's",
+    "--enable-prefix-caching": "what was computed is always reused, unless a request says 'cache_prompt': false",
+    "--trust-remote-code": "cede runs no code of a model's but its chat template, in a sandbox",
+    "-fa": "attention always reads KV in place",
+    "--flash-attn": "attention always reads KV in place",
+}
+
+
+class ServeCommand(SectionedCommand):
+    """A command that takes the options, and knows what other servers call things."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Refuse a foreign flag, before click reads `-tp` as `-t p`."""
+        for name in (arg.partition("=")[0] for arg in args):
+            if name in FOREIGN:
+                raise click.UsageError(f"there is no {name}: {FOREIGN[name]}", ctx)
+        return super().parse_args(ctx, args)

@@ -1,0 +1,134 @@
+"""The options that are the server's own: which model, where it listens, whom it serves, and how it is looked after.
+
+Those of the model, of the engine and of the cache stand on the configs of these.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from runtime.options import NOT_NEGATIVE, Option, Range, whole
+
+
+@dataclass(frozen=True, slots=True)
+class ModelChoice:
+    """Which models, as they are called: a folder, a hub id, or None."""
+
+    model: Annotated[
+        str | None,
+        Option(
+            "The same as MODEL: a folder in Hugging Face layout, or a hub id (org/name).",
+            aliases=("-m",),
+            none=("embedded",),
+        ),
+    ] = None
+    draft_model: Annotated[
+        str | None,
+        Option(
+            "Folder or hub id of a smaller model of the same vocabulary; the embedded model has one.",
+            aliases=("-md", "--model-draft"),
+            none=("none",),
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """Where requests come in, and with which certificate."""
+
+    host: Annotated[str, Option("Address or name to listen on.")] = "127.0.0.1"
+    port: Annotated[
+        int, Option("Port to listen on; 0 picks a free one, on the first of the host's addresses.", whole(0, 65535))
+    ] = 8000
+    certfile: Annotated[
+        Path | None,
+        Option("Certificate in PEM: serve HTTPS.", unit="file", aliases=("--ssl-certfile",), none=("none",)),
+    ] = None
+    keyfile: Annotated[
+        Path | None,
+        Option(
+            "The certificate's key in PEM, where it is not in the same file.",
+            unit="file",
+            aliases=("--ssl-keyfile",),
+            none=("none",),
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Who may ask."""
+
+    api_keys: Annotated[
+        tuple[str, ...],
+        Option(
+            "Serve only those who send a key (Authorization: Bearer), but for /health; `ps` shows what the flag says, "
+            "but neither the variable nor the files.",
+            unit="key",
+            name="api-key",
+            secret=True,
+        ),
+    ] = ()
+    api_key_file: Annotated[Path | None, Option("Keys to serve, one per line.", unit="file", none=("none",))] = None
+    allowed_origins: Annotated[
+        tuple[str, ...],
+        Option(
+            "Serve web pages of this origin, such as http://localhost:3000; * for any.",
+            unit="origin",
+            name="allow-origin",
+        ),
+    ] = ()
+    allowed_hosts: Annotated[
+        tuple[str, ...],
+        Option(
+            "Name that clients may ask for on a loopback address, beside localhost, addresses and --host; * for any.",
+            unit="name",
+            name="allow-host",
+        ),
+    ] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long the server waits for its own work."""
+
+    grace: Annotated[float, Option("How long running requests have at shutdown.", NOT_NEGATIVE, unit="seconds")] = 30.0
+    hang_timeout: Annotated[
+        float | None,
+        Option(
+            "Within how long a layer of a step must end, or the device is taken to hang; 0 for no limit.",
+            NOT_NEGATIVE,
+            unit="seconds",
+            none=("none", "0"),
+        ),
+    ] = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostics:
+    """What is said of the server's work, and what is to go wrong in it."""
+
+    log_level: Annotated[
+        str,
+        Option(
+            "At info, a line for each request that ended or was refused; at debug, one for each response.",
+            words=("debug", "info", "warning", "error"),
+        ),
+    ] = "info"
+    watch_loop: Annotated[
+        float | None,
+        Option(
+            "Say in the log and in /v1/statistics what held the event loop for so long or longer, such as 10.",
+            Range(1, float("inf")),
+            unit="milliseconds",
+            none=("none",),
+        ),
+    ] = None
+    chaos: Annotated[
+        Path | None,
+        Option(
+            "A plan of faults, in TOML, to be carried out on this server; on loopback only.",
+            unit="file",
+            none=("none",),
+        ),
+    ] = None
