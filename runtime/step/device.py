@@ -1,4 +1,4 @@
-"""The device: which one, which dtype, how much memory, and how far ahead of it the host may run."""
+"""The device: its choice, its dtype and memory, and how far ahead of it the host may run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_LAYERS_AHEAD = 2
 
 
 def select_device(name: str) -> torch.device:
-    """The device called `name` (auto, mps, cuda or cpu); `auto` takes the first of these that is there.
+    """Return the device called `name` (auto, mps, cuda or cpu); `auto` takes the first of these that is available.
 
     Raises:
         CheckpointError: the device asked for is not available.
@@ -36,9 +36,9 @@ def select_device(name: str) -> torch.device:
 
 
 def select_dtype(name: str, device: torch.device, checkpoint_dtype: str | None) -> torch.dtype:
-    """The dtype to compute in.  `auto` is the checkpoint's own, but float32 on a CPU without bfloat16 arithmetic.
+    """Return the dtype to compute in: `auto` is the checkpoint's, but float32 on a CPU without bfloat16 arithmetic.
 
-    Without it, PyTorch emulates: a 512-row product ran 7 times slower in bfloat16 than in float32 (bench/LOG.md).
+    PyTorch would emulate it there: a 512-row product ran 7 times slower in bfloat16 than in float32 (bench/LOG.md).
     """
     if name != "auto":
         return _DTYPES[name]
@@ -48,7 +48,7 @@ def select_dtype(name: str, device: torch.device, checkpoint_dtype: str | None) 
 
 
 def has_bfloat16_arithmetic() -> bool:
-    """Whether this CPU has it, and PyTorch uses it: through oneDNN, and a build without that lacks the question too."""
+    """Whether this CPU has it and PyTorch uses it, which it does through oneDNN; not every build has that."""
     built = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
     return built and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
@@ -57,7 +57,7 @@ _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torc
 
 
 def free_memory(device: torch.device) -> int:
-    """Bytes that could be allocated on `device` now without swapping, as far as the system says."""
+    """Return the bytes that could be allocated on `device` now without swapping, as far as the system says."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
     if device.type == "mps":
@@ -66,15 +66,15 @@ def free_memory(device: torch.device) -> int:
 
 
 def memory_limit(device: torch.device) -> int:
-    """Bytes beyond which nothing fits on `device` now; where the system does not say what is free, all there are."""
+    """Return the bytes beyond which nothing fits on `device` now: all there are where the system does not say more."""
     return host_memory_limit() if device.type == "cpu" else free_memory(device)
 
 
 def device_answers() -> bool:
-    """Whether the device in use still runs anything; asked when something has failed.
+    """Whether the device in use still runs anything; called after something has failed.
 
-    After an error such as a device-side assert CUDA refuses all work until the process ends.  Nothing of the kind is
-    known of the others.
+    After an error such as a device-side assertion CUDA refuses all work until the process ends.  No other device is
+    known to do so.
     """
     try:
         if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
@@ -85,6 +85,8 @@ def device_answers() -> bool:
 
 
 class _Event(Protocol):
+    """A device's event, as `torch.cuda.Event` and `torch.mps.Event` are."""
+
     def record(self) -> None: ...
     def synchronize(self) -> None: ...
 
@@ -92,9 +94,9 @@ class _Event(Protocol):
 class RunAhead:
     """Bounds how many layers are encoded but not finished, on a device that queues work.
 
-    MPS and CUDA return from an operation before it has run, so a cancel that is looked at while *encoding* stops
-    nothing that is already queued.  Waiting here for the layer before last keeps the queue short without ever draining
-    it.  On the CPU operations are synchronous and there is nothing to do.
+    MPS and CUDA return from an operation before it has run, so a cancel that is seen while *encoding* stops nothing
+    that is already queued.  Waiting for the layer before last keeps the queue short without ever draining it.  On the
+    CPU operations are synchronous and there is nothing to do.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -104,7 +106,7 @@ class RunAhead:
         self._pending: deque[_Event] = deque()
 
     def layer_encoded(self) -> int:
-        """Record the layer just encoded and wait until few enough are unfinished; returns how many are."""
+        """Record the layer just encoded, wait until few enough are unfinished, and return how many are."""
         if self._new_event is None:
             return 0
         event = self._new_event()
@@ -115,6 +117,6 @@ class RunAhead:
         return len(self._pending)
 
     def drain(self) -> None:
-        """Wait for every layer that was encoded."""
+        """Wait until every layer that was encoded is finished."""
         while self._pending:
             self._pending.popleft().synchronize()

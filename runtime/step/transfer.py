@@ -1,4 +1,4 @@
-"""Moving KV between slots and host memory: what the device thread does between steps besides computing."""
+"""Transfers of KV between slots and host memory, which the device thread carries out between steps."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Save:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Load:
-    """Copy host memory, as a `Save` of the same length gave it, to the positions from `start` of a slot."""
+    """Copy host memory, as a `Save` of the same length returned it, to the positions from `start` of a slot."""
 
     slot: int
     start: int

@@ -50,7 +50,7 @@ async def test_a_thread_may_adapt_how_many_threads_its_steps_use(monkeypatch: py
         return Watched()
 
     before = torch.get_num_threads()
-    monkeypatch.setattr("runtime.step.threads.ThreadChoice", Choice)
+    monkeypatch.setattr("runtime.step.threads.ThreadTuner", Choice)
     async with open_thread_executor(load, adapt_threads=True) as executor:
         for rows in (2, FEW_ROWS + 1):
             await executor.run_step([Segment(0, 0, [7] * rows, sample=greedy(rows))])

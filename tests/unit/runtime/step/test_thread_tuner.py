@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runtime.step.thread_choice import (
-    COST,
+from runtime.step.thread_tuner import (
     FIRST_WAIT,
-    MOST_TRIED,
-    MOST_WAIT,
-    REMEMBERED,
-    TRIED,
-    WARM_UP,
+    MAX_COST,
+    MAX_TRIAL_STEPS,
+    MAX_WAIT,
+    RECENT_STEPS,
+    TRIAL_STEPS,
+    WARM_UP_STEPS,
     WINDOW,
-    ThreadChoice,
+    ThreadTuner,
 )
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class Machine:
 
     def __init__(self, most: int = 4) -> None:
         self.now = 0.0
-        self.choice = ThreadChoice(most)
+        self.choice = ThreadTuner(most)
         self.used: list[int] = []
 
     def run(
@@ -52,7 +52,7 @@ def test_while_nothing_waits_all_threads_are_used() -> None:
 
 def test_beside_others_it_soon_goes_down_to_what_is_fastest() -> None:
     machine = Machine()
-    machine.run(3 * (WINDOW + WARM_UP + TRIED), BESIDE.__getitem__)
+    machine.run(3 * (WINDOW + WARM_UP_STEPS + TRIAL_STEPS), BESIDE.__getitem__)
     assert machine.run(20, BESIDE.__getitem__) == [1] * 20
 
 
@@ -71,7 +71,7 @@ def test_once_others_rest_all_threads_are_used_again() -> None:
     before = machine.now
     while machine.choice.threads < 4 or machine.used[-20:] != [4] * 20:
         machine.run(1, ALONE.__getitem__, share=0.95)
-        assert machine.now < before + 2 * MOST_WAIT
+        assert machine.now < before + 2 * MAX_WAIT
 
 
 def test_tries_cost_little_of_the_time() -> None:
@@ -81,7 +81,7 @@ def test_tries_cost_little_of_the_time() -> None:
     start, steps = machine.now, 20_000
     used = machine.run(steps, BESIDE.__getitem__)
     assert any(threads > 1 for threads in used)
-    assert machine.now - start < (1 + 1.5 * COST) * steps * BESIDE[1]
+    assert machine.now - start < (1 + 1.5 * MAX_COST) * steps * BESIDE[1]
 
 
 def test_a_try_that_is_hopeless_ends_at_once() -> None:
@@ -90,7 +90,7 @@ def test_a_try_that_is_hopeless_ends_at_once() -> None:
     machine.run(60, times.__getitem__)
     machine.now += FIRST_WAIT
     used = machine.run(60, times.__getitem__)
-    assert used.count(2) == WARM_UP + 1
+    assert used.count(2) == WARM_UP_STEPS + 1
 
 
 def test_only_steps_of_one_kind_are_compared() -> None:
@@ -98,8 +98,8 @@ def test_only_steps_of_one_kind_are_compared() -> None:
     machine = Machine(2)
     machine.run(WINDOW, {2: 0.100}.__getitem__, kind="many")
     assert machine.choice.threads == 1
-    used = machine.run(MOST_TRIED + 20, {2: 0.010, 1: 0.010}.__getitem__, share=0.95, kind="few")
-    assert used == [1] * MOST_TRIED + [2] * 20
+    used = machine.run(MAX_TRIAL_STEPS + 20, {2: 0.010, 1: 0.010}.__getitem__, share=0.95, kind="few")
+    assert used == [1] * MAX_TRIAL_STEPS + [2] * 20
 
 
 def test_a_single_thread_is_left_alone() -> None:
@@ -117,8 +117,8 @@ def test_whatever_steps_take_there_are_between_one_and_all_threads(most: int) ->
 def test_a_slow_machine_does_not_look_like_a_better_choice() -> None:
     """What steps took long ago says nothing: only the last ones are compared with."""
     machine = Machine(2)
-    machine.run(REMEMBERED, {2: 0.100}.__getitem__, share=0.95)
-    machine.run(REMEMBERED, {2: 0.010}.__getitem__, share=0.95)
-    used = machine.run(WINDOW + WARM_UP + TRIED, {2: 0.010, 1: 0.015}.__getitem__)
+    machine.run(RECENT_STEPS, {2: 0.100}.__getitem__, share=0.95)
+    machine.run(RECENT_STEPS, {2: 0.010}.__getitem__, share=0.95)
+    used = machine.run(WINDOW + WARM_UP_STEPS + TRIAL_STEPS, {2: 0.010, 1: 0.015}.__getitem__)
     assert 1 in used
     assert machine.choice.threads == 2
