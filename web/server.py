@@ -26,7 +26,7 @@ from runtime.checkpoint.sampling_defaults import SamplingDefaults
 from runtime.checkpoint.shards import fingerprint
 from runtime.loading.drafters import plan_drafter
 from runtime.loading.load import adapts_threads, describe_model, load_model
-from runtime.step.executor import open_thread_executor
+from runtime.step.thread_executor import open_thread_executor
 from web.app import create_app
 from web.fittings import Fittings
 from web.http.browser_policy import BrowserPolicy
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from actors.config import EngineConfig
     from runtime.loading.options import LoadOptions
-    from runtime.step.executor import ThreadExecutor
+    from runtime.step.thread_executor import ThreadExecutor
 
 logger = logging.getLogger("cede.web")
 
@@ -142,7 +142,7 @@ async def _open_engine(
         open_thread_executor(
             partial(load_model, load, model_config, drafter, progress),
             drafter.load,
-            fit=fittings.model,
+            wrap=fittings.model,
             hang_timeout=options.patience.hang_timeout,
             adapt_threads=adapts_threads(load),
         ) as executor,

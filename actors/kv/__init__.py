@@ -1,0 +1,17 @@
+"""KV outside of the slots: what the slot manager keeps of it, and how it comes back.
+
+For the slot manager and the engine; rests on `actors.core` and on the tiers of `runtime.kv`.  Everything here that
+changes anything is called by the slot manager's task, but for a read from disk, for which a request's own task waits.
+
+    prefix_cache     PrefixCache, CacheStatistics, empty_cache: the parts below as one
+    opening          open_prefix_cache, for a model's KV and for the time that a server runs
+    config           TierOptions, CacheConfig
+    tiers            Tiers: which blocks exist in memory and on disk, and how far a prompt's reach
+    waiting_blocks   WaitingBlocks, SlotBlock: what is to be kept and is still in its slot
+    write_behind     WriteBehind: what the disk has not taken yet
+    verdicts         Verdicts: strikes, audits, and what is dropped for them
+    disk_reader      DiskReader: reads from a disk that may hang
+    mover            KVMover: what is moved between two steps
+    restore          where a prompt's KV can be had
+    prompts          chains: the names of a prompt's blocks
+"""

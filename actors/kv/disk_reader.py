@@ -2,7 +2,8 @@
 
 A read that hangs cannot be ended, only left alone.  So it goes on in a thread that nobody joins, and what it still
 brings is dropped.  Its time is kept by a task that belongs to no request: a client who leaves sooner must not be the
-reason why the next one waits for the same disk again.
+reason why the next one waits for the same disk again.  So the reader's state is its own, not the slot manager's; it
+changes nothing else.
 """
 
 from __future__ import annotations
@@ -18,26 +19,35 @@ if TYPE_CHECKING:
 
     from runtime.kv.blocks import Block, BlockKey
 
-READ_SECONDS = 5.0  # for a piece of at most 32 MiB, or one block
+MAX_READ_SECONDS = 5.0  # for a piece of at most 32 MiB, or one block
 REST_SECONDS = 30.0  # from a read that was late until the disk is asked again, if all that hung has come back by then
-READERS = 8  # threads, of a limit of their own: those that hang are nobody else's loss
+MAX_READERS = 8  # threads, of a limit of their own: those that hang are nobody else's loss
 
 logger = logging.getLogger("cede.kv")
 
 
 @dataclass(slots=True)
 class _Read:
+    """What one read brought, once it has ended."""
+
     blocks: dict[BlockKey, Block] = field(default_factory=dict)
     ended: trio.Event = field(default_factory=trio.Event)
 
 
 class DiskReader:
-    """See the module's head.  `load` reads one block, or finds that it cannot be had; worker threads call it."""
+    """Reads blocks in worker threads, and remembers whether the disk answers.
+
+    Attributes:
+        late_reads: that were given up.
+
+    Args:
+        load: reads one block, None if it cannot be had; worker threads call it.
+    """
 
     def __init__(self, load: Callable[[BlockKey], Block | None]) -> None:
         self.late_reads = 0
         self._load = load
-        self._threads = trio.CapacityLimiter(READERS)
+        self._threads = trio.CapacityLimiter(MAX_READERS)
         self._ask_again_at: float | None = None  # set once a read was late
 
     def answers(self) -> bool:
@@ -58,7 +68,7 @@ class DiskReader:
 
     async def _run(self, read: _Read, keys: Sequence[BlockKey]) -> None:
         try:
-            with trio.move_on_after(READ_SECONDS) as patience:
+            with trio.move_on_after(MAX_READ_SECONDS) as patience:
                 # It writes to nobody's KV, so that it may be abandoned.
                 read.blocks = await trio.to_thread.run_sync(
                     self._load_chain, keys, abandon_on_cancel=True, limiter=self._threads
@@ -72,7 +82,9 @@ class DiskReader:
     def _note_late(self) -> None:
         self.late_reads += 1
         if self._ask_again_at is None:
-            logger.warning("the disk has not answered for %g s: KV blocks are not read from it for now", READ_SECONDS)
+            logger.warning(
+                "the disk has not answered for %g s: KV blocks are not read from it for now", MAX_READ_SECONDS
+            )
         self._ask_again_at = trio.current_time() + REST_SECONDS
 
     def _load_chain(self, keys: Sequence[BlockKey]) -> dict[BlockKey, Block]:

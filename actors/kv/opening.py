@@ -16,7 +16,7 @@ from runtime.kv.blocks import BLOCK_TOKENS, root_key
 from runtime.kv.disk.blocks import DiskBlocks
 from runtime.kv.disk.tier import DiskTier, open_disk_tier
 from runtime.ownership import TaskOwner
-from runtime.units import format_size
+from runtime.units import MIB, format_size
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -25,9 +25,10 @@ if TYPE_CHECKING:
     from actors.kv.config import CacheConfig, TierOptions
     from runtime.kv.cache import KVCache
 
-# On their way to disk, and perhaps no longer in the memory tier: so much is held beyond its budget.
+# Of KV that is on its way to disk and perhaps no longer in the memory tier, so much is held beyond its budget.
 MAX_QUEUE_BLOCKS = 64
-MAX_QUEUE_BYTES = 256 * 2**20
+MAX_QUEUE_BYTES = 256 * MIB
+RAM_SHARE = 5  # the memory tier has one part in so many of what is free, unless it is told otherwise
 
 logger = logging.getLogger("cede.kv")
 
@@ -46,9 +47,12 @@ async def open_prefix_cache(
     """Open a cache for the KV of the model in `model_folder`; its end writes to disk what it can in the flush time.
 
     Args:
-        options, config: see there.
-        model_folder, kv, quantization: of the model.
+        options: where KV is kept.
+        config: how it is kept.
+        model_folder: of the model's files.
         identity: the fingerprint of that folder from before the weights were read.
+        kv: the model's KV in the slots.
+        quantization: what was made of the weights; None if nothing was.
         open_blocks: as for `open_disk_tier`.
 
     Raises:
@@ -59,7 +63,7 @@ async def open_prefix_cache(
         raise CheckpointError(f"{model_folder}: has changed while the model was loaded from it")
     shape = (*kv.row_shape[:3], BLOCK_TOKENS, kv.row_shape[3])
     root = root_key(fingerprint=identity, dtype=str(kv.dtype), kv_shape=shape, quantization=quantization)
-    ram_bytes = available_memory() // 5 if options.ram is None else options.ram
+    ram_bytes = available_memory() // RAM_SHARE if options.ram is None else options.ram
     owner = TaskOwner()
     block_bytes = BLOCK_TOKENS * kv.bytes_per_token
     token = trio.lowlevel.current_trio_token()
@@ -95,7 +99,7 @@ async def open_prefix_cache(
 
 
 async def _write_the_rest(cache: PrefixCache, disk: DiskTier, seconds: float) -> None:
-    """Write what the disk tier has not taken or not written yet, for so long."""
+    """Write what the disk tier has not taken or not written yet, for so many seconds."""
     deadline = trio.current_time() + seconds
     queued, taken = 1, False
     while (queued or not taken) and (left := deadline - trio.current_time()) > 0:

@@ -13,20 +13,20 @@ if TYPE_CHECKING:
 
     from runtime.kv.blocks import BlockKey
 
-PIECE_TOKENS = 16_384  # about half a millisecond; in between others have their turn
+MAX_PIECE_TOKENS = 16_384  # hashed at a time, about half a millisecond; in between others have their turn
 
 
 async def chains(root: BlockKey, prompts: Sequence[tuple[int, ...]]) -> list[TokenChain]:
-    """The chain of each prompt; those that are one object share one.  Short ones take no checkpoint."""
+    """Return the chain of each prompt; prompts that are one object share one.  Short ones take no checkpoint."""
     known: dict[int, TokenChain] = {}
     hashed = 0
     for prompt in prompts:
         if id(prompt) in known:
             continue
         chain = known[id(prompt)] = TokenChain(root)
-        for start in range(0, len(prompt), PIECE_TOKENS):
-            piece = prompt[start : start + PIECE_TOKENS]
-            if hashed + len(piece) > PIECE_TOKENS:
+        for start in range(0, len(prompt), MAX_PIECE_TOKENS):
+            piece = prompt[start : start + MAX_PIECE_TOKENS]
+            if hashed + len(piece) > MAX_PIECE_TOKENS:
                 await trio.lowlevel.checkpoint()
                 hashed = 0
             chain.extend(piece)

@@ -25,14 +25,14 @@ from runtime.nn.quantization import Quantization
 from runtime.sampling.tokens import SampleSpec
 from runtime.selftest.rates import GREEDY, prefill, random_prompt
 from runtime.step.device import select_device, select_dtype
-from runtime.step.executor import open_thread_executor
 from runtime.step.step import Segment
+from runtime.step.thread_executor import open_thread_executor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from runtime.nn.model import Transformer
-    from runtime.step.executor import ThreadExecutor
+    from runtime.step.thread_executor import ThreadExecutor
 
 DEPTH = 16
 SETTLE_SECONDS = 0.5  # until a program that was started runs

@@ -32,7 +32,7 @@ from runtime.kv.blocks import BLOCK_TOKENS, Block, block_key, root_key
 from runtime.kv.disk.tier import open_disk_tier
 from runtime.sampling.params import SamplingParams
 from runtime.step.device import select_device, select_dtype
-from runtime.step.executor import open_thread_executor
+from runtime.step.thread_executor import open_thread_executor
 from runtime.text.text_stream import TextDelta
 from runtime.units import format_size
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from runtime.kv.cache import KVCache
     from runtime.kv.disk.tier import DiskTier
     from runtime.nn.model import Transformer
-    from runtime.step.executor import ThreadExecutor
+    from runtime.step.thread_executor import ThreadExecutor
 
 IDS = count()
 NOTHING = TextDelta("", stopped=False)

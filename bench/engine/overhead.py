@@ -37,8 +37,9 @@ if TYPE_CHECKING:
     from actors.engine import Engine
     from runtime.loading.served import ServedModel
     from runtime.nn.model import Transformer
-    from runtime.step.executor import Executor, LayerHook, ThreadExecutor
+    from runtime.step.executor import Executor, LayerHook
     from runtime.step.step import Segment, StepResult
+    from runtime.step.thread_executor import ThreadExecutor
     from runtime.step.transfer import Transfer
 
 SEEDS = count()

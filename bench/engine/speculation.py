@@ -35,7 +35,7 @@ from runtime.loading.served import Proposer
 from runtime.nn.quantize import choose_formats
 from runtime.nn.weights import random_weights
 from runtime.sampling.params import SamplingParams
-from runtime.step.executor import open_thread_executor
+from runtime.step.thread_executor import open_thread_executor
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence

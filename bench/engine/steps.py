@@ -13,14 +13,14 @@ from runtime.checkpoint.locate import resolve_model
 from runtime.loading.load import describe_model, load_model
 from runtime.loading.options import LoadOptions
 from runtime.step.device import select_device, select_dtype
-from runtime.step.executor import open_thread_executor
+from runtime.step.thread_executor import open_thread_executor
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from runtime.loading.served import ServedModel
     from runtime.nn.model import Transformer
-    from runtime.step.executor import ThreadExecutor
+    from runtime.step.thread_executor import ThreadExecutor
 
 EMBEDDED = "embedded"
 MODELS = (*SHAPES, EMBEDDED)

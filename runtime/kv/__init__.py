@@ -1,0 +1,12 @@
+"""Keys and values: in the slots, in host memory, and in `runtime.kv.disk`.
+
+For `runtime` and `actors`; rests on `runtime.checkpoint` and `runtime.ownership`.  Blocks of KV are named by the tokens
+that they stand for.
+
+    blocks        Block, BlockKey, BLOCK_TOKENS, root_key, block_key, block_keys
+    token_chain   TokenChain: tokens that know the names of their blocks
+    cache         KVCache: the slots' tensors; kv_agrees, kv_bytes_per_token
+    ram_tier      RamTier: blocks in host memory
+    index         BlockIndex: which blocks there are, and which goes first
+    lineage       severed: what is left of a tree of blocks when some were found wrong
+"""

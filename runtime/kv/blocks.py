@@ -42,7 +42,7 @@ class Block:
 
 
 def root_key(*, fingerprint: str, dtype: str, kv_shape: tuple[int, ...], quantization: str | None = None) -> BlockKey:
-    """The parent of every sequence's first block: what the rows depend on besides the tokens.
+    """Return the parent of every sequence's first block: what the rows depend on besides the tokens.
 
     `fingerprint` is `runtime.checkpoint.shards.fingerprint`'s, which covers weights and config.json, rope settings
     included; `quantization` is what was made of those weights.
@@ -58,12 +58,12 @@ def root_key(*, fingerprint: str, dtype: str, kv_shape: tuple[int, ...], quantiz
 
 
 def block_key(parent: BlockKey, token_ids: Sequence[int]) -> BlockKey:
-    """The key of the block of exactly `BLOCK_TOKENS` tokens that follows `parent`."""
+    """Return the key of the block of exactly `BLOCK_TOKENS` tokens that follows `parent`."""
     return hashlib.sha256(parent + _TOKENS.pack(*token_ids)).digest()
 
 
 def block_keys(root: BlockKey, token_ids: Sequence[int]) -> list[BlockKey]:
-    """One key per complete block of a sequence from its start; an incomplete tail has none."""
+    """Return one key for each complete block of a sequence from its start; an incomplete tail has none."""
     complete = len(token_ids) // BLOCK_TOKENS
     packed = struct.pack(f"<{complete * BLOCK_TOKENS}I", *token_ids[: complete * BLOCK_TOKENS])
     keys = []

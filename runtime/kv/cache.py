@@ -15,26 +15,39 @@ import torch
 if TYPE_CHECKING:
     from runtime.checkpoint.config import ModelConfig
 
+# Of the relative difference between two computations of one block's KV: 2e-5 in float32, 0.1 in bfloat16.
+TOLERANCE, TOLERANCE_EXPONENT = 4, 0.75
+
 
 def kv_bytes_per_token(config: ModelConfig, dtype: torch.dtype) -> int:
-    """Bytes of keys and values that one token takes over all layers."""
+    """Return the bytes of keys and values that one token takes over all layers."""
     return 2 * config.num_layers * config.num_kv_heads * config.head_dim * dtype.itemsize
 
 
 def kv_agrees(first: torch.Tensor, second: torch.Tensor) -> bool:
-    """Whether two computations of the same KV agree, as far as their dtype's rounding lets them.
+    """Tell whether two computations of the same KV agree, as far as their dtype's rounding lets them.
 
     The same rows computed in other batches differ by rounding; a wrong row differs by about its own size.
     """
     if not first.is_floating_point():
         return torch.equal(first, second)
     difference, size = (first.float() - second.float()).norm(), second.float().norm()
-    tolerance = 4 * torch.finfo(first.dtype).eps ** 0.75  # 2e-5 in float32, 0.1 in bfloat16
+    tolerance = TOLERANCE * torch.finfo(first.dtype).eps ** TOLERANCE_EXPONENT
     return bool(difference <= tolerance * size)
 
 
 class KVCache:
-    """Storage only.  Touched by the device thread during a step, and by nobody else."""
+    """The tensors.  Touched by the device thread during a step or a transfer, and by nobody else.
+
+    Attributes:
+        slots: how many sequences it holds.
+        context: tokens of each.
+
+    Args:
+        config: of the model.
+        device: where the tensors lie.
+        dtype: of keys and values.
+    """
 
     def __init__(
         self, config: ModelConfig, *, slots: int, context: int, device: torch.device, dtype: torch.dtype
@@ -54,12 +67,12 @@ class KVCache:
         self._slots[layer][slot].narrow(2, start, keys_values.shape[2]).copy_(keys_values)
 
     def read(self, layer: int, slot: int, start: int, end: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Views of the keys and values at positions `start` to `end`, each `[kv_heads, end - start, head_dim]`."""
+        """Return the keys and values at positions `start` to `end`, as views `[kv_heads, end - start, head_dim]`."""
         keys, values = self._slots[layer][slot].narrow(2, start, end - start).unbind()
         return keys, values
 
     def save(self, slot: int, start: int, end: int) -> torch.Tensor:
-        """A copy in host memory, `[layers, 2, kv_heads, end - start, head_dim]`."""
+        """Return a copy in host memory, `[layers, 2, kv_heads, end - start, head_dim]`."""
         shape = (len(self._layers), *self._layers[0][:, slot, :, start:end].shape)
         saved = torch.empty(shape, dtype=self._layers[0].dtype)
         for layer, keys_values in enumerate(self._layers):
@@ -79,18 +92,18 @@ class KVCache:
 
     @property
     def row_shape(self) -> tuple[int, int, int, int]:
-        """Of one token's KV: `(layers, 2, kv_heads, head_dim)`."""
+        """The shape of one token's KV: `(layers, 2, kv_heads, head_dim)`."""
         layer = self._layers[0]
         return (len(self._layers), 2, layer.shape[2], layer.shape[4])
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of keys and values."""
+        """The dtype of keys and values."""
         return self._layers[0].dtype
 
     @property
     def bytes_per_token(self) -> int:
-        """Over all layers."""
+        """Bytes of one token's KV, over all layers."""
         return math.prod(self.row_shape) * self.dtype.itemsize
 
     @property

@@ -17,18 +17,30 @@ if TYPE_CHECKING:
 
     from runtime.kv.blocks import BlockKey
 
+SPARE_ITEMS = 64  # of the heap, that may be out of date beside twice as many as there are blocks
+
 
 @dataclass(slots=True, eq=False)
 class IndexEntry:
-    """One block that is held."""
+    """One block that is held.
+
+    Attributes:
+        parent: the key of the block before it.
+        nbytes: its size.
+        stamp: of its last use; larger is later.
+    """
 
     parent: BlockKey
     nbytes: int
-    stamp: int  # of its last use; larger is later
+    stamp: int
 
 
 class BlockIndex:
-    """Plain data, not locked: its owner sees to that."""
+    """Plain data, not locked: its owner sees to that.
+
+    Attributes:
+        nbytes: of all blocks that are held.
+    """
 
     def __init__(self) -> None:
         self._entries: dict[BlockKey, IndexEntry] = {}
@@ -38,20 +50,23 @@ class BlockIndex:
         self.nbytes = 0
 
     def __contains__(self, key: BlockKey) -> bool:
+        """Whether the block is held."""
         return key in self._entries
 
     def __len__(self) -> int:
+        """Return how many blocks are held."""
         return len(self._entries)
 
     def __iter__(self) -> Iterator[BlockKey]:
+        """Yield the keys of the blocks, in the order in which they came."""
         return iter(self._entries)
 
     def parents(self) -> dict[BlockKey, BlockKey]:
-        """The parent of each block that is held."""
+        """Return the parent of each block that is held."""
         return {key: entry.parent for key, entry in self._entries.items()}
 
     def get(self, key: BlockKey) -> IndexEntry | None:
-        """The entry of a block, or None where it is not held."""
+        """Return the entry of a block, or None where it is not held."""
         return self._entries.get(key)
 
     def add(self, key: BlockKey, entry: IndexEntry) -> None:
@@ -74,7 +89,7 @@ class BlockIndex:
             parent = self._entries.get(entry.parent)
             if parent is not None:
                 self._enqueue(entry.parent, parent)
-        if len(self._leaves) > 2 * len(self._entries) + 64:  # mostly items of blocks that were removed
+        if len(self._leaves) > 2 * len(self._entries) + SPARE_ITEMS:  # mostly items of blocks that were removed
             self._rebuild()
         return entry
 
@@ -87,7 +102,7 @@ class BlockIndex:
         return True
 
     def next_to_go(self) -> BlockKey | None:
-        """The least recently used block without children here; None where nothing is held."""
+        """Return the least recently used block without children here; None where nothing is held."""
         while self._leaves:
             stamp, key = self._leaves[0]
             entry = self._entries.get(key)

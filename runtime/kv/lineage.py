@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def severed(parents: Mapping[BlockKey, BlockKey], root: BlockKey, wrong: Set[BlockKey]) -> set[BlockKey]:
-    """The blocks that do not hang from the root by an unbroken chain of blocks that are there and not wrong.
+    """Return the blocks that do not hang from the root by an unbroken chain of blocks that are there and not wrong.
 
     What comes after a wrong block may have been computed on it.  So may what comes after a gap: nobody can say what was
     there.

@@ -34,11 +34,11 @@ class TokenChain(Sequence[int]):
 
     @property
     def keys(self) -> Sequence[BlockKey]:
-        """Of the complete blocks; not to be changed."""
+        """The names of the complete blocks; not to be changed."""
         return self._keys
 
     def parent(self, block: int) -> BlockKey:
-        """The key of what lies before a block, by its number."""
+        """Return the key of what lies before a block, by its number."""
         return self._keys[block - 1] if block else self._root
 
     def extend(self, tokens: Iterable[int]) -> None:
@@ -54,14 +54,17 @@ class TokenChain(Sequence[int]):
         del self._keys[length // BLOCK_TOKENS :]
 
     def head(self, length: int) -> TokenChain:
-        """A chain of its own, of the first `length` tokens."""
+        """Return a chain of its own, of the first `length` tokens."""
         head = TokenChain(self._root)
         head._tokens = self._tokens[:length]
         head._keys = self._keys[: length // BLOCK_TOKENS]
         return head
 
     def shared_with(self, other: TokenChain) -> int:
-        """How many leading tokens the two share: a few keys are looked at, and the tokens of one block at most."""
+        """Return how many leading tokens the two share.
+
+        A few keys are looked at, and the tokens of one block at most.
+        """
         low, high = 0, min(len(self._keys), len(other._keys))
         while low < high:
             middle = (low + high + 1) // 2
@@ -70,15 +73,17 @@ class TokenChain(Sequence[int]):
             else:
                 high = middle - 1
         shared = low * BLOCK_TOKENS
-        most = min(len(self), len(other), shared + BLOCK_TOKENS)
-        while shared < most and self._tokens[shared] == other._tokens[shared]:
+        limit = min(len(self), len(other), shared + BLOCK_TOKENS)
+        while shared < limit and self._tokens[shared] == other._tokens[shared]:
             shared += 1
         return shared
 
     def __len__(self) -> int:
+        """Return how many tokens there are."""
         return len(self._tokens)
 
     def __iter__(self) -> Iterator[int]:
+        """Yield the tokens."""
         return iter(self._tokens)
 
     @overload
@@ -86,6 +91,7 @@ class TokenChain(Sequence[int]):
     @overload
     def __getitem__(self, place: slice) -> list[int]: ...
     def __getitem__(self, place: int | slice) -> int | list[int]:
+        """Return a token, or a list of some."""
         return self._tokens[place]
 
     def __eq__(self, other: object) -> bool:
@@ -95,6 +101,7 @@ class TokenChain(Sequence[int]):
     __hash__ = None  # type: ignore[assignment]  # it changes
 
     def __repr__(self) -> str:
+        """Show the tokens."""
         return f"TokenChain({self._tokens})"
 
     def check_integrity(self) -> None:

@@ -1,0 +1,13 @@
+"""One device step, and where it runs.
+
+`step` is the loop over layers, once, without threads or tensors; the executors drive it.  The room rests on `sampling`
+for the types of tokens.  `kv` and `nn` implement what it calls (`StepModel`), and the slot manager in `actors` awaits
+an `Executor`.
+
+- `step`: `Segment`, `CancelMark`, `StepModel`, `run_step`, `StepResult`, `SegmentResult`
+- `transfer`: `Save`, `Load`, `Copy`, which move KV between steps
+- `executor`: `Executor`, `InlineExecutor`, `SimulatedExecutor`
+- `thread_executor`: `ThreadExecutor`, `open_thread_executor`, on a `device_thread`
+- `device`: `select_device`, `select_dtype`, memory, `RunAhead`
+- `threads`: CPU threads of a step, chosen by `thread_tuner`
+"""

@@ -1,14 +1,14 @@
 """One device step: what goes in, what comes out, and the loop over layers where a cancel takes effect.
 
-This is the part of the runtime that promises C1 and C2 of DESIGN.md, so it exists once.  `run_step` is a plain
-generator over any `StepModel`; it yields once in each layer and knows nothing of threads, tensors or Trio.  The
+This is the part of the runtime that keeps the promises C1 and C2 of DESIGN.md, so it exists once.  `run_step` is a
+plain generator over any `StepModel`; it yields once in each layer and knows nothing of threads, tensors or Trio.  The
 executors differ only in what they do at a yield: the thread goes on at once, the simulation lets virtual time pass.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -20,19 +20,22 @@ if TYPE_CHECKING:
 
 
 class CancelMark:
-    """Set once by the task that owns some work, polled by the device thread at each layer boundary.
+    """Says that some work is cancelled: set once by the task that owns it, polled at each layer boundary.
 
-    A single attribute store and load, so it needs no lock.  It belongs to one lease: nothing process-wide can be
-    tripped by somebody else's cancel (seed 2).
+    Setting and reading are a single attribute store and load, so it needs no lock.  It belongs to one generation:
+    there is nothing process-wide that another's cancel could set (seed 2).
+
+    Attributes:
+        at: when it was set, on the executor's clock; None while it is not.
     """
 
     __slots__ = ("at",)
 
     def __init__(self) -> None:
-        self.at: float | None = None  # on the executor's clock
+        self.at: float | None = None
 
     def set(self, now: float) -> None:
-        """Record the first cancel; later ones change nothing."""
+        """Record the first cancel, which was `now`; later ones change nothing."""
         if self.at is None:
             self.at = now
 
@@ -42,9 +45,10 @@ class Segment:
     """One sequence's rows in a step: `token_ids` at positions `start`, `start + 1`, … of `slot`.
 
     Attributes:
+        mark: says that the segment is cancelled.
         sample: how the token after the last row is drawn or, with `drafts`, after the last row before theirs; None
             where no token is wanted, as after all but the last prefill chunk.
-        drafts: the last of the rows are these drafts, to be verified.
+        drafts: tokens to be verified, which the last of the rows are.
         first: no position before this one has KV; above 0 only where a drafter began in the middle of a sequence.
     """
 
@@ -63,12 +67,12 @@ class Segment:
 
     @property
     def sampled(self) -> int:
-        """How many of the last rows are followed by a token to be drawn: one, and one more for each draft."""
+        """The number of last rows after which a token is drawn: one, and one more for each draft."""
         return 0 if self.sample is None else 1 + len(self.drafts)
 
     @property
     def samples(self) -> list[SampleSpec]:
-        """How the token after each of those is drawn."""
+        """How the token after each of these rows is drawn."""
         if self.sample is None:
             return []
         drafted = [draft.token_id for draft in self.drafts]
@@ -79,15 +83,17 @@ class Segment:
 class SegmentResult:
     """What became of one segment.
 
-    `computed` says that every layer ran over its rows and the result was finite: only then may they be committed, and
-    of the rows of drafts only those that were accepted.
-
     Attributes:
-        tokens: the accepted drafts, in order, and the one drawn after them; none where none was wanted.
+        computed: every layer ran over its rows and the result was finite.  Only then may the rows be committed, and of
+            the drafts' rows only those that were accepted.
+        last_kernel_at: when the last layer over its rows ended; None if none ran.
+        tokens: the accepted drafts, in order, and the token drawn after them; none where none was wanted.
+        finite: all its rows and logits were finite, as far as they were computed.
+        layers_after_cancel: layers that ended after its mark was set, or that the device still had queued.
     """
 
     computed: bool
-    last_kernel_at: float | None  # None: not one layer ran over it
+    last_kernel_at: float | None
     tokens: tuple[SampledToken, ...] = ()
     finite: bool = True
     layers_after_cancel: int = 0
@@ -95,7 +101,7 @@ class SegmentResult:
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """One entry per segment, in the order given; times on the executor's clock, in seconds."""
+    """What became of a step: one entry per segment, in the order given; times in seconds, on the executor's clock."""
 
     segments: tuple[SegmentResult, ...]
     started_at: float
@@ -105,7 +111,7 @@ class StepResult:
 
 @dataclass(frozen=True, slots=True)
 class SegmentOutput:
-    """What `StepModel.finish` says of one surviving segment; `tokens` as in `SegmentResult`."""
+    """What `StepModel.finish` returns for one segment; the fields are those of `SegmentResult`."""
 
     finite: bool
     tokens: tuple[SampledToken, ...] = ()
@@ -115,12 +121,16 @@ BatchT = TypeVar("BatchT")
 
 
 class StepModel(Protocol[BatchT]):
-    """A model as `run_step` drives it.  `BatchT` is its own record of the step in progress."""
+    """A model as `run_step` drives it; `BatchT` is its own record of the step in progress.
+
+    Attributes:
+        num_layers: layers of a step.
+    """
 
     num_layers: int
 
     def begin(self, segments: Sequence[Segment]) -> BatchT:
-        """Embed the rows of all segments."""
+        """Begin a step: embed the rows of all segments."""
 
     def shrink(self, batch: BatchT, kept: Sequence[int]) -> None:
         """Shrink the batch to the segments at the indices `kept` of those still in it."""
@@ -128,18 +138,23 @@ class StepModel(Protocol[BatchT]):
     def run_layer(self, batch: BatchT, index: int) -> int:
         """Run one layer over all rows, writing KV beyond the committed lengths.
 
-        Returns how many layers, this one included, the device has been given but has not finished: 0 where operations
-        are synchronous.
+        Returns:
+            How many layers, this one included, the device has been given but has not finished: 0 where operations are
+            synchronous.
         """
 
     def abandon(self, batch: BatchT) -> None:
-        """Wait for what the device has still to finish of a step that goes no further."""
+        """Wait until the device has finished the layers of a step that goes no further."""
 
     def finish(self, batch: BatchT) -> list[SegmentOutput]:
         """Check that every row is finite, sample and verify where asked, and wait for the device."""
 
     def transfer(self, transfer: Transfer) -> torch.Tensor | None:
-        """Move KV, between steps; what a `Save` copied, `[layers, 2, kv_heads, tokens, head_dim]` in host memory."""
+        """Move KV, between steps.
+
+        Returns:
+            What a `Save` copied, `[layers, 2, kv_heads, tokens, head_dim]` in host memory; None for other transfers.
+        """
 
 
 def run_step(
@@ -148,74 +163,105 @@ def run_step(
     """Run `segments` through `model`, dropping the rows of a cancelled one at the next layer boundary.
 
     Nobody else's rows are touched by a drop, and the step stops as soon as no segment is left.  A segment cancelled
-    after the last layer has been computed whole, so its rows are kept.
+    after the last layer was computed whole, so its rows are kept.
+
+    Args:
+        model: the target or the drafter.
+        segments: at most one per slot.
+        clock: tells the time of the results, in seconds.
+
+    Yields:
+        Once in each layer.
+
+    Returns:
+        What became of the segments.
     """
-    started_at = clock()
-    batch = model.begin(segments)
-    alive = list(range(len(segments)))
-    results: dict[int, SegmentResult] = {}
-    layer_ends: list[float] = []
-    unfinished = 0
-
+    running = _RunningStep(model, segments, clock)
     for index in range(model.num_layers):
-        alive = _drop_cancelled(model, batch, segments, alive, results, layer_ends, unfinished, clock)
-        if not alive:
+        running.drop_cancelled()
+        if not running.alive:
             break
-        unfinished = model.run_layer(batch, index)
-        yield  # before the end is noted: in the simulation, the layer's time passes here
-        layer_ends.append(clock())
+        running.unfinished = model.run_layer(running.batch, index)
+        yield  # before the layer's end is noted: in the simulation, its time passes here
+        running.layer_ends.append(clock())
+    if running.alive:
+        running.finish()
+    return running.result()
 
-    if alive:
-        outputs = model.finish(batch)
-        finished_at = clock()
-        for i, output in zip(alive, outputs, strict=True):
-            cancelled_at = segments[i].mark.at
-            results[i] = SegmentResult(
+
+class _RunningStep(Generic[BatchT]):
+    """A step under way: who is still in it, what became of the others, and when its layers ended.
+
+    Attributes:
+        alive: indices of the segments that are still in the batch, in order.
+        layer_ends: when each layer ended, or was encoded where the device runs behind the host.
+        unfinished: layers that the device has been given and not finished.
+    """
+
+    def __init__(self, model: StepModel[BatchT], segments: Sequence[Segment], clock: Callable[[], float]) -> None:
+        self._model = model
+        self._segments = segments
+        self._clock = clock
+        self._started_at = clock()
+        self.batch = model.begin(segments)
+        self.alive = list(range(len(segments)))
+        self.layer_ends: list[float] = []
+        self.unfinished = 0
+        self._results: dict[int, SegmentResult] = {}
+
+    def drop_cancelled(self) -> None:
+        """Take the rows of the cancelled segments out of the batch."""
+        segments = self._segments
+        # Each mark is read once: one set in between would otherwise be dropped here and kept there.
+        kept = [position for position, i in enumerate(self.alive) if segments[i].mark.at is None]
+        if len(kept) == len(self.alive):
+            return
+        survivors = [self.alive[position] for position in kept]
+        if not survivors:
+            self._model.abandon(self.batch)
+        last_kernel_at = self._last_kernel_at(bool(survivors))
+        for i in self.alive:
+            if i not in survivors:
+                self._results[i] = SegmentResult(
+                    computed=False,
+                    last_kernel_at=last_kernel_at,
+                    layers_after_cancel=max(self.unfinished, self._layers_since(segments[i].mark.at)),
+                )
+        if survivors:
+            self._model.shrink(self.batch, kept)
+        self.alive = survivors
+
+    def finish(self) -> None:
+        """Sample for the segments that are left, and wait for the device."""
+        outputs = self._model.finish(self.batch)
+        finished_at = self._clock()
+        for i, output in zip(self.alive, outputs, strict=True):
+            self._results[i] = SegmentResult(
                 computed=output.finite,
                 last_kernel_at=finished_at,
                 tokens=output.tokens if output.finite else (),
                 finite=output.finite,
-                layers_after_cancel=_ended_after(cancelled_at, layer_ends),
+                layers_after_cancel=self._layers_since(self._segments[i].mark.at),
             )
-    return StepResult(
-        segments=tuple(results[i] for i in range(len(segments))),
-        started_at=started_at,
-        finished_at=clock(),
-        layers_run=len(layer_ends),
-    )
 
+    def result(self) -> StepResult:
+        """Return what became of all segments."""
+        return StepResult(
+            segments=tuple(self._results[i] for i in range(len(self._segments))),
+            started_at=self._started_at,
+            finished_at=self._clock(),
+            layers_run=len(self.layer_ends),
+        )
 
-def _drop_cancelled(
-    model: StepModel[BatchT],
-    batch: BatchT,
-    segments: Sequence[Segment],
-    alive: list[int],
-    results: dict[int, SegmentResult],
-    layer_ends: list[float],
-    unfinished: int,
-    clock: Callable[[], float],
-) -> list[int]:
-    """Take the cancelled segments out of the batch; returns the indices of those that go on."""
-    # Each mark is read once: one set in between would otherwise be dropped here and kept there.
-    kept = [position for position, i in enumerate(alive) if segments[i].mark.at is None]
-    if len(kept) == len(alive):
-        return alive
-    survivors = [alive[position] for position in kept]
-    if not survivors:
-        model.abandon(batch)
-    # Where the device runs behind and others go on, this is when the layer was encoded; `unfinished` tells by how much.
-    last_kernel_at = None if not layer_ends else layer_ends[-1] if survivors or not unfinished else clock()
-    for i in alive:
-        if i not in survivors:
-            results[i] = SegmentResult(
-                computed=False,
-                last_kernel_at=last_kernel_at,
-                layers_after_cancel=max(unfinished, _ended_after(segments[i].mark.at, layer_ends)),
-            )
-    if survivors:
-        model.shrink(batch, kept)
-    return survivors
+    def _last_kernel_at(self, others_go_on: bool) -> float | None:
+        """Return when the last layer over a segment that is dropped now ended; None before the first layer.
 
+        Where the device runs behind and others go on, that is when the layer was encoded; `unfinished` tells by how
+        much.  Where nobody goes on, the device has been waited for.
+        """
+        if not self.layer_ends:
+            return None
+        return self.layer_ends[-1] if others_go_on or not self.unfinished else self._clock()
 
-def _ended_after(cancelled_at: float | None, layer_ends: Sequence[float]) -> int:
-    return 0 if cancelled_at is None else sum(end > cancelled_at for end in layer_ends)
+    def _layers_since(self, cancelled_at: float | None) -> int:
+        return 0 if cancelled_at is None else sum(end > cancelled_at for end in self.layer_ends)

@@ -45,9 +45,9 @@ def test_a_library_has_one_home(library: str) -> None:
 
 
 def test_the_runtime_knows_trio_only_where_it_meets_tasks() -> None:
-    """In the executor, which tasks await, and in the check of which task changes what."""
+    """In the executors and the device thread, which tasks await, and in the check of which task changes what."""
     knowing = [str(path.relative_to(ROOT)) for path in modules("runtime") if "trio" in imported(path)]
-    assert knowing == ["runtime/ownership.py", "runtime/step/executor.py"]
+    assert knowing == ["runtime/ownership.py", "runtime/step/device_thread.py", "runtime/step/executor.py"]
 
 
 def test_relative_imports_are_not_used() -> None:

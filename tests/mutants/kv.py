@@ -71,7 +71,7 @@ MUTANTS = (
     Mutant(
         "a read from disk that hangs is waited for",
         "actors/kv/disk_reader.py",
-        "            with trio.move_on_after(READ_SECONDS) as patience:",
+        "            with trio.move_on_after(MAX_READ_SECONDS) as patience:",
         "            with trio.CancelScope() as patience:",
         ("tests/unit/actors/kv/test_disk_reader.py",),
     ),

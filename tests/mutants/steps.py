@@ -14,14 +14,14 @@ MUTANTS = (
     Mutant(
         "marks are read before the first layer only",
         "runtime/step/step.py",
-        "        alive = _drop_cancelled(",
-        "        alive = alive if index else _drop_cancelled(",
+        "        running.drop_cancelled()\n",
+        "        if not index:\n            running.drop_cancelled()\n",
     ),
     Mutant(
         "the cancelled rows are dropped from the results, but not from the batch",
         "runtime/step/step.py",
-        "        model.shrink(batch, kept)\n",
-        "        pass\n",
+        "            self._model.shrink(self.batch, kept)\n",
+        "            pass\n",
     ),
     Mutant(
         "a fault while drafting costs the request",
@@ -31,9 +31,9 @@ MUTANTS = (
     ),
     Mutant(
         "a process that was stopped takes its device to hang",
-        "runtime/step/executor.py",
-        "TURNS = 10 ",
-        "TURNS = 1 ",
+        "runtime/step/device_thread.py",
+        "HANG_CHECKS = 10 ",
+        "HANG_CHECKS = 1 ",
         ("tests/unit/runtime/step/test_executor_lost_thread.py",),
     ),
 )

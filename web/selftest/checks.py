@@ -34,7 +34,7 @@ from runtime.selftest.rates import (
 )
 from runtime.selftest.readbacks import check_readbacks
 from runtime.step.device import select_device
-from runtime.step.executor import open_thread_executor
+from runtime.step.thread_executor import open_thread_executor
 from web.selftest.hangup_check import hang_up_in
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from runtime.loading.served import ServedModel
     from runtime.nn.model import Transformer
     from runtime.selftest.findings import Figures, Finding
-    from runtime.step.executor import ThreadExecutor
+    from runtime.step.thread_executor import ThreadExecutor
 
 HANG_TIMEOUT = 60.0  # seconds without the end of a layer
 CONTEXT = 1024  # tokens that a slot has room for

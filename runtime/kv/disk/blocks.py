@@ -39,14 +39,26 @@ logger = logging.getLogger("cede.kv")
 
 
 class DiskBlocks:
-    """Files of one folder, by key.  Thread-safe; one thread at a time may `write`."""
+    """Files of one folder, by key.  Thread-safe; one thread at a time may `write`.
+
+    To make one learns what lies in the folder, from names and sizes, and evicts down to the budget.
+
+    Attributes:
+        budget: bytes of files.
+        written, loaded, evicted: blocks, so far.
+        rejected: files that could not be used, by reason.
+
+    Args:
+        folder: a descriptor.
+        root: the key that stands for the model.
+        shape: of a block's tensor.
+        dtype: of it.
+
+    Raises:
+        OSError: the folder cannot be listed, or what is too much cannot be removed.
+    """
 
     def __init__(self, folder: int, root: BlockKey, shape: tuple[int, ...], dtype: torch.dtype, budget: int) -> None:
-        """Learn what lies in `folder` (a descriptor) from names and sizes, and evict down to `budget` bytes of files.
-
-        Raises:
-            OSError: the folder cannot be listed, or what is too much cannot be removed.
-        """
         self.budget = budget
         self.written = self.loaded = self.evicted = 0
         self.rejected: Counter[str] = Counter()
@@ -64,20 +76,22 @@ class DiskBlocks:
         self._evict(0, None)
 
     def __contains__(self, key: BlockKey) -> bool:
+        """Whether the block is here."""
         with self._lock:
             return key in self._index
 
     def held(self, keys: Collection[BlockKey]) -> set[BlockKey]:
-        """Those of these blocks that are here."""
+        """Return those of these blocks that are here."""
         with self._lock:
             return {key for key in keys if key in self._index}
 
     def parents(self) -> dict[BlockKey, BlockKey]:
-        """The parent of each block."""
+        """Return the parent of each block."""
         with self._lock:
             return self._index.parents()
 
     def __len__(self) -> int:
+        """Return how many blocks there are."""
         with self._lock:
             return len(self._index)
 
@@ -94,7 +108,7 @@ class DiskBlocks:
             raise ValueError(f"{tuple(data.shape)}, {data.dtype} on {data.device} is not a block of this model")
 
     def load(self, key: BlockKey) -> Block | None:
-        """The verified block, or None; a file that cannot be used is forgotten, with one log line."""
+        """Return the verified block, or None; a file that cannot be used is forgotten, with one log line."""
         with self._lock:
             entry = self._index.get(key)
         if entry is None:
@@ -115,8 +129,10 @@ class DiskBlocks:
     def write(self, block: Block, wanted: Callable[[], bool]) -> bool:
         """Make a block durable, evicting as needed; False if there is no room for it, or it is not `wanted` any more.
 
-        `wanted` is asked at the last moment; from then on `forget` sees to it that the block is not indexed.  Raises
-        OSError.
+        `wanted` is asked at the last moment; from then on `forget` sees to it that the block is not indexed.
+
+        Raises:
+            OSError: the disk refused.
         """
         if not self._evict(self._layout.file_bytes, block.parent):
             self._refused = block.key
@@ -172,7 +188,10 @@ class DiskBlocks:
     def remove_forgotten(self) -> int:
         """Unlink the files of the blocks that were forgotten, durably; returns how many.
 
-        Called by who writes.  Raises OSError, and what could not be unlinked is tried again the next time.
+        For the thread that writes.
+
+        Raises:
+            OSError: the disk refused; what could not be unlinked is tried again the next time.
         """
         with self._files:
             with self._lock:

@@ -42,11 +42,16 @@ SUFFIX, TEMPORARY = ".safetensors", ".tmp"
 ITEM_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}  # by safetensors' names
 
 _ROW_WORDS = 512  # of 8 bytes: a page
-_CACHED_ROWS = 64  # 256 KiB: what a core's cache still holds when it is summed a second time
+_CACHED_ROWS = 64  # 256 KiB: a core's cache still holds them when they are summed a second time (bench/LOG.md)
 
 
 class BadBlockFile(Exception):
-    """A file that cannot be used.  `reason` is one word, for counting; `str(error)` says more."""
+    """A file that cannot be used; `str(error)` says why.
+
+    Args:
+        reason: one word, for counting.
+        detail: the message.
+    """
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(detail)
@@ -60,10 +65,15 @@ class BadBlockFile(Exception):
 
 @dataclass(frozen=True, slots=True)
 class BlockLayout:
-    """What the tensors of one model's blocks look like."""
+    """What the tensors of one model's blocks look like.
 
-    kind: str  # dtype by safetensors' name
-    shape: tuple[int, ...]  # [layers, 2, kv_heads, BLOCK_TOKENS, head_dim]
+    Attributes:
+        kind: the dtype, by safetensors' name.
+        shape: `[layers, 2, kv_heads, BLOCK_TOKENS, head_dim]`.
+    """
+
+    kind: str
+    shape: tuple[int, ...]
 
     @property
     def nbytes(self) -> int:
@@ -92,12 +102,12 @@ class BlockHeader:
 
 
 def block_name(key: BlockKey, parent: BlockKey) -> str:
-    """The name of a block's file.  It names the parent too, so that a listing shows the chains."""
+    """Return the name of a block's file.  It names the parent too, so that a listing shows the chains."""
     return f"{key.hex()}-{parent.hex()}{SUFFIX}"
 
 
 def parse_name(name: str) -> tuple[BlockKey, BlockKey] | None:
-    """Key and parent from a name; None where it is not `block_name`'s."""
+    """Return key and parent from a name; None where it is not one of `block_name`."""
     try:
         key, parent = (bytes.fromhex(part) for part in name.removesuffix(SUFFIX).split("-"))
     except ValueError:
@@ -109,9 +119,9 @@ def parse_name(name: str) -> tuple[BlockKey, BlockKey] | None:
 
 
 def checksum(data: Bytes) -> str:
-    """SHA-256 over the sums of the data's pages and the sums of their columns, in 64-bit words.
+    """Return the SHA-256 over the sums of the data's pages and the sums of their columns, in 64-bit words.
 
-    SHA-256 reads 1 GB/s at best here and CRC-32 3.5, but a warm page cache delivers 5 to 10; sums read 20.  Whatever
+    SHA-256 reads 1 GB/s and CRC-32 3.5, but a warm page cache delivers 5 to 10; sums read 20 (bench/LOG.md).  Whatever
     changes in fewer than four words is seen for certain; to hide, a change must cancel to zero modulo 2**64 in every
     page and in every column that it touches, and pages cannot trade places.  It guards against accidents, not against
     forgery: who can write in the folder can write a fitting checksum too.
@@ -129,7 +139,7 @@ def checksum(data: Bytes) -> str:
 
 
 def encode_header(header: BlockHeader) -> bytes:
-    """The first `HEADER_BYTES` of a file."""
+    """Return the first `HEADER_BYTES` of a file."""
     metadata = {
         "version": str(FORMAT_VERSION),
         "root": header.root.hex(),
@@ -146,7 +156,11 @@ def encode_header(header: BlockHeader) -> bytes:
 
 
 def decode_header(encoded: bytes) -> BlockHeader:
-    """Read `HEADER_BYTES` that may be anything.  Raises BadBlockFile, for a future version before all else."""
+    """Read `HEADER_BYTES` that may be anything.
+
+    Raises:
+        BadBlockFile: they are no header, or one of another version, which is said before all else.
+    """
     (length,) = struct.unpack("<Q", encoded[:8].ljust(8, b"\0"))
     try:
         parts = json.loads(encoded[8 : 8 + length])
@@ -179,13 +193,21 @@ def _header(metadata: dict[str, str], tensor: dict[str, Any]) -> BlockHeader:
 
 
 def read_header(folder: int, name: str) -> BlockHeader:
-    """The header alone, for listings: nothing in it has been checked.  Raises BadBlockFile."""
+    """Read the header alone, for listings: nothing in it has been checked.
+
+    Raises:
+        BadBlockFile: there is none.
+    """
     with _opened(folder, name) as (file, _):
         return decode_header(os.read(file, HEADER_BYTES))
 
 
 def read_block(folder: int, name: str, *, root: BlockKey, layout: BlockLayout | None) -> tuple[BlockHeader, Bytes]:
-    """The verified contents of one file; without a `layout` any is accepted.  Raises BadBlockFile."""
+    """Read one file and verify its contents; without a `layout` any is accepted.
+
+    Raises:
+        BadBlockFile: the file cannot be used.
+    """
     with _opened(folder, name) as (file, size):
         header = decode_header(os.read(file, HEADER_BYTES))
         _check_header(header, name, root, layout)
@@ -201,7 +223,11 @@ def read_block(folder: int, name: str, *, root: BlockKey, layout: BlockLayout | 
 def write_temporary(folder: int, header: BlockHeader, data: Bytes, *, stamp: int) -> str:
     """Write a whole file under a name of its own, with the modification time `stamp` (ns), and sync it.
 
-    Returns the name, for the caller to rename.  Raises OSError, with nothing left behind.
+    Returns:
+        The name, for the caller to rename.
+
+    Raises:
+        OSError: the disk refused; nothing is left behind.
     """
     name = f"{header.key.hex()}{TEMPORARY}"
     with suppress(FileNotFoundError):
@@ -225,7 +251,7 @@ def write_temporary(folder: int, header: BlockHeader, data: Bytes, *, stamp: int
 
 @contextmanager
 def _opened(folder: int, name: str) -> Iterator[tuple[int, int]]:
-    """Descriptor and size of a regular file; whatever goes wrong inside is a BadBlockFile."""
+    """Open a regular file: its descriptor and size; whatever goes wrong inside is a BadBlockFile."""
     try:
         # Without O_NONBLOCK a pipe in a file's place would block the open.
         file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)

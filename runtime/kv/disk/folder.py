@@ -40,22 +40,32 @@ class KVFolderError(CedeError):
 
 @dataclass(frozen=True, slots=True)
 class FoundBlock:
-    """A regular file with a block's name.  Nothing of its contents is known."""
+    """A regular file with a block's name.  Nothing of its contents is known.
+
+    Attributes:
+        key, parent: as its name says.
+        nbytes: of the file.
+        stamp: its modification time, ns.
+    """
 
     key: BlockKey
     parent: BlockKey
     nbytes: int
-    stamp: int  # modification time, ns
+    stamp: int
 
     @property
     def name(self) -> str:
-        """Its file's name."""
+        """The name of the file."""
         return block_name(self.key, self.parent)
 
 
 @contextmanager
 def locked_folder(folder: Path) -> Iterator[None]:
-    """Have the folder, made if need be, for oneself.  Raises KVFolderError."""
+    """Have the folder, made if need be, for oneself while the scope lasts.
+
+    Raises:
+        KVFolderError: it cannot be used, or another process has it.
+    """
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         file = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -79,7 +89,14 @@ def locked_folder(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def opened_root(folder: Path, root: BlockKey, *, create: bool = False) -> Iterator[int]:
-    """The descriptor of one root's own folder.  Raises KVFolderError unless it is ours, real, and closed to others."""
+    """Open one model's own folder, and close it to other users.
+
+    Yields:
+        A descriptor.
+
+    Raises:
+        KVFolderError: it cannot be used, or is not ours.
+    """
     path = folder / root.hex()
     try:
         if create:
@@ -101,7 +118,11 @@ def opened_root(folder: Path, root: BlockKey, *, create: bool = False) -> Iterat
 
 
 def roots(folder: Path) -> list[BlockKey]:
-    """The models that have blocks in the folder.  Raises KVFolderError."""
+    """Return the models that have blocks in the folder, by their keys.
+
+    Raises:
+        KVFolderError: it cannot be read.
+    """
     found = []
     try:
         with os.scandir(folder) as entries:
@@ -116,7 +137,7 @@ def roots(folder: Path) -> list[BlockKey]:
 
 
 def scan(root_folder: int) -> tuple[list[FoundBlock], list[str]]:
-    """The blocks by name, size and time, and the names that are blocks' but not of regular files."""
+    """Return the blocks by name, size and time, and the names that are blocks' but not of regular files."""
     found, irregular = [], []
     with os.scandir(root_folder) as entries:
         for entry in entries:

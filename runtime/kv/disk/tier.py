@@ -86,7 +86,9 @@ def open_disk_tier(
 
     Args:
         folder: is made if it is missing, and locked.
-        root, shape, dtype: of the model's blocks.
+        root: the key that stands for the model.
+        shape: of a block's tensor.
+        dtype: of it.
         budget: bytes of this model's files; other models' lie beside them, untouched.
         queue_blocks: that may wait in memory to be written.
         has_room: called on the writer's thread when blocks were refused, by the disk too, and the queue is half empty.

@@ -14,7 +14,7 @@ import trio
 
 from actors.kv import opening
 from actors.kv.config import CacheConfig, TierOptions
-from actors.kv.disk_reader import READ_SECONDS, READERS, REST_SECONDS, DiskReader
+from actors.kv.disk_reader import MAX_READ_SECONDS, MAX_READERS, REST_SECONDS, DiskReader
 from actors.kv.opening import open_prefix_cache
 from actors.kv.waiting_blocks import SlotBlock
 from runtime.kv.blocks import BLOCK_TOKENS, block_keys
@@ -74,7 +74,7 @@ async def test_a_read_that_hangs_costs_who_asked_some_seconds_and_the_next_none(
 ) -> None:
     caplog.clear()
     async with hanging(fresh(tmp_path), FOR_EVER) as sim:
-        assert READ_SECONDS < await seconds_of(sim, "first", PROMPT, cached=0) < READ_SECONDS + COMPUTED_WITHIN
+        assert MAX_READ_SECONDS < await seconds_of(sim, "first", PROMPT, cached=0) < MAX_READ_SECONDS + COMPUTED_WITHIN
         assert await seconds_of(sim, "second", OTHER, cached=0) < COMPUTED_WITHIN
         assert sim.engine.health() is None
         statistics = sim.cache.statistics()
@@ -101,18 +101,18 @@ async def test_whoever_asks_at_the_same_time_waits_at_the_same_time(tmp_path: Pa
         async with trio.open_nursery() as nursery:
             nursery.start_soon(sim.client, ask("first", PROMPT, max_tokens=3))
             nursery.start_soon(sim.client, ask("second", OTHER, max_tokens=3))
-        assert trio.current_time() - started < READ_SECONDS + COMPUTED_WITHIN
+        assert trio.current_time() - started < MAX_READ_SECONDS + COMPUTED_WITHIN
         assert sim.stories["first"].finished().cached_tokens + sim.stories["second"].finished().cached_tokens == CACHED
 
 
-@pytest.mark.parametrize("late", [READ_SECONDS + 1, REST_SECONDS + 10])
+@pytest.mark.parametrize("late", [MAX_READ_SECONDS + 1, REST_SECONDS + 10])
 @simulated()
 async def test_the_disk_is_asked_again_when_it_has_rested_and_nothing_hangs(late: float, tmp_path: Path) -> None:
     async with hanging(fresh(tmp_path), late) as sim:
         begun = trio.current_time()
         await seconds_of(sim, "first", PROMPT, cached=0)
         assert len(sim.ram) == 0
-        back = begun + max(late, READ_SECONDS + REST_SECONDS)
+        back = begun + max(late, MAX_READ_SECONDS + REST_SECONDS)
         await trio.sleep_until(back - 1)
         assert await seconds_of(sim, "second", OTHER, cached=0) < COMPUTED_WITHIN
         assert not sim.cache.statistics().disk_answers
@@ -126,7 +126,7 @@ async def test_the_disk_is_asked_again_when_it_has_rested_and_nothing_hangs(late
 @simulated()
 async def test_what_comes_late_is_dropped(tmp_path: Path) -> None:
     """It may have been found wrong meanwhile, and computed anew."""
-    async with hanging(fresh(tmp_path), READ_SECONDS + 1) as sim:
+    async with hanging(fresh(tmp_path), MAX_READ_SECONDS + 1) as sim:
         fetched = await sim.cache.fetch(sim.keys(PROMPT))
         assert fetched == []
         await trio.sleep(REST_SECONDS)
@@ -149,7 +149,7 @@ async def test_a_client_with_a_short_timeout_moves_forward_though_each_of_its_re
         attempts = 0
         while not (story := await sim.client(ask(f"attempt {attempts}", PROMPT, timeout=2.0))).tokens():
             attempts += 1
-        assert attempts == READ_SECONDS // 2 + 1
+        assert attempts == MAX_READ_SECONDS // 2 + 1
         assert story.finished().cached_tokens == 0
 
 
@@ -181,12 +181,12 @@ async def test_reads_that_hang_take_no_more_threads_than_their_own() -> None:
     reader = DiskReader(load)
     with reads_in_virtual_time(FOR_EVER, slow):
         async with trio.open_nursery() as nursery:
-            for number in range(3 * READERS):
+            for number in range(3 * MAX_READERS):
                 nursery.start_soon(reader.read, [bytes([number])])
-        assert reader.late_reads == 3 * READERS
-        assert reader._threads.borrowed_tokens == READERS
+        assert reader.late_reads == 3 * MAX_READERS
+        assert reader._threads.borrowed_tokens == MAX_READERS
         await trio.sleep(2 * FOR_EVER)
-        assert len(asked) == READERS
+        assert len(asked) == MAX_READERS
         assert reader.answers()
 
 
@@ -242,8 +242,8 @@ def test_the_log_is_quiet_when_nothing_is_slow(tmp_path: Path, caplog: pytest.Lo
 
     @simulated(seeds=1)
     async def scenario() -> None:
-        async with hanging(tmp_path / "kv", READ_SECONDS - 1) as sim:
-            assert await seconds_of(sim, "first", PROMPT, cached=CACHED) < READ_SECONDS
+        async with hanging(tmp_path / "kv", MAX_READ_SECONDS - 1) as sim:
+            assert await seconds_of(sim, "first", PROMPT, cached=CACHED) < MAX_READ_SECONDS
 
     scenario()
     assert [record for record in caplog.records if record.name == "cede.kv"] == []

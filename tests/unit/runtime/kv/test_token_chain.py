@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.core.slots import SlotState, SlotTable
-from actors.kv.prompts import PIECE_TOKENS, chains
+from actors.kv.prompts import MAX_PIECE_TOKENS, chains
 from runtime.kv.blocks import BLOCK_TOKENS, block_keys
 from runtime.kv.token_chain import TokenChain
 from tests.fakes.kv_simulation import ROOT, text
@@ -124,7 +124,7 @@ async def test_the_names_of_long_prompts_are_made_in_pieces() -> None:
             await trio.lowlevel.checkpoint()
             turns += 1
 
-    long, short = tuple(text(5 * PIECE_TOKENS + 3, 1)), tuple(text(100, 2))
+    long, short = tuple(text(5 * MAX_PIECE_TOKENS + 3, 1)), tuple(text(100, 2))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(neighbour)
         made = await chains(ROOT, [long, short, long])

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from runtime.step.executor import ThreadExecutor, open_thread_executor
 from runtime.step.step import Segment
+from runtime.step.thread_executor import ThreadExecutor, open_thread_executor
 from tests.models.step_driver import RecordingModel, greedy
 
 if TYPE_CHECKING:

@@ -8,8 +8,9 @@ import pytest
 import torch
 import trio
 
-from runtime.step.executor import InlineExecutor, SimulatedExecutor, open_thread_executor
+from runtime.step.executor import InlineExecutor, SimulatedExecutor
 from runtime.step.step import Segment
+from runtime.step.thread_executor import open_thread_executor
 from runtime.step.threads import FEW_ROWS
 from runtime.testing.simulated import SimulatedModel
 from tests.models.step_driver import RecordingModel, greedy

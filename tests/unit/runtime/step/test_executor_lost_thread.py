@@ -12,7 +12,8 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from runtime.errors import DeviceHangs, DeviceLost, DeviceThreadEnded
-from runtime.step.executor import TURNS, ThreadExecutor, open_thread_executor
+from runtime.step.device_thread import HANG_CHECKS
+from runtime.step.thread_executor import ThreadExecutor, open_thread_executor
 from runtime.step.transfer import Copy
 from tests.models.step_driver import RecordingModel
 from tests.unit.runtime.step.executors import Gate, device_threads, raising, segments_of, thread_executor
@@ -33,7 +34,7 @@ async def _pass(turns: int) -> None:
     assert isinstance(clock, MockClock)
     for _ in range(turns):
         await wait_all_tasks_blocked()
-        clock.jump(HANG / TURNS)
+        clock.jump(HANG / HANG_CHECKS)
     await wait_all_tasks_blocked()
 
 
@@ -50,7 +51,7 @@ async def _hanging(gate: Gate, model: RecordingModel) -> AsyncIterator[ThreadExe
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(wait_in_vain, executor)
                 await gate.entered.wait()
-                await _pass(TURNS)  # a layer has ended since the step began
+                await _pass(HANG_CHECKS)  # a layer has ended since the step began
                 assert nursery.child_tasks
                 await _pass(1)
             yield executor
@@ -168,11 +169,11 @@ async def test_what_hangs_is_given_up_under_a_cancel_too(mock_clock: MockClock) 
 
         with trio.CancelScope(shield=True):
             await gate.entered.wait()
-            await _pass(TURNS)
+            await _pass(HANG_CHECKS)
 
 
 async def test_a_device_that_refuses_all_work_is_lost_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runtime.step.executor.device_answers", lambda: False)
+    monkeypatch.setattr("runtime.step.thread_executor.device_answers", lambda: False)
     async with thread_executor(
         RecordingModel(during=raising(RuntimeError("device-side assert triggered")))
     ) as executor:

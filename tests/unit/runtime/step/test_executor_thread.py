@@ -11,7 +11,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from runtime.errors import DeviceLost, DeviceThreadEnded
-from runtime.step.executor import open_thread_executor
+from runtime.step.thread_executor import open_thread_executor
 from tests.models.step_driver import RecordingModel
 from tests.unit.runtime.step.executors import Gate, device_threads, raising, segments_of, thread_executor
 

@@ -1,0 +1,141 @@
+"""The executor that serves: steps run on the device thread, beside the event loop."""
+
+from __future__ import annotations
+
+import math
+import time
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from runtime.errors import DeviceLost
+from runtime.step.device import device_answers
+from runtime.step.device_thread import DeviceThread
+from runtime.step.executor import run_to_end, transfer_all
+from runtime.step.step import Segment, StepModel, StepResult, run_step
+from runtime.step.threads import StepThreads
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Sequence
+
+    import outcome
+    import torch
+
+    from runtime.step.executor import LayerHook
+    from runtime.step.transfer import Transfer
+
+T = TypeVar("T")
+ModelT = TypeVar("ModelT", bound=StepModel[Any])
+
+
+class ModelWrapper(Protocol):
+    """Wraps a model that was loaded, or returns it as it is."""
+
+    def __call__(self, model: StepModel[Any], *, drafting: bool) -> StepModel[Any]:
+        """Return what runs the model's steps; `drafting` says that the model is the drafter."""
+
+
+class ThreadExecutor(Generic[ModelT]):
+    """Runs the steps of a model, and of its drafter, on a device thread; made by `open_thread_executor`.
+
+    Attributes:
+        model: what was loaded.
+    """
+
+    def __init__(self, hang_timeout: float | None = None, *, adapt_threads: bool = False) -> None:
+        self.model: ModelT
+        self._models: dict[bool, StepModel[Any]] = {}  # what runs the steps, by `drafting`
+        self._patience = math.inf if hang_timeout is None else hang_timeout
+        self._thread = DeviceThread()
+        self._adapt_threads = adapt_threads
+        self._step_threads: StepThreads | None = None  # used on the device thread only
+
+    def clock(self) -> float:
+        """Return the time in seconds, on the clock that step results and cancel marks use."""
+        return time.perf_counter()
+
+    @property
+    def hangs(self) -> bool:
+        """Whether the device thread is still at something that nobody awaits any longer."""
+        return self._thread.hangs
+
+    async def run_step(
+        self, segments: Sequence[Segment], *, drafting: bool = False, layer_done: LayerHook | None = None
+    ) -> StepResult:
+        """Run one step, as `Executor.run_step`."""
+        model = self._models[drafting]
+        return await self._thread.call(lambda: self._run(model, segments, drafting, layer_done), self._patience)
+
+    async def transfer(self, transfers: Sequence[Transfer]) -> list[outcome.Outcome[torch.Tensor | None]]:
+        """Move KV, as `Executor.transfer`."""
+        return await self._thread.call(lambda: transfer_all(self._models[False], transfers), self._patience)
+
+    async def call(self, function: Callable[[], T], patience: float = math.inf) -> T:
+        """Run any function on the device thread, as `DeviceThread.call`."""
+        return await self._thread.call(function, patience)
+
+    async def recover(self) -> None:
+        """Return once steps can run again, as `Executor.recover`."""
+        await self._thread.recover()
+
+    async def start(
+        self,
+        load: Callable[[], ModelT],
+        load_drafter: Callable[[ModelT], StepModel[Any] | None] | None,
+        wrap: ModelWrapper,
+    ) -> None:
+        """Start the thread and load the models on it."""
+        self._thread.start()
+        model = self.model = await self.call(load)
+        self._models[False] = wrap(model, drafting=False)
+        if self._adapt_threads:
+            self._step_threads = await self.call(StepThreads)
+        drafter = None if load_drafter is None else await self.call(lambda: load_drafter(model))
+        if drafter is not None:
+            self._models[True] = wrap(drafter, drafting=True)
+
+    async def stop(self) -> None:
+        """End the thread once it is idle.  One that hangs is left to end with the process."""
+        await self._thread.stop()
+
+    def _run(
+        self, model: StepModel[Any], segments: Sequence[Segment], drafting: bool, layer_done: LayerHook | None
+    ) -> StepResult:
+        """Run a step; called on the device thread."""
+        step = partial(run_to_end, run_step(model, segments, self.clock), self._thread.report_progress, layer_done)
+        try:
+            if self._step_threads is None:
+                return step()
+            return self._step_threads.run(step, segments, drafting=drafting)
+        except Exception as error:
+            if device_answers():
+                raise
+            raise DeviceLost(f"the device refuses all work until the process ends: {error}") from error
+
+
+@asynccontextmanager
+async def open_thread_executor(
+    load: Callable[[], ModelT],
+    load_drafter: Callable[[ModelT], StepModel[Any] | None] | None = None,
+    *,
+    wrap: ModelWrapper = lambda model, *, drafting: model,
+    hang_timeout: float | None = None,
+    adapt_threads: bool = False,
+) -> AsyncIterator[ThreadExecutor[ModelT]]:
+    """Open an executor whose device thread has loaded a model, and a drafter for it if there is to be one.
+
+    The thread ends with the context.
+
+    Args:
+        load: called on the device thread, as all that follows.
+        load_drafter: called with what `load` returned; None where nothing drafts.
+        wrap: called with each model that was loaded; what it returns runs the steps.
+        hang_timeout: seconds in which a layer of a step, or a transfer, must end; None for no limit.
+        adapt_threads: use fewer threads than `load` left it while other programs make that faster.
+    """
+    executor: ThreadExecutor[ModelT] = ThreadExecutor(hang_timeout, adapt_threads=adapt_threads)
+    try:
+        await executor.start(load, load_drafter, wrap)
+        yield executor
+    finally:
+        await executor.stop()
