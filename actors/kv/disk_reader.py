@@ -50,11 +50,16 @@ class DiskReader:
         self._threads = trio.CapacityLimiter(MAX_READERS)
         self._ask_again_at: float | None = None  # set once a read was late
 
+    @property
+    def busy_threads(self) -> int:
+        """How many of the `MAX_READERS` threads read, or hang."""
+        return self._threads.borrowed_tokens
+
     def answers(self) -> bool:
         """Whether the disk may be asked: no read hangs, and none was late a short time ago."""
         if self._ask_again_at is None:
             return True
-        return not self._threads.borrowed_tokens and trio.current_time() >= self._ask_again_at
+        return not self.busy_threads and trio.current_time() >= self._ask_again_at
 
     async def read(self, keys: Sequence[BlockKey]) -> dict[BlockKey, Block]:
         """Read these blocks, up to the first that cannot be had; none if they do not come in time."""

@@ -115,6 +115,11 @@ class BlockIndex:
                 return key
         return None
 
+    @property
+    def queue_length(self) -> int:
+        """Length of the queue from which `next_to_go` chooses; a part of it is of blocks that were removed."""
+        return len(self._leaves)
+
     def check_integrity(self) -> None:
         """Raise AssertionError unless the parts agree."""
         assert self.nbytes == sum(entry.nbytes for entry in self._entries.values())

@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from runtime.checkpoint.rope_config import RopeConfig, RopeKind
 
 
+def frequencies(config: RopeConfig) -> Tensor:
+    """Return the angle by which each pair turns from one position to the next, `[head_dim / 2]`, float32."""
+    return _FREQUENCIES[config.kind](config)
+
+
 def rope_tables(
     config: RopeConfig, length: int, device: torch.device | str, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
@@ -28,7 +33,7 @@ def rope_tables(
     position and frequency are large, and devices differ in how they reduce such arguments.
     """
     positions = torch.arange(length, dtype=torch.float32)
-    angles = torch.outer(positions, _FREQUENCIES[config.kind](config))  # [length, head_dim / 2]
+    angles = torch.outer(positions, frequencies(config))  # [length, head_dim / 2]
     cos, sin = angles.cos() * config.attention_factor, angles.sin() * config.attention_factor
     cos, sin = torch.cat((cos, cos), dim=-1), torch.cat((-sin, sin), dim=-1)
     return cos.to(dtype).to(device), sin.to(dtype).to(device)

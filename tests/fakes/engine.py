@@ -170,6 +170,7 @@ class FakeEngine:
         self.live: dict[str, FakeRequest] = {}
         self.log: list[Receipt] = []
         self.unread = Unread()
+        self.openings = 0
         self._script = script
         self._open, self._opened = trio.open_memory_channel[FakeRequest](math.inf)
 
@@ -184,6 +185,7 @@ class FakeEngine:
         if self.refusal is not None:
             raise self.refusal
         request = self.live[asked.id] = FakeRequest(asked)
+        self.openings += 1
         self._open.send_nowait(request)
         try:
             async with trio.open_nursery() as nursery:

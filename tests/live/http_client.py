@@ -138,7 +138,7 @@ class Http1(Reader):
     def head(self) -> tuple[int, dict[str, str]]:
         """Status and headers, once they are there."""
         if self._head is None:
-            event = self._next_event()
+            event = self.next_event()
             assert isinstance(event, h11.Response), event
             self._head = event.status_code, {name.decode(): value.decode() for name, value in event.headers}
         return self._head
@@ -148,7 +148,7 @@ class Http1(Reader):
         self.head()
         if self._connection.their_state is not h11.SEND_BODY:
             return b""
-        event = self._next_event()
+        event = self.next_event()
         return bytes(event.data) if isinstance(event, h11.Data) else b""
 
     def close(self) -> None:
@@ -170,7 +170,7 @@ class Http1(Reader):
         assert data is not None
         self.socket.sendall(data)
 
-    def _next_event(self) -> h11.Event:
+    def next_event(self) -> h11.Event:
         while True:
             try:
                 event = self._connection.next_event()

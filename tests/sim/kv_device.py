@@ -120,6 +120,10 @@ class KVModel(FaultyModel):
             wrong = sum(row ^ true for row, true in pairs) & (1 << 64) - 1
             kv[segment.start : segment.end] = [row ^ wrong for row in kv[segment.start : segment.end]]
 
+    def curse(self, slot: int, position: int, what: str) -> None:
+        """Make the KV at one position unfit for a step, which then raises ("raises") or yields NaN ("not finite")."""
+        self._curses[slot][position] = what
+
     def _curse(self) -> str:
         if self._kv_faults.cursed:
             return "raises"

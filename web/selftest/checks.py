@@ -159,7 +159,7 @@ async def self_test(options: LoadOptions, sizes: Sizes, tell: Callable[[Finding]
                 await _throughput(checks, executor, sizes)
         except Exception as error:  # where loading fails, there is nothing to check
             tell(from_error("model", "load", time.perf_counter() - started, error))
-        await checks.make("operators", "no fallback to the CPU", partial(_check_fallback, device.type, warned))
+        await checks.make("operators", "no fallback to the CPU", partial(check_fallback, device.type, warned))
 
 
 class _Checks:
@@ -259,7 +259,7 @@ async def _throughput(checks: _Checks, executor: ThreadExecutor[Transformer], si
         await checks.make("throughput", name, partial(executor.call, measure))
 
 
-async def _check_fallback(device: str, warned: Sequence[warnings.WarningMessage]) -> Figures:
+async def check_fallback(device: str, warned: Sequence[warnings.WarningMessage]) -> Figures:
     """Raise Mismatch if PyTorch was allowed to compute on the CPU what MPS lacks, or has."""
     if device != "mps":
         raise NotHere("the device is not mps")

@@ -93,7 +93,7 @@ def test_one_that_pauses_and_then_reads_gets_all_of_it_in_small_writes(four_slot
         assert waiting["bytes"] > 100 * TOKENS
         writes, tokens = [0], []
         client.head()
-        while isinstance(event := client._next_event(), h11.Data):
+        while isinstance(event := client.next_event(), h11.Data):
             writes[-1] += len(event.data)
             tokens.append(bytes(event.data))
             if event.chunk_end:

@@ -156,7 +156,7 @@ def test_a_check_that_fails_is_reported_and_the_rest_go_on(monkeypatch: pytest.M
     assert (checks["finds"]["status"], checks["finds"]["problem"]) == ("FAIL", "a row is wrong")
     assert checks["finds"]["figures"] == {"worst_error": 0.5}
     assert checks["raises"]["status"] == "FAIL"
-    assert re.match(r"runtime\.parity:\d+", checks["raises"]["where"][-1])
+    assert re.match(r"runtime\.selftest\.parity:\d+", checks["raises"]["where"][-1])
     assert checks["chunks"]["status"] == "PASS"
     assert "FAIL  parity: finds" in result.stderr
 

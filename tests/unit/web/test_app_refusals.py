@@ -121,7 +121,7 @@ async def test_bad_bodies_take_no_slot(raw: bytes, param: str | None, code: str 
     response = await make(engine).test_client().post(CHAT, data=raw)
     error = await error_in(response, 400)
     assert (error["param"], error["code"], error["type"]) == (param, code, "invalid_request_error")
-    assert engine._opened.statistics().current_buffer_used == 0
+    assert engine.openings == 0
 
 
 async def test_a_body_that_is_too_large() -> None:

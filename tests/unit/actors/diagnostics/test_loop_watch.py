@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import inspect
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
@@ -43,7 +43,8 @@ class Bench:
     def __init__(self) -> None:
         self.times = Times()
         self.watch = LoopWatch(0.010, clock=self.times.clock, cpu_clock=self.times.cpu_clock)
-        frame = sys._getframe()
+        frame = inspect.currentframe()
+        assert frame is not None
         self.dog = Watchdog(
             self.watch,
             LOOP,
@@ -80,12 +81,14 @@ class Sleeper:
 
 def here() -> FrameType:
     """A frame that is busy in this module."""
-    return sys._getframe()
+    frame = inspect.currentframe()
+    assert frame is not None
+    return frame
 
 
 def parked() -> FrameType:
     """A frame in a module in which threads wait for work."""
-    frame: FrameType = eval("sys._getframe()", {"__name__": "queue", "sys": sys})
+    frame: FrameType = eval("currentframe()", {"__name__": "queue", "currentframe": inspect.currentframe})
     return frame
 
 

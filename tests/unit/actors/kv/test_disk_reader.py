@@ -18,6 +18,7 @@ from actors.kv.disk_reader import MAX_READ_SECONDS, MAX_READERS, REST_SECONDS, D
 from actors.kv.opening import open_prefix_cache
 from actors.kv.waiting_blocks import SlotBlock
 from runtime.kv.blocks import BLOCK_TOKENS, block_keys
+from runtime.kv.disk.tier import DiskTier
 from runtime.testing.faults import Chaos, FaultPlan, SlowRead
 from tests.fakes.kv_simulation import (
     KVSimulation,
@@ -32,7 +33,7 @@ from tests.fakes.simulation import ask, simulated
 from tests.live.server import PATIENCE
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from runtime.kv.blocks import Block, BlockKey
@@ -184,7 +185,7 @@ async def test_reads_that_hang_take_no_more_threads_than_their_own() -> None:
             for number in range(3 * MAX_READERS):
                 nursery.start_soon(reader.read, [bytes([number])])
         assert reader.late_reads == 3 * MAX_READERS
-        assert reader._threads.borrowed_tokens == MAX_READERS
+        assert reader.busy_threads == MAX_READERS
         await trio.sleep(2 * FOR_EVER)
         assert len(asked) == MAX_READERS
         assert reader.answers()
@@ -206,18 +207,18 @@ async def test_a_bug_in_reading_is_a_miss_and_is_said(caplog: pytest.LogCaptureF
 async def test_the_end_does_not_wait_for_a_thread_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A real one."""
     reading, may_read, has_read = threading.Event(), threading.Event(), threading.Event()
-    load_chain = DiskReader._load_chain
+    load = DiskTier.load
 
-    def load_later(reader: DiskReader, keys: Sequence[BlockKey]) -> dict[BlockKey, Block]:
+    def load_later(tier: DiskTier, key: BlockKey) -> Block | None:
         reading.set()
         try:
             assert may_read.wait(PATIENCE)
-            return load_chain(reader, keys)
+            return load(tier, key)
         finally:
             has_read.set()
 
     monkeypatch.setattr(opening, "fingerprint", lambda _: FINGERPRINT)
-    monkeypatch.setattr(DiskReader, "_load_chain", load_later)
+    monkeypatch.setattr(DiskTier, "load", load_later)
     kv: Any = SimpleNamespace(row_shape=(1, 2, 1, 8), dtype=torch.float32, bytes_per_token=64)
     options = TierOptions(ram=0, folder=tmp_path / "kv")
     tokens = text(BLOCK_TOKENS, 1)

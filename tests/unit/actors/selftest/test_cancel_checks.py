@@ -16,7 +16,7 @@ from actors.engine import open_engine
 from actors.selftest.cancel_checks import CancelChecks, Limits, StepWatch, judge
 from runtime.selftest.findings import Mismatch, NotHere
 from runtime.step.executor import InlineExecutor
-from web.selftest.checks import TEXT, _check_fallback
+from web.selftest.checks import TEXT, check_fallback
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,8 +67,9 @@ class Forgetful(InlineExecutor):
     ) -> StepResult:
         for segment in segments:
             if segment.start == self._resident and segment.sample is not None and not segment.sample.generated:
-                for layer in self._kv._layers:
-                    layer[:, segment.slot].zero_()
+                for layer in range(self._kv.row_shape[0]):
+                    for rows in self._kv.read(layer, segment.slot, 0, self._kv.context):
+                        rows.zero_()
         return await super().run_step(segments, drafting=drafting, layer_done=layer_done)
 
 
@@ -95,12 +96,12 @@ async def test_computing_on_the_cpu_in_place_of_mps_is_noticed(monkeypatch: pyte
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         warnings.warn("something else", stacklevel=1)
-        assert await _check_fallback("mps", warned) == {"warnings": 1}
+        assert await check_fallback("mps", warned) == {"warnings": 1}
         warnings.warn("aten::x is not supported on the MPS backend and will fall back to run on the CPU", stacklevel=1)
         with pytest.raises(Mismatch, match="aten::x"):
-            await _check_fallback("mps", warned)
+            await check_fallback("mps", warned)
     monkeypatch.setenv(web.selftest.checks.FALLBACK, "1")
     with pytest.raises(Mismatch, match="is set"):
-        await _check_fallback("mps", [])
+        await check_fallback("mps", [])
     with pytest.raises(NotHere):
-        await _check_fallback("cpu", [])
+        await check_fallback("cpu", [])

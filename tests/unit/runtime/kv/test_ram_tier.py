@@ -309,7 +309,7 @@ class AgainstNaive(RuleBasedStateMachine):
     def agree(self) -> None:
         if hasattr(self, "tier"):
             self.tier.check_integrity()
-            assert list(self.tier._blocks) == [block.key for block in self.naive.blocks]
+            assert list(self.tier) == [block.key for block in self.naive.blocks]
             assert self.tier.statistics().bytes == SIZE * len(self.naive.blocks)
 
 

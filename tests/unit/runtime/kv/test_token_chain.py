@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, SupportsIndex, overload
+import sys
+import tracemalloc
+from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 import trio.testing
@@ -12,13 +14,18 @@ from hypothesis import strategies as st
 
 from actors.core.slots import SlotState, SlotTable
 from actors.kv.prompts import MAX_PIECE_TOKENS, chains
+from runtime.kv import token_chain
 from runtime.kv.blocks import BLOCK_TOKENS, block_keys
 from runtime.kv.token_chain import TokenChain
 from tests.fakes.kv_simulation import ROOT, text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from types import FrameType
 
+    from _typeshed import TraceFunction
+
+T = TypeVar("T")
 token_lists = st.lists(st.integers(0, 2), max_size=40)
 long_lists = st.lists(st.integers(0, 9), max_size=300)
 
@@ -67,27 +74,25 @@ def test_the_keys_are_always_those_of_the_tokens(changes: list[tuple[bool, int]]
 # --- what it costs, by what is looked at ------------------------------------------------------------------------------
 
 
-class Counting(list[object]):
-    """A list that counts how many of its items are looked at; a slice looks at all of its."""
+def cost_of(call: Callable[[], T]) -> tuple[T, int, int]:
+    """What a call returns, how many lines of `TokenChain` it runs, and how many bytes of memory it takes for a time."""
+    lines = 0
 
-    looks = 0
+    def count(frame: FrameType, event: str, _argument: object) -> TraceFunction | None:
+        nonlocal lines
+        lines += event == "line"
+        return count if frame.f_code.co_filename == token_chain.__file__ else None
 
-    @overload
-    def __getitem__(self, place: SupportsIndex) -> object: ...
-    @overload
-    def __getitem__(self, place: slice) -> list[object]: ...
-    def __getitem__(self, place: SupportsIndex | slice) -> object:
-        Counting.looks += len(range(*place.indices(len(self)))) if isinstance(place, slice) else 1
-        return super().__getitem__(place)
-
-    def __iter__(self) -> object:  # type: ignore[override]
-        Counting.looks += len(self)
-        return super().__iter__()
-
-
-def counted(chain: TokenChain) -> TokenChain:
-    chain._tokens, chain._keys = Counting(chain._tokens), Counting(chain._keys)  # type: ignore[assignment]
-    return chain
+    before = sys.gettrace()
+    tracemalloc.start()
+    sys.settrace(count)
+    try:
+        result = call()
+    finally:
+        sys.settrace(before)
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    return result, lines, most
 
 
 @pytest.mark.parametrize(("slots", "length"), [(64, 40_000), (4, 131_000)])
@@ -97,21 +102,19 @@ def test_looking_for_a_prefix_looks_at_little_however_long_it_is(slots: int, len
     tokens = text(length, 1)
     resident = {"all": tokens, "half": [*tokens[: length // 2], *text(length - length // 2, 2)], "nothing": tokens[1:]}
     chain = TokenChain(ROOT, resident[shares])
-    for slot in table._slots:
-        slot.tokens = counted(chain.head(len(chain)))
-    prompt = counted(TokenChain(ROOT, [*tokens, 7]))
-    Counting.looks = 0
-    source, shared = table.longest_live_prefix(prompt, besides=None)
+    for slot in range(slots):
+        table.slot(slot).tokens = chain.head(len(chain))
+    prompt = TokenChain(ROOT, [*tokens, 7])
+    (source, shared), lines, most = cost_of(lambda: table.longest_live_prefix(prompt, besides=None))
     assert source is not None
     assert shared == {"all": length, "half": length // 2, "nothing": 0}[shares]
-    per_slot = 2 * (length // BLOCK_TOKENS).bit_length() + 2 * BLOCK_TOKENS + 4
-    assert 0 < Counting.looks <= slots * per_slot, "it costs more the longer the sequences are"
-    Counting.looks = 0
-    granted = table.grant(("a", 0), prompt)
+    per_slot = 5 * (length // BLOCK_TOKENS).bit_length() + 2 * BLOCK_TOKENS + 20
+    assert 0 < lines <= slots * per_slot, "it costs more the longer the sequences are"
+    assert most < 20_000, "the sequences are copied"
+    granted, lines, _ = cost_of(lambda: table.grant(("a", 0), prompt))
     assert granted is not None
     assert granted.before is not None
-    copied = sum(len(chain) + len(chain.keys) for chain in (granted.tokens, granted.before.tokens))  # each in one piece
-    assert Counting.looks <= slots * per_slot + copied
+    assert lines <= 2 * slots * per_slot
     assert granted.state is SlotState.PREFILL
 
 

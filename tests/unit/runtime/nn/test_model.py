@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 EMBEDDED = "embedded"
 TOKENS = 64
+ROUNDING = 1e-5  # of a log-probability in float32: two tokens that score alike may change places
 LENGTHS = (5, 23, 61, 120)  # of prompts: up to seven of the families' windows
 
 
@@ -67,22 +68,15 @@ def _reference_logprobs(reference: Any, tokens: list[int]) -> torch.Tensor:  # n
     return logits.float().log_softmax(-1)
 
 
-def _reference_choices(reference: Any, prompt: list[int], output: list[int]) -> list[int]:  # noqa: ANN401
-    """The greedy token after the prompt and after each token of `output` but the last.
-
-    That they are `output` itself says, by induction, that a greedy loop over the reference yields it.
-    """
-    choices: list[int] = _reference_logprobs(reference, prompt + output[:-1])[len(prompt) - 1 :].argmax(-1).tolist()
-    return choices
-
-
 # --- float32 ------------------------------------------------------------------------------------------------------
 
 
 def test_tokens_are_those_of_transformers(subject: Subject, solo: list[list[int]]) -> None:
+    """Or score as high there, to within the rounding of sums that are made in another order."""
     for prompt, output in zip(subject.prompts, solo, strict=True):
         assert len(output) == TOKENS
-        assert output == _reference_choices(subject.reference, prompt, output)
+        scores = _reference_logprobs(subject.reference, prompt + output[:-1])[len(prompt) - 1 :]
+        assert (scores.max(-1).values - scores[range(TOKENS), output]).max() <= ROUNDING
 
 
 def test_tokens_are_those_of_generate(subject: Subject, solo: list[list[int]]) -> None:

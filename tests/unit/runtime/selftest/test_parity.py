@@ -64,7 +64,12 @@ def test_rows_that_are_not_written_are_noticed(
 
 def test_kv_that_is_not_moved_is_noticed(model: Transformer, parity: Parity, monkeypatch: pytest.MonkeyPatch) -> None:
     parity.moved_kv()
-    monkeypatch.setattr(model.kv, "copy", lambda source, slot, start, end: model.kv._layers[3][:, slot].fill_(1))
+
+    def fill(_source: int, slot: int, start: int, end: int) -> None:
+        for rows in model.kv.read(3, slot, start, end):
+            rows.fill_(1)
+
+    monkeypatch.setattr(model.kv, "copy", fill)
     with pytest.raises(Mismatch, match="KV that was moved to slot 2"):
         parity.moved_kv()
 

@@ -238,7 +238,7 @@ async def test_a_failure_in_the_stream_is_an_event(caplog: pytest.LogCaptureFixt
 
 async def test_a_fault_of_our_own_ends_the_stream_in_good_order(caplog: pytest.LogCaptureFixture) -> None:
     async def nonsense(request: FakeRequest) -> None:
-        request._send.send_nowait("no event")  # type: ignore[arg-type]
+        request.emit("no event")  # type: ignore[arg-type]
 
     engine = FakeEngine(nonsense)
     async with posting(create_app(as_engine(engine)), CHAT, STREAM) as connection:
