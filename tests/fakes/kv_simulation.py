@@ -22,6 +22,7 @@ from runtime.kv.blocks import block_keys
 from runtime.loading.served import Proposer
 from runtime.testing.faults import ShortWrite
 from runtime.text.tokenizer import Tokenizer
+from tests.fakes.ownership import LendableOwner
 from tests.fakes.simulation import VOCABULARY, FaultyServed, Simulation, open_drafter
 from tests.models.small_tokenizers import byte_level
 from tests.sim.endings import check_exact
@@ -40,6 +41,7 @@ from tests.sim.tiers import (
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from actors.engine import Engine
@@ -137,6 +139,11 @@ class KVSimulation(Simulation):
         """The names of a sequence's complete blocks."""
         return block_keys(ROOT, tokens)
 
+    def as_manager(self) -> AbstractContextManager[None]:
+        """Change, in this scope, what only the slot manager's task may change; nothing is awaited in it."""
+        assert isinstance(self.cache.owner, LendableOwner)
+        return self.cache.owner.borrowed()
+
     def let_blocks_lie(self) -> None:
         """From now on KV may be loaded that is not its tokens'."""
         self.watch.kv_is_exact = False
@@ -149,11 +156,11 @@ class KVSimulation(Simulation):
 
     def evict(self, *, slots: bool = True, ram: bool = False, disk: bool = False, blocks: range | None = None) -> None:
         """Forget what is resident, and blocks of the tiers (by their place among the tier's, oldest first)."""
-        for slot in self.manager.table.free if slots else []:
-            self.cache.waiting.forget(slot.id)
-            self.manager.table.invalidate(slot)
-        if ram:
-            for key in _choose(list(self.ram), blocks):
+        with self.as_manager():
+            for slot in self.manager.table.free if slots else []:
+                self.cache.waiting.forget(slot.id)
+                self.manager.table.invalidate(slot)
+            for key in _choose(list(self.ram), blocks) if ram else []:
                 self.ram.drop(key)
         if disk:
             assert self.cache.tiers.disk is not None
@@ -242,7 +249,9 @@ async def open_kv_simulation(
     served = FaultyServed("stand-in", 0, context, VOCABULARY, end_ids, Tokenizer(byte_level()), faults=faults)
     settings = EngineConfig(**{"slots": slots, "chunk_tokens": 32, "speculate": speculate, **config})
     options = CacheConfig(hold_seconds=hold_seconds, audit_share=audit_share, piece_bytes=piece * BLOCK_BYTES)
-    cache = PrefixCache(ROOT, BLOCK_BYTES, ram=ram * BLOCK_BYTES, disk=disk, config=options, seed=1)
+    cache = PrefixCache(
+        ROOT, BLOCK_BYTES, ram=ram * BLOCK_BYTES, disk=disk, config=options, seed=1, owner=LendableOwner()
+    )
     watch.look_at_cache(cache)
     with reads_in_virtual_time(read_seconds, disk):
         async with open_engine(watch, served, settings, cache) as engine:

@@ -103,4 +103,25 @@ MUTANTS = (
         "trial=list(move.on_trial)",
         ("tests/scenarios/kv/test_unusable_kv.py",),
     ),
+    Mutant(
+        "anybody may put blocks into the memory tier",
+        "runtime/kv/ram_tier.py",
+        "        self._owner.check()\n        if block.key in self._blocks:",
+        "        if block.key in self._blocks:",
+        ("tests/scenarios/kv/test_ownership.py",),
+    ),
+    Mutant(
+        "anybody may say that nothing of a slot is to be kept",
+        "actors/kv/waiting_blocks.py",
+        "        self._owner.check()\n        self._batches.pop(slot, None)",
+        "        self._batches.pop(slot, None)",
+        ("tests/scenarios/kv/test_ownership.py",),
+    ),
+    Mutant(
+        "anybody may take blocks out of the disk tier",
+        "runtime/kv/disk/tier.py",
+        "        self._owner.check()\n        self._queue.drop(keys)",
+        "        self._queue.drop(keys)",
+        ("tests/scenarios/kv/test_ownership.py",),
+    ),
 )

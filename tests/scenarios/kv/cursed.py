@@ -43,7 +43,8 @@ async def warm(folder: Path, *tiers: str, slots: int = 2, audit_share: float = 0
                 for key in sim.keys(PROMPT):
                     block = disk.load(key)
                     assert block is not None
-                    sim.ram.insert(block)
+                    with sim.as_manager():
+                        sim.ram.insert(block)
             if "disk" not in tiers:
                 for key in sim.keys(PROMPT):
                     disk.drop([key])

@@ -160,13 +160,15 @@ async def test_what_is_found_wrong_on_its_way_out_of_a_slot_is_not_kept() -> Non
 
         def find(transfer: Transfer) -> bool:
             if isinstance(transfer, Save) and transfer.start == 64:
-                sim.cache.verdicts.condemn([b"a block"])
+                with sim.as_manager():
+                    sim.cache.verdicts.condemn([b"a block"])
             return False
 
         await sim.client(ask("first", SHARED, max_tokens=1))
         (slot,) = sim.manager.table.free
         resident = Resident(slot.tokens, stands_on=frozenset([b"a block"]))
-        sim.cache.leave(slot.id, resident, 0.0)
+        with sim.as_manager():
+            sim.cache.leave(slot.id, resident, 0.0)
         sim.faults.fails = find
         await sim.client(ask("stranger", text(90, 3), max_tokens=1))
         await sim.settle()
@@ -218,7 +220,8 @@ def keep(sim: KVSimulation, tokens: Sequence[int], place: int) -> None:
     start = place * BLOCK_TOKENS
     rows = sim.truth.rows(tokens)[start : start + BLOCK_TOKENS]
     block = Block(chain.keys[place], chain.parent(place), tuple(tokens[start : start + BLOCK_TOKENS]), pack(rows))
-    sim.ram.insert(block)
+    with sim.as_manager():
+        sim.ram.insert(block)
     assert sim.cache.tiers.disk is not None
     sim.cache.tiers.disk.put_nowait(block)
 
@@ -231,9 +234,10 @@ async def test_what_an_audit_finds_takes_its_descendants_with_it_from_both_tiers
             for tokens, places in ((LONG, range(5)), (other, range(2)), (branch, range(2, 3))):
                 for place in places:
                     keep(sim, tokens, place)
-            for key in KEYS[2:4]:
-                sim.ram.drop(key)  # on disk alone
-            sim.cache.verdicts.condemn([KEYS[1]])
+            with sim.as_manager():
+                for key in KEYS[2:4]:
+                    sim.ram.drop(key)  # on disk alone
+                sim.cache.verdicts.condemn([KEYS[1]])
             left = {KEYS[0], *block_keys(ROOT, other)}
             assert set(sim.ram) == left
             assert set(disk.parents()) == left
@@ -247,7 +251,8 @@ async def test_a_step_that_fails_costs_the_blocks_in_use_and_not_what_was_comput
         async with open_kv_simulation(disk=disk) as sim:
             for place in range(5):
                 keep(sim, LONG, place)
-            sim.cache.verdicts.strike(KEYS[:2])
+            with sim.as_manager():
+                sim.cache.verdicts.strike(KEYS[:2])
             assert set(disk.parents()) == set(sim.ram) == set(KEYS[2:5])
 
 
@@ -257,7 +262,8 @@ async def test_a_restored_block_stands_on_its_ancestors_wherever_they_came_from(
         await sim.client(ask("first", LONG, max_tokens=1))
         await sim.settle()
         (slot,) = sim.manager.table.free
-        sim.manager.table.trim(slot, 64)
+        with sim.as_manager():
+            sim.manager.table.trim(slot, 64)
         assert not slot.stands_on
         await sim.client(ask("second", LONG, max_tokens=1))
         assert slot.stands_on == set(KEYS[: (len(LONG) - 1) // BLOCK_TOKENS])

@@ -35,11 +35,13 @@ async def warm(sim: KVSimulation, source: str) -> tuple[list[int], int]:
         (slot,) = [slot for slot in sim.manager.table.free if len(slot.tokens) == committed]
         if "ram" not in source:
             return conversation, committed
-        slot.tokens.truncate(150)
+        with sim.as_manager():
+            sim.manager.table.trim(slot, 150)
         sim.evict(slots=False, ram=True, blocks=range(4, 20))
         if "live" in source:
             for key in sim.keys(conversation)[:2]:
-                sim.ram.drop(key)
+                with sim.as_manager():
+                    sim.ram.drop(key)
                 sim.disk.drop([key])
     else:
         sim.evict()

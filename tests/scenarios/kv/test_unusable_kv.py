@@ -260,7 +260,8 @@ async def test_a_block_that_is_struck_before_its_load_is_not_loaded(tmp_path: Pa
             await trio.sleep(0.1)
             (move,) = posted
             assert move.still_valid()
-            sim.cache.verdicts.strike(sim.keys(PROMPT)[1:2])
+            with sim.as_manager():
+                sim.cache.verdicts.strike(sim.keys(PROMPT)[1:2])
             assert not move.still_valid()
             nursery.cancel_scope.cancel()
 
@@ -272,7 +273,8 @@ async def test_a_block_that_is_struck_while_it_is_loaded_is_not_used(tmp_path: P
 
         def strike(transfer: Transfer) -> bool:
             if isinstance(transfer, Load):
-                sim.cache.verdicts.strike(sim.keys(PROMPT))
+                with sim.as_manager():
+                    sim.cache.verdicts.strike(sim.keys(PROMPT))
             return False
 
         sim.faults.fails = strike
@@ -288,7 +290,8 @@ async def test_a_block_that_is_struck_while_it_is_being_read_does_not_come_back(
         keys = sim.keys(PROMPT)
         nursery.start_soon(sim.cache.fetch, keys)
         await trio.sleep(0.0019)
-        sim.cache.verdicts.strike(keys)
+        with sim.as_manager():
+            sim.cache.verdicts.strike(keys)
         await trio.sleep(1.0)
         assert len(sim.ram) == 0
         assert all(key not in sim.cache.tiers for key in keys)
