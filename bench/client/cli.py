@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from bench.client.harness.turn import Scenario
 
 SEED_BITS = 32
-# Click fills paragraphs, but for those that begin so.
+# Click wraps paragraphs, except those that begin with \b.
 TARGETS_HELP = "Check a file of targets, and list what is in it.\n\n" + (targets.__doc__ or "").replace(
     "\n\n", "\n\n\b\n"
 )
@@ -37,7 +37,7 @@ FOLDER = click.Path(file_okay=False, path_type=Path)
 
 
 class Numbers(click.ParamType["tuple[int, ...]"]):
-    """Whole numbers with commas between them."""
+    """A click type: whole numbers with commas between them."""
 
     name = "N,N,…"
 
@@ -47,6 +47,7 @@ class Numbers(click.ParamType["tuple[int, ...]"]):
         param: click.Parameter | None,
         ctx: click.Context | None,
     ) -> tuple[int, ...]:
+        """Parse the numbers; a default is a tuple already."""
         if isinstance(value, tuple):
             return value
         try:
@@ -56,7 +57,12 @@ class Numbers(click.ParamType["tuple[int, ...]"]):
 
 
 class Terminal:
-    """Shows on the terminal how far a run has come."""
+    """Shows on the terminal how far a run has come; a `runner.Progress`.
+
+    Args:
+        title: of the run.
+        turns: of all targets in all rounds.
+    """
 
     def __init__(self, title: str, turns: int) -> None:
         columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
@@ -65,19 +71,22 @@ class Terminal:
         self._turn = title
 
     def begin_turn(self, round: int, target: str) -> None:
+        """Show that a target's turn begins; `round` counts from 0."""
         self._turn = f"round {round + 1}, {target}"
         self.note("")
 
     def note(self, what: str) -> None:
+        """Show what is being done."""
         self.progress.update(self._task, description=f"{self._turn}: {what}" if what else self._turn)
 
     def end_turn(self) -> None:
+        """Count a turn that has ended."""
         self.progress.advance(self._task)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def bench() -> None:
-    """Measure servers that speak OpenAI's API, side by side.
+    r"""Measure servers that speak OpenAI's API, side by side.
 
     \b
       cede bench run throughput --target cede=http://127.0.0.1:8000 --target other=http://127.0.0.1:8081
@@ -90,7 +99,7 @@ def bench() -> None:
 
 @bench.group("run")
 def run_group() -> None:
-    """Run one scenario; each has a help text of its own."""
+    """Run one scenario.  Each has a help text of its own."""
 
 
 @bench.command("targets", help=TARGETS_HELP)
@@ -98,7 +107,7 @@ def run_group() -> None:
 def targets_command(file: Path) -> None:
     """Check a file of targets, and list them."""
     for target in _chosen([], file, allow_remote=True):
-        click.echo(f"{target.name}: {target.url}{', started by us' if target.command else ''}")
+        click.echo(f"{target.name}: {target.url}{', started by cede bench' if target.command else ''}")
 
 
 @bench.command()
@@ -113,7 +122,7 @@ def report(folder: Path) -> None:
 
 
 def options_of(scenario: type[Scenario]) -> list[click.Option]:
-    """One option for each field of the scenario."""
+    """Return one option for each field of a scenario."""
     types = typing.get_type_hints(scenario)
     made = []
     for field in dataclasses.fields(scenario):  # type: ignore[arg-type]
@@ -182,7 +191,7 @@ def _run_scenario(
 
 
 def _run(measure: Callable[[], Awaitable[None]], terminal: Terminal) -> None:
-    """Raises ClickException where a target does not come up, and Abort on Ctrl-C or SIGTERM."""
+    """Run a measurement.  Raises ClickException if a target does not come up, and Abort on Ctrl-C or SIGTERM."""
     unavailable: list[BaseException] = []
     interrupted = False
     try:
@@ -199,7 +208,7 @@ def _run(measure: Callable[[], Awaitable[None]], terminal: Terminal) -> None:
 
 
 async def _until_terminated(measure: Callable[[], Awaitable[None]]) -> None:
-    """Measure.  SIGTERM is taken as Ctrl-C is: what we have started, we stop before we end."""
+    """Run a measurement to its end or to SIGTERM, which is treated as Ctrl-C: targets that were started are stopped."""
     async with trio.open_nursery() as nursery:
         await nursery.start(_interrupt_on_sigterm)
         await measure()
@@ -214,7 +223,7 @@ async def _interrupt_on_sigterm(task_status: trio.TaskStatus[None]) -> None:
 
 
 def _chosen(given: Sequence[str], file: Path | None, allow_remote: bool) -> list[Target]:
-    """All targets, in the order given.  Raises ClickException."""
+    """Return all targets, in the order given.  Raises ClickException."""
     try:
         chosen = [*map(parse_target, given), *(read_targets(file) if file else [])]
         if not allow_remote:

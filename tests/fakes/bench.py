@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import trio
 
-from bench.client.harness.client import Client, Dialect
+from bench.client.harness.client import Client
+from bench.client.harness.dialect import Dialect
 from bench.client.harness.targets import Running, Target
 
 if TYPE_CHECKING:

@@ -1,8 +1,8 @@
-"""Requests that try to harm the others: each is made beforehand, as bytes, and then carried out beside a neighbour.
+"""The attacks: requests that try to harm other clients.
 
-An attack ends by itself, or when its scope is cancelled; either way it has counted what the server answered: statuses,
-`broken off`, `refused` for a connection that was not accepted.  Sizes are those of a scale of 1, at which no body is
-longer than 16 MiB.
+An attack ends by itself, or when its scope is cancelled.  Either way it has counted how the server answered: statuses,
+`broken off`, and `refused` for a connection that was not accepted.  Sizes are those at a scale of 1, at which no body
+is longer than 16 MiB.
 """
 
 from __future__ import annotations
@@ -13,20 +13,21 @@ from typing import TYPE_CHECKING
 import httpx
 import trio
 
-from bench.client.attacks.sending import CHAT, COMPLETIONS, MIB, AttackTarget, at_once, in_turn, message, post, raw
+from bench.client.attacks.sending import CHAT, COMPLETIONS, MIB, AttackTarget, at_once, message, one_by_one, post, raw
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from bench.client.attacks.sending import Action
 
-BODY = int(15.5 * MIB)  # bytes of the largest body
+MAX_BODY = int(15.5 * MIB)
+"""Bytes of the largest body."""
 
 
 def ordinary(target: AttackTarget) -> Action:
-    """Not an attack: decent requests with long prompts and several choices, one after the other."""
+    """No attack, to compare with: ordinary requests with long prompts and several choices, one after the other."""
     prompts = [[300 + (number * 7 + place) % 2000 for place in range(target.tokens // 2)] for number in range(3)]
-    return in_turn(post(target, target.text(prompt=prompt, n=2, max_tokens=32, stream=True)) for prompt in prompts)
+    return one_by_one(post(target, target.text(prompt=prompt, n=2, max_tokens=32, stream=True)) for prompt in prompts)
 
 
 def long_name(target: AttackTarget) -> Action:
@@ -42,18 +43,18 @@ def stop_string(target: AttackTarget) -> Action:
 
 def stop_strings(target: AttackTarget) -> Action:
     """Very many stop strings."""
-    return post(target, target.text(stop=["st"] * target.size(BODY / 6)))
+    return post(target, target.text(stop=["st"] * target.size(MAX_BODY / 6)))
 
 
 def text_of_words(target: AttackTarget) -> Action:
     """Texts of 1 and 6 MiB."""
     sizes = [target.size(MIB), target.size(6 * MIB)]
-    return in_turn(post(target, target.text(prompt="import os, sys " * (size // 15 + 1))) for size in sizes)
+    return one_by_one(post(target, target.text(prompt="import os, sys " * (size // 15 + 1))) for size in sizes)
 
 
 def one_word(target: AttackTarget) -> Action:
     """One word of 15.5 MiB."""
-    return post(target, target.text(prompt="a" * target.size(BODY)))
+    return post(target, target.text(prompt="a" * target.size(MAX_BODY)))
 
 
 def one_message(target: AttackTarget) -> Action:
@@ -64,44 +65,44 @@ def one_message(target: AttackTarget) -> Action:
 def many_messages(target: AttackTarget) -> Action:
     """Hundreds of thousands of messages."""
     turn = {"role": "user", "content": "a"}
-    return post(target, target.chat(messages=[turn] * target.size(BODY / 34)), CHAT)
+    return post(target, target.chat(messages=[turn] * target.size(MAX_BODY / 34)), CHAT)
 
 
 def many_parts(target: AttackTarget) -> Action:
     """A message in hundreds of thousands of parts."""
-    parts = [{"type": "text", "text": "a"}] * target.size(BODY / 32)
+    parts = [{"type": "text", "text": "a"}] * target.size(MAX_BODY / 32)
     return post(target, target.chat(messages=[{"role": "user", "content": parts}]), CHAT)
 
 
 def many_prompts(target: AttackTarget) -> Action:
     """Millions of prompts of one letter."""
-    return post(target, b'{"max_tokens":1,"prompt":[' + b",".join([b'"a"'] * target.size(BODY / 4)) + b"]}")
+    return post(target, b'{"max_tokens":1,"prompt":[' + b",".join([b'"a"'] * target.size(MAX_BODY / 4)) + b"]}")
 
 
 def many_ids(target: AttackTarget) -> Action:
     """Millions of token ids."""
-    return post(target, b'{"max_tokens":1,"prompt":[' + b",".join([b"300"] * target.size(BODY / 4)) + b"]}")
+    return post(target, b'{"max_tokens":1,"prompt":[' + b",".join([b"300"] * target.size(MAX_BODY / 4)) + b"]}")
 
 
 def large_answer(target: AttackTarget) -> Action:
-    """Four choices with 20 log-probabilities for each token, as one answer."""
+    """Four choices with 20 log-probabilities for each token, as one response."""
     return post(target, target.text(n=4, max_tokens=target.size(target.tokens), logprobs=20))
 
 
 def paused_reader(target: AttackTarget) -> Action:
-    """The same as a stream, which is not read for a while."""
+    """Four choices with 20 log-probabilities for each token, as a stream that is not read for a while."""
     content = target.text(n=4, max_tokens=target.size(target.tokens), logprobs=20, stream=True)
     return raw(target, message(target, content), pause=2 * target.pause, reads=True)
 
 
 def unread_answers(target: AttackTarget) -> Action:
-    """Sixteen such streams, which nobody ever reads."""
+    """Sixteen streams with log-probabilities, which nobody ever reads."""
     content = target.text(n=4, max_tokens=target.size(target.tokens / 4), logprobs=20, stream=True)
     return at_once(raw(target, message(target, content), pause=4 * target.pause, reads=False) for _ in range(16))
 
 
 def at_the_bounds(target: AttackTarget) -> Action:
-    """All that is said in advance as long as a server may reasonably accept it, and sixteen choices, as one answer."""
+    """Every field as long as a server may reasonably accept it, and sixteen choices, as one response."""
     stop = [chr(97 + number) * 1000 + "b" for number in range(16)]
     bias = {str(number): 0.5 for number in range(300, 1300)}
     fields = {"model": "m" * 250, "user": "u" * 250, "stop": stop, "logit_bias": bias, "logprobs": 20}
@@ -111,7 +112,7 @@ def at_the_bounds(target: AttackTarget) -> Action:
 
 def many_bodies(target: AttackTarget) -> Action:
     """60 connections with bodies of 15.5 MiB, of which the last byte never comes."""
-    body = b'{"prompt":"' + b"a" * target.size(BODY)
+    body = b'{"prompt":"' + b"a" * target.size(MAX_BODY)
     unfinished = message(target, body, length=len(body) + 2)
     return at_once(raw(target, unfinished, pause=target.pause, reads=False) for _ in range(60))
 
@@ -147,37 +148,37 @@ def many_streams(target: AttackTarget) -> Action:
 
 
 def deep_nesting(target: AttackTarget) -> Action:
-    """Arrays in arrays, millions deep; in a field of the schema, and aside."""
-    depth = target.size(BODY / 2.1)
+    """Arrays nested millions deep, in a field of the schema and in an unknown one."""
+    depth = target.size(MAX_BODY / 2.1)
     bodies = [b'{"%s":' % name + b"[" * depth + b"]" * depth + b',"max_tokens":1}' for name in (b"prompt", b"aside")]
-    return in_turn(post(target, body) for body in bodies)
+    return one_by_one(post(target, body) for body in bodies)
 
 
 def unknown_fields(target: AttackTarget) -> Action:
     """A million fields that no API has."""
-    return post(target, target.text(**{f"f{number}": 0 for number in range(target.size(BODY / 16))}))
+    return post(target, target.text(**{f"f{number}": 0 for number in range(target.size(MAX_BODY / 16))}))
 
 
 def biases(target: AttackTarget) -> Action:
     """A million entries of `logit_bias`."""
-    return post(target, target.text(logit_bias={str(number): 1 for number in range(target.size(BODY / 16))}))
+    return post(target, target.text(logit_bias={str(number): 1 for number in range(target.size(MAX_BODY / 16))}))
 
 
 def template_variables(target: AttackTarget) -> Action:
     """Template variables of 15 MiB."""
     return post(
-        target, target.chat(chat_template_kwargs={f"v{n}": "x" * 90 for n in range(target.size(BODY / 105))}), CHAT
+        target, target.chat(chat_template_kwargs={f"v{n}": "x" * 90 for n in range(target.size(MAX_BODY / 105))}), CHAT
     )
 
 
 def other_site(target: AttackTarget) -> Action:
-    """What a web page of another site can send, and a name that was bound to this machine."""
+    """A request that a web page of another site can send, and one with a foreign name for this machine."""
     content = target.text(max_tokens=1)
     heads: list[Mapping[str, str]] = [
         {"content-type": "text/plain", "origin": "http://elsewhere.example"},
         {"host": "elsewhere.example", "content-type": "application/json"},
     ]
-    return in_turn(post(target, content, COMPLETIONS, headers) for headers in heads)
+    return one_by_one(post(target, content, COMPLETIONS, headers) for headers in heads)
 
 
 ATTACKS: dict[str, Callable[[AttackTarget], Action]] = {

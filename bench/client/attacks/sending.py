@@ -1,4 +1,4 @@
-"""How hostile requests are sent: each is made beforehand, as bytes, and then carried out beside a neighbour."""
+"""The ways to send hostile requests.  Each makes an `Action` of bytes that exist already."""
 
 from __future__ import annotations
 
@@ -20,18 +20,20 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 MIB = 2**20
-MIN_PAUSE_BUFFER = 4096  # bytes that the kernel keeps for a reader that pauses
+RECEIVE_BUFFER = 4096
+"""Bytes that the kernel keeps for a reader that pauses; it may take more."""
 
 
 @dataclass(frozen=True, slots=True)
 class AttackTarget:
-    """What an attack is directed at.
+    """The server that an attack is directed at, and the attack's size.
 
     Attributes:
-        scale: of its sizes.
-        tokens: of its long answers.
+        client: sends requests to the server.
+        scale: a factor for all sizes.
+        tokens: of long responses.
         pause: seconds for which a reader pauses, and for which connections are held.
-        answers: what came, by status; filled while the attack goes on.
+        answers: counts the responses by status; filled while the attack goes on.
     """
 
     client: Client
@@ -41,16 +43,16 @@ class AttackTarget:
     answers: Counter[str] = field(default_factory=Counter)
 
     def size(self, whole: float) -> int:
-        """So many, at this scale; at least one."""
+        """Return a size at this scale; at least one."""
         return max(1, round(whole * self.scale))
 
     def text(self, **fields: object) -> bytes:
-        """The body of a completion, short unless `fields` say otherwise."""
+        """Return the body of a completion, which is short unless `fields` say otherwise."""
         plain: Json = {"model": self.client.dialect.model, "prompt": "import os", "max_tokens": 8}
         return json.dumps(plain | {"ignore_eos": True} | fields).encode()
 
     def chat(self, **fields: object) -> bytes:
-        """The same, of a chat."""
+        """Return the body of a chat, which is short unless `fields` say otherwise."""
         plain: Json = {"model": self.client.dialect.model, "messages": [{"role": "user", "content": "hi"}]}
         return json.dumps(plain | {"max_tokens": 8, "ignore_eos": True} | fields).encode()
 
@@ -65,7 +67,7 @@ COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
 def post(
     target: AttackTarget, content: bytes, path: str = COMPLETIONS, headers: Mapping[str, str] | None = None
 ) -> Action:
-    """One request, whose answer is read and thrown away."""
+    """Send one request, and read and drop its response."""
     return partial(_post, target, content, path, headers or {})
 
 
@@ -73,31 +75,31 @@ async def _post(target: AttackTarget, content: bytes, path: str, headers: Mappin
     target.answers[await target.client.post(content, path, headers)] += 1
 
 
-def in_turn(acts: Iterable[Action]) -> Action:
-    """One after the other."""
-    listed = list(acts)
+def one_by_one(actions: Iterable[Action]) -> Action:
+    """Carry out actions one after the other."""
+    listed = list(actions)
 
     async def act() -> None:
-        for one in listed:
-            await one()
+        for action in listed:
+            await action()
 
     return act
 
 
-def at_once(acts: Iterable[Action]) -> Action:
-    """All at the same time."""
-    listed = list(acts)
+def at_once(actions: Iterable[Action]) -> Action:
+    """Carry out actions at the same time."""
+    listed = list(actions)
 
     async def act() -> None:
         async with trio.open_nursery() as nursery:
-            for one in listed:
-                nursery.start_soon(one)
+            for action in listed:
+                nursery.start_soon(action)
 
     return act
 
 
 def raw(target: AttackTarget, content: bytes, *, pause: float, reads: bool) -> Action:
-    """Bytes over a socket of one's own: send, pause without reading, then read to the end, or leave."""
+    """Send bytes over a new connection, pause without reading, then read to the end, or leave."""
 
     async def act() -> None:
         url = urlsplit(target.client.url)
@@ -107,7 +109,7 @@ def raw(target: AttackTarget, content: bytes, *, pause: float, reads: bool) -> A
             target.answers["refused"] += 1
             return
         async with stream:
-            stream.setsockopt(trio.socket.SOL_SOCKET, trio.socket.SO_RCVBUF, MIN_PAUSE_BUFFER)
+            stream.setsockopt(trio.socket.SOL_SOCKET, trio.socket.SO_RCVBUF, RECEIVE_BUFFER)
             status = "no answer"
             try:
                 await stream.send_all(content)
@@ -122,7 +124,7 @@ def raw(target: AttackTarget, content: bytes, *, pause: float, reads: bool) -> A
 
 
 async def _read_status(stream: trio.SocketStream) -> str:
-    """Read to the end; the status in the first line."""
+    """Read to the end, and return the status in the first line."""
     first = b""
     while data := await stream.receive_some(MIB):
         first = first or data
@@ -130,7 +132,7 @@ async def _read_status(stream: trio.SocketStream) -> str:
 
 
 def message(target: AttackTarget, content: bytes, *, length: int | None = None) -> bytes:
-    """A whole request, or, where `length` is more than the content has, one whose end is still to come."""
+    """Return a request as bytes.  Its body is incomplete if `length` is more than the content has."""
     lines = f"POST {COMPLETIONS} HTTP/1.1\r\nHost: {urlsplit(target.client.url).netloc}\r\nConnection: close\r\n"
     fields = f"Content-Type: application/json\r\nContent-Length: {length or len(content)}\r\n\r\n"
     return (lines + fields).encode() + content

@@ -1,4 +1,4 @@
-"""What a benchmark measures, and how rounds become medians and ratios.  Plain data, no I/O but JSON."""
+"""The results of a benchmark, and how rounds become medians and ratios.  Plain data, saved as JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Json = dict[str, Any]
 
 
 class Better(enum.StrEnum):
-    """Which way is up for a figure."""
+    """Whether a higher or a lower value of a figure is better."""
 
     HIGHER = "higher"
     LOWER = "lower"
@@ -32,10 +32,11 @@ class Figure:
     Attributes:
         name: what was measured, such as "decode".
         value: in `unit`.
-        better: which way is up.
-        case: under which of the scenario's conditions, such as "4 streams".
-        x: the condition as a number, where the cases lie on an axis.
-        bounded: the measurement was given up at `value`; the true one is worse.
+        unit: of the value; empty for a ratio or a count.
+        better: whether a higher or a lower value is better.
+        case: the condition of the scenario, such as "4 streams".
+        x: the condition as a number, if the cases lie on an axis.
+        bounded: whether the measurement was given up at `value`; the true value is worse.
     """
 
     name: str
@@ -48,13 +49,13 @@ class Figure:
 
     @property
     def key(self) -> tuple[str, str]:
-        """What stays the same from round to round and from target to target."""
+        """What a figure has in common with those of other rounds and targets."""
         return self.name, self.case
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A figure, and where it comes from.  `round` counts from 0."""
+    """A figure with its target and its round, counted from 0."""
 
     target: str
     round: int
@@ -63,7 +64,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What went wrong in a turn.  One that ended in an error has no figures."""
+    """A fault in a turn.  A turn that ended in an error has no figures."""
 
     target: str
     round: int
@@ -72,12 +73,17 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One run of one scenario: everything a report needs.
+    """One run of one scenario: everything that a report needs.
 
     Attributes:
+        scenario: its name.
+        about: what it measures.
+        date: when the run began, in UTC.
         parameters: the scenario's sizes, and the run's seed and rounds.
         machine: what it ran on, name to description.
-        targets: name to description, in the order in which ratios are taken: the first against each other one.
+        targets: name to description.  Ratios are taken of the first against each other one.
+        samples: all figures of all rounds.
+        failures: what went wrong.
     """
 
     scenario: str
@@ -90,12 +96,16 @@ class Record:
     failures: list[Failure] = field(default_factory=list)
 
     def save(self, path: Path) -> None:
-        """Write it as JSON."""
+        """Write the record as JSON."""
         path.write_text(json.dumps(asdict(self), indent=1) + "\n")
 
     @classmethod
     def load(cls, path: Path) -> Record:
-        """Read what `save` wrote.  Raises ValueError if it is something else."""
+        """Read what `save` wrote.
+
+        Raises:
+            ValueError: the file holds something else.
+        """
         try:
             fields = json.loads(path.read_text())
             fields["samples"] = [_sample(**sample) for sample in fields["samples"]]
@@ -114,7 +124,7 @@ def _sample(target: str, round: int, figure: Json) -> Sample:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Median and range of one figure over the rounds; `bounded` if any round gave up."""
+    """Median and range of one figure over the rounds; `bounded` if any round was given up."""
 
     median: float
     low: float
@@ -123,12 +133,12 @@ class Spread:
 
 
 def spread(values: Sequence[float], *, bounded: bool = False) -> Spread:
-    """Of at least one value."""
+    """Return the spread of at least one value."""
     return Spread(statistics.median(values), min(values), max(values), bounded)
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """Interpolated linearly, as numpy's default; `values` must not be empty."""
+    """Return a percentile of at least one value, interpolated linearly."""
     return float(np.percentile(values, percent))
 
 
@@ -137,10 +147,10 @@ class Row:
     """One line of a table.
 
     Attributes:
-        figure: any one of the rounds', for its name, case, unit and direction.
-        spreads: by target; a target that has no such figure is missing.
-        advantages: by target but the first: how many times better the first one was, round by round.  A target is
-            missing where there is no ratio: nothing in common, no direction, or a value that is not positive.
+        figure: of any round, for its name, case, unit and direction.
+        spreads: by target.  A target that has no such figure is missing.
+        advantages: by target without the first: how many times better the first one was, round by round.  A target is
+            missing if there is no ratio: no common rounds, no direction, or a value that is not positive.
     """
 
     figure: Figure
@@ -149,7 +159,7 @@ class Row:
 
 
 def summarise(record: Record) -> list[Row]:
-    """One row per figure and case, in the order in which they first came."""
+    """Return one row for each figure and case, in the order in which they first came."""
     by_key: dict[tuple[str, str], list[Sample]] = {}
     for sample in record.samples:
         by_key.setdefault(sample.figure.key, []).append(sample)
@@ -176,7 +186,7 @@ def _row(targets: Sequence[str], samples: Sequence[Sample]) -> Row:
 
 
 def advantage(ours: Figure, theirs: Figure) -> float | None:
-    """How many times better `ours` is; None where a ratio means nothing."""
+    """Return how many times better `ours` is; None if a ratio means nothing."""
     if ours.better is Better.NEITHER or ours.bounded or min(ours.value, theirs.value) <= 0:
         return None
     ratio = ours.value / theirs.value

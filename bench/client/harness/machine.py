@@ -1,4 +1,4 @@
-"""What the benchmarks ran on, in words."""
+"""A description of the machine that the benchmarks run on."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from runtime.processor import processor_name
 
 
 def describe_machine() -> dict[str, str]:
-    """Processor, cores, memory, system and versions, by name."""
-    about = {
+    """Return processor, cores, memory, system and versions, by name."""
+    description = {
         "processor": processor_name(),
         "cores": f"{psutil.cpu_count(logical=False) or '?'} physical, {os.cpu_count()} logical",
         "memory": f"{psutil.virtual_memory().total / 2**30:.0f} GiB",
         "system": platform.platform(),
         "Python": platform.python_version(),
     }
-    return about | {name: importlib.metadata.version(name) for name in ("cede", "httpx", "trio")}
+    return description | {name: importlib.metadata.version(name) for name in ("cede", "httpx", "trio")}
 
 
 def today() -> str:
-    """The date, and the time in UTC."""
+    """Return the date and the time in UTC, to the minute."""
     return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")

@@ -1,4 +1,4 @@
-"""Prompts of a given number of tokens that no server has seen before, as token ids or as text."""
+"""Prompts of a given number of tokens, as token ids or as text, that no server has seen before."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ if TYPE_CHECKING:
 
 Prompt: TypeAlias = "tuple[int, ...] | str"
 
-# Words that common vocabularies hold whole, so that a word is close to a token.
+# Words that are one token in common vocabularies.
 WORDS = (
     "time year people way day man thing woman life child world school state family student group country problem hand "
     "part place case week company system program question work number night point home water room mother area money "
     "story fact month lot right study book eye job word business issue side kind head house service friend father"
 ).split()
 
-# Something that a language model, and so its drafter, has an opinion on.
+# A text that a language model, and so its drafter, can predict.
 CODE = '''\
 class Stack:
     """Last in, first out."""
@@ -49,29 +49,29 @@ class Queue:
 
 @dataclass(frozen=True, slots=True)
 class TextScale:
-    """How many tokens a server counts for a prompt of so many words: `overhead + tokens_per_word * words`."""
+    """The tokens that a server counts for a text: `overhead + tokens_per_word * words`."""
 
     overhead: float = 0.0
     tokens_per_word: float = 1.0
 
     def words(self, tokens: int) -> int:
-        """How many words make about `tokens` tokens; at least one."""
+        """Return the number of words that make about `tokens` tokens; at least one."""
         return max(1, round((tokens - self.overhead) / self.tokens_per_word))
 
     @classmethod
     def through(cls, few: tuple[int, int], many: tuple[int, int]) -> TextScale:
-        """The scale that fits two pairs of words sent and tokens counted."""
+        """Return the scale that fits two pairs of words sent and tokens counted."""
         slope = (many[1] - few[1]) / (many[0] - few[0])
         return cls(few[1] - slope * few[0], slope)
 
 
 class PromptMaker:
-    """Draws prompts at random: another seed's share no prefix worth caching.
+    """Draws prompts at random.  Prompts of different seeds share no prefix that is worth caching.
 
     Args:
-        rng: another one for each target and round: two targets may be one server, which would know the prompts.
-        token_ids: the range to draw from, where the prompt is to be token ids; None for text.
-        scale: for text.
+        rng: a different one for each target and round, because two targets may be the same server.
+        token_ids: the range to draw token ids from; None for prompts of text.
+        scale: of text.
     """
 
     def __init__(self, rng: random.Random, token_ids: range | None, scale: TextScale | None = None) -> None:
@@ -80,17 +80,17 @@ class PromptMaker:
         self._scale = scale or TextScale()
 
     def make(self, tokens: int) -> Prompt:
-        """A new prompt of `tokens` tokens, of about as many where it is text."""
+        """Return a new prompt of `tokens` tokens, or of about as many if it is text."""
         if self._token_ids is None:
             return self.text(self._scale.words(tokens))
         return tuple(self._rng.choices(self._token_ids, k=max(1, tokens)))
 
     def text(self, words: int) -> str:
-        """A new prompt of so many words."""
+        """Return a new prompt of `words` words."""
         return " ".join(self._rng.choices(WORDS, k=words))
 
     def extend(self, prompt: Prompt, tokens: int = 1) -> Prompt:
-        """`prompt`, and about `tokens` more tokens at its end."""
+        """Return `prompt` with about `tokens` more tokens at its end."""
         if isinstance(prompt, str):
             return f"{prompt} {self.text(tokens)}"
         assert self._token_ids is not None
@@ -98,5 +98,5 @@ class PromptMaker:
 
 
 def code_prompt(variant: int) -> str:
-    """A text that a model of code goes on with predictably; variants differ from their first line on."""
+    """Return a text that a model of code continues predictably.  Variants differ from their first line on."""
     return f"# {variant}: two containers\n{CODE}"

@@ -1,4 +1,4 @@
-"""Rounds and turns: every target in each round, one at a time, and in an order that changes from round to round."""
+"""Runs rounds of turns: each target once in each round, one at a time, in an order that rotates."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Protocol
 
 import trio
 
-from bench.client.harness.client import RequestFailed, RequestSpec
+from bench.client.harness.dialect import RequestSpec
 from bench.client.harness.figures import Better, Failure, Figure, Record, Sample
 from bench.client.harness.machine import describe_machine, today
 from bench.client.harness.prompts import PromptMaker, TextScale
 from bench.client.harness.targets import open_target, resident_bytes, seen_bytes
+from bench.client.harness.trace import RequestFailed
 from bench.client.harness.turn import Turn, measure_freed, measure_unloaded
 
 if TYPE_CHECKING:
@@ -28,27 +29,36 @@ if TYPE_CHECKING:
     from bench.client.harness.turn import Scenario
 
 WARM_UP_REQUESTS = 2
+
 CALIBRATION_WORDS = (32, 256)
-MEMORY_SECONDS = 0.5  # between two looks, which cost a client on the same cores next to nothing
+"""Words of the two prompts that tell how a server counts the tokens of a text."""
+
+MEMORY_SECONDS = 0.5
+"""Seconds between two looks at the memory of a server, which shares its cores with the client."""
 
 
 class Progress(Protocol):
-    """Who is told how far the run has come."""
+    """Shows how far a run has come."""
 
-    def begin_turn(self, round: int, target: str) -> None: ...
-    def note(self, what: str) -> None: ...
-    def end_turn(self) -> None: ...
+    def begin_turn(self, round: int, target: str) -> None:
+        """Show that a target's turn begins; `round` counts from 0."""
+
+    def note(self, what: str) -> None:
+        """Show what is being done."""
+
+    def end_turn(self) -> None:
+        """Count a turn that has ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How often and how.
+    """How a run is carried out.
 
     Attributes:
         rounds: turns of each target.
-        seed: of all prompts and moments; another one for another run, or servers know the prompts already.
-        limit: seconds after which waiting for a server to be free again is given up.
-        exclusive: start a target for its turn and stop it after, instead of having all of them up throughout.
+        seed: of all prompts and moments.  Another run needs another seed, or servers have its prompts in their caches.
+        limit: seconds after which to give up waiting until a server is free again.
+        exclusive: whether a target is up in its own turns only; otherwise all are up throughout.
     """
 
     rounds: int
@@ -58,7 +68,7 @@ class Plan:
 
 
 def begin_record(scenario: Scenario, targets: Sequence[Target], plan: Plan) -> Record:
-    """A record of all that is known before the first round."""
+    """Make the record of a run, with all that is known before the first round."""
     return Record(
         scenario=scenario.name,
         about=inspect.getdoc(scenario) or "",
@@ -72,14 +82,18 @@ def begin_record(scenario: Scenario, targets: Sequence[Target], plan: Plan) -> R
 async def run(
     scenario: Scenario, targets: Sequence[Target], plan: Plan, record: Record, *, logs: Path, progress: Progress
 ) -> None:
-    """All rounds of one scenario.
+    """Run all rounds of one scenario.
 
     Args:
-        record: takes what is found, so that it is there even if this is cut short.
-        logs: folder for what the targets that we start have to say.
+        scenario: with its sizes.
+        targets: in the order of the first round.
+        plan: how to run.
+        record: takes the results as they come, so that they are kept if the run is cut short.
+        logs: folder for the output of targets that are started here.
+        progress: shows how far the run has come.
 
     Raises:
-        TargetError: a target does not come up.  May come in a group.
+        TargetError: a target does not come up.  May be in a group.
     """
     async with AsyncExitStack() as up:
         running: dict[str, Running] = {}
@@ -98,7 +112,7 @@ async def run(
 
 
 def rotated(targets: Sequence[Target], round: int) -> list[Target]:
-    """The order of a round: whoever comes first heats the machine for the others."""
+    """Return the targets in the order of a round, which rotates: the first one heats the machine for the others."""
     shift = round % len(targets)
     return [*targets[shift:], *targets[:shift]]
 
@@ -106,7 +120,7 @@ def rotated(targets: Sequence[Target], round: int) -> list[Target]:
 async def take_turn(
     scenario: Scenario, server: Running, plan: Plan, round: int, record: Record, progress: Progress
 ) -> None:
-    """One target's turn in one round; what it finds, or why it failed, goes to the record."""
+    """Carry out one target's turn in one round, and add its figures, or why it failed, to the record."""
     name = server.target.name
     try:
         turn = await prepare_turn(scenario, server, plan, round, progress)
@@ -130,7 +144,7 @@ async def take_turn(
 
 
 async def prepare_turn(scenario: Scenario, server: Running, plan: Plan, round: int, progress: Progress) -> Turn:
-    """The turn, with prompts of its own and moments that it shares with the other targets."""
+    """Make a turn, with prompts of its own, and random moments that are the same for the other targets."""
     drawn = random.Random(f"{plan.seed}/{scenario.name}/{round}/{server.target.name}")
     token_ids = server.client.dialect.token_ids
     scale = await calibrate(server.client, drawn) if token_ids is None else None
@@ -146,13 +160,13 @@ async def prepare_turn(scenario: Scenario, server: Running, plan: Plan, round: i
 
 
 def memory_of(server: Running) -> Callable[[], int | None]:
-    """Looks at a server's resident bytes; whose they are is found out at the first look."""
-    processes = cache(server.seen_processes)
+    """Return a function that reads a server's resident bytes.  It looks for the processes once, at its first call."""
+    processes = cache(server.visible_processes)
     return lambda: seen_bytes(processes())
 
 
 async def calibrate(client: Client, rng: random.Random) -> TextScale:
-    """How many tokens this server makes of words.  Raises RequestFailed if it does not count them."""
+    """Measure how many tokens a server makes of words.  Raises RequestFailed if it does not count them."""
     maker = PromptMaker(rng, None)
     counts = []
     for words in CALIBRATION_WORDS:
@@ -165,7 +179,7 @@ async def calibrate(client: Client, rng: random.Random) -> TextScale:
 
 @dataclass(slots=True)
 class Memory:
-    """Resident bytes of a server and its children: before a turn, and at most during it.  0 where it is not ours."""
+    """Resident bytes of a server that was started here: before a turn, and at most during it.  0 for other servers."""
 
     before: int = 0
     peak: int = 0
@@ -173,7 +187,7 @@ class Memory:
 
 @asynccontextmanager
 async def open_memory_watch(server: Running) -> AsyncIterator[Memory]:
-    """Look now and then while the scope lasts."""
+    """Watch a server's memory while the scope lasts."""
     processes = server.processes()
     memory = Memory(resident_bytes(processes))
 
@@ -190,7 +204,7 @@ async def open_memory_watch(server: Running) -> AsyncIterator[Memory]:
 
 
 def memory_figures(memory: Memory) -> list[Figure]:
-    """Of a server that is ours."""
+    """Return the figures of memory; none for a server that was not started here."""
     if not memory.peak:
         return []
     return [
@@ -200,7 +214,7 @@ def memory_figures(memory: Memory) -> list[Figure]:
 
 
 def leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
-    """The errors in nested groups."""
+    """Return the exceptions in nested groups that are not groups themselves."""
     found: list[BaseException] = []
     for error in group.exceptions:
         found += leaves(error) if isinstance(error, BaseExceptionGroup) else [error]

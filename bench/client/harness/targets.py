@@ -1,20 +1,20 @@
-"""The servers that are measured: where they listen, how they are asked and, if they are ours to start, how.
+"""The servers that are measured: where they listen, how requests are put to them and, for some, how they are started.
 
 A TOML file describes them:
 
     [llama]
     url = "http://127.0.0.1:8081"
     about = "llama.cpp, bf16, 2 threads"             # for the report
-    command = ["/path/to/llama-server", "--port", "8081"]   # started and stopped by us; without it, it runs already
+    command = ["/path/to/llama-server", "--port", "8081"]   # started and stopped; without it, it runs already
     ready = "/health"                                # answers 200 once requests are accepted
     environment = { OMP_NUM_THREADS = "2" }
     endpoint = "completions"                         # or "chat"
     model = "name"                                   # the first of its /v1/models by default
     prompts = "ids"                                  # or "text", for a server that takes no token ids
     token_ids = [300, 3000]                          # the range that ids are drawn from
-    fields = { ignore_eos = true }                   # what each request's body holds besides
+    fields = { ignore_eos = true }                   # added to each request's body
     without_speculation = { speculate = false }      # the fields that switch speculation off
-    headers = { Authorization = "Bearer ..." }        # what each request's head holds besides
+    headers = { Authorization = "Bearer ..." }        # added to each request
 """
 
 from __future__ import annotations
@@ -33,22 +33,29 @@ import httpx
 import psutil
 import trio
 
-from bench.client.harness.client import Client, Dialect
+from bench.client.harness.client import Client
+from bench.client.harness.dialect import Dialect
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
     from pathlib import Path
 
-READY_SECONDS = 600.0  # loading a large model from a slow disk
+READY_SECONDS = 600.0
+"""Seconds until a target that was started has to be ready; it may load a large model from a slow disk."""
+
 STOP_SECONDS = 30.0
+"""Seconds that a target has to end after SIGTERM, before SIGKILL."""
+
 POLL_SECONDS = 0.1
+"""Seconds between two questions whether a target is ready."""
+
 KEYS = frozenset(
     "url about command ready environment endpoint model prompts token_ids fields without_speculation headers".split()
 )
 
 
 class TargetError(Exception):
-    """A target is described wrongly, or does not come up.  The message says which and why."""
+    """A target has a wrong description, or does not come up.  The message says which and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +65,11 @@ class Target:
     Attributes:
         name: in the report.
         url: without a path.
-        about: in words, for the report.
+        about: a description for the report.
         command: starts it; empty for one that runs already.
         ready: path that answers 200 once requests are accepted.
-        environment: added to ours for `command`.
-        dialect: how it is asked; a model of "" stands for the first that it lists.
+        environment: variables that are added for `command`.
+        dialect: how requests are put to it.  A model of "" stands for the first that the server lists.
     """
 
     name: str
@@ -76,26 +83,32 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A target that accepts requests.  `process` is None where it is not ours."""
+    """A target that accepts requests.
+
+    Attributes:
+        target: its description.
+        client: sends requests to it.
+        process: the server; None if it was not started here.
+    """
 
     target: Target
     client: Client
     process: trio.Process | None = None
 
     def processes(self) -> list[psutil.Process]:
-        """The server's and its children's; none where it is not ours."""
+        """Return the processes of the server and its children; none if it was not started here."""
         if self.process is None:
             return []
         root = psutil.Process(self.process.pid)
         return [root, *root.children(recursive=True)]
 
-    def seen_processes(self) -> list[psutil.Process]:
-        """The same, and of one that is not ours whoever listens at its address, where we may see that."""
+    def visible_processes(self) -> list[psutil.Process]:
+        """Return the same; for a server that was not started here, who listens at its address, if visible."""
         return self.processes() or listeners_at(self.target.url)
 
 
 def listeners_at(url: str) -> list[psutil.Process]:
-    """The processes of this user that listen at a loopback address, and their children."""
+    """Return the processes of this user that listen at a loopback address, and their children."""
     port = urlsplit(url).port
     found: list[psutil.Process] = []
     for process in psutil.process_iter():
@@ -107,12 +120,12 @@ def listeners_at(url: str) -> list[psutil.Process]:
 
 
 def seen_bytes(processes: Sequence[psutil.Process]) -> int | None:
-    """Memory that they hold together; None where there are none to be seen."""
+    """Return the resident bytes of processes together; None if there are none."""
     return resident_bytes(processes) if processes else None
 
 
 def resident_bytes(processes: Sequence[psutil.Process]) -> int:
-    """Memory that they hold together; those that have ended hold none."""
+    """Return the resident bytes of processes together.  Those that have ended hold none."""
     held = 0
     for process in processes:
         with suppress(psutil.NoSuchProcess):
@@ -124,7 +137,7 @@ def resident_bytes(processes: Sequence[psutil.Process]) -> int:
 
 
 def parse_target(given: str) -> Target:
-    """A target from the command line's NAME=URL.  Raises TargetError."""
+    """Parse the command line's NAME=URL.  Raises TargetError."""
     name, equals, url = given.partition("=")
     if not (name and equals and url):
         raise TargetError(f"{given!r} is not NAME=URL")
@@ -132,7 +145,7 @@ def parse_target(given: str) -> Target:
 
 
 def read_targets(path: Path) -> list[Target]:
-    """The targets in a TOML file, in its order.  Raises TargetError."""
+    """Read the targets in a TOML file, in its order.  Raises TargetError."""
     try:
         tables = tomllib.loads(path.read_text())
     except (OSError, ValueError) as error:
@@ -173,7 +186,7 @@ def _dialect(name: str, table: dict[str, Any]) -> Dialect:
 
 
 def check_loopback(target: Target) -> None:
-    """Raises TargetError unless every address of the target's host is this machine's own loopback."""
+    """Raise TargetError unless every address of the target's host is a loopback address."""
     host = urlsplit(target.url).hostname
     if host is None:
         raise TargetError(f"target {target.name!r}: {target.url!r} has no host")
@@ -194,13 +207,14 @@ def check_loopback(target: Target) -> None:
 
 @asynccontextmanager
 async def open_target(target: Target, log: Path) -> AsyncIterator[Running]:
-    """Start the target, if it is ours to start, and wait until it is ready; stop it at the end.
+    """Start the target, if it has a command, and wait until it is ready.  Stop it at the end of the scope.
 
     Args:
-        log: where the output of one that we start goes.
+        target: to be opened.
+        log: file for the output of the command.
 
     Raises:
-        TargetError: it does not start, or is not ready in time.
+        TargetError: the target does not start, or is not ready in time.
     """
     async with _open_process(target, log) as process:
         await _wait_ready(target, process, log)
@@ -220,7 +234,7 @@ async def _open_process(target: Target, log: Path) -> AsyncIterator[trio.Process
         yield None
         return
     async with _status_client(target) as http:
-        if await _is_ready(http, target.ready):  # or we would measure that one and believe it to be ours
+        if await _is_ready(http, target.ready):  # which would be measured in place of this target
             raise TargetError(f"target {target.name!r}: something answers at {target.url} already")
     with log.open("w") as output:
         try:
@@ -236,7 +250,7 @@ async def _open_process(target: Target, log: Path) -> AsyncIterator[trio.Process
 
 
 async def _stop(process: trio.Process) -> None:
-    """End exactly this process, the polite way first."""
+    """End a process, first by SIGTERM and then by SIGKILL."""
     with trio.CancelScope(shield=True):
         if process.poll() is None:
             process.terminate()

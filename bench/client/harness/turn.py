@@ -1,4 +1,4 @@
-"""What a scenario works with: one target's turn in one round, and the helpers that several scenarios share."""
+"""What a scenario is given: one target's turn in one round, and helpers that several scenarios share."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 import trio
 
-from bench.client.harness.client import RequestFailed, RequestSpec, Trace
+from bench.client.harness.dialect import RequestSpec
 from bench.client.harness.figures import percentile
+from bench.client.harness.trace import RequestFailed, Trace
 
 if TYPE_CHECKING:
     import random
@@ -22,8 +23,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-PROBE_TOKENS = 16  # of a short request's prompt
-SETTLED_PROBES = 3  # in a row as quick as on an idle server, and it counts as one
+PROBE_TOKENS = 16
+"""Tokens in the prompt of a short request."""
+
+QUICK_PROBES = 3
+"""Short requests in a row that have to be as quick as on an idle server, until the server counts as idle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +35,13 @@ class Turn:
     """One target's turn.
 
     Attributes:
-        prompts: new to the server.
-        rng: draws alike for every target of a round.
+        client: sends requests to the target.
+        prompts: makes prompts that are new to the server.
+        rng: draws the same for every target of a round.
         round: counted from 0.
-        limit: seconds after which waiting for a server to be free again is given up.
-        note: says on the terminal what is going on.
-        memory: resident bytes of the server; None where we cannot look.
+        limit: seconds after which to give up waiting until the server is free again.
+        note: shows on the terminal what is going on.
+        memory: returns the resident bytes of the server; None if they cannot be seen.
     """
 
     client: Client
@@ -48,36 +53,40 @@ class Turn:
     memory: Callable[[], int | None] = lambda: None
 
     def short(self) -> RequestSpec:
-        """A short request for one token, as new to the server as any."""
+        """Return a short request for one token, which is new to the server."""
         return RequestSpec(self.prompts.make(PROBE_TOKENS), max_tokens=1)
 
 
 class Scenario(Protocol):
-    """A benchmark: a frozen dataclass whose fields are its sizes.  Its docstring is its help."""
+    """A benchmark: a frozen dataclass whose fields are its sizes, made by `size`.  Its docstring is its help text.
+
+    Attributes:
+        name: of the subcommand.
+    """
 
     name: ClassVar[str]
     __doc__: str | None
 
     async def measure(self, turn: Turn) -> list[Figure]:
-        """One round on one target.
+        """Run one round on one target and return its figures.
 
         Raises:
-            RequestFailed: the server did not do what the scenario needs.  May come in a group.
+            RequestFailed: the server did not do what the scenario needs.  May be in a group.
         """
 
 
 def counted(number: int, noun: str) -> str:
-    """`1 stream`, `2 streams`."""
+    """Return a number with its noun: `1 stream`, `2 streams`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def size(default: Any, help: str) -> Any:  # noqa: ANN401  # as `dataclasses.field`
-    """A scenario's field, which becomes an option of `cede bench run SCENARIO`."""
+    """Define a field of a scenario, which becomes an option of `cede bench run SCENARIO`."""
     return field(default=default, metadata={"help": help})
 
 
 async def send_all(client: Client, specs: Iterable[RequestSpec]) -> list[Trace]:
-    """All of them at once; returns when all have been answered."""
+    """Send requests at the same time and return their traces when all have been answered."""
     pairs = [(spec, Trace()) for spec in specs]
     async with trio.open_nursery() as nursery:
         for spec, trace in pairs:
@@ -90,25 +99,25 @@ async def send_all(client: Client, specs: Iterable[RequestSpec]) -> list[Trace]:
 
 @dataclass(frozen=True, slots=True)
 class Unloaded:
-    """A short request's seconds to first token where nothing is being wound down: the median, and the slowest."""
+    """Seconds to the first token of short requests to a server that has nothing to finish."""
 
     median: float
     slowest: float
 
-    def quick(self, ttft: float) -> bool:
-        """Whether that is no longer than one of these, but for noise: a quarter, and 20 ms."""
+    def is_quick(self, ttft: float) -> bool:
+        """Return whether a time to first token is no longer than these, but for noise: a quarter, and 20 ms."""
         return ttft <= 1.25 * self.slowest + 0.02
 
 
 @dataclass(frozen=True, slots=True)
 class Freed:
-    """How a server came back after a hang-up; seconds.
+    """How a server recovered from a hang-up, in seconds.
 
     Attributes:
-        next_request: what the very next short request waited, less its unloaded value.
-        until_free: from the hang-up to the last first token that was late, less the unloaded value: what the next
-            request waited where that was the last one.
-        bounded: it was not free when we gave up.
+        next_request: the wait of the next short request, less the unloaded wait.
+        until_free: from the hang-up to the last first token that was late, less the unloaded wait.  If none was late,
+            the wait of the next request.
+        bounded: whether the server was not free when waiting was given up.
     """
 
     next_request: float
@@ -117,19 +126,19 @@ class Freed:
 
 
 async def measure_unloaded(turn: Turn, probes: int = 5) -> Unloaded:
-    """Probe a server that is in the state to compare with."""
+    """Measure short requests to a server in the state that later measurements are compared with."""
     seconds = [(await turn.client.send(turn.short())).ttft for _ in range(probes)]
     return Unloaded(statistics.median(seconds), max(seconds))
 
 
 async def measure_freed(turn: Turn, unloaded: Unloaded, since: float) -> Freed:
-    """Send short requests, one after the other, until they are as quick as `unloaded`; `since` is the hang-up."""
+    """Send short requests one by one until they are as quick as `unloaded`; `since` is the time of the hang-up."""
     waits: list[float] = []
     until_free, quick = 0.0, 0
-    while quick < SETTLED_PROBES:
+    while quick < QUICK_PROBES:
         probe = await turn.client.send(turn.short())
         waits.append(probe.ttft - unloaded.median)
-        if unloaded.quick(probe.ttft):
+        if unloaded.is_quick(probe.ttft):
             quick += 1
         else:
             quick, until_free = 0, probe.arrivals[0][0] - since - unloaded.median
@@ -142,17 +151,21 @@ async def measure_freed(turn: Turn, unloaded: Unloaded, since: float) -> Freed:
 
 
 class Traffic:
-    """Streams that decode, one response after the other."""
+    """Streams that decode one response after the other.
+
+    Args:
+        streams: their number.
+    """
 
     def __init__(self, streams: int) -> None:
         self._traces = [[Trace()] for _ in range(streams)]
 
     def gaps(self, since: float = float("-inf"), until: float = float("inf")) -> list[float]:
-        """Seconds between the arrivals of each response, of all streams; see `Trace.gaps`."""
+        """Return the seconds between arrivals of all streams, response by response; see `Trace.gaps`."""
         return [gap for stream in self._traces for trace in stream for gap in trace.gaps(since, until)]
 
     async def wait_tokens(self, count: int) -> None:
-        """Wait until the response that each stream is reading has `count` tokens.  Raises RequestFailed."""
+        """Wait until each stream's response has `count` tokens.  Raises RequestFailed if one ends before."""
         for traces in self._traces:
             if not await traces[-1].wait_tokens(count):
                 raise RequestFailed("a stream ended before it had begun")
@@ -173,7 +186,7 @@ async def _keep_streaming(client: Client, spec: RequestSpec, traces: list[Trace]
 
 @asynccontextmanager
 async def open_traffic(turn: Turn, streams: int, tokens: int) -> AsyncIterator[Traffic]:
-    """Streams that decode while the scope lasts, in responses of `tokens` tokens; they hang up at its end."""
+    """Let streams decode, in responses of `tokens` tokens, while the scope lasts.  They hang up at its end."""
     traffic = Traffic(streams)
     async with trio.open_nursery() as nursery:
         traffic.begin(nursery, turn, tokens)
@@ -183,7 +196,7 @@ async def open_traffic(turn: Turn, streams: int, tokens: int) -> AsyncIterator[T
 
 
 def p50_p99(values: list[float]) -> tuple[float, float]:
-    """Both percentiles.  Raises RequestFailed where nothing came."""
+    """Return the median and the 99th percentile.  Raises RequestFailed if there are no values."""
     if not values:
         raise RequestFailed("no tokens came in the time that was to be measured")
     return percentile(values, 50), percentile(values, 99)

@@ -1,4 +1,4 @@
-"""Plots of a record: one picture for each of its figures, with every target in it."""
+"""Plots of a record: one picture for each figure, with all targets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WIDTH, HEIGHT = 7.0, 4.0  # inches
 
 
 def draw_plots(record: Record, folder: Path) -> list[Path]:
-    """Write `SCENARIO-FIGURE.png` files to `folder`; their paths.  A figure without cases needs no picture."""
+    """Write files `SCENARIO-FIGURE.png` to `folder` and return their paths.  A figure with one case gets no picture."""
     by_name: dict[str, list[Row]] = {}
     for row in summarise(record):
         by_name.setdefault(row.figure.name, []).append(row)
@@ -34,7 +34,7 @@ def draw_plots(record: Record, folder: Path) -> list[Path]:
 
 
 def draw(title: str, targets: Sequence[str], rows: Sequence[Row]) -> Picture:
-    """Lines over x where the cases lie on an axis, else bars in groups; whiskers from the lowest to the highest."""
+    """Draw lines if the cases lie on an axis, else bars in groups, with whiskers from the lowest to the highest."""
     picture = Picture(figsize=(WIDTH, HEIGHT), layout="constrained")
     axes = picture.subplots()
     if all(row.figure.x is not None for row in rows):
@@ -75,7 +75,7 @@ def _medians(spreads: Sequence[Spread]) -> list[float]:
 
 
 def _whiskers(spreads: Sequence[Spread]) -> list[list[float]]:
-    """How far the range goes below and above the medians  # [2, cases]."""
+    """Return how far the range goes below and above the medians: `[2, cases]`."""
     return [[spread.median - spread.low for spread in spreads], [spread.high - spread.median for spread in spreads]]
 
 

@@ -1,4 +1,4 @@
-"""Results as tables: Markdown, and one HTML page with the plots in it."""
+"""Results as tables, in Markdown and on one HTML page with the plots in it."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ NONE = "-"
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Cells as they are shown, the first two of each line being the figure and its case."""
+    """Cells as they are shown.  The first two of each line are the figure and its case."""
 
     header: list[str]
     lines: list[list[str]]
 
 
 def make_table(record: Record) -> Table:
-    """One line for each figure and case; one column for each target, and one for each ratio to the first."""
+    """Make a table with a line for each figure and case, and a column for each target and each ratio of the first."""
     first, *others = record.targets
     header = ["", "", *record.targets, *(f"{first} better than {other}, times" for other in others)]
     return Table(header, [_line(row, [first, *others]) for row in summarise(record)])
@@ -46,7 +46,7 @@ def _line(row: Row, targets: Sequence[str]) -> list[str]:
 
 
 def _cell(spread: Spread | None, bound: str) -> str:
-    """`median (low to high)`; a measurement that was given up says on which side of the median the truth is."""
+    """Format `median (low to high)`, with `bound` before it if a measurement was given up."""
     if spread is None:
         return NONE
     prefix = f"{bound} " if spread.bounded else ""
@@ -55,7 +55,7 @@ def _cell(spread: Spread | None, bound: str) -> str:
 
 
 def format_number(value: float) -> str:
-    """Three significant digits, and never an exponent."""
+    """Format a number with three significant digits, and never an exponent."""
     if value == 0 or abs(value) >= 100:
         return f"{value:.0f}"
     digits = 2 if abs(value) >= 1 else 3
@@ -67,7 +67,7 @@ def format_number(value: float) -> str:
 
 
 def markdown(records: Sequence[Record], plots: Sequence[Sequence[Path]] = ()) -> str:
-    """All records, with links to the plots, which lie beside the page."""
+    """Return a page with all records, and links to the plots, which lie beside it."""
     parts = []
     for number, record in enumerate(records):
         shown = [f"![{plot.stem}]({plot.name})" for plot in (plots[number] if plots else ())]
@@ -94,7 +94,7 @@ def _listed(items: Sequence[str]) -> str:
 
 
 def conditions(record: Record) -> list[str]:
-    """What a reader must know to believe the figures."""
+    """Return the conditions under which the figures were measured."""
     return [
         f"{record.date}; median (lowest to highest) of {_rounds(record)} rounds, ratios round by round",
         *(f"{name}: {about}" for name, about in record.targets.items()),
@@ -104,13 +104,13 @@ def conditions(record: Record) -> list[str]:
 
 
 def _rounds(record: Record) -> str:
-    """How many rounds there are figures of, and how many were meant to be."""
+    """Return how many rounds have figures, and how many were planned if that is more."""
     done, planned = len({sample.round for sample in record.samples}), record.parameters["rounds"]
     return str(done) if done == planned else f"{done} (of {planned})"
 
 
 def failures_of(record: Record) -> list[str]:
-    """One sentence each."""
+    """Return one sentence for each failure."""
     return [f"round {f.round + 1}, {f.target}: {f.why}" for f in record.failures]
 
 
@@ -118,7 +118,7 @@ def failures_of(record: Record) -> list[str]:
 
 
 def write_report(records: Sequence[Record], folder: Path) -> list[Path]:
-    """`report.md`, `report.html` and the plots; the pages' paths."""
+    """Write `report.md`, `report.html` and the plots to `folder`, and return the paths of the pages."""
     plots = [draw_plots(record, folder) for record in records]
     pages = [folder / "report.md", folder / "report.html"]
     pages[0].write_text(markdown(records, plots))
@@ -127,7 +127,7 @@ def write_report(records: Sequence[Record], folder: Path) -> list[Path]:
 
 
 def html(records: Sequence[Record], plots: Sequence[Sequence[Path]]) -> str:
-    """One page that needs no other file."""
+    """Return an HTML page that needs no other file."""
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
     sections = [
         {

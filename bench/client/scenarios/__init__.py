@@ -1,4 +1,8 @@
-"""The benchmarks, by name."""
+"""The benchmarks of `cede bench run`: a frozen dataclass each, listed by name in `SCENARIOS`.
+
+A scenario rests on `bench.client.harness`, and `hostile` on `bench.client.attacks`, too.  To add one, write a class
+with a `name`, fields made by `harness.turn.size`, and `measure`; then list it here.
+"""
 
 from __future__ import annotations
 

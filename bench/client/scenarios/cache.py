@@ -1,11 +1,11 @@
-"""What a server remembers of prompts that it has read."""
+"""Prompts that a server has read before."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from bench.client.harness.client import RequestSpec
+from bench.client.harness.dialect import RequestSpec
 from bench.client.harness.figures import Better, Figure
 from bench.client.harness.turn import size
 
@@ -25,7 +25,7 @@ class Cache:
     others: int = size(8, "Prompts, as long, that come in between: more than the server has slots.")
 
     async def measure(self, turn: Turn) -> list[Figure]:
-        """Time to first token and cached tokens of each of the four."""
+        """Return time to first token and cached tokens of each of the four prompts."""
         prompt = turn.prompts.make(self.prompt)
         figures = await self._once(turn, prompt, "new")
         figures += await self._once(turn, prompt, "again")

@@ -1,4 +1,4 @@
-"""What clients that leave do to those that stay."""
+"""The effect of clients that leave on those that stay."""
 
 from __future__ import annotations
 
@@ -7,19 +7,22 @@ from typing import TYPE_CHECKING, ClassVar
 
 import trio
 
-from bench.client.harness.client import RequestFailed, RequestSpec, Trace, hang_up
+from bench.client.harness.client import hang_up
+from bench.client.harness.dialect import RequestSpec
 from bench.client.harness.figures import Better, Figure
+from bench.client.harness.trace import RequestFailed, Trace
 from bench.client.harness.turn import open_traffic, p50_p99, size
 
 if TYPE_CHECKING:
     from bench.client.harness.turn import Turn
 
-LEFT_TOKENS = 16  # asked of the responses that nobody waits for
+ABANDONED_TOKENS = 16
+"""Tokens of responses whose client hangs up."""
 
 
 @dataclass(frozen=True)
 class Cascade:
-    """Every slot decodes while clients that wait in the queue hang up: does each response come whole, and evenly?
+    """Every slot decodes while clients in the queue hang up: does each response come whole, and evenly?
 
     Start the targets with as many slots as --streams, so that the others have to wait.
     """
@@ -32,7 +35,7 @@ class Cascade:
     patience: float = size(0.5, "Seconds after which the last of them has gone.")
 
     async def measure(self, turn: Turn) -> list[Figure]:
-        """How many responses came whole, and the gaps between tokens before and while the others leave."""
+        """Return how many responses came whole, and the gaps between tokens before and while the others leave."""
         turn.note("decoding")
         traces = [Trace() for _ in range(self.streams)]
         specs = [RequestSpec(turn.prompts.make(16), self.tokens) for _ in traces]
@@ -54,7 +57,7 @@ class Cascade:
         moments = [turn.rng.uniform(0, self.patience) for _ in range(self.queued)]
         async with trio.open_nursery() as leaving:
             for moment in moments:
-                leaving.start_soon(_leave, turn, RequestSpec(turn.prompts.make(16), LEFT_TOKENS), moment)
+                leaving.start_soon(_leave, turn, RequestSpec(turn.prompts.make(16), ABANDONED_TOKENS), moment)
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ class Neighbours:
     traffic_tokens: int = size(512, "Tokens of each of the streams' responses.")
 
     async def measure(self, turn: Turn) -> list[Figure]:
-        """Median, 99th percentile and their ratio to the median alone, for each of the three."""
+        """Return median, 99th percentile and its ratio to the median alone, for each of the three."""
         async with open_traffic(turn, self.streams, self.traffic_tokens) as traffic:
             began = trio.current_time()
             turn.note("alone")
@@ -93,17 +96,17 @@ class Neighbours:
         ]
 
     async def _storm(self, turn: Turn) -> None:
-        """Requests at an even pace, whatever becomes of them."""
+        """Send requests at an even pace, whatever becomes of them."""
         began = trio.current_time()
         async with trio.open_nursery() as nursery:
             for number in range(round(self.seconds * self.cancels)):
                 await trio.sleep_until(began + number / self.cancels)
-                spec = RequestSpec(turn.prompts.make(16), LEFT_TOKENS)
+                spec = RequestSpec(turn.prompts.make(16), ABANDONED_TOKENS)
                 nursery.start_soon(_leave, turn, spec, turn.rng.uniform(0, self.hold))
 
 
 async def _send_or_fail(turn: Turn, spec: RequestSpec, trace: Trace) -> None:
-    """A failure shows in the trace, which has no end; it is the very thing that is counted."""
+    """Send a request.  A failure shows in the trace, which then has no end, and is counted there."""
     try:
         await turn.client.send(spec, trace)
     except RequestFailed as error:
@@ -111,7 +114,7 @@ async def _send_or_fail(turn: Turn, spec: RequestSpec, trace: Trace) -> None:
 
 
 async def _leave(turn: Turn, spec: RequestSpec, after: float) -> None:
-    """Hang up; a server that refuses us first (a full queue) has lost nothing."""
+    """Send a request and hang up.  A refusal (a full queue) is no failure here."""
     try:
         await hang_up(turn.client, spec, after=after)
     except RequestFailed as error:

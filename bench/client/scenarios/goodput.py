@@ -1,4 +1,4 @@
-"""An ordinary day: clients come at random, and half of them do not wait for the end."""
+"""Mixed traffic: clients come at random, and half of them do not wait for the end."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 import trio
 
-from bench.client.harness.client import RequestFailed, RequestSpec, Trace, hang_up
+from bench.client.harness.client import hang_up
+from bench.client.harness.dialect import RequestSpec
 from bench.client.harness.figures import Better, Figure, percentile
+from bench.client.harness.trace import RequestFailed, Trace
 from bench.client.harness.turn import size
 
 if TYPE_CHECKING:
@@ -22,11 +24,12 @@ class Visit:
     """One client.
 
     Attributes:
-        at: when it comes, in seconds from the start.
-        prompt: tokens.
-        leaves_after: when it hangs up, in seconds from then; None for one that stays.
-        returns_after: in seconds from then, with one more token, and stays; None for one that has gone for good.
-        stream: whether a client that hangs up reads a stream; one that stays does.
+        at: seconds from the start until it comes.
+        prompt: tokens of its prompt.
+        leaves_after: seconds from then until it hangs up; None for a client that stays.
+        returns_after: seconds from then until it comes back, with one more token, and stays; None for a client that
+            does not come back.
+        stream: whether a client that hangs up reads a stream.  A client that stays always does.
     """
 
     at: float
@@ -37,8 +40,13 @@ class Visit:
 
 
 @dataclass
-class Day:
-    """What came of all visits: one trace for each client that stayed, or came back to stay."""
+class Outcome:
+    """What came of all visits.
+
+    Attributes:
+        stayed: a trace for each client that stayed, or came back to stay.
+        refused: requests that failed.
+    """
 
     stayed: list[Trace] = field(default_factory=list)
     refused: int = 0
@@ -67,19 +75,19 @@ class Goodput:
     drain: float = size(120.0, "Seconds after the last arrival when we stop waiting for the rest.")
 
     def visits(self, rng: random.Random) -> list[Visit]:
-        """A day's clients, in the order in which they come."""
-        day, at = [], rng.expovariate(self.rate)
+        """Draw the clients of a round, in the order in which they come."""
+        drawn, at = [], rng.expovariate(self.rate)
         while at < self.seconds:
             leaves = rng.uniform(0, self.patience) if rng.random() < self.leaving else None
             returns = self.pause if leaves is not None and rng.random() < self.returning else None
             stream = leaves is None or rng.random() < self.streaming
-            day.append(Visit(at, rng.randint(self.shortest, self.longest), leaves, returns, stream))
+            drawn.append(Visit(at, rng.randint(self.shortest, self.longest), leaves, returns, stream))
             at += rng.expovariate(self.rate)
-        return day
+        return drawn
 
     async def measure(self, turn: Turn) -> list[Figure]:
-        """Useful tokens per second, the share of those that stayed who were served, and their first tokens."""
-        visits, day = self.visits(turn.rng), Day()
+        """Return useful tokens per second, the share of clients that stayed and were served, and their waits."""
+        visits, outcome = self.visits(turn.rng), Outcome()
         if not visits:
             raise RequestFailed("nobody came: take a higher --rate or more --seconds")
         began = trio.current_time()
@@ -88,10 +96,10 @@ class Goodput:
                 for number, visit in enumerate(visits):
                     await trio.sleep_until(began + visit.at)
                     turn.note(f"client {number + 1} of {len(visits)}")
-                    nursery.start_soon(self._visit, turn, visit, day)
-        return self._figures(visits, day, trio.current_time() - began - visits[0].at)
+                    nursery.start_soon(self._visit, turn, visit, outcome)
+        return self._figures(visits, outcome, trio.current_time() - began - visits[0].at)
 
-    async def _visit(self, turn: Turn, visit: Visit, day: Day) -> None:
+    async def _visit(self, turn: Turn, visit: Visit, outcome: Outcome) -> None:
         spec = RequestSpec(turn.prompts.make(visit.prompt), self.tokens, stream=visit.stream)
         try:
             if visit.leaves_after is not None:
@@ -101,13 +109,13 @@ class Goodput:
                 await trio.sleep(visit.returns_after)
                 spec = RequestSpec(turn.prompts.extend(spec.prompt), self.tokens)
             trace = Trace()
-            day.stayed.append(trace)
+            outcome.stayed.append(trace)
             await turn.client.send(spec, trace)
         except RequestFailed:
-            day.refused += 1
+            outcome.refused += 1
 
-    def _figures(self, visits: list[Visit], day: Day, seconds: float) -> list[Figure]:
-        served = [trace for trace in day.stayed if trace.ended is not None]
+    def _figures(self, visits: list[Visit], outcome: Outcome, seconds: float) -> list[Figure]:
+        served = [trace for trace in outcome.stayed if trace.ended is not None]
         if not served:
             raise RequestFailed(f"not one of {len(visits)} clients was served")
         useful = sum(trace.tokens for trace in served) / seconds
@@ -116,7 +124,7 @@ class Goodput:
         return [
             Figure("goodput", useful, "tokens/s", Better.HIGHER),
             Figure("served, of those that stayed", len(served) / expected, "", Better.HIGHER),
-            Figure("refused or broken off", day.refused, "requests", Better.LOWER),
+            Figure("refused or broken off", outcome.refused, "requests", Better.LOWER),
             Figure("time to first token, median", percentile(waits, 50), "s", Better.LOWER),
             Figure("time to first token, p90", percentile(waits, 90), "s", Better.LOWER),
         ]

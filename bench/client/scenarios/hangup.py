@@ -1,29 +1,32 @@
-"""What a client that hangs up leaves behind, and what it finds when it comes back."""
+"""Clients that hang up: when the device is free again, and what a retry finds."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from bench.client.harness.client import RequestFailed, RequestSpec, hang_up
+from bench.client.harness.client import hang_up
+from bench.client.harness.dialect import RequestSpec
 from bench.client.harness.figures import Better, Figure
+from bench.client.harness.trace import RequestFailed
 from bench.client.harness.turn import counted, measure_freed, measure_unloaded, open_traffic, size
 
 if TYPE_CHECKING:
-    from bench.client.harness.client import Trace
     from bench.client.harness.prompts import Prompt
+    from bench.client.harness.trace import Trace
     from bench.client.harness.turn import Turn, Unloaded
 
-LEFT_TOKENS = 16  # asked of the responses that nobody waits for
+ABANDONED_TOKENS = 16
+"""Tokens of responses whose client hangs up."""
 
 
 @dataclass(frozen=True)
 class Hangup:
-    """Close the connection in the middle of a long prefill; how long until the device is free?
+    """Close the connection in the middle of a long prefill: how long until the device is free?
 
-    Seen from outside: what the next short request waits for its first token, less what it waits on an idle server; and
-    the time from the close until short requests, sent one after the other, are as quick as before.  And by the server's
-    own receipt, where there is one.  With streaming and without, alone and beside streams that decode.
+    Measured from outside: the wait of the next short request, less its wait on an idle server; and the time from the
+    close until short requests, sent one after the other, are as quick as before.  Also by the server's own receipt, if
+    there is one.  With streaming and without, alone and beside streams that decode.
     """
 
     name: ClassVar[str] = "hangup"
@@ -34,7 +37,7 @@ class Hangup:
     traffic_tokens: int = size(512, "Tokens of each of their responses.")
 
     async def measure(self, turn: Turn) -> list[Figure]:
-        """Figures for each combination."""
+        """Return figures for each combination."""
         turn.note("the whole prompt")
         whole = (await turn.client.send(RequestSpec(turn.prompts.make(self.prompt), 1))).ttft
         figures = [Figure("the prompt, uninterrupted", whole, "s", Better.LOWER)]
@@ -49,7 +52,7 @@ class Hangup:
         return figures
 
     async def _once(self, turn: Turn, unloaded: Unloaded, after: float, streaming: bool, case: str) -> list[Figure]:
-        spec = RequestSpec(turn.prompts.make(self.prompt), LEFT_TOKENS, stream=streaming)
+        spec = RequestSpec(turn.prompts.make(self.prompt), ABANDONED_TOKENS, stream=streaming)
         trace = await hang_up(turn.client, spec, after=after)
         _check_in_prefill(trace)
         freed = await measure_freed(turn, unloaded, trace.closed[0])
@@ -65,10 +68,11 @@ class Hangup:
 
 @dataclass(frozen=True)
 class Retry:
-    """Hang up, and send the same prompt again with one more token: what is computed again, and how long it takes.
+    """Hang up and send the same prompt again with one more token: how much is computed again, and how long does it
+    take?
 
-    Once in the middle of the prefill and once in the response.  How far a prefill had come is known by the receipt, or
-    else taken from the share of its time that had passed.
+    Once in the middle of the prefill and once in the response.  The receipt tells how far the prefill had come;
+    without one, it is estimated by the share of its time that had passed.
     """
 
     name: ClassVar[str] = "retry"
@@ -78,12 +82,12 @@ class Retry:
     tokens: int = size(8, "Tokens of the response to read before the second hang-up.")
 
     async def measure(self, turn: Turn) -> list[Figure]:
-        """Figures for both moments."""
+        """Return figures for both moments."""
         turn.note("the whole prompt")
         whole = (await turn.client.send(RequestSpec(turn.prompts.make(self.prompt), 1))).ttft
         turn.note("in the prefill")
         prompt = turn.prompts.make(self.prompt)
-        left = await hang_up(turn.client, RequestSpec(prompt, LEFT_TOKENS), after=whole * self.moment)
+        left = await hang_up(turn.client, RequestSpec(prompt, ABANDONED_TOKENS), after=whole * self.moment)
         _check_in_prefill(left)
         estimate = self.moment * self.prompt
         figures = await self._again(turn, prompt, left, estimate, whole, "in the prefill")

@@ -1,11 +1,11 @@
-"""Reading prompts of several lengths, and decoding behind them."""
+"""Prefill of prompts of several lengths, and decoding after them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from bench.client.harness.client import RequestSpec
+from bench.client.harness.dialect import RequestSpec
 from bench.client.harness.figures import Better, Figure
 from bench.client.harness.turn import size
 
@@ -22,7 +22,7 @@ class Prefill:
     lengths: tuple[int, ...] = size((512, 2048, 8192), "Tokens of the prompts.")
 
     async def measure(self, turn: Turn) -> list[Figure]:
-        """Two figures for each length."""
+        """Return two figures for each length."""
         figures = []
         for length in self.lengths:
             case = f"{length} tokens"
@@ -38,7 +38,7 @@ class Prefill:
 
 @dataclass(frozen=True)
 class Depth:
-    """Tokens per second of one stream behind prompts of several lengths."""
+    """Tokens per second of one stream after prompts of several lengths."""
 
     name: ClassVar[str] = "depth"
 
@@ -46,7 +46,7 @@ class Depth:
     tokens: int = size(64, "Tokens of the response.")
 
     async def measure(self, turn: Turn) -> list[Figure]:
-        """One figure for each depth.  The prompt's own time does not count."""
+        """Return one figure for each depth.  The time of the prompt does not count."""
         figures = []
         for depth in self.depths:
             case = f"{depth} deep"

@@ -1,4 +1,4 @@
-"""A long run of everything at once."""
+"""A long run of mixed requests and hang-ups."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 import trio
 
-from bench.client.harness.client import RequestFailed, RequestSpec, Trace, hang_up
+from bench.client.harness.client import hang_up
+from bench.client.harness.dialect import RequestSpec
 from bench.client.harness.figures import Better, Figure, percentile
+from bench.client.harness.trace import RequestFailed, Trace
 from bench.client.harness.turn import send_all, size
 
 if TYPE_CHECKING:
@@ -20,8 +22,12 @@ class Seen:
     """What the clients have seen so far.
 
     Attributes:
-        waits: when each response's first token came, and what it waited.
-        agreeing, compared: responses to the one prompt that is asked over and over, against the first answer to it.
+        tokens: of all responses.
+        hang_ups: requests that were hung up on.
+        failures: messages of requests that failed.
+        waits: for each response, when its first token came, and the wait for it.
+        agreeing: responses to the repeated prompt that are the same as the first.
+        compared: all responses to the repeated prompt after the first.
     """
 
     tokens: int = 0
@@ -34,10 +40,10 @@ class Seen:
 
 @dataclass(frozen=True)
 class Soak:
-    """Clients that ask, read, hang up and retry without a pause, for a long time.
+    """Clients that send requests, hang up and retry without a pause, for a long time.
 
-    Does anything fail, or slow down?  One prompt is asked again and again beside the rest: does its greedy answer
-    stay the same?  (In half precision batches differ in the last bit, so a few answers may differ there.)
+    Does anything fail, or slow down?  One prompt is sent again and again beside the others: does its greedy response
+    stay the same?  (In half precision batches differ in the last bit, so a few responses may differ there.)
     """
 
     name: ClassVar[str] = "soak"
@@ -49,7 +55,7 @@ class Soak:
     patience: float = size(3.0, "Seconds after which the last of those that hang up has done so.")
 
     async def measure(self, turn: Turn) -> list[Figure]:
-        """Rates, failures, and the last quarter against the first."""
+        """Return rates, failures, and the last quarter against the first."""
         seen = Seen()
         canary = RequestSpec(turn.prompts.make(32), self.tokens)
         (answer,) = await send_all(turn.client, [canary])
@@ -71,7 +77,7 @@ class Soak:
                 seen.agreeing += trace.text == answer
 
     async def _live(self, turn: Turn, seen: Seen) -> None:
-        """One client's life: a request of random size, left in a third of all cases, and then half the time retried."""
+        """Be one client: send requests of random size, hang up on a third of them, and retry half of those."""
         while True:
             turn.note(f"{len(seen.waits)} responses, {seen.hang_ups} hang-ups, {len(seen.failures)} failures")
             tokens = turn.rng.randint(1, self.tokens)

@@ -1,11 +1,11 @@
-"""What speculative decoding brings."""
+"""Decoding with and without speculation."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from bench.client.harness.client import RequestSpec
+from bench.client.harness.dialect import RequestSpec
 from bench.client.harness.figures import Better, Figure
 from bench.client.harness.prompts import code_prompt
 from bench.client.harness.turn import counted, send_all, size
@@ -14,17 +14,16 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from bench.client.harness.client import Trace
+    from bench.client.harness.trace import Trace
     from bench.client.harness.turn import Turn
 
 
 @dataclass(frozen=True)
 class Speculate:
-    """Tokens per second of code, with speculation and without, and how many of the drafted tokens were accepted.
+    """Tokens per second of code, with speculation and without, and the share of drafted tokens that was accepted.
 
-    Each response is asked for twice: as it is, and with the target's `without_speculation` fields.  The prompts are
-    read before, and their time does not count.  Whether a server speculates is its own affair; one that says nothing of
-    drafts in its `timings` gets no such figure.
+    Each response is requested twice: as it is, and with the target's `without_speculation` fields.  The prompts are
+    read before, and their time does not count.  Drafts are counted only for servers that report them in `timings`.
     """
 
     name: ClassVar[str] = "speculate"
@@ -33,7 +32,7 @@ class Speculate:
     tokens: int = size(128, "Tokens of each response.")
 
     async def measure(self, turn: Turn) -> list[Figure]:
-        """Figures for each number of streams."""
+        """Return figures for each number of streams."""
         figures = []
         for streams in self.streams:
             case = counted(streams, "stream")
@@ -54,7 +53,7 @@ class Speculate:
         return figures
 
     async def _together(self, turn: Turn, streams: int, fields: Mapping[str, Any]) -> tuple[float, list[Trace]]:
-        """Tokens per second of all streams, each from its first token to its last."""
+        """Return the tokens per second of all streams, each from its first token to its last, and their traces."""
         specs = [RequestSpec(prompt, self.tokens, fields=fields) for prompt in _prompts(turn, streams)]
         traces = await send_all(turn.client, specs)
         return sum(trace.decode_rate for trace in traces), traces

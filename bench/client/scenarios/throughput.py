@@ -1,4 +1,4 @@
-"""Decoding for one client, and for several at once."""
+"""Decoding for one client, and for several at a time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import trio
 
-from bench.client.harness.client import RequestSpec
+from bench.client.harness.dialect import RequestSpec
 from bench.client.harness.figures import Better, Figure
 from bench.client.harness.turn import counted, send_all, size
 
@@ -26,7 +26,7 @@ class Throughput:
     tokens: int = size(128, "Tokens of each response.")
 
     async def measure(self, turn: Turn) -> list[Figure]:
-        """One figure for each number of streams."""
+        """Return one figure for each number of streams."""
         return [await self._together(turn, streams) for streams in self.streams]
 
     async def _together(self, turn: Turn, streams: int) -> Figure:

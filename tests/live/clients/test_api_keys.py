@@ -12,7 +12,7 @@ import openai
 import psutil
 import pytest
 
-from bench.client.harness.client import Dialect, RequestSpec
+from bench.client.harness.dialect import Dialect, RequestSpec
 from bench.client.harness.targets import Target, open_target
 from tests.live.server import PATIENCE, Server, command, environment
 from web.http.api_keys import ApiKeyError, is_authorized, read_keys

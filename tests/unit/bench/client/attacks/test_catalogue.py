@@ -6,7 +6,7 @@ import pytest
 
 from bench.client.attacks.catalogue import ATTACKS
 from bench.client.attacks.sending import AttackTarget
-from bench.client.harness.client import RequestFailed
+from bench.client.harness.trace import RequestFailed
 from bench.client.scenarios.hostile import Hostile
 from tests.fakes.bench import client_of, open_server
 from tests.unit.bench.client.scenarios.turns import turn_on

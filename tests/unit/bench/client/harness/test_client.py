@@ -8,7 +8,9 @@ import httpx
 import pytest
 import trio
 
-from bench.client.harness.client import Client, Dialect, RequestFailed, RequestSpec, Trace, hang_up
+from bench.client.harness.client import Client, hang_up
+from bench.client.harness.dialect import Dialect, RequestSpec
+from bench.client.harness.trace import RequestFailed, Trace
 from tests.fakes.bench import Behaviour, client_of, open_server
 
 if TYPE_CHECKING:

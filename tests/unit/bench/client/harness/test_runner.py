@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from bench.client.harness import runner
-from bench.client.harness.client import Dialect
+from bench.client.harness.dialect import Dialect
 from bench.client.harness.runner import Plan, begin_record, calibrate, prepare_turn, rotated, run
 from bench.client.harness.targets import Target
 from bench.client.reports.report import markdown

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from bench.client.harness.client import Dialect
+from bench.client.harness.dialect import Dialect
 from bench.client.harness.targets import Target, TargetError, check_loopback, open_target, parse_target, read_targets
 from tests.live.server import ROOT
 from tests.unit.bench.client.harness.open_servers import free_port

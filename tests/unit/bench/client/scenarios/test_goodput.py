@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from bench.client.harness.client import RequestFailed
+from bench.client.harness.trace import RequestFailed
 from bench.client.scenarios.goodput import Goodput
 from tests.fakes.bench import open_server
 from tests.unit.bench.client.scenarios.turns import PLAIN, RUDE, turn_on, values_of

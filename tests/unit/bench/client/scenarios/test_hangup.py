@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
-from bench.client.harness.client import RequestSpec
+from bench.client.harness.dialect import RequestSpec
 from bench.client.harness.turn import measure_freed, measure_unloaded
 from bench.client.scenarios.hangup import Hangup, Retry
 from tests.fakes.bench import open_server

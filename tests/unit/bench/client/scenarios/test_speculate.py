@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from bench.client.harness.client import Dialect
+from bench.client.harness.dialect import Dialect
 from bench.client.scenarios.speculate import Speculate
 from tests.fakes.bench import open_server
 from tests.unit.bench.client.scenarios.turns import turn_on

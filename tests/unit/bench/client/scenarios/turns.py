@@ -13,7 +13,7 @@ from bench.client.harness.turn import Turn
 from tests.fakes.bench import Behaviour, Silence, client_of, open_server, running
 
 if TYPE_CHECKING:
-    from bench.client.harness.client import Dialect
+    from bench.client.harness.dialect import Dialect
     from bench.client.harness.figures import Figure
     from bench.client.harness.turn import Scenario
     from tests.fakes.bench import FakeServer
