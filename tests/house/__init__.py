@@ -1,0 +1,1 @@
+"""Checks of the source itself: who imports what, how large things are, where tests lie, what the pages say."""

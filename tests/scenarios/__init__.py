@@ -1,0 +1,1 @@
+"""Whole engines in virtual time, and steps of real models: what no single module shows."""

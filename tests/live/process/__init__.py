@@ -1,0 +1,1 @@
+"""The process of a real server: its command line, its signals, the doctor."""

@@ -1,0 +1,1 @@
+"""Unit tests of `actors.core`, module by module."""

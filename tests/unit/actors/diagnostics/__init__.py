@@ -1,0 +1,1 @@
+"""Unit tests of `actors.diagnostics`, module by module."""

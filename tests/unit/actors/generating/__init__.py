@@ -1,0 +1,1 @@
+"""Unit tests of `actors.generating`, module by module."""

@@ -1,0 +1,1 @@
+"""Unit tests of `actors.manager`, module by module."""

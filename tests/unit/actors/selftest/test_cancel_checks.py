@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import trio
 
-import web.selftest.checks
 from actors.config import EngineConfig
 from actors.core.receipts import CancelReason, Receipt
 from actors.core.slots import SlotState
 from actors.engine import open_engine
 from actors.selftest.cancel_checks import CancelChecks, Limits, StepWatch, judge
-from runtime.selftest.findings import Mismatch, NotHere
+from runtime.selftest.findings import Mismatch
 from runtime.step.executor import InlineExecutor
-from web.selftest.checks import TEXT, check_fallback
+from web.selftest.checks import TEXT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -89,19 +87,3 @@ async def test_tokens_that_differ_are_noticed(
                 figures = await checks.cancel_in(SlotState.DECODE)
                 assert figures["reused_tokens"] == 63
                 assert (await checks.cancel_queued())["layers_after_cancel"] == 0
-
-
-async def test_computing_on_the_cpu_in_place_of_mps_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(web.selftest.checks.FALLBACK, raising=False)
-    with warnings.catch_warnings(record=True) as warned:
-        warnings.simplefilter("always")
-        warnings.warn("something else", stacklevel=1)
-        assert await check_fallback("mps", warned) == {"warnings": 1}
-        warnings.warn("aten::x is not supported on the MPS backend and will fall back to run on the CPU", stacklevel=1)
-        with pytest.raises(Mismatch, match="aten::x"):
-            await check_fallback("mps", warned)
-    monkeypatch.setenv(web.selftest.checks.FALLBACK, "1")
-    with pytest.raises(Mismatch, match="is set"):
-        await check_fallback("mps", [])
-    with pytest.raises(NotHere):
-        await check_fallback("cpu", [])

@@ -1,0 +1,1 @@
+"""Unit tests of `runtime.checkpoint`, module by module."""

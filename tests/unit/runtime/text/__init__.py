@@ -1,0 +1,1 @@
+"""Unit tests of `runtime.text`, module by module."""

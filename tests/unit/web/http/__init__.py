@@ -1,0 +1,1 @@
+"""Unit tests of `web.http`, module by module."""

@@ -1,0 +1,1 @@
+"""Unit tests of `web.process`, module by module."""

@@ -1,0 +1,1 @@
+"""Unit tests of `bench.client.reports`, module by module."""

@@ -1,0 +1,4 @@
+"""Unit tests of `runtime.kv.disk`, module by module.
+
+- `gates`: stops the disk tier's writer in the middle of its work.
+"""

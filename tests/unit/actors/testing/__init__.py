@@ -1,0 +1,1 @@
+"""Unit tests of `actors.testing`, module by module."""

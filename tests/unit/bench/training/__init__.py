@@ -1,0 +1,1 @@
+"""Unit tests of `bench.training`, module by module."""

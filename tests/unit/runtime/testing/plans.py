@@ -1,0 +1,13 @@
+"""Plans of a few faults."""
+
+from __future__ import annotations
+
+from runtime.testing.faults import (
+    Chaos,
+    Fault,
+    FaultPlan,
+)
+
+
+def plan(*faults: Fault) -> Chaos:
+    return Chaos(FaultPlan(faults))

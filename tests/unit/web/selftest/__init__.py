@@ -1,0 +1,1 @@
+"""Unit tests of `web.selftest`, module by module."""

@@ -1,0 +1,1 @@
+"""Unit tests of `web.testing`, module by module."""
