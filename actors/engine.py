@@ -268,6 +268,11 @@ class Engine:
 
     # --- looking in ---------------------------------------------------------------------------------------------------
 
+    @property
+    def manager(self) -> SlotManager:
+        """The slot manager, to be looked at."""
+        return self._manager
+
     def requests(self) -> list[RequestStatus]:
         """The live requests, oldest first."""
         return [request.status() for request in self._live.values()]

@@ -192,6 +192,11 @@ class TransferBegins:
 
 
 @dataclass(frozen=True, slots=True)
+class TransferEnded:
+    """The device has moved what it could of that."""
+
+
+@dataclass(frozen=True, slots=True)
 class Moved(GenerationEvent):
     """KV of so many `tokens`, at positions from `start` on, was moved into its slot and is valid."""
 

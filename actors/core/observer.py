@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         StepRaised,
         Submitted,
         TransferBegins,
+        TransferEnded,
     )
     from actors.core.receipts import Receipt
 
@@ -102,6 +103,9 @@ class Observer:
     def transfer_begins(self, event: TransferBegins) -> None:
         """KV is about to be moved by the device."""
 
+    def transfer_ended(self, event: TransferEnded) -> None:
+        """The device is done with moving; not told if it is lost over it."""
+
     def moved(self, event: Moved) -> None:
         """KV that was moved into a slot is valid now."""
 
@@ -118,7 +122,7 @@ class Observer:
         """A generation is over, and its slot free."""
 
     def device_lost(self, event: DeviceIsLost) -> None:
-        """The device is lost; whoever holds a slot was told."""
+        """The device is lost, or is lost for good; whoever that ends was told."""
 
     def device_back(self, event: DeviceIsBack) -> None:
         """Steps can run again."""
@@ -149,6 +153,7 @@ class Observers:
     committed: Hook[Committed]
     invalidated: Hook[Invalidated]
     transfer_begins: Hook[TransferBegins]
+    transfer_ended: Hook[TransferEnded]
     moved: Hook[Moved]
     audit_failed: Hook[AuditFailed]
     cancelled: Hook[Cancelled]
@@ -171,6 +176,10 @@ class Observers:
         finally:
             for observer in observers:
                 self._remove(observer)
+
+    def __contains__(self, observer: Observer) -> bool:
+        """Whether that one is told; not one that has raised."""
+        return observer in self._all
 
     def tell(self, hook: Hook[EventT], event: EventT) -> None:
         """Call the methods of a hook.  What one raises is logged, and costs that observer the rest; nobody else."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import outcome
 
-from actors.core.events import Moved, SavedBlock, TransferBegins
+from actors.core.events import Moved, SavedBlock, TransferBegins, TransferEnded
 from actors.core.lease import Lease, Move
 from runtime.kv.blocks import BLOCK_TOKENS
 from runtime.step.transfer import Copy, Load, Save
@@ -79,6 +79,8 @@ class KVMover:
             saved = tuple(SavedBlock(block.key, slot, block.start) for slot, block in saves)
             self._observers.tell(self._observers.transfer_begins, TransferBegins(tuple(transfers), saved))
         results = deque(await self._executor.transfer(transfers))
+        if self._observers.transfer_ended:
+            self._observers.tell(self._observers.transfer_ended, TransferEnded())
         for slot, block in saves:
             result = results.popleft()
             if self._cache.waiting.is_taken(slot, block):  # else what it stands on was found wrong meanwhile

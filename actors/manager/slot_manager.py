@@ -372,6 +372,8 @@ class SlotManager:
             logger.error("the device is lost for good: %s", final)
             self.lost = str(final)
             self._turn_away()
+            if self.observers.device_lost:
+                self.observers.tell(self.observers.device_lost, DeviceIsLost(self.lost, queue_waits=False))
         else:
             logger.warning("the device is back, without the KV that it held")
             self.lost, self._may_wait = None, True
@@ -403,6 +405,11 @@ class SlotManager:
             lease.released.set()
 
     # --- looking in -------------------------------------------------------------------------------------------------
+
+    @property
+    def unread(self) -> int:
+        """Pieces of mail that have not been acted on."""
+        return len(self._mailbox)
 
     @property
     def counts(self) -> StepCounts:

@@ -63,7 +63,7 @@ class SimulatedModel:
             state = chain(state, token_id)
         output: list[int] = []
         while len(output) < tokens:
-            output.append(self._next(state))
+            output.append(self.next_token(state))
             state = chain(state, output[-1])
         return output
 
@@ -112,12 +112,13 @@ class SimulatedModel:
             return []
         drafts, tokens = segment.drafts, list[int]()
         for i, position in enumerate(range(segment.end - 1 - len(drafts), segment.end)):
-            tokens.append(self._next(self.kv[segment.slot][position]))
+            tokens.append(self.next_token(self.kv[segment.slot][position]))
             if i < len(drafts) and drafts[i].token_id != tokens[-1]:
                 break
         return tokens
 
-    def _next(self, state: int) -> int:
+    def next_token(self, state: int) -> int:
+        """The token that follows a history of this state."""
         return splitmix64(state) % self.vocab_size
 
 
@@ -145,7 +146,7 @@ class SimulatedDrafter(SimulatedModel):
 
     def guess(self, state: int) -> int:
         """What it takes for the next token after a history of this state."""
-        token = self._next(state)
+        token = self.next_token(state)
         right = splitmix64(state ^ 0xD4AF7) < self._accuracy * 2**64
         return token if right else (token + 1) % self.vocab_size
 

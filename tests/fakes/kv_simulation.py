@@ -27,9 +27,8 @@ from tests.fakes.simulation import VOCABULARY, FaultyServed, Simulation, open_dr
 from tests.models.small_tokenizers import byte_level
 from tests.sim.endings import check_exact
 from tests.sim.history import ROOT, SHAPE, Truth
-from tests.sim.kv_device import DTYPE, Faults, KVModel, pack, unpack
-from tests.sim.kv_watch import KVWatch, Moved
-from tests.sim.tiers import (
+from tests.sim.kv.device import DTYPE, Faults, KVModel, pack, unpack
+from tests.sim.kv.tiers import (
     BLOCK_BYTES,
     FILE_BYTES,
     SettledDisk,
@@ -38,6 +37,7 @@ from tests.sim.tiers import (
     reads_in_virtual_time,
     rewrite,
 )
+from tests.sim.kv.watch import KVWatch, Moved
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from runtime.kv.ram_tier import RamTier
     from runtime.testing.faults import Chaos
     from tests.fakes.simulation import Story
-    from tests.sim.lies import Lies
+    from tests.sim.kv.lies import Lies
 
 __all__ = [
     "BLOCK_BYTES",
@@ -252,12 +252,11 @@ async def open_kv_simulation(
     cache = PrefixCache(
         ROOT, BLOCK_BYTES, ram=ram * BLOCK_BYTES, disk=disk, config=options, seed=1, owner=LendableOwner()
     )
-    watch.look_at_cache(cache)
     with reads_in_virtual_time(read_seconds, disk):
-        async with open_engine(watch, served, settings, cache) as engine:
-            watch.attach(engine._manager)
-            simulation = KVSimulation(engine, model, watch, faults, truth)
-            async with open_chaos(engine, watch.chaos, jump=watch.jump):
-                yield simulation
-        simulation.check()
-    simulation.check_idle()
+        async with open_engine(watch.device, served, settings, cache) as engine:
+            with engine.observed_by(*watch.look_at(engine.manager)):
+                simulation = KVSimulation(engine, model, watch, faults, truth)
+                async with open_chaos(engine, watch.chaos, jump=watch.device.jump):
+                    yield simulation
+                await engine.wait_all_ended()
+                simulation.check_idle()

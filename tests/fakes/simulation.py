@@ -89,7 +89,8 @@ class Simulation:
 
     @property
     def manager(self) -> SlotManager:
-        return self.engine._manager
+        """The engine's, to be looked at."""
+        return self.engine.manager
 
     def expect(self, asked: GenerationRequest) -> Story:
         """The story of a client that is yet to come, for whoever wants to hang up for it."""
@@ -115,6 +116,8 @@ class Simulation:
             reads: False to leave everything in the buffer and only hold the connection.
         """
         story = self.expect(asked)
+        if asked.sampling.min_tokens:
+            self.watch.invariants.not_predicted.add(asked.id)
         await trio.sleep(max(0.0, arrives - trio.current_time()))
         arrived = trio.current_time()
         story.connection.deadline = min(story.connection.deadline, hang_up_at)
@@ -162,8 +165,7 @@ class Simulation:
     def check(self) -> None:
         """The invariants that hold at any time."""
         self.engine.check_integrity()
-        self.watch.invariants.between()
-        assert not self.watch.violations, self.watch.violations
+        self.watch.check()
         for story in self.stories.values():
             self.check_exact(story)
 
@@ -175,9 +177,9 @@ class Simulation:
         """Nothing is held, nobody waits, and each generation that was cancelled has its receipt (I6, I7)."""
         self.check()
         assert all(slot.request_id is None for slot in self.engine.slots()), f"I6: {[*self.engine.slots()]}"
-        assert not self.manager._queue, "I6: somebody is left in the queue"
-        assert not self.manager._leases, "I6: a lease is left"
-        assert not self.manager._mailbox, "I6: mail is left unread"
+        assert not self.watch.books.waiting, "I6: somebody is left in the queue"
+        assert not self.watch.books.holding, "I6: somebody is left who holds a slot"
+        assert not self.manager.unread, "I6: mail is left unread"
         assert self.engine.requests() == [], "I7: a request is left"
         for story in self.stories.values():
             for index in range(len(story.asked.prompts)):
@@ -226,9 +228,10 @@ async def open_simulation(
     watch = Watch(model, lambda rows: step_seconds(rows) / layers, chaos, drafter=drafter)
     served = FaultyServed("stand-in", 0, context, VOCABULARY, end_ids, Tokenizer(byte_level()), faults=faults)
     settings = EngineConfig(**{"slots": slots, "chunk_tokens": 8, "speculate": speculate, **config})
-    async with open_engine(watch, served, settings) as engine:
-        watch.attach(engine._manager)
-        simulation = Simulation(engine, model, watch, faults)
-        async with open_chaos(engine, watch.chaos, jump=watch.jump):
-            yield simulation
-    simulation.check_idle()
+    async with open_engine(watch.device, served, settings) as engine:
+        with engine.observed_by(*watch.look_at(engine.manager)):
+            simulation = Simulation(engine, model, watch, faults)
+            async with open_chaos(engine, watch.chaos, jump=watch.device.jump):
+                yield simulation
+            await engine.wait_all_ended()
+            simulation.check_idle()

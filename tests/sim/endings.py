@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from actors.core.generation import Failed, Finished, FinishReason
 from actors.core.receipts import CancelReason
 from runtime.errors import CedeError
-from tests.sim.invariants import ROUNDING
+from tests.sim.fairness import ROUNDING
 
 if TYPE_CHECKING:
     from collections.abc import Set
@@ -62,9 +62,11 @@ def check_times(receipt: Receipt, watch: Watch) -> None:
         return
     assert receipt.phase != "queued", f"I7: {receipt}"
     held = receipt.slot_freed_at - receipt.detected_at
-    assert -ROUNDING <= held <= watch.longest_layer * watch.num_layers + ROUNDING, f"I5: held for {held} s: {receipt}"
+    assert -ROUNDING <= held <= watch.device.longest_layer * watch.model.num_layers + ROUNDING, (
+        f"I5: held for {held} s: {receipt}"
+    )
     if receipt.last_kernel_at is not None:
-        assert receipt.last_kernel_at <= receipt.detected_at + watch.longest_layer + ROUNDING, f"I5: {receipt}"
+        assert receipt.last_kernel_at <= receipt.detected_at + watch.device.longest_layer + ROUNDING, f"I5: {receipt}"
         assert receipt.last_kernel_at <= receipt.slot_freed_at + ROUNDING, f"I5: {receipt}"
 
 
@@ -74,8 +76,8 @@ def check_detection(receipt: Receipt, story: Story, watch: Watch) -> None:
     came_at = causes.get(receipt.reason)
     if came_at is None:
         return
-    late = receipt.detected_at - watch.manager._epoch - came_at
-    assert late <= watch.jumped + ROUNDING, f"I5: noticed {late:.6f} s late: {receipt}"
+    late = watch.books.cancelled_at[receipt.request_id, receipt.index] - came_at
+    assert late <= watch.device.jumped + ROUNDING, f"I5: noticed {late:.6f} s late: {receipt}"
 
 
 def check_sums(receipt: Receipt, watch: Watch) -> None:

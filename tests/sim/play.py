@@ -29,7 +29,7 @@ from runtime.loading.served import Proposer
 from runtime.testing.faults import CancelAt, Chaos, Shutdown, SlowStep
 from tests.fakes.kv_simulation import open_kv_simulation, open_settled_disk
 from tests.sim.device import CULPRIT, VOCABULARY
-from tests.sim.lies import Lies
+from tests.sim.kv.lies import Lies
 from tests.sim.scenario import CONTEXT, LOOKED_UP, first_request, next_request
 from tests.sim.scheduler import run
 
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from runtime.errors import CedeError
     from tests.fakes.kv_simulation import KVSimulation
     from tests.sim.clients import Story
+    from tests.sim.kv.tiers import SettledDisk
     from tests.sim.scenario import Scenario, Visit
-    from tests.sim.tiers import SettledDisk
 
 
 @dataclass(slots=True)
@@ -131,7 +131,7 @@ async def _opened(scenario: Scenario) -> AsyncIterator[KVSimulation]:
         ) as sim:
             sim.faults.raise_on.add(CULPRIT)
             sim.faults.cursed = scenario.cursed_blocks
-            sim.watch.recovery_seconds = scenario.recovery_seconds
+            sim.watch.device.recovery_seconds = scenario.recovery_seconds
             yield sim
 
 

@@ -1,43 +1,42 @@
-"""An executor that keeps a record of every step, and has the invariants checked around it."""
+"""Everything that looks at an engine: a record of its steps, and the invariants, around an executor in virtual time."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import torch
 import trio
-from trio.testing import MockClock
 
-from actors.testing.chaos import UnreliableExecutor
-from runtime.errors import DeviceHangs, DeviceLost
-from runtime.step.executor import SimulatedExecutor
+from actors.core.observer import Observer
 from runtime.testing.faults import Chaos, FaultPlan
-from runtime.testing.unreliable import PlannedFault, UnreliableModel
-from tests.sim.device import PlantedFault
+from tests.sim.books import Books
+from tests.sim.executor import TimedExecutor
+from tests.sim.fairness import Activity, Fairness
 from tests.sim.history import Truth
-from tests.sim.invariants import Activity, Invariants
-from tests.sim.kv_device import CursedKV
+from tests.sim.invariants import Invariants
+from tests.sim.kv.device import CursedKV
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
-    from actors.core.lease import Lease
+    from actors.core.events import StepBegins, StepEnded, StepPart, StepRaised
     from actors.manager.slot_manager import SlotManager
-    from runtime.step.executor import LayerHook
-    from runtime.step.step import Segment, SegmentResult, StepResult
+    from runtime.step.step import SegmentResult
     from runtime.testing.simulated import SimulatedDrafter
     from tests.sim.device import FaultyModel
 
-
-HANG_SECONDS = 1.0  # after which a step is given up
-POISON = -1
-PLANNED = (PlannedFault, PlantedFault, torch.OutOfMemoryError, DeviceLost)
+MAX_VIOLATIONS = 20  # the first few say all there is to say
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One segment of one step, and what became of it.  `computed` and `touched` as in `SegmentResult`."""
+    """One generation's rows in one step, and what became of them.
+
+    Attributes:
+        computed: all layers ran, and the result was finite.
+        touched: a layer ran.
+        kept: rows that may be committed: not those of rejected drafts.
+    """
 
     owner: tuple[str, int]
     slot: int
@@ -46,27 +45,68 @@ class Run:
     computed: bool = False
     touched: bool = False
     finite: bool = True
-    kept: int = 0  # rows that may be committed: not those of rejected drafts
+    kept: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step that ran to its end, or, with `failed`, raised."""
+    """One step that ran to its end, or, with `failed`, raised; `cursed` if that was because of KV from a tier."""
 
     started_at: float
     finished_at: float
     runs: tuple[Run, ...]
     failed: bool = False
     drafting: bool = False
-    cursed: bool = False  # it raised because of KV from a tier
+    cursed: bool = False
 
     @property
     def rows(self) -> int:
+        """Of all generations."""
         return sum(run.rows for run in self.runs)
 
 
+class Record(Observer):
+    """Every step, in order."""
+
+    def __init__(self) -> None:
+        self.steps: list[Step] = []
+        self._begun: StepBegins
+        self._began_at: float
+
+    def step_begins(self, event: StepBegins) -> None:
+        """Note what it holds."""
+        self._begun, self._began_at = event, trio.current_time()
+
+    def step_ended(self, event: StepEnded) -> None:
+        """Add it to the record."""
+        runs = tuple(map(_ended, self._begun.parts, event.result.segments))
+        self.steps.append(Step(self._began_at, trio.current_time(), runs, drafting=event.drafting))
+
+    def step_raised(self, event: StepRaised) -> None:
+        """Add it to the record."""
+        runs = tuple(map(_run, self._begun.parts))
+        cursed = isinstance(event.error, CursedKV)
+        step = Step(self._began_at, trio.current_time(), runs, failed=True, drafting=event.drafting, cursed=cursed)
+        self.steps.append(step)
+
+
+def _run(part: StepPart) -> Run:
+    return Run(part.owner, part.slot, part.start, len(part.token_ids))
+
+
+def _ended(part: StepPart, result: SegmentResult) -> Run:
+    run, rejected = _run(part), part.drafts - max(0, len(result.tokens) - 1)
+    return replace(
+        run,
+        computed=result.computed,
+        touched=result.last_kernel_at is not None,
+        finite=result.finite,
+        kept=run.rows - rejected if result.computed else 0,
+    )
+
+
 class Watch:
-    """The simulated executor, with a record and the invariants around it.
+    """What a simulation looks at an engine with.
 
     Args:
         model: the target.
@@ -74,6 +114,11 @@ class Watch:
         chaos: what goes wrong with the device.
         truth: what the KV must be.
         drafter: of the target.
+
+    Attributes:
+        device: the executor that the engine is to have.
+        violations: what did not hold; see `tests.sim.invariants`.
+        books, invariants: there once an engine is observed.
     """
 
     def __init__(
@@ -84,30 +129,25 @@ class Watch:
         truth: Truth | None = None,
         drafter: SimulatedDrafter | None = None,
     ) -> None:
-        self.steps: list[Step] = []
-        self.manager: SlotManager
-        self.invariants: Invariants
+        self.model = model
+        self.drafter = drafter
         self.chaos = chaos or Chaos(FaultPlan())
         self.truth = truth or Truth()
-        self.activity = Activity(self.clock)
-        self.longest_layer = 0.0  # seconds
-        self.jumped = 0.0  # seconds, in all
-        self.recovery_seconds = 0.0  # until it is back
-        self.after_step: Callable[[], object] = lambda: None  # called before the manager hears of the step's end
-        self._model = model
-        self._layer_seconds = layer_seconds
-        self._late = 0.0  # seconds by which the layer that runs is slow
-        self._drafter = drafter
-        target = UnreliableModel(model, self.chaos, sleep=self._be_late)
-        drafts = drafter and UnreliableModel(drafter, self.chaos, drafting=True, sleep=self._be_late)
-        self.device = SimulatedExecutor(target, self._seconds, drafts)
-        self.executor = UnreliableExecutor(self.device)
-        self._running = False
+        self.device = self._open_device(layer_seconds)
+        self.violations: list[str] = []
+        self.activity = Activity(trio.current_time)
+        self.record = Record()
+        self.manager: SlotManager
+        self.books: Books
+        self.invariants: Invariants
+
+    def _open_device(self, layer_seconds: Callable[[int], float]) -> TimedExecutor:
+        return TimedExecutor(self.model, self.drafter, layer_seconds, self.chaos)
 
     @property
-    def violations(self) -> list[str]:
-        """What did not hold; see `tests.sim.invariants`."""
-        return self.invariants.violations
+    def steps(self) -> list[Step]:
+        """All that ended, or raised."""
+        return self.record.steps
 
     @property
     def kv_is_exact(self) -> bool:
@@ -118,130 +158,23 @@ class Watch:
     def kv_is_exact(self, value: bool) -> None:
         self.invariants.kv_is_exact = value
 
-    def attach(self, manager: SlotManager) -> None:
-        """Look at the queue and the grants of `manager` as well."""
+    def violated(self, what: str) -> None:
+        """Keep a violation, and do not raise: an observer that raises is told nothing more."""
+        if len(self.violations) < MAX_VIOLATIONS:
+            self.violations.append(what)
+
+    def look_at(self, manager: SlotManager) -> tuple[Observer, ...]:
+        """Return all that are to observe the engine of `manager`, in this order."""
         self.manager = manager
-        self.invariants = Invariants(manager, self._model, self._drafter, self.truth, self.activity)
-        grant, enqueue = manager.table.grant, manager.enqueue
+        self.books = Books(manager.table, self.violated)
+        self.invariants = Invariants(self)
+        fairness = Fairness(manager, self.books, self.activity, trio.current_time, self.violated)
+        self._observers: tuple[Observer, ...] = (self.activity, self.record, self.books, fairness, self.invariants)
+        return self._observers
 
-        def watched_grant(owner: tuple[str, int], *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401  as `grant` does
-            slot = grant(owner, *args, **kwargs)
-            if slot is not None:
-                self.invariants.granted(next((lease for lease in manager._queue if lease.owner == owner), None), owner)
-            return slot
-
-        def watched_enqueue(leases: Sequence[Lease]) -> None:
-            for lease in leases:
-                self.invariants.joins(lease)
-            try:
-                enqueue(leases)
-            except Exception:
-                for lease in leases:
-                    self.invariants.refused(lease)
-                raise
-
-        manager.table.grant = watched_grant  # type: ignore[method-assign]
-        manager.enqueue = watched_enqueue  # type: ignore[method-assign]
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
-        """Whatever else an executor can do."""
-        return getattr(self.executor, name)
-
-    @property
-    def num_layers(self) -> int:
-        """Of a step of the target."""
-        return self._model.num_layers
-
-    def clock(self) -> float:
-        return trio.current_time()
-
-    async def run_step(
-        self, segments: Sequence[Segment], *, drafting: bool = False, layer_done: LayerHook | None = None
-    ) -> StepResult:
-        if self._running:
-            self.invariants.violated("I2: two steps at a time")
-        runs = tuple(self._run(segment) for segment in segments)
-        self.invariants.step_begins(segments, drafting=drafting)
-        started_at, self._running = self.clock(), True
-        result = None
-        try:
-            with self.activity.going_on():
-                result = await self._run_or_hang(segments, drafting=drafting, layer_done=layer_done)
-            self.after_step()
-        except Exception as error:
-            if not isinstance(error, PLANNED):
-                self.invariants.violated(f"I9: a step raised, and nobody had planned it: {error!r}")
-            self.steps.append(self._failed(started_at, runs, error, drafting=drafting))
-            self.longest_layer = max(self.longest_layer, self.clock() - started_at)
-            raise
-        finally:
-            self._running = False
-            self.invariants.step_ended(segments, result, drafting=drafting)
-        ended = tuple(map(_ended, runs, segments, result.segments))
-        self.steps.append(Step(started_at, self.clock(), ended, drafting=drafting))
-        return result
-
-    async def recover(self) -> None:
-        """Nothing of the KV outlives a loss, and here it cannot."""
-        with self.activity.going_on():
-            await trio.sleep(self.recovery_seconds)
-            await self.executor.recover()
-        for model in filter(None, (self._model, self._drafter)):
-            for rows in model.kv:
-                rows[:] = [POISON] * len(rows)
-
-    async def _run_or_hang(
-        self, segments: Sequence[Segment], *, drafting: bool, layer_done: LayerHook | None
-    ) -> StepResult:
-        for _ in range(2):  # as a device thread's answer needs at the least: one to be told of, one to be heard
-            await trio.lowlevel.cancel_shielded_checkpoint()
-        try:
-            return await self.executor.run_step(segments, drafting=drafting, layer_done=layer_done)
-        except DeviceHangs:
-            with trio.CancelScope(shield=True):
-                await trio.sleep(HANG_SECONDS)
-            raise
-
-    def _failed(self, started_at: float, runs: tuple[Run, ...], error: Exception, *, drafting: bool) -> Step:
-        cursed = isinstance(error, CursedKV)
-        return Step(started_at, self.clock(), runs, failed=True, drafting=drafting, cursed=cursed)
-
-    def check_kv(self) -> None:
-        """I3, now."""
-        self.invariants.check_i3()
-
-    def jump(self, seconds: float) -> None:
-        """Move virtual time ahead, in the middle of whatever is running."""
-        clock = trio.lowlevel.current_clock()
-        assert isinstance(clock, MockClock)
-        clock.jump(seconds)
-        self.jumped += seconds
-        self.activity.jump(seconds)
-        self.longest_layer += seconds
-
-    def _run(self, segment: Segment) -> Run:
-        owners = [lease.owner for lease in self.manager._leases.values() if lease.mark is segment.mark]
-        return Run(owners[0] if owners else ("nobody", -1), segment.slot, segment.start, len(segment.token_ids))
-
-    def _be_late(self, seconds: float) -> None:
-        self._late += seconds
-
-    def _seconds(self, rows: int) -> float:
-        """How long the layer takes that has just run, which the executor now lets pass."""
-        late, self._late = self._late, 0.0
-        if late >= HANG_SECONDS:
-            raise DeviceHangs("no layer of a step has ended for long")
-        seconds = self._layer_seconds(rows) + late
-        self.longest_layer = max(self.longest_layer, seconds)
-        return seconds
-
-
-def _ended(run: Run, segment: Segment, result: SegmentResult) -> Run:
-    rejected = len(segment.drafts) - max(0, len(result.tokens) - 1)
-    return replace(
-        run,
-        computed=result.computed,
-        touched=result.last_kernel_at is not None,
-        finite=result.finite,
-        kept=run.rows - rejected if result.computed else 0,
-    )
+    def check(self) -> None:
+        """Raise AssertionError if anything did not hold, or somebody has stopped looking."""
+        self.invariants.between()
+        assert not self.violations, self.violations
+        deaf = [observer for observer in self._observers if observer not in self.manager.observers]
+        assert not deaf, f"{deaf} raised, and the log says what"

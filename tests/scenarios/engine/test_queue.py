@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from actors.core.generation import FinishReason
+from actors.core.observer import Observer
 from actors.core.receipts import CancelReason
 from runtime.errors import QueueFull, QueueTimeout
 from tests.fakes.simulation import ask, open_simulation, prompt, simulated
 from tests.scenarios.engine.together import STEP, same_time, together
+
+if TYPE_CHECKING:
+    from actors.core.events import StepEnded
 
 
 @simulated(seeds=4)
@@ -99,11 +105,12 @@ async def test_one_that_is_cancelled_as_the_slot_comes_free_is_not_granted_it() 
         active = sim.expect(ask("active", prompt(6), max_tokens=5))
         queued = [sim.expect(ask(f"q{n}", prompt(4, start=n + 3))) for n in range(1, 6)]
 
-        def all_leave_with_the_last_token() -> None:
-            if len(sim.steps) == 4:
-                for story in queued:
-                    story.connection.cancel()
+        class AllLeaveWithTheLastToken(Observer):
+            def step_ended(self, event: StepEnded) -> None:
+                if event.number == 5:
+                    for story in queued:
+                        story.connection.cancel()
 
-        sim.watch.after_step = all_leave_with_the_last_token
-        await together(sim, (active, {}), *((story, {"arrives": STEP / 2}) for story in queued))
+        with sim.engine.observed_by(AllLeaveWithTheLastToken()):
+            await together(sim, (active, {}), *((story, {"arrives": STEP / 2}) for story in queued))
         assert {story.receipt.phase for story in queued} == {"queued"}

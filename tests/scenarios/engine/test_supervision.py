@@ -10,6 +10,7 @@ import trio
 
 from actors.core.receipts import CancelReason
 from actors.manager.supervisor import MOST_RECOVERIES, WINDOW_SECONDS
+from actors.testing.chaos import UnreliableExecutor
 from runtime.errors import DeviceHangs, DeviceLost
 from runtime.loading.served import Proposer
 from runtime.testing.faults import Chaos, FaultPlan, ThreadDeath
@@ -20,7 +21,7 @@ from tests.scenarios.engine.together import STEP, same_time
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from runtime.step.executor import LayerHook
+    from runtime.step.executor import Executor, LayerHook
     from runtime.step.step import Segment, StepResult
 
 
@@ -139,19 +140,26 @@ async def test_who_was_elsewhere_meanwhile_does_not_go_on_as_if_nothing_had_been
         assert (await sim.client(ask("slow.1", shared, max_tokens=3))).finished().cached_tokens == 3 * 64
 
 
+class SlowToRecover(UnreliableExecutor):
+    """A device whose new thread takes a second to come, or never does."""
+
+    def __init__(self, executor: Executor, *, comes: bool) -> None:
+        super().__init__(executor)
+        self._comes = comes
+
+    async def recover(self) -> None:
+        """Return after a second, or raise."""
+        await trio.sleep(1.0)
+        if not self._comes:
+            raise DeviceLost("there can be no new device thread")
+        await super().recover()
+
+
 @simulated(seeds=4)
 @pytest.mark.parametrize("comes", [True, False])
 async def test_who_is_queued_waits_for_the_new_thread_whether_it_comes_or_not(comes: bool) -> None:
     async with open_simulation(slots=2, step_seconds=same_time, chaos=deaths(10)) as sim:
-        recover = sim.watch.executor.recover
-
-        async def take_a_while() -> None:
-            await trio.sleep(1.0)
-            if not comes:
-                raise DeviceLost("there can be no new device thread")
-            await recover()
-
-        sim.watch.executor.recover = take_a_while  # type: ignore[method-assign]
+        sim.watch.device.inner = SlowToRecover(sim.watch.device.inner, comes=comes)
         stories = expect(sim, 5)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(together, sim, stories)
@@ -197,40 +205,39 @@ async def test_what_dies_now_and_then_is_brought_back_each_time() -> None:
 # --- one that hangs ---------------------------------------------------------------------------------------------------
 
 
-class Hanging:
-    """Makes steps of a simulation hang: given up after a second, they write their KV when they come back."""
+class Hanging(UnreliableExecutor):
+    """A device whose step hangs once it is armed: given up after a second, it writes its KV when it comes back."""
 
-    def __init__(self, sim: Simulation) -> None:
+    def __init__(self, executor: Executor) -> None:
+        super().__init__(executor)
         self.armed = False
         self.came_back = trio.Event()
-        self._executor = sim.watch.executor
-        self._run_step = sim.watch.executor.run_step
         self._late: Sequence[Segment] = ()
-        sim.watch.executor.run_step = self.run_step  # type: ignore[method-assign]
-        sim.watch.executor.recover = self.recover  # type: ignore[method-assign]
 
     async def run_step(
         self, segments: Sequence[Segment], *, drafting: bool = False, layer_done: LayerHook | None = None
     ) -> StepResult:
+        """Run a step, or hang."""
         if not self.armed:
-            return await self._run_step(segments, drafting=drafting, layer_done=layer_done)
+            return await super().run_step(segments, drafting=drafting, layer_done=layer_done)
         self.armed = False
         self._late = segments
         await trio.sleep(1.0)
         raise DeviceHangs("no layer has ended")
 
     async def recover(self) -> None:
+        """Come back, and end the step that hung."""
         await self.came_back.wait()
         if not self._late:
             return
         for segment in self._late:
             segment.mark.at = None  # the worst case: it passes no boundary at which it would see the cancels
-        await self._run_step(self._late)
+        await super().run_step(self._late)
 
 
 async def hang(sim: Simulation, stories: Sequence[Story]) -> Hanging:
     """Let the device hang when each of these has had its chance of a token, and return once that is known."""
-    hanging = Hanging(sim)
+    hanging = sim.watch.device.inner = Hanging(sim.watch.device.inner)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(together, sim, stories)
         await trio.sleep(5 * STEP)
@@ -265,7 +272,7 @@ async def test_a_device_that_never_comes_back_does_not_hold_up_the_end() -> None
 @simulated(seeds=2)
 async def test_a_device_that_refuses_all_work_is_never_asked_again() -> None:
     async with open_simulation(slots=1, step_seconds=same_time) as sim:
-        hanging = Hanging(sim)
+        hanging = sim.watch.device.inner = Hanging(sim.watch.device.inner)
         hanging.came_back.set()
         sim.faults.lost = "CUDA error: device-side assert triggered"
         stories = expect(sim, 3)

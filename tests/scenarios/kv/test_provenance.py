@@ -28,14 +28,14 @@ from tests.fakes.kv_simulation import (
     until,
 )
 from tests.fakes.simulation import ask, run, simulated
-from tests.sim.lies import Lies
+from tests.sim.kv.lies import Lies
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from pathlib import Path
 
     from runtime.step.transfer import Transfer
-    from tests.sim.lies import Taint
+    from tests.sim.kv.lies import Taint
 
 SHARED = text(130, 1)  # two blocks
 LONG = SHARED + text(800, 2)

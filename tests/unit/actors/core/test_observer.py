@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import trio
 
+from actors.config import EngineConfig
 from actors.core import events
 from actors.core.events import ActorPhase, Granted, LayerDone, PhaseBegun, Queued, StepBegins
 from actors.core.observer import HOOKS, Observer, Observers
 from actors.core.receipts import CancelReason
 from actors.core.slots import SlotState
+from actors.engine import Engine, open_engine
 from runtime.errors import QueueFull
-from runtime.loading.served import Proposer
+from runtime.loading.served import Proposer, ServedModel
+from runtime.step.executor import SimulatedExecutor
 from runtime.testing.faults import Chaos, DeviceError, FaultPlan, ThreadDeath
-from tests.fakes.simulation import CULPRIT, ask, open_simulation, prompt, simulated
+from runtime.testing.simulated import SimulatedDrafter
+from runtime.text.tokenizer import Tokenizer
+from tests.fakes.simulation import CULPRIT, VOCABULARY, Faults, FaultyModel, ask, open_simulation, prompt, simulated
+from tests.models.small_tokenizers import byte_level
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import pytest
+
+    from actors.core.generation import GenerationRequest
 
 
 class Recorder(Observer):
@@ -200,10 +210,19 @@ async def test_nothing_is_made_for_nobody(monkeypatch: pytest.MonkeyPatch) -> No
     for kind in vars(events).values():
         if isinstance(kind, type) and hasattr(kind, "__dataclass_fields__"):
             monkeypatch.setattr(kind, "__init__", refuse)
-    async with open_simulation(slots=1, queue=1, speculate=Proposer.DRAFT) as sim:
-        sim.faults.raise_on.add(CULPRIT)
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(sim.client, ask("a", prompt(9)))
-            nursery.start_soon(sim.client, ask("b", [*prompt(9), CULPRIT]))
-            nursery.start_soon(sim.client, ask("c", prompt(9)))
-        await sim.client(ask("d", prompt(30)), hang_up_after=1)
+    model = FaultyModel(Faults(raise_on={CULPRIT}), slots=1, context=256, num_layers=2)
+    executor = SimulatedExecutor(model, lambda rows: 0.001, SimulatedDrafter(model, accuracy=0.8))
+    served = ServedModel("stand-in", 0, 256, VOCABULARY, (), Tokenizer(byte_level()))
+    config = EngineConfig(slots=1, queue=1, chunk_tokens=8, speculate=Proposer.DRAFT)
+    async with open_engine(executor, served, config) as engine, trio.open_nursery() as nursery:
+        for name, tokens in {"a": prompt(9), "b": [*prompt(9), CULPRIT], "c": prompt(9)}.items():
+            nursery.start_soon(partial(_read, engine, ask(name, tokens), hangs_up=name == "a"))
+
+
+async def _read(engine: Engine, asked: GenerationRequest, *, hangs_up: bool) -> None:
+    """Read events up to the last, or hang up after the first."""
+    with suppress(QueueFull), trio.CancelScope() as connection:
+        async with engine.open_request(asked) as request:
+            async for _ in request:
+                if hangs_up:
+                    connection.cancel()

@@ -17,7 +17,7 @@ from runtime.kv.disk.tier import DiskTier, open_disk_tier
 from runtime.testing.faults import ShortWrite
 from runtime.testing.unreliable import UnreliableBlocks
 from tests.sim.history import ROOT, SHAPE
-from tests.sim.kv_device import DTYPE, pack
+from tests.sim.kv.device import DTYPE, pack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence

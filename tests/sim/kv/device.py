@@ -11,7 +11,7 @@ from runtime.step.step import SegmentOutput
 from runtime.step.transfer import Copy, Load, Save
 from tests.sim.device import VOCABULARY, FaultyModel, PlantedFault
 from tests.sim.device import Faults as StepFaults
-from tests.sim.lies import CLEAN, Lies, Taint, disguise, union
+from tests.sim.kv.lies import CLEAN, Lies, Taint, disguise, union
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
