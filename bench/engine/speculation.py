@@ -28,10 +28,11 @@ from bench.corpus import load_corpus
 from bench.engine.shapes import random_model, shape
 from runtime.checkpoint.locate import embedded_draft, resolve_model
 from runtime.kv.cache import KVCache
-from runtime.loading.drafters import DraftModel, plan_drafter
+from runtime.loading.drafters import plan_drafter
 from runtime.loading.load import describe_model, load_model
 from runtime.loading.options import LoadOptions
 from runtime.loading.served import Proposer
+from runtime.nn.draft_model import DraftModel
 from runtime.nn.quantize import choose_formats
 from runtime.nn.weights import random_weights
 from runtime.sampling.params import SamplingParams

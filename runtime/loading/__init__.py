@@ -1,0 +1,12 @@
+"""From a model's folder to what serves it.
+
+`describe_model` reads all but the weights, `plan_drafter` chooses what drafts, and `load_model` loads the weights on
+the device thread after a check that they fit.  The room rests on all others of `runtime` but `testing` and `selftest`;
+the command line and the server call it.
+
+- `load`: `describe_model`, `load_model`
+- `drafters`: `plan_drafter`, `DrafterPlan`; `mtp_weights`: the weights of a module
+- `footprint`: `check_memory`, before anything is allocated
+- `options`: `LoadOptions`, without torch
+- `served`: `ServedModel`, `Proposer`: what the layers above know of a model
+"""

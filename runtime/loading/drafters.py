@@ -1,7 +1,7 @@
-"""Who drafts for a target: chosen and checked before anything is loaded, then loaded behind it.
+"""What drafts for a target: chosen and checked before anything is loaded, then loaded after it.
 
-A plan is what the rest needs to know of a drafter that is not there yet: what memory it will take, whether the target
-has to keep its hidden states for it, and how to load it.
+A plan is what must be known of a drafter that is not loaded yet: the memory that it will take, whether the target has
+to store its hidden states for it, and how to load it.
 """
 
 from __future__ import annotations
@@ -10,15 +10,14 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-import torch
-
 from runtime.checkpoint.config import load_config
 from runtime.errors import CheckpointError
 from runtime.kv.cache import KVCache, kv_bytes_per_token
-from runtime.loading.footprint import packed_weight_bytes
+from runtime.loading.footprint import DrafterMemory, packed_weight_bytes
 from runtime.loading.mtp_weights import find_mtp, load_mtp_weights, missing_mtp, mtp_bytes
 from runtime.loading.served import Proposer
-from runtime.nn.model import HiddenStates, Transformer
+from runtime.nn.draft_model import DraftModel
+from runtime.nn.model import HiddenStates
 from runtime.nn.mtp import MtpModule, one_layer_config
 from runtime.nn.quantize import choose_formats
 from runtime.nn.weights import load_weights
@@ -28,41 +27,36 @@ from runtime.text.tokenizer import Tokenizer
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import torch
+
     from runtime.checkpoint.config import ModelConfig
     from runtime.loading.mtp_weights import MtpSource
     from runtime.loading.options import LoadOptions
+    from runtime.nn.model import Transformer
     from runtime.nn.quantization import Quantization
-    from runtime.nn.weights import Weights
 
 logger = logging.getLogger("cede.model")
 
-# The logit of a token that a draft model has no row for.  Not minus infinity, which would pass for a fault.
-UNKNOWN = -1e15
-
-
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """What a drafter takes, in bytes: its weights, and what it keeps for each position of each slot."""
-
-    weights: int = 0
-    per_token: int = 0
-
 
 class DrafterPlan(Protocol):
-    """A drafter that is not loaded yet, or the knowledge that there is none."""
+    """A drafter that is not loaded yet, or that there is none."""
 
     @property
     def proposer(self) -> Proposer:
-        """Whom it serves."""
+        """The proposer that drafts so."""
 
-    def memory(self, device: torch.device, dtype: torch.dtype) -> Memory:
-        """What it will take beside a target on `device` in `dtype`."""
+    def memory(self, device: torch.device, dtype: torch.dtype) -> DrafterMemory:
+        """Return what it will take beside a target on `device` in `dtype`."""
 
     def states(self, slots: int, context: int, device: torch.device, dtype: torch.dtype) -> HiddenStates | None:
-        """Where the target is to keep its hidden states, if that is wanted."""
+        """Allocate room for the target's hidden states; None where the drafter does not read them."""
 
     def load(self, target: Transformer) -> Transformer | None:
-        """Load it for the target's slots and context, on the calling thread.  Raises CheckpointError."""
+        """Load it for the target's slots and context, on the calling thread; None where nothing is to be loaded.
+
+        Raises:
+            CheckpointError: its weights are not what the config says, or unreadable.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,34 +65,46 @@ class NoDrafter:
 
     proposer: Proposer = Proposer.OFF
 
-    def memory(self, device: torch.device, dtype: torch.dtype) -> Memory:
-        return Memory()
+    def memory(self, device: torch.device, dtype: torch.dtype) -> DrafterMemory:
+        """Return that it takes nothing."""
+        return DrafterMemory()
 
     def states(self, slots: int, context: int, device: torch.device, dtype: torch.dtype) -> HiddenStates | None:
+        """Return None: no states are read."""
         return None
 
     def load(self, target: Transformer) -> Transformer | None:
+        """Return None: there is nothing to load."""
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class MtpPlan:
-    """The module of the target's own checkpoint.  `config` and `quantize` are the target's."""
+    """The module of the target's own checkpoint.
+
+    Attributes:
+        source: where the module's weights are.
+        config: the target's.
+        quantize: likewise.
+    """
 
     source: MtpSource
     config: ModelConfig
     quantize: Quantization | None = None
     proposer: Proposer = Proposer.MTP
 
-    def memory(self, device: torch.device, dtype: torch.dtype) -> Memory:
-        kept = kv_bytes_per_token(one_layer_config(self.config), dtype) + self.config.hidden_size * dtype.itemsize
-        return Memory(mtp_bytes(self.config, dtype), kept)
+    def memory(self, device: torch.device, dtype: torch.dtype) -> DrafterMemory:
+        """Return the bytes of the module's weights, of its KV and of the target's states."""
+        per_token = kv_bytes_per_token(one_layer_config(self.config), dtype) + self.config.hidden_size * dtype.itemsize
+        return DrafterMemory(mtp_bytes(self.config, dtype), per_token)
 
     def states(self, slots: int, context: int, device: torch.device, dtype: torch.dtype) -> HiddenStates | None:
+        """Allocate the target's hidden states, `[slots, context, hidden]`."""
         pre_norm = self.source.layout.pre_norm_states
         return HiddenStates(slots, context, self.config.hidden_size, device, dtype, pre_norm=pre_norm)
 
     def load(self, target: Transformer) -> Transformer | None:
+        """Load the module, which shares the target's embedding and head."""
         embedding = target.weights.embedding
         weights = load_mtp_weights(self.source, self.config, device=embedding.device, dtype=embedding.dtype)
         weights.pack(choose_formats(self.quantize, embedding.device, embedding.dtype).layers)
@@ -110,7 +116,12 @@ class MtpPlan:
 class DraftModelPlan:
     """A smaller model of the same vocabulary.
 
-    `config` is its own, `vocab_size` and `quantize` the target's, `dtype` a name or `auto`.
+    Attributes:
+        folder: the draft model's.
+        config: likewise.
+        vocab_size: the target's.
+        dtype: a name, or `auto`.
+        quantize: the target's.
     """
 
     folder: Path
@@ -120,15 +131,18 @@ class DraftModelPlan:
     quantize: Quantization | None = None
     proposer: Proposer = Proposer.DRAFT
 
-    def memory(self, device: torch.device, dtype: torch.dtype) -> Memory:
+    def memory(self, device: torch.device, dtype: torch.dtype) -> DrafterMemory:
+        """Return the bytes of the model's weights and KV, which are of its own dtype."""
         own = select_dtype(self.dtype, device, self.config.dtype)
         weights = packed_weight_bytes(self.config, device, own, self.quantize)
-        return Memory(weights, kv_bytes_per_token(self.config, own))
+        return DrafterMemory(weights, kv_bytes_per_token(self.config, own))
 
     def states(self, slots: int, context: int, device: torch.device, dtype: torch.dtype) -> HiddenStates | None:
+        """Return None: no states are read."""
         return None
 
     def load(self, target: Transformer) -> Transformer | None:
+        """Load the model, with KV for the target's slots and context."""
         device = target.weights.embedding.device
         dtype = select_dtype(self.dtype, device, self.config.dtype)
         formats = choose_formats(self.quantize, device, dtype)
@@ -137,36 +151,11 @@ class DraftModelPlan:
         return DraftModel(self.config, weights, kv, self.vocab_size)
 
 
-class DraftModel(Transformer):
-    """A model that drafts for another one of the same tokens.
-
-    Published models of one family pad their matrices to different sizes, so ids that no tokenizer has may have a row in
-    one of them only.  What the draft model lacks is read as its last row, and never drafted; what the target lacks is
-    cut off.
-    """
-
-    def __init__(self, config: ModelConfig, weights: Weights, kv: KVCache, vocab_size: int) -> None:
-        """`vocab_size` is the target's; the rest is the draft model's own."""
-        super().__init__(config, weights, kv)
-        self._vocab_size = vocab_size
-        missing = max(0, vocab_size - config.vocab_size)
-        self._unknown = torch.full((1, missing), UNKNOWN, device=weights.embedding.device)
-
-    def embed(self, token_ids: torch.Tensor, slots: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
-        return super().embed(token_ids.clamp(max=self.config.vocab_size - 1), slots, positions)
-
-    def compute_logits(self, states: torch.Tensor) -> torch.Tensor:
-        logits = super().compute_logits(states)[:, : self._vocab_size]
-        if not self._unknown.numel():
-            return logits
-        return torch.cat((logits, self._unknown.expand(len(logits), -1)), dim=1)
-
-
 # --- the choice ---------------------------------------------------------------------------------------------------
 
 
 def choose_proposer(wanted: Proposer | None, *, has_mtp: bool, has_draft: bool) -> Proposer:
-    """`wanted`; or where that is None, what is likely to be accepted most for what it costs."""
+    """Return `wanted` or, where that is None, the proposer that is likely to bring most for what it costs."""
     if wanted is not None:
         return wanted
     if has_mtp:
@@ -179,7 +168,8 @@ def plan_drafter(options: LoadOptions, config: ModelConfig, tokenizer: Tokenizer
 
     Args:
         options: as given to `describe_model`.
-        config, tokenizer: the target's.
+        config: the target's.
+        tokenizer: likewise.
 
     Raises:
         CheckpointError: what was asked for is not there, or does not go with the target.
@@ -198,20 +188,24 @@ def plan_drafter(options: LoadOptions, config: ModelConfig, tokenizer: Tokenizer
 
 
 def log_drafter(proposer: Proposer, draft: Path | None) -> None:
-    """Say who drafts, in one line, and in another that a draft model was given in vain."""
-    who = {
+    """Log what drafts, and warn of a draft model that is not used."""
+    described = {
         Proposer.OFF: "off",
         Proposer.NGRAM: "ngram, looked up in the text so far",
         Proposer.DRAFT: f"draft, by the model in {draft}",
         Proposer.MTP: "mtp, by the checkpoint's own module",
     }
-    logger.info("speculation: %s", who[proposer])
+    logger.info("speculation: %s", described[proposer])
     if draft is not None and proposer is not Proposer.DRAFT:
         logger.warning("the draft model in %s is not used; it would be with --speculate draft", draft)
 
 
 def _plan_model(options: LoadOptions, folder: Path, target: ModelConfig, tokenizer: Tokenizer) -> DraftModelPlan:
-    """Check a draft model; one without a tokenizer of its own is taken to use the target's.  Raises CheckpointError."""
+    """Check a draft model; one without a tokenizer of its own is taken to use the target's.
+
+    Raises:
+        CheckpointError: it is not a model, or of another vocabulary, or of a shorter context.
+    """
     context = options.context or target.context_length
     config = load_config(folder)
     if (folder / "tokenizer.json").is_file():

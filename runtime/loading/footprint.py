@@ -1,4 +1,4 @@
-"""What a model will take of its device's memory, known before anything of it is read or allocated."""
+"""What a model will take of its device's memory, computed before anything of it is read or allocated."""
 
 from __future__ import annotations
 
@@ -18,58 +18,64 @@ from runtime.units import format_size
 
 if TYPE_CHECKING:
     from runtime.checkpoint.config import ModelConfig
-    from runtime.loading.drafters import DrafterPlan
     from runtime.loading.options import LoadOptions
 
 STEP_ROWS = 512  # prompt rows of a usual step
-SCORES = 4  # times that a step holds a row of scores in float32: as they come, adjusted, as a distribution, sorted
+LOGITS_COPIES = 4  # float32 copies of a row of logits in a step: as they come, adjusted, as a distribution, sorted
+
+
+@dataclass(frozen=True, slots=True)
+class DrafterMemory:
+    """What a drafter takes, in bytes: its weights, and what it stores for each position of each slot."""
+
+    weights: int = 0
+    per_token: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """What is needed, in bytes.
+    """The memory that a model needs, in bytes.
 
     Attributes:
-        weights: in the forms that they are kept in.
-        drafter: what drafts for the model, likewise.
-        largest: the largest part of the weights while it is put into its form: plain, beside all the rest.
-        steps: what a step has between its layers.
-        per_token: of each position of a slot: KV, and what the drafter keeps.
+        weights: the target's, in their formats.
+        drafter: the drafter's weights, likewise.
+        largest_part: the largest part of the weights, plain, while it is packed beside all the rest.
+        activations: of a step.
+        per_token: of each position of a slot: KV, and what the drafter stores.
     """
 
     weights: int
     drafter: int
-    largest: int
-    steps: int
+    largest_part: int
+    activations: int
     per_token: int
 
     @property
     def without_kv(self) -> int:
-        """At the worst moment, which is either while loading or in a step."""
-        return self.weights + self.drafter + max(self.largest, self.steps)
+        """Bytes at the worst moment, which is either while loading or in a step."""
+        return self.weights + self.drafter + max(self.largest_part, self.activations)
 
 
 def footprint(
-    options: LoadOptions, config: ModelConfig, drafter: DrafterPlan, device: torch.device, dtype: torch.dtype
+    options: LoadOptions, config: ModelConfig, drafter: DrafterMemory, device: torch.device, dtype: torch.dtype
 ) -> Footprint:
-    """Of the model that `options` describe."""
+    """Compute the footprint of the model that `options` describe, on `device` in `dtype`."""
     layer = allocate_layer(config, "meta", dtype)
     widths = layer.qkv.weight.shape[0] + 3 * config.intermediate_size + 4 * config.hidden_size
-    scores = SCORES * options.slots * config.vocab_size * torch.float32.itemsize
-    takes = drafter.memory(device, dtype)
+    logits = LOGITS_COPIES * options.slots * config.vocab_size * torch.float32.itemsize
     return Footprint(
         weights=packed_weight_bytes(config, device, dtype, options.quantize),
-        drafter=takes.weights,
-        largest=max(layer.nbytes, config.vocab_size * config.hidden_size * dtype.itemsize),
-        steps=STEP_ROWS * widths * dtype.itemsize + scores,
-        per_token=kv_bytes_per_token(config, dtype) + takes.per_token,
+        drafter=drafter.weights,
+        largest_part=max(layer.nbytes, config.vocab_size * config.hidden_size * dtype.itemsize),
+        activations=STEP_ROWS * widths * dtype.itemsize + logits,
+        per_token=kv_bytes_per_token(config, dtype) + drafter.per_token,
     )
 
 
 def packed_weight_bytes(
     config: ModelConfig, device: torch.device, dtype: torch.dtype, quantization: Quantization | None
 ) -> int:
-    """Of a model's weights, each in its form; as `Weights.nbytes` says once they are loaded."""
+    """Estimate the bytes of a model's weights in their formats, which `Weights.nbytes` tells once they are loaded."""
     layer = allocate_layer(config, "meta", dtype)
     matrices = [linear.weight for linear in (layer.qkv, layer.output, layer.gate_up, layer.down)]
     plain = sum(matrix.nbytes for matrix in matrices)
@@ -82,10 +88,15 @@ def packed_weight_bytes(
 
 
 def check_memory(
-    options: LoadOptions, config: ModelConfig, drafter: DrafterPlan, device: torch.device, dtype: torch.dtype
+    options: LoadOptions, config: ModelConfig, drafter: DrafterMemory, device: torch.device, dtype: torch.dtype
 ) -> None:
-    """Raise CheckpointError, with figures, if the weights do not fit the memory, or the KV that was asked for."""
-    takes, free = footprint(options, config, drafter, device, dtype), memory_limit(device)
+    """Check that the weights fit the memory, and the KV of an explicit context.
+
+    Raises:
+        CheckpointError: they do not; the message has the figures, and what would fit.
+    """
+    takes = footprint(options, config, drafter, device, dtype)
+    free = memory_limit(device)
     beside = free - takes.without_kv
     if beside < 0:
         raise CheckpointError(
@@ -109,7 +120,7 @@ def check_memory(
 
 
 def _smaller(options: LoadOptions, dtype: torch.dtype) -> str:
-    """What would take less, if there is anything."""
+    """Say which options would take less memory, if any does."""
     if options.quantize is Quantization.INT4:
         return ""
     less = "int4" if options.quantize is Quantization.INT8 else "int8 or int4"

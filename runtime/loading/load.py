@@ -1,4 +1,4 @@
-"""From a model's folder to something that can run steps."""
+"""Loading a model: from its folder to something that can run steps."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from runtime.checkpoint.config import ModelConfig
-    from runtime.loading.drafters import DrafterPlan, Memory
+    from runtime.loading.drafters import DrafterPlan
+    from runtime.loading.footprint import DrafterMemory
     from runtime.loading.options import LoadOptions
 
 logger = logging.getLogger("cede.model")
 
-# What KV may take of the memory that is free once the weights are there; the rest is for activations and the system.
+# The share that KV may take of the memory that is free beside the weights; the rest is for activations and the system.
 KV_SHARE = 0.6
-CONTEXT_STEP = 64
+CONTEXT_STEP = 64  # tokens that a context bounded by memory is a multiple of
 SMALL_MODEL = 64 * 2**20  # bytes of weights
 
 
@@ -42,7 +43,7 @@ def adapts_threads(options: LoadOptions) -> bool:
 
 
 def describe_model(options: LoadOptions, name: str) -> tuple[ServedModel, ModelConfig]:
-    """Read everything but the weights: fast, so that a wrong folder or value is refused at once.
+    """Read everything but the weights, which is fast, so that a wrong folder or value is refused at once.
 
     Raises:
         CheckpointError: the folder is not one that cede loads, or the context is longer than the model's.
@@ -63,9 +64,9 @@ def describe_model(options: LoadOptions, name: str) -> tuple[ServedModel, ModelC
 
 
 def _end_tokens(config: ModelConfig, tokenizer: Tokenizer) -> tuple[int, ...]:
-    """What ends an output: as the model's files say, and the tokenizer's, which many fine-tunes alone have set.
+    """Return the tokens that end an output: those of the model's files, and the tokenizer's.
 
-    Without ids that the model has no logit for, which an index would fail on.
+    Many fine-tunes have set the tokenizer's alone.  Ids that the model has no logit for are left out.
     """
     ends = dict.fromkeys((*config.eos_token_ids, tokenizer.eos_id))
     return tuple(token_id for token_id in ends if token_id is not None and token_id < config.vocab_size)
@@ -77,13 +78,13 @@ def load_model(
     drafter: DrafterPlan | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Transformer:
-    """Load weights and allocate KV, on the calling thread; what drafts for it is loaded after it.
+    """Load weights and allocate KV, on the calling thread; a drafter is loaded after it.
 
     Args:
         options: as given to `describe_model`.
-        config: as it returned.
+        config: what that returned.
         drafter: what `plan_drafter` returned; None for none.
-        progress: called with bytes done and in all.
+        progress: called with bytes done and in all, of the weights' files.
 
     Raises:
         CheckpointError: the weights are not what the config says, or memory does not hold them and the KV.
@@ -91,13 +92,12 @@ def load_model(
     drafter = drafter or NoDrafter()
     device = select_device(options.device)
     dtype = select_dtype(options.dtype, device, config.dtype)
-    check_memory(options, config, drafter, device, dtype)
+    takes = drafter.memory(device, dtype)
+    check_memory(options, config, takes, device, dtype)
     _set_threads(options.threads, weight_bytes(config, dtype))
     formats = choose_formats(options.quantize, device, dtype)
     weights = load_weights(options.folder, config, device=device, dtype=dtype, formats=formats, progress=progress)
-    context = options.context or _affordable_context(
-        config, options.slots, device, dtype, drafter.memory(device, dtype)
-    )
+    context = options.context or _affordable_context(config, options.slots, device, dtype, takes)
     kv = KVCache(config, slots=options.slots, context=context, device=device, dtype=dtype)
     logger.info(
         "%s on %s in %s, %s weights, %d CPU threads: %d slots of %d tokens, %.2f GiB of KV",
@@ -109,10 +109,14 @@ def load_model(
 
 
 def _set_threads(threads: int | None, weights: int) -> None:
-    """Choose how many threads an operation of this thread's uses, for a model of so many bytes of plain weights.
+    """Set how many CPU threads an operation of the calling thread uses.
 
     The products of a model that fits a last-level cache take some tens of microseconds, and a barrier between threads
-    costs as much, more where the event loop or anybody else is busy (bench/LOG.md).
+    costs as much, more where the event loop or another program is busy (bench/LOG.md).
+
+    Args:
+        threads: what was asked for; None for a single one if the model is small, and else PyTorch's own choice.
+        weights: bytes of the model's plain weights.
     """
     if threads is None and weights <= SMALL_MODEL:
         threads = 1
@@ -121,9 +125,9 @@ def _set_threads(threads: int | None, weights: int) -> None:
 
 
 def _affordable_context(
-    config: ModelConfig, slots: int, device: torch.device, dtype: torch.dtype, drafter: Memory
+    config: ModelConfig, slots: int, device: torch.device, dtype: torch.dtype, drafter: DrafterMemory
 ) -> int:
-    """The model's own context, or the longest that fits the memory beside the drafter, in whole steps."""
+    """Return the model's own context, or the longest that fits the memory beside the drafter, in tokens."""
     per_token = kv_bytes_per_token(config, dtype) + drafter.per_token
     affordable = int((free_memory(device) - drafter.weights) * KV_SHARE) // (slots * per_token)
     if affordable >= config.context_length:

@@ -1,4 +1,4 @@
-"""The weights of a multi-token-prediction module: where a checkpoint has them, and loading them."""
+"""The weights of a multi-token-prediction module: finding them in a checkpoint, and loading them."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
     from runtime.checkpoint.mtp_layout import MtpLayout
     from runtime.checkpoint.shards import Shard, TensorEntry
 
-# How the names of such tensors look in the forms that are public (Qwen3-Next, GLM-4.5, DeepSeek-V3, MiMo, …).
+# What names of such tensors have in common in published checkpoints (Qwen3-Next, GLM-4.5, DeepSeek-V3, MiMo, …).
 _OF_A_MODULE = re.compile(r"(^|[._])(mtp|nextn|enorm|hnorm|eh_proj)")
 
 
 @dataclass(frozen=True, slots=True)
 class MtpSource:
-    """Where a module's weights are."""
+    """Where a module's weights are: the layout of their names, and the files."""
 
     layout: MtpLayout
     shards: tuple[Shard, ...]
 
     @property
     def tensors(self) -> dict[str, TensorEntry]:
-        """The module's own, by name."""
+        """The module's own tensors, by name."""
         return {
             name: entry
             for shard in self.shards
@@ -48,7 +48,11 @@ class MtpSource:
 
 
 def find_mtp(folder: Path, config: ModelConfig) -> MtpSource | None:
-    """The module in `folder`, in a form that cede knows.  Raises CheckpointError if a file is broken."""
+    """Find the module in `folder`; None where it has none in a layout that cede knows.
+
+    Raises:
+        CheckpointError: a file is missing or broken.
+    """
     source = None
     if (folder / BESIDE).is_file():
         source = MtpSource(DEEPSEEK, (read_shard(folder / BESIDE),))
@@ -60,7 +64,7 @@ def find_mtp(folder: Path, config: ModelConfig) -> MtpSource | None:
 
 
 def missing_mtp(folder: Path) -> CheckpointError:
-    """The refusal of a checkpoint without, to be raised; it names a tensor of a module in another form."""
+    """Return the error to raise for a checkpoint without; it names a tensor of a module in another layout, if any."""
     known = f"{BESIDE} with the names of DeepSeek-V3, and MiMo's model.mtp_layers"
     beside = (read_shard(folder / BESIDE),) if (folder / BESIDE).is_file() else ()
     names = [name for shard in (*beside, *read_shards(folder)) for name in shard.tensors]
@@ -72,7 +76,13 @@ def missing_mtp(folder: Path) -> CheckpointError:
 def load_mtp_weights(
     source: MtpSource, config: ModelConfig, *, device: torch.device | str, dtype: torch.dtype
 ) -> MtpWeights:
-    """Read a module for a target of `config`, as `load_weights` does.
+    """Read a module, as `load_weights` does.
+
+    Args:
+        source: what `find_mtp` found.
+        config: the target's.
+        device: where the weights are to be.
+        dtype: theirs.
 
     Raises:
         CheckpointError: a tensor is missing, misshapen or unexpected, or a file is unreadable.
@@ -89,11 +99,13 @@ def load_mtp_weights(
 
 
 def mtp_bytes(config: ModelConfig, dtype: torch.dtype) -> int:
-    """Bytes that the weights of a module take for such a target."""
+    """Return the bytes of a module's plain weights, for a target of `config`."""
     return sum(place.nbytes for _, place in _by_name(allocate_mtp(config, "meta", dtype), config, DEEPSEEK))
 
 
 def allocate_mtp(config: ModelConfig, device: torch.device | str, dtype: torch.dtype) -> MtpWeights:
+    """Allocate a module's tensors, not filled."""
+
     def empty(*shape: int) -> torch.Tensor:
         return torch.empty(shape, device=device, dtype=dtype)
 
@@ -108,7 +120,7 @@ def allocate_mtp(config: ModelConfig, device: torch.device | str, dtype: torch.d
 
 
 def _by_name(weights: MtpWeights, config: ModelConfig, layout: MtpLayout) -> Iterator[tuple[str, torch.Tensor]]:
-    """Each tensor's name in the checkpoint, with the part of `weights` that holds it."""
+    """Yield each tensor's name in the checkpoint, with the part of `weights` that holds it."""
     yield f"{layout.first}{layout.token_norm}.weight", weights.token_norm
     yield f"{layout.first}{layout.state_norm}.weight", weights.state_norm
     yield f"{layout.first}{layout.projection}.weight", weights.projection.weight

@@ -16,24 +16,26 @@ if TYPE_CHECKING:
 
 
 class Proposer(enum.StrEnum):
-    """Who drafts the tokens that the target verifies."""
+    """Where the tokens come from that the target verifies."""
 
     OFF = "off"
-    NGRAM = "ngram"  # nobody: they are looked up in the prompt and the output so far
+    NGRAM = "ngram"  # looked up in the prompt and the output so far
     DRAFT = "draft"  # a smaller model of the same vocabulary
     MTP = "mtp"  # the checkpoint's own module for multi-token prediction
 
 
 @dataclass(frozen=True, slots=True)
 class ServedModel:
-    """The plain data that the layers above need.
+    """The plain data of a model that the layers above need.
 
     Attributes:
-        name: as `GET /v1/models` shows it.
-        created: seconds since the epoch.
-        context_length: prompt plus output, in tokens; what a slot has room for.
-        eos_token_ids: end an output unless the request ignores them.
-        chat_template: None for a base model.
+        name: the one that `GET /v1/models` shows.
+        created: when the model was loaded, in seconds since the epoch.
+        context_length: tokens that a slot has room for, prompt and output together.
+        vocab_size: logits of a row; the tokenizer may have fewer tokens.
+        eos_token_ids: tokens that end an output, unless the request ignores them.
+        tokenizer: the checkpoint's.
+        chat_template: likewise; None for a base model.
         sampling: what a request that does not say otherwise samples by.
     """
 
@@ -47,5 +49,5 @@ class ServedModel:
     sampling: SamplingDefaults = field(default_factory=SamplingDefaults)
 
     def text(self, stop: StopAutomaton, *, continues: bool = False) -> TextStream:
-        """A fresh stream from tokens to text that ends at any of `stop`; see `TextStream` for `continues`."""
+        """Return a fresh stream from tokens to text that ends at any of `stop`; see `TextStream` for `continues`."""
         return TextStream(self.tokenizer, stop, continues=continues)

@@ -5,7 +5,7 @@
 an executor.
 
 - `model`: `Transformer`, `Batch`, `HiddenStates`
-- `mtp`: `MtpModule`, the target's multi-token-prediction module as a drafter
+- `mtp`: `MtpModule`, the target's multi-token-prediction module as a drafter; `draft_model`: `DraftModel`
 - `weights`: `Weights`, `load_weights`, `random_weights`
 - `attention`: `attend`, `step_mask`
 - `linear`: `Linear`, `MatrixFormat`; `quantize`: `Quantization`, `choose_formats`

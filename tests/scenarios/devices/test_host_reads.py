@@ -15,9 +15,9 @@ import torch
 from runtime.checkpoint.config import load_config
 from runtime.checkpoint.locate import resolve_model
 from runtime.kv.cache import KVCache
-from runtime.loading.drafters import DraftModel
 from runtime.loading.mtp_weights import allocate_mtp
 from runtime.nn import quantize
+from runtime.nn.draft_model import DraftModel
 from runtime.nn.model import HiddenStates, Transformer
 from runtime.nn.mtp import MtpModule
 from runtime.nn.quantization import Quantization

@@ -14,8 +14,8 @@ from runtime.checkpoint.config import load_config
 from runtime.checkpoint.locate import resolve_model
 from runtime.errors import CheckpointError
 from runtime.loading import footprint
-from runtime.loading.drafters import NoDrafter, plan_drafter
-from runtime.loading.footprint import packed_weight_bytes
+from runtime.loading.drafters import plan_drafter
+from runtime.loading.footprint import DrafterMemory, packed_weight_bytes
 from runtime.loading.load import load_model
 from runtime.loading.options import LoadOptions
 from runtime.loading.served import Proposer
@@ -99,11 +99,11 @@ def test_the_drafter_counts(llama: Path, tmp_path: Path, monkeypatch: pytest.Mon
     options = LoadOptions(llama, device="cpu", dtype="float32", draft=llama, speculate=Proposer.DRAFT)
     config = load_config(llama)
     drafter = plan_drafter(options, config, Tokenizer.load(llama))
-    alone = footprint.footprint(options, config, NoDrafter(), CPU, torch.float32)
+    alone = footprint.footprint(options, config, DrafterMemory(), CPU, torch.float32)
     monkeypatch.setattr(footprint, "memory_limit", lambda device: alone.without_kv)
-    footprint.check_memory(options, config, NoDrafter(), CPU, torch.float32)
+    footprint.check_memory(options, config, DrafterMemory(), CPU, torch.float32)
     with pytest.raises(CheckpointError, match="with its drafter"):
-        footprint.check_memory(options, config, drafter, CPU, torch.float32)
+        footprint.check_memory(options, config, drafter.memory(CPU, torch.float32), CPU, torch.float32)
 
 
 def test_slots_and_context_that_do_not_fit_are_refused_with_what_would(
@@ -111,7 +111,7 @@ def test_slots_and_context_that_do_not_fit_are_refused_with_what_would(
 ) -> None:
     config = load_config(llama)
     options = LoadOptions(llama, slots=10_000, context=config.context_length, device="cpu", dtype="float32")
-    takes = footprint.footprint(options, config, NoDrafter(), CPU, torch.float32)
+    takes = footprint.footprint(options, config, DrafterMemory(), CPU, torch.float32)
     monkeypatch.setattr(footprint, "memory_limit", lambda device: takes.without_kv + 30_000 * takes.per_token)
     (llama / "model.safetensors").unlink()
     with pytest.raises(CheckpointError) as refused:
@@ -123,7 +123,7 @@ def test_slots_and_context_that_do_not_fit_are_refused_with_what_would(
     context, slots = map(int, said.groups())
     assert (context, slots) == (3, 30_000 // config.context_length)
     for fits in (replace(options, context=context), replace(options, slots=slots)):
-        footprint.check_memory(fits, config, NoDrafter(), CPU, torch.float32)
+        footprint.check_memory(fits, config, DrafterMemory(), CPU, torch.float32)
 
 
 def test_what_fits_is_loaded(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
