@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from contextlib import ExitStack, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING
 
 import trio
@@ -20,6 +20,7 @@ from runtime.units import MIB, format_size
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from actors.kv.config import CacheConfig, TierOptions
@@ -59,34 +60,32 @@ async def open_prefix_cache(
         CheckpointError: the folder has changed since, so that nobody knows whose KV this model's would be.
         KVFolderError: the disk tier's folder cannot be used, or another server uses it.
     """
-    if await trio.to_thread.run_sync(fingerprint, model_folder) != identity:
-        raise CheckpointError(f"{model_folder}: has changed while the model was loaded from it")
-    shape = (*kv.row_shape[:3], BLOCK_TOKENS, kv.row_shape[3])
-    root = root_key(fingerprint=identity, dtype=str(kv.dtype), kv_shape=shape, quantization=quantization)
+    await _check_unchanged(model_folder, identity)
+    block_shape = (*kv.row_shape[:3], BLOCK_TOKENS, kv.row_shape[3])
+    root = root_key(fingerprint=identity, dtype=str(kv.dtype), kv_shape=block_shape, quantization=quantization)
+    block_bytes = BLOCK_TOKENS * kv.bytes_per_token
     ram_bytes = available_memory() // RAM_SHARE if options.ram is None else options.ram
     owner = TaskOwner()
-    block_bytes = BLOCK_TOKENS * kv.bytes_per_token
     token = trio.lowlevel.current_trio_token()
 
     def has_room() -> None:  # on the writer's thread, while nobody else may come to offer what was refused
         with suppress(trio.RunFinishedError):
             token.run_sync_soon(lambda: cache.wake())
 
-    with ExitStack() as stack:
-        disk = None
-        if options.folder is not None:
-            tier = open_disk_tier(
-                options.folder,
-                root,
-                shape=shape,
-                dtype=kv.dtype,
-                budget=options.disk,
-                queue_blocks=max(1, min(MAX_QUEUE_BLOCKS, MAX_QUEUE_BYTES // block_bytes)),
-                has_room=has_room,
-                open_blocks=open_blocks,
-                owner=owner,
-            )
-            disk = stack.enter_context(tier)
+    tier: AbstractContextManager[DiskTier | None] = nullcontext()
+    if options.folder is not None:
+        tier = open_disk_tier(
+            options.folder,
+            root,
+            shape=block_shape,
+            dtype=kv.dtype,
+            budget=options.disk,
+            queue_blocks=max(1, min(MAX_QUEUE_BLOCKS, MAX_QUEUE_BYTES // block_bytes)),
+            has_room=has_room,
+            open_blocks=open_blocks,
+            owner=owner,
+        )
+    with tier as disk:
         cache = PrefixCache(root, block_bytes, ram=ram_bytes, disk=disk, config=config, owner=owner)
         on_disk = "" if disk is None else f", {format_size(options.disk)} on disk in {options.folder}"
         logger.info("KV blocks beyond the slots: at most %s in memory%s", format_size(ram_bytes), on_disk)
@@ -96,6 +95,11 @@ async def open_prefix_cache(
             if disk is not None:
                 with trio.CancelScope(shield=True):
                     await _write_the_rest(cache, disk, options.flush_seconds)
+
+
+async def _check_unchanged(model_folder: Path, identity: str) -> None:
+    if await trio.to_thread.run_sync(fingerprint, model_folder) != identity:
+        raise CheckpointError(f"{model_folder}: has changed while the model was loaded from it")
 
 
 async def _write_the_rest(cache: PrefixCache, disk: DiskTier, seconds: float) -> None:

@@ -49,7 +49,7 @@ MUTANTS = (
     ),
     Mutant(
         "a block that is struck while its file gets its name is there",
-        "runtime/kv/disk/blocks.py",
+        "runtime/kv/disk/index.py",
         "            if self._naming != key:\n",
         "            if False:\n",
         ("tests/unit/runtime/kv/disk/test_tier_drops.py",),

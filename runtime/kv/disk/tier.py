@@ -143,7 +143,7 @@ class DiskTier:
 
     def __len__(self) -> int:
         """Return how many blocks are on disk."""
-        return len(self._blocks)
+        return self._blocks.statistics().blocks
 
     def held(self, keys: Collection[BlockKey]) -> set[BlockKey]:
         """Return those of these blocks that `load` would find."""
@@ -198,18 +198,18 @@ class DiskTier:
 
     def statistics(self) -> DiskTierStatistics:
         """Return a snapshot."""
-        blocks, queue = self._blocks, self._queue.statistics()
+        blocks, queue = self._blocks.statistics(), self._queue.statistics()
         return DiskTierStatistics(
-            blocks=len(blocks),
-            bytes=blocks.nbytes,
-            budget=blocks.budget,
+            blocks=blocks.blocks,
+            bytes=blocks.bytes,
+            budget=self._blocks.budget,
             queued=queue.queued,
             written=blocks.written,
             loaded=blocks.loaded + queue.lent,
             dropped=queue.dropped,
             struck=queue.struck,
             evicted=blocks.evicted,
-            rejected=dict(blocks.rejected),
+            rejected=blocks.rejected,
             write_errors=queue.write_errors,
             suspended=queue.suspended,
         )

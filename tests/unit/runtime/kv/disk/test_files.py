@@ -334,8 +334,7 @@ def test_a_failed_write_leaves_nothing(folder: int, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_write_in_small_pieces(folder: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    write = os.write
-    monkeypatch.setattr(os, "write", lambda file, view: write(file, view[:1000]))
+    monkeypatch.setattr(os, "write", lambda file, view, write=os.write: write(file, view[:1000]))
     name = write_temporary(folder, HEADER, DATA, stamp=0)
     assert (tmp_path / name).read_bytes() == encode_header(HEADER) + DATA.tobytes()
 
