@@ -78,7 +78,7 @@ MUTANTS = (
     Mutant(
         "a disk that hangs is asked by everybody",
         "actors/kv/disk_reader.py",
-        "        return not self._threads.borrowed_tokens and trio.current_time() >= self._ask_again_at\n",
+        "        return not self.busy_threads and trio.current_time() >= self._ask_again_at\n",
         "        return True\n",
         ("tests/unit/actors/kv/test_disk_reader.py",),
     ),
