@@ -1,0 +1,18 @@
+"""HTTP in front of the engine, and the command line: the only part that knows Quart, Hypercorn, click and pydantic.
+
+Rests on `actors` and `runtime`, neither of which imports from here.  What can be told without a model is told without
+torch: `commands`, `limits`, `options` and `process` do not import it.
+
+    server     run_server, ServerOptions, Entrance, serve_engine: what is open, in which order, and how it ends
+    app        create_app: the endpoints over an engine
+    fittings   Fittings: what a server is fitted with beyond its options, such as faults
+    options    the options that are the server's own
+    limits     Limits, and the bounds on the fields of a request
+    commands   `cede serve`, `config`, `doctor`, `kv`, and those that packages add
+    openai     OpenAI's API: schemas, jobs for the engine, responses
+    bodies     request bodies that are read, and response bodies that are sent, in bounded pieces
+    http       connections, keys, and whom browsers may speak for
+    process    signals, standard streams, file descriptors
+    testing    planned faults
+    selftest   what `cede doctor --self-test` checks through a socket
+"""

@@ -1,0 +1,14 @@
+"""The command line.  Importing it does not import torch, which takes seconds; a test checks that.
+
+Nothing imports from here but `web.__main__`, the entry point `cede` and tests; it may import all of `web`.
+
+    main      the program
+    serve     `cede serve`: runs a server as its options say
+    assembly  server_options: from options to what the server is told; all is looked at that needs no torch
+    config    `cede config`: which options are in force, and where each was found
+    doctor    `cede doctor`
+    kv        `cede kv`
+    options   definitions of options, flags, files, reference
+    foreign   flags of other servers that cede does not have
+    added     commands that other packages add
+"""

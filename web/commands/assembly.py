@@ -19,7 +19,7 @@ from web.limits import Limits
 from web.options import Access, Diagnostics, Listening, ModelChoice, Patience
 
 if TYPE_CHECKING:
-    from web.commands.chosen import Chosen
+    from web.commands.options.chosen import Chosen
     from web.http.browser_policy import BrowserPolicy
     from web.server import ServerOptions
 

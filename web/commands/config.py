@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from web.commands.assembly import refuse_contradictions
-from web.commands.chosen import Chosen
-from web.commands.definitions import DEFINITIONS
-from web.commands.flags import option_flags
 from web.commands.foreign import ServeCommand
+from web.commands.options.chosen import Chosen
+from web.commands.options.definitions import DEFINITIONS
+from web.commands.options.flags import option_flags
 
 if TYPE_CHECKING:
-    from web.commands.chosen import Choice
-    from web.commands.definitions import Definition, Written
+    from web.commands.options.chosen import Choice
+    from web.commands.options.definitions import Definition, Written
 
 WIDTH = 40  # of the values, where places stand one below the other
 

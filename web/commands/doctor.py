@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import click
 
 from runtime.errors import CedeError
-from web.commands.flags import SectionedCommand, option_flag, option_flags
-from web.commands.parameters import EXISTING_FOLDER
+from web.commands.options.flags import SectionedCommand, option_flag, option_flags
+from web.commands.options.parameters import EXISTING_FOLDER
 from web.process.signals import exit_on_signals
 from web.process.streams import say
 

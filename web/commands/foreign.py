@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from web.commands.flags import SectionedCommand
+from web.commands.options.flags import SectionedCommand
 
 _DEVICE = "the whole model runs on one device, which --device chooses"
 _CHUNKS = "prompts are read in chunks, which --chunk-tokens sizes"

@@ -14,8 +14,8 @@ import click
 
 from runtime.errors import CedeError
 from runtime.units import format_size, parse_duration
-from web.commands.flags import option_flag
-from web.commands.parameters import EXISTING_FOLDER, SIZE, Parsed
+from web.commands.options.flags import option_flag
+from web.commands.options.parameters import EXISTING_FOLDER, SIZE, Parsed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,9 +12,9 @@ import click
 from runtime.errors import CedeError
 from runtime.log_text import log_to_stderr
 from web.commands.assembly import refuse_contradictions, server_options
-from web.commands.chosen import Chosen
-from web.commands.flags import option_flags
 from web.commands.foreign import ServeCommand
+from web.commands.options.chosen import Chosen
+from web.commands.options.flags import option_flags
 from web.options import Diagnostics, Listening
 from web.process.signals import EarlyStop
 from web.process.streams import say

@@ -11,10 +11,10 @@ import pytest
 from click.testing import CliRunner
 
 from tests.live.server import PATIENCE, ROOT
-from tests.unit.web.commands.choosing import chosen, sample
+from tests.unit.web.commands.options.choosing import chosen, sample
 from web.commands.config import config
-from web.commands.definitions import DEFINITIONS
 from web.commands.doctor import doctor
+from web.commands.options.definitions import DEFINITIONS
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,6 +1,6 @@
 """The table of all options in docs/options.md, written from their definitions.
 
-python -m web.commands.reference docs/options.md
+python -m web.commands.options.reference docs/options.md
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from web.commands.definitions import DEFINITIONS
+from web.commands.options.definitions import DEFINITIONS
 
 if TYPE_CHECKING:
-    from web.commands.definitions import Definition
+    from web.commands.options.definitions import Definition
 
-BEGIN = "<!-- begin: written by python -m web.commands.reference -->"
+BEGIN = "<!-- begin: written by python -m web.commands.options.reference -->"
 END = "<!-- end -->"
 
 

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from runtime.options import UNBOUNDED
-from web.commands.chosen import Chosen
+from web.commands.options.chosen import Chosen
 from web.commands.serve import serve
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from web.commands.definitions import Definition
+    from web.commands.options.definitions import Definition
 
 
 @dataclass(frozen=True)

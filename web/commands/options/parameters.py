@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from runtime.options import Range
-    from web.commands.definitions import Definition
+    from web.commands.options.definitions import Definition
 
 ZERO = "0"
 

@@ -5,19 +5,18 @@ Click looks for a value in this order: the flag, the variable, the file, the def
 
 from __future__ import annotations
 
-import difflib
 import os
-import tomllib
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.core import ParameterSource
 
-from web.commands.definitions import DEFINITIONS, PREFIX, Definition
-from web.commands.parameters import FILE, value_type
+from web.commands.options.config_file import CONFIG_VARIABLE, read_config, refuse_unknown_variables
+from web.commands.options.definitions import DEFINITIONS, Definition
+from web.commands.options.parameters import FILE, value_type
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from click.types import OptionHelpExtra
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 Decorated = TypeVar("Decorated", bound="Callable[..., Any] | click.Command")
 
 FLAGS_WIDTH = 30  # so that the texts of all sections begin in one column
-CONFIG_VARIABLE = PREFIX + "CONFIG"
 _FILE = "cede.config_file"  # where click's context keeps its path
 
 
@@ -129,28 +127,12 @@ def option_flag(key: str, **changes: Any) -> Callable[[Decorated], Decorated]:  
     return click.option(*definition.flags, definition.parameter, cls=OptionFlag, definition=definition, **changes)
 
 
-def _read_config(ctx: click.Context, param: click.Parameter, path: Path | None) -> None:
-    """Put a file's values behind the flags and variables; refuse names that nothing would read."""
-    known = {definition.variable for definition in DEFINITIONS.values()} | {CONFIG_VARIABLE}
-    for name in os.environ:
-        if name.startswith(PREFIX) and name not in known:
-            raise click.UsageError(f"there is no variable {name}{_closest(name, known)}", ctx)
-    if path is None:
-        return
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise click.UsageError(f"{path}: {error}", ctx) from None
-    for key in content:
-        if key not in DEFINITIONS:
-            raise click.UsageError(f"{path}: there is no option {key!r}{_closest(key, DEFINITIONS)}", ctx)
-    ctx.meta[_FILE] = path
-    ctx.default_map = {DEFINITIONS[key].parameter: value for key, value in content.items()}
-
-
-def _closest(name: str, known: Collection[str]) -> str:
-    found = difflib.get_close_matches(name, known, n=1)
-    return f"; is {found[0]} meant?" if found else ""
+def _take_config(ctx: click.Context, param: click.Parameter, path: Path | None) -> None:
+    """Put the file's values behind the flags and the variables."""
+    refuse_unknown_variables(os.environ)
+    if path is not None:
+        ctx.meta[_FILE] = path
+        ctx.default_map = {DEFINITIONS[key].parameter: value for key, value in read_config(path).items()}
 
 
 _config_flag = click.option(
@@ -160,6 +142,6 @@ _config_flag = click.option(
     metavar="FILE",
     is_eager=True,
     expose_value=False,
-    callback=_read_config,
+    callback=_take_config,
     help='TOML file of options, each by its name here without the dashes: kv-ram = "2GiB".',
 )

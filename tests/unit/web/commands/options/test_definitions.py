@@ -14,17 +14,17 @@ from click.testing import CliRunner
 from actors.config import EngineConfig
 from runtime.loading.options import LoadOptions
 from runtime.options import Option
-from tests.unit.web.commands.choosing import chosen, sample
+from tests.unit.web.commands.options.choosing import chosen, sample
 from web.commands.config import config
-from web.commands.definitions import DEFINITIONS, SECTIONS
-from web.commands.flags import OptionFlag
-from web.commands.reference import with_tables
+from web.commands.options.definitions import DEFINITIONS, SECTIONS
+from web.commands.options.flags import OptionFlag
+from web.commands.options.reference import with_tables
 from web.commands.serve import serve
 
 if TYPE_CHECKING:
-    from web.commands.definitions import Definition
+    from web.commands.options.definitions import Definition
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[5]
 REQUIRED: dict[type, dict[str, Any]] = {
     EngineConfig: {"slots": 4},
     LoadOptions: {"folder": Path("model")},
@@ -154,7 +154,7 @@ def test_help_lists_all_options_in_their_sections(command: click.Command) -> Non
 
 
 def test_the_page_of_all_options_is_what_the_definitions_say() -> None:
-    """Else: python -m web.commands.reference docs/options.md."""
+    """Else: python -m web.commands.options.reference docs/options.md."""
     page = (ROOT / "docs" / "options.md").read_text(encoding="utf-8")
     assert with_tables(page) == page
     for definition in DEFINITIONS.values():

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from web.commands.definitions import DEFINITIONS
-from web.commands.flags import config_file
+from web.commands.options.definitions import DEFINITIONS
+from web.commands.options.flags import config_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
