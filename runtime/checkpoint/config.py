@@ -1,7 +1,8 @@
-"""What a checkpoint's config.json says, as one frozen structure, or a refusal that names the key.
+"""A checkpoint's config.json as one frozen structure.
 
-Only what cede computes exactly is accepted.  Keys are read in the form of transformers 4 (`rope_theta`,
-`rope_scaling`, `torch_dtype`) and of 5 (`rope_parameters`, `dtype`); an absent key means what it means there.
+A config that cede would not compute exactly is refused with an error that names the key.  Keys are read in the form of
+transformers 4 (`rope_theta`, `rope_scaling`, `torch_dtype`) and of 5 (`rope_parameters`, `dtype`); an absent key means
+what it means there.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from runtime.checkpoint.families import DEFAULTS, FAMILIES, SLIDING, layer_types, slides
-from runtime.checkpoint.json_fields import Settings, integer, number, read_object, switch, wrong
+from runtime.checkpoint.families import DEFAULTS, FAMILIES, SLIDING, layer_types, uses_sliding_window
+from runtime.checkpoint.json_fields import Settings, boolean, integer, invalid, number, read_object
 from runtime.checkpoint.rope_config import RopeConfig, RopeKind, yarn_attention_factor
 from runtime.errors import CheckpointError
 
@@ -24,9 +25,26 @@ class ModelConfig:
     """The shape of a decoder and the switches of its family.
 
     Attributes:
-        context_length: the most tokens that a sequence may have.
+        architecture: a key of `FAMILIES`.
+        vocab_size: rows of the embedding and logits of a row; the tokenizer may have fewer tokens.
+        hidden_size: numbers of a hidden state.
+        intermediate_size: the MLP's inner width.
+        num_layers: decoder layers.
+        num_heads: query heads.
+        num_kv_heads: key and value heads; divides `num_heads`.
+        head_dim: numbers of a head; even.
+        context_length: tokens that a sequence may have.
+        norm_eps: is added to the mean square in a norm.
+        rope: the rotary position embeddings.
         rotary: per layer, whether queries and keys are rotated (they are not in SmolLM3's NoPE layers).
         window: per layer, how many positions each one sees, itself included; None means all before it.
+        qk_norm: whether query and key heads are normalised.
+        qkv_bias: whether these projections have a bias; likewise `output_bias` and `mlp_bias`.
+        output_bias: that of the attention's output.
+        mlp_bias: that of the MLP's three projections.
+        tied_embeddings: whether the head is the embedding.
+        eos_token_ids: tokens that end an output.
+        bos_token_id: the token that begins a text, if there is one.
         dtype: the checkpoint's, by torch's name; None where the file does not say.
     """
 
@@ -54,23 +72,31 @@ class ModelConfig:
 
 
 def load_config(folder: Path) -> ModelConfig:
-    """Read `config.json`, and `generation_config.json` where there is one.  Raises CheckpointError."""
+    """Read `config.json`, and `generation_config.json` where there is one.
+
+    Raises:
+        CheckpointError: a file is missing or broken, or asks for what cede does not compute.
+    """
     generation = folder / "generation_config.json"
     return parse_config(read_object(folder / "config.json"), read_object(generation) if generation.exists() else None)
 
 
 def check_context(config: ModelConfig, context: int | None) -> None:
-    """Raise CheckpointError where so many tokens per slot, if a number is given, are more than the model knows."""
+    """Raise CheckpointError where `context`, tokens per slot or None, is longer than the model's own."""
     if context is not None and context > config.context_length:
         raise CheckpointError(f"--context {context} exceeds the model's own, {config.context_length}")
 
 
 def parse_config(config: Settings, generation: Settings | None = None) -> ModelConfig:
-    """The model that `config` describes; `generation` adds its end tokens.  Raises CheckpointError."""
+    """Return the model that `config` describes; `generation`, of generation_config.json, adds its end tokens.
+
+    Raises:
+        CheckpointError: it asks for what cede does not compute.
+    """
     architecture = _architecture(config)
     family = FAMILIES[architecture]
     settings: Settings = {**DEFAULTS, **family.defaults, **config}
-    _refuse_what_we_would_compute_wrongly(settings)
+    _refuse_unsupported(settings)
 
     hidden_size, num_heads = integer(settings, "hidden_size"), integer(settings, "num_attention_heads")
     num_layers = integer(settings, "num_hidden_layers")
@@ -93,10 +119,10 @@ def parse_config(config: Settings, generation: Settings | None = None) -> ModelC
         rotary=rotary,
         window=_windows(settings, layer_types(family, settings, rotary)),
         qk_norm=family.qk_norm,
-        qkv_bias=switch(settings, family.qkv_bias),
-        output_bias=switch(settings, family.output_bias),
-        mlp_bias=switch(settings, family.mlp_bias),
-        tied_embeddings=switch(settings, "tie_word_embeddings"),
+        qkv_bias=boolean(settings, family.qkv_bias),
+        output_bias=boolean(settings, family.output_bias),
+        mlp_bias=boolean(settings, family.mlp_bias),
+        tied_embeddings=boolean(settings, "tie_word_embeddings"),
         eos_token_ids=_eos_token_ids(settings, generation or {}),
         bos_token_id=_token_id(settings, "bos_token_id"),
         dtype=_dtype(settings),
@@ -104,28 +130,28 @@ def parse_config(config: Settings, generation: Settings | None = None) -> ModelC
 
 
 def _architecture(config: Settings) -> str:
-    """The one architecture named, or that of `model_type`; the two must agree."""
+    """Return the one architecture named, or that of `model_type`; the two must agree."""
     named, model_type = config.get("architectures"), config.get("model_type")
     if not named:
         named = [name for name, family in FAMILIES.items() if family.model_type == model_type]
         if not named:
-            raise wrong("model_type", model_type, "is unknown and no 'architectures' is given")
+            raise invalid("model_type", model_type, "is unknown and no 'architectures' is given")
     if not isinstance(named, list) or len(named) != 1 or str(named[0]) not in FAMILIES:
-        raise wrong("architectures", named, f"is not supported; these are: {', '.join(FAMILIES)}")
+        raise invalid("architectures", named, f"is not supported; these are: {', '.join(FAMILIES)}")
     architecture = str(named[0])
     if model_type is not None and model_type != FAMILIES[architecture].model_type:
-        raise wrong("model_type", model_type, f"does not go with the architecture {architecture}")
+        raise invalid("model_type", model_type, f"does not go with the architecture {architecture}")
     return architecture
 
 
-def _refuse_what_we_would_compute_wrongly(settings: Settings) -> None:
+def _refuse_unsupported(settings: Settings) -> None:
     if settings["hidden_act"] not in ("silu", "swish"):  # two names of one function
-        raise wrong("hidden_act", settings["hidden_act"], "is not supported, only 'silu' is")
+        raise invalid("hidden_act", settings["hidden_act"], "is not supported, only 'silu' is")
     for key in ("quantization_config", "compression_config"):
         if settings.get(key) is not None:
             raise CheckpointError(f"config.json: {key!r}: quantized checkpoints are not supported")
     if settings.get("is_causal") is False:  # embedding models are published under these architectures too
-        raise wrong("is_causal", False, "is not supported: attention here is causal")
+        raise invalid("is_causal", False, "is not supported: attention here is causal")
 
 
 # --- parts --------------------------------------------------------------------------------------------------------
@@ -134,12 +160,12 @@ def _refuse_what_we_would_compute_wrongly(settings: Settings) -> None:
 def _head_dim(settings: Settings, hidden_size: int, num_heads: int) -> int:
     if settings["head_dim"] is None:
         if hidden_size % num_heads:
-            raise wrong("hidden_size", hidden_size, f"is not a multiple of the {num_heads} attention heads")
+            raise invalid("hidden_size", hidden_size, f"is not a multiple of the {num_heads} attention heads")
         head_dim = hidden_size // num_heads
     else:
         head_dim = integer(settings, "head_dim")
     if head_dim % 2:
-        raise wrong("head_dim", head_dim, "is odd, so it cannot be rotated in pairs")
+        raise invalid("head_dim", head_dim, "is odd, so it cannot be rotated in pairs")
     return head_dim
 
 
@@ -148,7 +174,7 @@ def _num_kv_heads(settings: Settings, num_heads: int) -> int:
         return num_heads
     num_kv_heads = integer(settings, "num_key_value_heads")
     if num_heads % num_kv_heads:
-        raise wrong("num_key_value_heads", num_kv_heads, f"does not divide the {num_heads} attention heads")
+        raise invalid("num_key_value_heads", num_kv_heads, f"does not divide the {num_heads} attention heads")
     return num_kv_heads
 
 
@@ -161,17 +187,17 @@ _ROPE_KEYS: dict[RopeKind, tuple[str, ...]] = {  # the numbers that each kind re
 
 
 def _rope(settings: Settings, head_dim: int, context_length: int) -> RopeConfig:
-    """In a file with both forms, `rope_scaling` goes before `rope_parameters`, as in transformers."""
+    """Read the rope's parameters; `rope_scaling` goes before `rope_parameters`, as in transformers."""
     given = settings.get("rope_scaling") or settings.get("rope_parameters") or {}
     if not isinstance(given, Mapping) or any(isinstance(value, Mapping) for value in given.values()):
-        raise wrong("rope_parameters", given, "is not supported: one set of parameters for all layers is")
+        raise invalid("rope_parameters", given, "is not supported: one set of parameters for all layers is")
     named = given.get("rope_type", given.get("type", "default"))
     kind = next((known for known in _ROPE_KEYS if known == named), None)
     if kind is None:
-        raise wrong("rope_type", named, f"is not supported; these are: {', '.join(_ROPE_KEYS)}")
+        raise invalid("rope_type", named, f"is not supported; these are: {', '.join(_ROPE_KEYS)}")
     for source in (given, settings):
         if source.get("partial_rotary_factor") not in (None, 1):
-            raise wrong("partial_rotary_factor", source["partial_rotary_factor"], "is not supported")
+            raise invalid("partial_rotary_factor", source["partial_rotary_factor"], "is not supported")
 
     scaling: dict[str, Any] = {key: number(given, key) for key in _ROPE_KEYS[kind]}
     if kind in ("llama3", "yarn"):
@@ -183,16 +209,22 @@ def _rope(settings: Settings, head_dim: int, context_length: int) -> RopeConfig:
 
 
 def _original_context(settings: Settings, given: Settings, context_length: int) -> int:
-    """Given among the rope's parameters or beside them (Phi's habit); transformers is of two minds if they differ."""
+    """Read the length before stretching, among the rope's parameters or beside them, as Phi's files have it.
+
+    Two that differ are refused, for transformers uses one here and the other there.
+    """
     key = "original_max_position_embeddings"
     lengths = {integer(source, key) for source in (given, settings) if source.get(key) is not None}
     if len(lengths) > 1:
-        raise wrong(key, settings[key], f"differs from the {given[key]} of the rope's parameters")
+        raise invalid(key, settings[key], f"differs from the {given[key]} of the rope's parameters")
     return lengths.pop() if lengths else context_length
 
 
 def _yarn(given: Settings, stretch: float) -> dict[str, Any]:
-    """`stretch` stands in for a null `factor`; the other keys are optional (`_compute_yarn_parameters`)."""
+    """Read YaRN's parameters, as transformers' `_compute_yarn_parameters` does.
+
+    `stretch` takes the place of a null `factor`; the other keys are optional.
+    """
 
     def optional(key: str, default: float | None) -> float | None:
         return number(given, key) if given.get(key) is not None else default
@@ -205,13 +237,13 @@ def _yarn(given: Settings, stretch: float) -> dict[str, Any]:
         "factor": factor,
         "beta_fast": optional("beta_fast", 32.0),
         "beta_slow": optional("beta_slow", 1.0),
-        "truncate": switch({"truncate": True, **given}, "truncate"),
+        "truncate": boolean({"truncate": True, **given}, "truncate"),
         "attention_factor": attention_factor,
     }
 
 
 def _stretched_context(rope: RopeConfig, context_length: int) -> int:
-    """The length that the file states, but for YaRN: it is switched on by adding `rope_scaling` alone."""
+    """Return the length that the file states, or for YaRN the stretched one: its files state that before stretching."""
     if rope.kind != "yarn":
         return context_length
     return max(context_length, int(rope.original_context * rope.factor))
@@ -220,30 +252,30 @@ def _stretched_context(rope: RopeConfig, context_length: int) -> int:
 def _windows(settings: Settings, types: list[str]) -> tuple[int | None, ...]:
     if SLIDING not in types:
         return (None,) * len(types)
-    if not slides(settings):
-        raise wrong("layer_types", types, "asks for a sliding window, which the other keys switch off")
+    if not uses_sliding_window(settings):
+        raise invalid("layer_types", types, "asks for a sliding window, which the other keys switch off")
     window = integer(settings, "sliding_window")
     return tuple(window if kind == SLIDING else None for kind in types)
 
 
 def _eos_token_ids(settings: Settings, generation: Settings) -> tuple[int, ...]:
-    """The end tokens of both files, once each: chat models add theirs in generation_config.json only."""
+    """Return the end tokens of both files, once each: chat models add theirs in generation_config.json only."""
     found: dict[int, None] = {}
     for source in (settings, generation):
         ids = source.get("eos_token_id")
         for token in ids if isinstance(ids, list) else [ids]:
             if token is not None:
-                found[integer({"eos_token_id": token}, "eos_token_id", least=0)] = None
+                found[integer({"eos_token_id": token}, "eos_token_id", minimum=0)] = None
     return tuple(found)
 
 
 def _token_id(settings: Settings, key: str) -> int | None:
-    return None if settings[key] is None else integer(settings, key, least=0)
+    return None if settings[key] is None else integer(settings, key, minimum=0)
 
 
 def _dtype(settings: Settings) -> str | None:
     given = settings.get("dtype") or settings.get("torch_dtype")
     name = None if given is None else str(given).removeprefix("torch.")
     if name not in (None, "float32", "float16", "bfloat16"):
-        raise wrong("dtype", name, "is not supported")
+        raise invalid("dtype", name, "is not supported")
     return name

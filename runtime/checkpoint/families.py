@@ -1,6 +1,6 @@
 """The architectures that the decoder computes, each as its differences from plain Llama.
 
-To add one is to add an entry to `FAMILIES`, after reading transformers' module of the same name.
+To add a family, read transformers' module of the same name and add an entry to `FAMILIES`.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from runtime.checkpoint.json_fields import Settings, integer, switch, wrong
+from runtime.checkpoint.json_fields import Settings, boolean, integer, invalid
 from runtime.checkpoint.mtp_layout import MIMO, MtpLayout
 
 if TYPE_CHECKING:
@@ -22,13 +22,13 @@ def _all_rotary(settings: Settings, num_layers: int) -> tuple[bool, ...]:
 
 
 def _rotary_by_layer(settings: Settings, num_layers: int) -> tuple[bool, ...]:
-    """`no_rope_layers` holds a 1 (despite its name) for each layer that does rotate."""
+    """Read `no_rope_layers`, which despite its name has a 1 for each layer that does rotate."""
     flags = settings["no_rope_layers"]
     if flags is None:
         interval = integer(settings, "no_rope_layer_interval")
         return tuple((layer + 1) % interval != 0 for layer in range(num_layers))
     if not isinstance(flags, list) or len(flags) < num_layers or any(flag not in (0, 1) for flag in flags):
-        raise wrong("no_rope_layers", flags, f"wants a 0 or 1 for each of {num_layers} layers")
+        raise invalid("no_rope_layers", flags, f"wants a 0 or 1 for each of {num_layers} layers")
     return tuple(bool(flag) for flag in flags[:num_layers])
 
 
@@ -37,34 +37,44 @@ def _all_full(settings: Settings, rotary: tuple[bool, ...]) -> list[str]:
 
 
 def _all_sliding(settings: Settings, rotary: tuple[bool, ...]) -> list[str]:
-    return [SLIDING if slides(settings) else FULL] * len(rotary)
+    return [SLIDING if uses_sliding_window(settings) else FULL] * len(rotary)
 
 
 def _sliding_above(settings: Settings, rotary: tuple[bool, ...]) -> list[str]:
-    """Qwen: the layers from `max_window_layers` on."""
-    if not slides(settings):
+    """Slide in the layers from `max_window_layers` on, as Qwen does."""
+    if not uses_sliding_window(settings):
         return [FULL] * len(rotary)
-    first = integer(settings, "max_window_layers", least=0)
+    first = integer(settings, "max_window_layers", minimum=0)
     return [SLIDING if layer >= first else FULL for layer in range(len(rotary))]
 
 
 def _sliding_without_rope(settings: Settings, rotary: tuple[bool, ...]) -> list[str]:
-    """SmolLM3: the layers that do not rotate."""
-    return [SLIDING if slides(settings) and not rotates else FULL for rotates in rotary]
+    """Slide in the layers that do not rotate, as SmolLM3 does."""
+    return [SLIDING if uses_sliding_window(settings) and not rotates else FULL for rotates in rotary]
 
 
-def slides(settings: Settings) -> bool:
-    """Whether there is a window at all."""
-    return switch(settings, "use_sliding_window") and settings["sliding_window"] is not None
+def uses_sliding_window(settings: Settings) -> bool:
+    """Whether any layer has a window."""
+    return boolean(settings, "use_sliding_window") and settings["sliding_window"] is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
     """How one architecture departs from plain Llama.
 
-    A bias is always there, never, or as the named key of config.json says.  `defaults` are those of the
-    family's configuration class in transformers, for keys that the file may leave out.  `mtp` is how its checkpoints
-    hold modules for multi-token prediction among the weights, which need not be there.
+    A bias is always there, never, or as the key of config.json says that is named here.
+
+    Attributes:
+        model_type: the name of the family's configuration class in transformers.
+        qkv_bias: of the projections to queries, keys and values.
+        output_bias: of the attention's output.
+        mlp_bias: of the MLP's projections.
+        qk_norm: whether query and key heads are normalised.
+        rotary: tells for each layer whether it rotates, from the settings and the number of layers.
+        layer_types: tells for each layer whether its attention has a window, from the settings and `rotary`.
+        reads_layer_types: the key `layer_types`, where it is given, goes before that rule.
+        defaults: those of the family's configuration class in transformers, for keys that the file may leave out.
+        mtp: how its checkpoints name modules for multi-token prediction among the weights; None where they have none.
     """
 
     model_type: str
@@ -74,7 +84,7 @@ class Family:
     qk_norm: bool = False
     rotary: Callable[[Settings, int], tuple[bool, ...]] = _all_rotary
     layer_types: Callable[[Settings, tuple[bool, ...]], list[str]] = _all_full
-    reads_layer_types: bool = False  # the key `layer_types`, where it is given, goes before that rule
+    reads_layer_types: bool = False
     defaults: Settings = field(default_factory=dict)
     mtp: MtpLayout | None = None
 
@@ -153,14 +163,18 @@ DEFAULTS: Settings = {
 
 
 def layer_types(family: Family, settings: Settings, rotary: tuple[bool, ...]) -> list[str]:
-    """`FULL` or `SLIDING` for each layer.  Raises CheckpointError where the file asks for anything else."""
+    """Return `FULL` or `SLIDING` for each layer.
+
+    Raises:
+        CheckpointError: the file asks for anything else.
+    """
     by_rule = family.layer_types(settings, rotary)
     given = settings.get("layer_types")
     if given is None or given == by_rule:
         return by_rule
     if not family.reads_layer_types:
-        raise wrong("layer_types", given, f"is not what {family.model_type} computes")
+        raise invalid("layer_types", given, f"is not what {family.model_type} computes")
     known = isinstance(given, list) and all(kind in (FULL, SLIDING) for kind in given)
     if not known or len(given) != len(rotary):
-        raise wrong("layer_types", given, f"is not one of {FULL} and {SLIDING} for each of {len(rotary)} layers")
+        raise invalid("layer_types", given, f"is not one of {FULL} and {SLIDING} for each of {len(rotary)} layers")
     return [str(kind) for kind in given]

@@ -1,4 +1,4 @@
-"""Downloads from the Hugging Face hub, and in plain words why one failed."""
+"""Downloads from the Hugging Face hub, with the reason in plain words where one fails."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from runtime.log_text import printable
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-PATIENCE = 20.0  # seconds that the hub may take to say what a repository holds; its client would wait for ever
+LIST_TIMEOUT = 20.0  # seconds for the list of a repository's files; the hub's client would wait for ever
 NOT_GGUF = "cede reads folders in Hugging Face layout (config.json, *.safetensors, tokenizer.json), not GGUF yet"
 
-# What a server reads, at the top of the repository: not the same weights again in another form or framework.
+# The files that a server reads, all at the top of the repository; other frameworks' copies of the weights are left out.
 _FILES: dict[str, Any] = {
     "allow_patterns": ["*.json", "*.safetensors", "*.jinja", "tokenizer*", "merges.txt", "vocab.txt"],
     "ignore_patterns": ["*/*", "consolidated*"],
 }
 
-# The hub has spoken: a copy from before is no answer to that.
+# Errors that are the hub's own answer: a copy from before is not served in spite of them.
 _REFUSALS = (RepositoryNotFoundError, RevisionNotFoundError)  # a gated one is a kind of the former
 _REASONS: tuple[tuple[type[Exception], str], ...] = (  # a class before those it inherits from
     (GatedRepoError, "access to it must be asked for on its page, then log in (hf auth login)"),
@@ -54,16 +54,16 @@ _STATUS = {
 
 
 def download(repository: str) -> Path:
-    """The folder of a repository (`org/name`), in the hub's own cache; what is there already is not loaded again.
+    """Return the folder of a repository (`org/name`) in the hub's own cache, and download what is not there yet.
 
     Raises:
-        CheckpointError: it cannot be had; the message says why, and names the proxy if there is one.
+        CheckpointError: the download failed; the message says why, and names the proxy if there is one.
     """
     try:
-        names = [file.rfilename for file in model_info(repository, timeout=PATIENCE).siblings or ()]
+        names = [file.rfilename for file in model_info(repository, timeout=LIST_TIMEOUT).siblings or ()]
     except _REFUSALS as error:
         raise _not_loaded(repository, error) from error
-    except Exception as error:  # of the hub's client, or of its HTTP library's, and which that is has changed
+    except Exception as error:  # the hub's client raises its HTTP library's errors, and has changed that library
         if (folder := _cached(repository)) is None:
             raise _not_loaded(repository, error) from error
         return folder
@@ -76,10 +76,10 @@ def download(repository: str) -> Path:
 
 
 def _cached(repository: str) -> Path | None:
-    """The folder where an earlier download has put it; None if there was none."""
+    """Return the folder of an earlier download; None if there was none."""
     try:
         return Path(snapshot_download(repository, local_files_only=True, **_FILES))
-    except (LocalEntryNotFoundError, OSError, ValueError):  # not there, not readable, or not a name of the hub's
+    except (LocalEntryNotFoundError, OSError, ValueError):  # it is not there, not readable, or not a name of the hub's
         return None
 
 
@@ -88,7 +88,7 @@ def _not_loaded(repository: str, error: Exception) -> CheckpointError:
 
 
 def _reason(error: Exception) -> str:
-    """Why a download failed, on one line."""
+    """Say why a download failed, on one line."""
     for kind, reason in _REASONS:
         if isinstance(error, kind):
             return reason
@@ -102,7 +102,7 @@ def _reason(error: Exception) -> str:
 
 
 def _network_reason(error: Exception, chain: Sequence[BaseException]) -> str:
-    """What happened on the way: by the errors' names, which the HTTP libraries have in common."""
+    """Say what happened on the network, by the errors' names, which HTTP libraries have in common."""
     for cause in chain:
         status = getattr(getattr(cause, "response", None), "status_code", None)
         if isinstance(status, int):
@@ -117,7 +117,7 @@ def _network_reason(error: Exception, chain: Sequence[BaseException]) -> str:
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """An error, and what it came of."""
+    """Yield an error and its causes, the nearest first."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
@@ -131,7 +131,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def _by_proxy() -> str:
-    """The proxy that was asked, without its password; empty for none."""
+    """Name the proxy that was asked, without its password; empty for none."""
     scheme = urlsplit(constants.ENDPOINT).scheme
     for name in (f"{scheme}_proxy", f"{scheme.upper()}_PROXY", "all_proxy", "ALL_PROXY"):
         if value := os.environ.get(name):

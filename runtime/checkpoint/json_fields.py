@@ -1,4 +1,4 @@
-"""Reading the JSON files of a checkpoint: one value at a time, and every refusal names its key."""
+"""Reading the JSON files of a checkpoint: one value at a time; every error names the key."""
 
 from __future__ import annotations
 
@@ -15,7 +15,11 @@ Settings = Mapping[str, Any]
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """The JSON object in the file at `path`.  Raises CheckpointError."""
+    """Read the JSON object in the file at `path`.
+
+    Raises:
+        CheckpointError: there is no such file, or it is not a JSON object.
+    """
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -27,31 +31,31 @@ def read_object(path: Path) -> dict[str, Any]:
     return value
 
 
-def wrong(key: str, value: object, why: str) -> CheckpointError:
-    """The refusal of one key's value, to be raised."""
+def invalid(key: str, value: object, why: str) -> CheckpointError:
+    """Return the error to raise for one key's value."""
     return CheckpointError(f"config.json: {key} {value!r} {why}")
 
 
-def integer(settings: Settings, key: str, *, least: int = 1) -> int:
-    """The whole number under `key`, which must be there and `least` or more."""
+def integer(settings: Settings, key: str, *, minimum: int = 1) -> int:
+    """Return the whole number under `key`, which must be there and `minimum` or more; else raise CheckpointError."""
     value = settings.get(key)
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise wrong(key, value, f"is not a whole number from {least} up")
+    if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
+        raise invalid(key, value, f"is not a whole number from {minimum} up")
     return value
 
 
 def number(settings: Settings, key: str) -> float:
-    """The number above 0 under `key`, which must be there."""
+    """Return the number above 0 under `key`, which must be there; else raise CheckpointError."""
     value = settings.get(key)
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value < float("inf"):
-        raise wrong(key, value, "is not a number above 0")
+        raise invalid(key, value, "is not a number above 0")
     return float(value)
 
 
-def switch(settings: Settings, key: bool | str) -> bool:
-    """The truth value under `key`; or `key` itself, where a family leaves no choice."""
+def boolean(settings: Settings, key: bool | str) -> bool:
+    """Return the truth value under `key`, or `key` itself where a family leaves no choice."""
     if isinstance(key, bool):
         return key
     if not isinstance(settings[key], bool):
-        raise wrong(key, settings[key], "is neither true nor false")
+        raise invalid(key, settings[key], "is neither true nor false")
     return bool(settings[key])

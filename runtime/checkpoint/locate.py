@@ -1,4 +1,4 @@
-"""From what the user called the model to the folder that holds it."""
+"""From a model's name, as the user gives it, to its folder."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 
 
 def resolve_model(name: str | None) -> Path:
-    """The folder of the model called `name`: a folder, or a repository of the Hugging Face hub (`org/name`).
+    """Return the folder of a model.
 
-    None is the small model that comes with cede.  A repository is downloaded into the hub's own cache, or
-    found there.
+    Args:
+        name: a folder, or a repository of the Hugging Face hub (`org/name`), which is downloaded into the hub's own
+            cache unless it is there.  None for the small model that comes with cede.
 
     Raises:
-        CheckpointError: there is no such model, or it cannot be had now.
+        CheckpointError: there is no such model, or it cannot be downloaded now.
     """
     if name is None:
         return _embedded("target")
@@ -38,7 +39,7 @@ def resolve_model(name: str | None) -> Path:
 
 
 def embedded_draft() -> Path:
-    """The folder of the draft model that comes with the embedded one.  Raises CheckpointError."""
+    """Return the folder of the draft model that comes with the embedded one; raises CheckpointError without it."""
     return _embedded("draft")
 
 

@@ -1,6 +1,6 @@
-"""How published checkpoints write down a multi-token-prediction module.
+"""How published checkpoints name the tensors of a multi-token-prediction module.
 
-All of these hold the same module (`runtime.nn.mtp`) under names of their own, and differ in two more ways: which half
+All have the same module (`runtime.nn.mtp`) under names of their own, and differ in two more ways: which half
 of the projection takes the embedding, and where in the target the state is taken.
 """
 
@@ -11,15 +11,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class MtpLayout:
-    """One form.
+    """The names and conventions of one published form.
 
     Attributes:
-        modules: what the names of all modules' tensors begin with.
-        first: what those of the first module, the one that is loaded, begin with.
-        token_norm, state_norm, projection, final_norm: names after that, without `.weight`; the rest is a decoder
-            layer's.
+        modules: the prefix of all modules' tensors.
+        first: the prefix of the first module's, the one that is loaded.
+        token_norm: the name after that prefix, without `.weight`, of the norm of the embedding.
+        state_norm: likewise, of the norm of the target's state.
+        projection: likewise, of the matrix that joins the two.
+        final_norm: likewise, of the last norm.  All other tensors are a decoder layer's.
         state_first: the projection's left half takes the state, and not the embedding.
-        pre_norm_states: the state is the target's before its final norm, and not after it.
+        pre_norm_states: the state is that before the target's final norm, and not after it.
     """
 
     modules: str

@@ -1,4 +1,4 @@
-"""What a checkpoint says of its rotary position embeddings; numbers only, so that reading it does not import torch."""
+"""The numbers that define a checkpoint's rotary position embeddings, in a module that does not import torch."""
 
 from __future__ import annotations
 
@@ -11,11 +11,22 @@ RopeKind = Literal["default", "linear", "llama3", "yarn"]
 
 @dataclass(frozen=True, slots=True)
 class RopeConfig:
-    """Which angle each pair of dimensions turns by per position.
+    """By which angle each pair of dimensions is rotated per position.
 
-    The fields below `theta` belong to some kinds only: `factor` stretches the context and `original_context`
-    (tokens) is the length it was trained at.  The frequency factors are llama3's, the betas and `truncate`
-    YaRN's.  `attention_factor` multiplies both tables, and so scales every attention score by its square.
+    The fields below `theta` belong to some kinds only.
+
+    Attributes:
+        kind: how the frequencies are scaled.
+        head_dim: numbers of a head.
+        theta: the base of the wavelengths.
+        factor: how much the context is stretched.
+        original_context: the length that the model was trained at, in tokens.
+        low_freq_factor: llama3's, as the next.
+        high_freq_factor: see `runtime.nn.rope`.
+        beta_fast: YaRN's, as all that follow.
+        beta_slow: see `runtime.nn.rope`.
+        truncate: whether the ends of the ramp are rounded to whole dimensions.
+        attention_factor: multiplies both tables, and so scales every attention logit by its square.
     """
 
     kind: RopeKind
@@ -32,7 +43,7 @@ class RopeConfig:
 
 
 def yarn_attention_factor(factor: float, mscale: float | None, mscale_all_dim: float | None) -> float:
-    """YaRN's temperature (arXiv 2309.00071, equation 22) where the checkpoint does not state it."""
+    """Return YaRN's temperature (arXiv 2309.00071, equation 22) for a checkpoint that does not state it."""
 
     def at(scale: float) -> float:
         return 0.1 * scale * math.log(factor) + 1.0 if factor > 1 else 1.0

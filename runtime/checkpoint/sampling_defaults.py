@@ -1,4 +1,4 @@
-"""How tokens are picked where a request does not say: by the model's own files, or neutrally, as OpenAI's API does.
+"""The sampling parameters of requests that do not name them: the model's own, or OpenAI's, which are neutral.
 
 A small model sampled from its whole distribution writes gibberish, so whoever published one recommends values in
 `generation_config.json`.  Where that file has none, llama-server's are taken.
@@ -48,7 +48,7 @@ class SamplingSource(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SamplingOptions:
-    """What the operator says of it."""
+    """The operator's choice of defaults."""
 
     source: Annotated[
         SamplingSource,
@@ -96,20 +96,25 @@ class SamplingOptions:
     ] = None
 
     def values(self) -> dict[str, float]:
-        """The parameters that are said, by their names."""
+        """Return the parameters that the operator set, by their names."""
         said = {name: getattr(self, name) for name in RANGES}
         return {name: value for name, value in said.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class SamplingDefaults:
-    """What a request's sampling parameters are where it does not name them; those of the class are neutral.
+    """The sampling parameters of a request that does not name them; the class's own defaults are neutral.
 
     Attributes:
-        temperature, top_p, top_k, min_p, repetition_penalty: as in `SamplingParams`.
-        sources: where each of them comes from, by its name.
+        temperature: as in `SamplingParams`, like the others.
+        top_p: the share of the likeliest tokens.
+        top_k: the number of the likeliest tokens.
+        min_p: the least share of the likeliest one's probability.
+        repetition_penalty: for tokens that are there already.
+        sources: where each value comes from, by the parameter's name.
 
-    Raises ValueError for a value out of its range.
+    Raises:
+        ValueError: a value is out of its range.
     """
 
     temperature: float = 1.0
@@ -120,15 +125,17 @@ class SamplingDefaults:
     sources: Mapping[str, str] = field(default_factory=lambda: dict.fromkeys(RANGES, "openai"), compare=False)
 
     def __post_init__(self) -> None:
+        """Check the values against their ranges."""
         for name, value in self.values().items():
             if value not in RANGES[name]:
                 raise ValueError(f"{name} {value!r}: it should be {RANGES[name]}")
 
     def values(self) -> dict[str, Any]:
-        """The parameters by their names."""
+        """Return the parameters by their names."""
         return {item.name: getattr(self, item.name) for item in fields(self) if item.name in RANGES}
 
     def __str__(self) -> str:
+        """List the values by where they come from."""
         by_source: dict[str, list[str]] = {}
         for name, value in self.values().items():
             by_source.setdefault(self.sources[name], []).append(f"{name} {value:g}")
@@ -136,11 +143,11 @@ class SamplingDefaults:
 
 
 def sampling_defaults(folder: Path, options: SamplingOptions) -> SamplingDefaults:
-    """The defaults for the model in `folder`; what the operator says overrules.
+    """Return the defaults for the model in `folder`; the operator's values go before all others.
 
     Raises:
         CheckpointError: `generation_config.json` is not JSON.
-        ValueError: a value that the operator says is out of its range.
+        ValueError: a value of the operator's is out of its range.
     """
     found: dict[str, tuple[float, str]] = {}
     if options.source is SamplingSource.MODEL:
@@ -155,7 +162,7 @@ def sampling_defaults(folder: Path, options: SamplingOptions) -> SamplingDefault
 
 
 def _recommended(folder: Path) -> dict[str, float]:
-    """What the model's file says, without what cannot be meant; a line in the log names that.
+    """Return what the model's file says, without values out of range, which a line in the log names.
 
     As for vLLM, `do_sample` is not read: it is false in most files, by nobody's decision, even beside a temperature.
     """
@@ -165,7 +172,7 @@ def _recommended(folder: Path) -> dict[str, float]:
     for name, allowed in RANGES.items():
         value = settings.get(name)
         if name == "top_k" and value == -1:
-            value = 0  # vLLM's way to say: no limit
+            value = 0  # vLLM writes -1 for no limit
         if value is None:
             continue
         if value in allowed:

@@ -1,4 +1,4 @@
-"""The safetensors files of a checkpoint folder: which there are, what they hold, and who they are."""
+"""The safetensors files of a checkpoint folder: their names, their tensors, and their fingerprint."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 # Buffers that old Llama files hold; they are computed from config.json, as transformers does too.
 _IGNORED = re.compile(r"rotary_emb\.inv_freq$")
 
-# Unquantized kinds, by safetensors' names.
+# Bytes of a number, by safetensors' names of the dtypes that are not quantised.
 _ITEM_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
 
 HASHED_WHOLE = 256 << 20  # bytes of weights; a second or less to read and hash
@@ -48,14 +48,14 @@ class TensorEntry:
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """One file, and the tensors in it by name, without those that nobody reads."""
+    """One file, and the tensors in it by name, without those that are never read."""
 
     path: Path
     tensors: Mapping[str, TensorEntry]
 
 
 def read_shards(folder: Path) -> tuple[Shard, ...]:
-    """The headers of all weight files of `folder`.
+    """Read the headers of all weight files of `folder`.
 
     Raises:
         CheckpointError: a file is missing or broken, or a tensor is in none of them, or in two.
@@ -71,12 +71,12 @@ def read_shards(folder: Path) -> tuple[Shard, ...]:
 
 
 def read_shard(path: Path) -> Shard:
-    """The header of one file.  Raises CheckpointError."""
+    """Read the header of one file; raises CheckpointError if it is unreadable."""
     return Shard(path, _header(path))
 
 
 def weight_files(folder: Path) -> tuple[Path, ...]:
-    """The weight files of `folder`, in the order of their names; raises CheckpointError if one is missing."""
+    """Return the weight files of `folder`, in the order of their names; raises CheckpointError if one is missing."""
     if (folder / SINGLE).exists():
         return (folder / SINGLE,)
     if not (folder / INDEX).exists():
@@ -109,7 +109,7 @@ def check_shapes(found: Mapping[str, TensorEntry], expected: Mapping[str, tuple[
 
 @contextmanager
 def open_shard(path: Path) -> Iterator[Any]:
-    """The open file, whose `get_tensor(name)` reads one tensor on the CPU.  Raises CheckpointError."""
+    """Open a file, whose `get_tensor(name)` reads one tensor on the CPU; raises CheckpointError if it is unreadable."""
     try:
         with safe_open(path, framework="pt") as file:
             yield file
@@ -118,13 +118,12 @@ def open_shard(path: Path) -> Iterator[Any]:
 
 
 def fingerprint(folder: Path) -> str:
-    """What the folder's model is, as 64 hex digits: equal prints mean equal keys and values for equal tokens.
+    """Hash the folder's model to 64 hex digits: equal fingerprints mean equal keys and values for equal tokens.
 
-    SHA-256 over config.json and, for each weight file, its name, size, header and contents.  Files of 256 MiB
-    and less in all are hashed whole.  Hashing a larger model would delay the start, so of each tensor its
-    first, middle and last 4 KiB are taken, and each file's modification time goes in too: a fine-tune shows
-    in the samples, and an edit that they miss shows in the time.  The price is that a fresh copy of a large
-    model is a stranger.
+    It is SHA-256 over config.json and, for each weight file, its name, size, header and contents.  Files of 256 MiB and
+    less in all are hashed whole.  Hashing a larger model would delay the start, so of each tensor the first, middle and
+    last 4 KiB are taken, and each file's modification time is hashed too: a fine-tune shows in the samples, and an edit
+    that they miss shows in the time.  The price is that a fresh copy of a large model has another fingerprint.
 
     Raises:
         CheckpointError: a file is missing or broken.
@@ -158,7 +157,7 @@ def _header(path: Path) -> dict[str, TensorEntry]:
 
 
 def _samples(file: BinaryIO, path: Path) -> Iterable[bytes]:
-    """The size, the header, and three places of each tensor.  (A file is: 8 bytes of length, JSON, data.)"""
+    """Yield the size, the header, and three places of each tensor of a file (8 bytes of length, JSON, data)."""
     size = path.stat().st_size
     yield size.to_bytes(8, "little")
     length = int.from_bytes(file.read(8), "little")
@@ -178,7 +177,7 @@ def _samples(file: BinaryIO, path: Path) -> Iterable[bytes]:
 
 
 def _add(digest: hashlib._Hash, part: bytes) -> None:
-    """Add `part` behind its length, so that no two lists of parts run together alike."""
+    """Add `part` after its length, so that no two lists of parts add up to the same bytes."""
     digest.update(len(part).to_bytes(8, "little") + part)
 
 

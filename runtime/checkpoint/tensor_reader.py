@@ -1,4 +1,4 @@
-"""Tensors of safetensors files, read into the places where they are kept."""
+"""Tensors of safetensors files, read into tensors that are allocated already."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 class TensorReader:
-    """Reads one tensor at a time, a few after each other as there is room for them.
+    """Reads tensors one at a time, in as many calls as the caller has room for.
 
     Args:
         shards: the files.
-        names: of all tensors that are going to be read.
+        names: all tensors that are going to be read.
         progress: called with bytes done and in all, of the files, after each tensor.
     """
 
@@ -34,7 +34,7 @@ class TensorReader:
     def fill(self, places: Mapping[str, Tensor]) -> None:
         """Read the tensors that `places` names; their shapes have been checked.
 
-        A file is open only while tensors of it are read: what it is mapped to counts as this process's memory.
+        A file is open only while tensors of it are read: an open one is mapped, which counts as this process's memory.
 
         Raises:
             CheckpointError: a file is unreadable.
