@@ -248,6 +248,11 @@ def running(server: FakeServer, name: str = "fake", dialect: Dialect | None = No
 class Silence:
     """Nobody wants to know how far a run has come."""
 
-    def begin_turn(self, round: int, target: str) -> None: ...
-    def note(self, what: str) -> None: ...
-    def end_turn(self) -> None: ...
+    def begin_turn(self, round: int, target: str) -> None:
+        """Show nothing."""
+
+    def note(self, what: str) -> None:
+        """Show nothing."""
+
+    def end_turn(self) -> None:
+        """Show nothing."""

@@ -62,15 +62,19 @@ class ByteTokenizer:
     longest_token = 1
 
     def encode(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
+        """Return the bytes of a text as ids, after the id that begins a text."""
         return [BOS] * add_special_tokens + list(text.encode())
 
     def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
+        """Return the text whose bytes these ids are."""
         return bytes(i for i in ids if i < BOS).decode()
 
     def token_bytes(self, token_id: int) -> bytes:
+        """Return the byte that an id stands for."""
         return bytes([token_id]) if token_id < BOS else b"<s>"
 
     def token_text(self, token_id: int) -> str:
+        """Return how an id is shown where its byte alone is no text."""
         return self.token_bytes(token_id).decode("utf-8", "backslashreplace")
 
 
@@ -88,6 +92,7 @@ class FakeModel:
 
 
 def model(**changes: Any) -> ServedModel:  # noqa: ANN401
+    """Return a model with these changes, as the web layer knows it."""
     return cast("ServedModel", FakeModel(**changes))
 
 
@@ -113,6 +118,7 @@ def token(text: str, index: int = 0, logprobs: TokenLogprobs | None = None) -> T
 def finished(
     index: int = 0, reason: FinishReason = FinishReason.STOP, *, text: str = "", tokens: int = 2, cached: int = 0
 ) -> Finished:
+    """Return the event that ends a generation."""
     return Finished(index, reason, text, 3, cached, tokens, TIMINGS)
 
 
@@ -137,15 +143,18 @@ class FakeRequest:
         self._unfinished = len(asked.prompts)
 
     def __aiter__(self) -> AsyncIterator[Event]:
+        """Iterate over the events that were emitted."""
         return self._receive.__aiter__()
 
     def event_nowait(self) -> Event | None:
+        """Return the next event, None if there is none yet or none any more."""
         try:
             return self._receive.receive_nowait()
         except (trio.WouldBlock, trio.EndOfChannel):
             return None
 
     def emit(self, *events: Event) -> None:
+        """Let these events happen; the request ends when each of its prompts has its last."""
         for event in events:
             self._send.send_nowait(event)
             self._unfinished -= not isinstance(event, Token)
@@ -153,6 +162,7 @@ class FakeRequest:
             self._send.close()
 
     def cancel(self, reason: CancelReason) -> None:
+        """Note the cancel, and end the generations."""
         self.cancels.append(reason)
         if self._unfinished:
             self.emit(finished(0, FinishReason.CANCELLED, tokens=0))
@@ -182,6 +192,7 @@ class FakeEngine:
     async def open_request(
         self, asked: GenerationRequest, *, disconnect_reason: Callable[[], CancelReason]
     ) -> AsyncIterator[FakeRequest]:
+        """Open a request, and run the script beside it."""
         if self.refusal is not None:
             raise self.refusal
         request = self.live[asked.id] = FakeRequest(asked)
@@ -207,21 +218,26 @@ class FakeEngine:
             request.emit(*self._script)
 
     def cancel(self, request_id: str, reason: CancelReason = CancelReason.OPERATOR) -> bool:
+        """Cancel a live request; tell whether there is one of that id."""
         request = self.live.get(request_id)
         if request is not None:
             request.cancel(reason)
         return request is not None
 
     def requests(self) -> list[RequestStatus]:
+        """Return the live requests, all in the queue."""
         return [RequestStatus(r.id, time.time(), (RequestState.QUEUED,), 3, 0, (None,)) for r in self.live.values()]
 
     def slots(self) -> list[SlotStatus]:
+        """Return two slots: one decodes, one is idle."""
         return [SlotStatus(0, SlotState.DECODE, "cmpl-1", 7, 0, 9), SlotStatus(1, SlotState.IDLE, None, 0, 5, 4)]
 
     def receipts(self, limit: int) -> list[Receipt]:
+        """Return what the log has, the newest first."""
         return self.log[::-1][:limit]
 
     def statistics(self) -> EngineStatistics:
+        """Return made-up figures."""
         disk = DiskTierStatistics(3, 300, 1000, 1, 4, 2, 0, 1, 0, {"checksum": 1}, 0, suspended=False)
         hits = {"resident": 5, "live": 0, "ram": 64, "disk": 128}
         cache = CacheStatistics(hits, 1, 2, 1, 0, RamTierStatistics(2, 200, 500, 7), disk if self.has_disk else None)
@@ -230,10 +246,12 @@ class FakeEngine:
         return EngineStatistics(len(self.live), manager, speculation, self.unread.statistics())
 
     def health(self) -> str | None:
+        """Return what is wrong, if a test said so."""
         return self.sick
 
 
 def as_engine(fake: FakeEngine) -> Engine:
+    """Return it as what it stands for."""
     return cast("Engine", fake)
 
 
@@ -268,10 +286,12 @@ class Exchange:
         self._from_app, self.writes = trio.open_memory_channel[bytes](math.inf)
 
     async def run(self, app: ScopedApp) -> None:
+        """Serve the request to its end."""
         with self._from_app:
             await app(cast("Any", self._scope), cast("Any", self._from_client.receive), self.app_sends)
 
     async def app_sends(self, message: Any) -> None:  # noqa: ANN401
+        """Take a message of the answer, as the server does."""
         await trio.lowlevel.checkpoint()
         if message["type"] == "http.response.start":
             self.status = message["status"]
@@ -280,9 +300,11 @@ class Exchange:
             self._from_app.send_nowait(message["body"])
 
     def send(self, data: bytes, *, more: bool = False) -> None:
+        """Let a piece of the request's body come."""
         self._to_app.send_nowait({"type": "http.request", "body": data, "more_body": more})
 
     def disconnect(self) -> None:
+        """Let the client hang up."""
         self._to_app.send_nowait({"type": "http.disconnect"})
 
     async def receive(self) -> bytes:

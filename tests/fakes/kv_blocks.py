@@ -69,6 +69,7 @@ class Clock:
         self.now = 0.0
 
     def __call__(self) -> float:
+        """Return the time that a test has set."""
         return self.now
 
 
@@ -123,6 +124,7 @@ class FullDisk:
         self._write = os.write
 
     def __call__(self, file: int, data: memoryview) -> int:
+        """Write, or fail as a full disk does."""
         if self.full and len(data) != 1:  # hypothesis, pytest and others may write a byte to wake someone
             self.attempts += 1
             raise OSError(self._code, os.strerror(self._code))

@@ -30,5 +30,6 @@ class LendableOwner(TaskOwner):
             self._borrowers -= 1
 
     def check(self) -> None:
+        """Raise as the real one does, unless it is lent."""
         if not self._borrowers:
             super().check()

@@ -142,6 +142,7 @@ class Report:
     log: str
 
     def __str__(self) -> str:
+        """Say in a few lines how the bodies were answered, and what they cost."""
         grown = (self.after.memory - self.before.memory) / 1e6
         answers = ", ".join(f"{count} of {status}" for status, count in sorted(self.found.answers.items()))
         return "\n".join(

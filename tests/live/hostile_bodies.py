@@ -51,6 +51,7 @@ class HostileBody:
     content_type: str = "application/json"
 
     def __str__(self) -> str:
+        """Say what is wrong with it, and how it begins."""
         return f"{self.what}, {len(self.raw)} bytes of {self.content_type[:40]!r} to {self.path}: {self.raw[:300]!r}"
 
 

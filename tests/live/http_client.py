@@ -46,8 +46,11 @@ def completion(ids: object, max_tokens: int, **fields: Any) -> Json:  # noqa: AN
 class Exchange(Protocol):
     """One request and its response: what `Http1` and `Http2Stream` have in common."""
 
-    def head(self) -> tuple[int, dict[str, str]]: ...
-    def receive(self) -> bytes: ...
+    def head(self) -> tuple[int, dict[str, str]]:
+        """Return the status and the headers."""
+
+    def receive(self) -> bytes:
+        """Return more of the body; nothing at its end."""
 
 
 class Reader:
@@ -130,9 +133,11 @@ class Http1(Reader):
         self._send(h11.EndOfMessage())
 
     def __enter__(self) -> Self:
+        """Return itself."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        """Close the connection."""
         self.close()
 
     def head(self) -> tuple[int, dict[str, str]]:
@@ -171,6 +176,7 @@ class Http1(Reader):
         self.socket.sendall(data)
 
     def next_event(self) -> h11.Event:
+        """Return the next event of the response.  Raises Gone if the server has ended the connection."""
         while True:
             try:
                 event = self._connection.next_event()
@@ -194,9 +200,11 @@ class Http2:
         self.flush()
 
     def __enter__(self) -> Self:
+        """Return itself."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        """Close the connection."""
         self.socket.close()
 
     def open(self, body: Json, path: str = COMPLETIONS) -> Http2Stream:

@@ -80,9 +80,11 @@ class Server:
         self._url = ""
 
     def __enter__(self) -> Self:
+        """Return itself."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        """End the server."""
         self.end()
 
     @property

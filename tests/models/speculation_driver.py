@@ -87,11 +87,13 @@ class Speculating:
     accepted: int = 0
 
     def __post_init__(self) -> None:
+        """Say where the drafter's KV begins."""
         self.chained = self.proposer is Proposer.MTP
         self.first = self.draft_length = int(self.chained)
 
     @property
     def sequence(self) -> list[int]:
+        """The prompt and what was said after it."""
         return [*self.prompt, *self.output]
 
     def look_up(self) -> None:
@@ -110,6 +112,7 @@ class Speculating:
         return Segment(self.slot, self.draft_length, unread, sample=greedy(len(tokens)), first=self.first)
 
     def take_draft(self, segment: Segment, token: SampledToken) -> None:
+        """Take a token that the drafter has drawn."""
         self.draft_length = segment.end
         self.drafts.append(token.token_id)
 

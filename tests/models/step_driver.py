@@ -60,6 +60,7 @@ class Ticks:
         self.now = 0
 
     def __call__(self) -> float:
+        """Return the next tick."""
         self.now += 1
         return self.now
 
@@ -102,12 +103,14 @@ class Running:
     logprobs: list[TokenLogprobs | None] = field(default_factory=list)
 
     def next_segment(self) -> Segment:
+        """Return what the next step is to compute."""
         tokens = [*self.prompt, *self.output][self.committed :][: self.chunk]
         end = self.committed + len(tokens)
         sample = greedy(end, logprobs=0) if end >= len(self.prompt) else None
         return Segment(self.slot, self.committed, tokens, sample=sample)
 
     def commit(self, segment: Segment, tokens: Sequence[SampledToken]) -> None:
+        """Take what a step has computed."""
         self.committed = segment.end
         for token in tokens:
             self.output.append(token.token_id)
@@ -150,27 +153,33 @@ class RecordingModel:
         self._broken = broken
 
     def begin(self, segments: Sequence[Segment]) -> list[Segment]:
+        """Note the segments."""
         batch = list(segments)
         self._record("begin", batch)
         return batch
 
     def shrink(self, batch: list[Segment], kept: Sequence[int]) -> None:
+        """Note which segments go on."""
         batch[:] = [batch[i] for i in kept]
         self._record("shrink", batch)
 
     def run_layer(self, batch: list[Segment], index: int) -> int:
+        """Note the layer, and do what a test wants done in it."""
         self._record(f"layer {index}", batch)
         self._during(index)
         return self._unfinished
 
     def abandon(self, batch: list[Segment]) -> None:
+        """Note that the step has no result."""
         self._record("abandon", batch)
 
     def finish(self, batch: list[Segment]) -> list[SegmentOutput]:
+        """Note the end; each segment draws its slot's number."""
         self._record("finish", batch)
         return [SegmentOutput(segment.slot not in self._broken, (SampledToken(segment.slot),)) for segment in batch]
 
     def transfer(self, transfer: Transfer) -> None:
+        """Raise NotImplementedError: it has no KV."""
         raise NotImplementedError
 
     def _record(self, name: str, batch: list[Segment]) -> None:

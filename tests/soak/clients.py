@@ -114,6 +114,7 @@ class Http1:
         self._protocol = h11.Connection(h11.CLIENT)
 
     async def ask(self, method: str, path: str, content: bytes = b"", *, part: float = 1.0) -> None:
+        """Send a request, or the first part of one."""
         headers = [("host", "localhost"), ("content-length", str(len(content)))]
         data = self._protocol.send(h11.Request(method=method, target=path, headers=headers)) or b""
         data += self._protocol.send(h11.Data(data=content)) or b""
@@ -124,15 +125,18 @@ class Http1:
             raise Gone from error
 
     async def head(self) -> tuple[int, Mapping[str, str]]:
+        """Return the status and the headers of the answer."""
         event = await self._next_event()
         assert isinstance(event, h11.Response), event
         return event.status_code, {name.decode(): value.decode() for name, value in event.headers}
 
     async def receive(self) -> bytes:
+        """Return more of the answer; nothing at its end."""
         event = await self._next_event()
         return bytes(event.data) if isinstance(event, h11.Data) else b""
 
     async def leave(self, *, rudely: bool) -> None:
+        """Close the connection, with a reset if rudely."""
         if rudely:
             self._stream.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         await trio.aclose_forcefully(self._stream)
@@ -237,6 +241,7 @@ class Http2:
         self._ended = False
 
     async def ask(self, method: str, path: str, content: bytes = b"", *, part: float = 1.0) -> None:
+        """Send a request, or the first part of one."""
         self._number = self._protocol.get_next_available_stream_id()
         self._events = self._connection.register(self._number)
         headers = [(":method", method), (":path", path), (":scheme", "http"), (":authority", "localhost")]
@@ -256,6 +261,7 @@ class Http2:
             await self._connection.flush()
 
     async def head(self) -> tuple[int, Mapping[str, str]]:
+        """Return the status and the headers of the answer."""
         while True:
             event = await self._next_event()
             if isinstance(event, h2.events.ResponseReceived):
@@ -263,6 +269,7 @@ class Http2:
                 return int(headers.pop(":status")), headers
 
     async def receive(self) -> bytes:
+        """Return more of the answer; nothing at its end."""
         while not self._ended:
             event = await self._next_event()
             if isinstance(event, h2.events.DataReceived):
@@ -272,6 +279,7 @@ class Http2:
         return b""
 
     async def leave(self, *, rudely: bool) -> None:
+        """Give up the stream, with a reset if rudely."""
         if not self._number or self._connection.ended:
             return
         self._connection.forget(self._number)

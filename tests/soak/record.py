@@ -28,6 +28,7 @@ class Figures:
 
     @classmethod
     def of(cls, server: Server) -> Figures:
+        """Look at a server, through its pages and at its process."""
         process = psutil.Process(server.pid)
         return cls(
             tasks=server.get("/v1/statistics")["tasks"],
@@ -67,6 +68,7 @@ class Record:
     finished_rows: int = 0  # computed for the responses that were read whole
 
     def note_receipts(self, receipts: Sequence[Json]) -> None:
+        """Keep receipts, each once."""
         self.receipts |= {(receipt["request_id"], receipt["index"]): receipt for receipt in receipts}
 
     def check(self, statistics: Json) -> None:

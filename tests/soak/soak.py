@@ -166,6 +166,7 @@ class Report:
     log: str  # the server's
 
     def __str__(self) -> str:
+        """Say what happened, and what the server held before and after."""
         return f"{self.record.summary(self.statistics)}\nbefore: {self.before}\nafter:  {self.after}"
 
     def check(self, memory_bound: int = MEMORY_BOUND) -> None:

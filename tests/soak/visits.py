@@ -103,6 +103,7 @@ class Visit:
     # --- what a client can mean to do; each returns how it ended ------------------------------------------------------
 
     async def listen(self) -> str:
+        """Read a whole answer, which must be that of a run alone."""
         solo = self._dice.choice(self._scene.solos)
         self._prompt = solo.prompt
         await self._ask(SOLO_TOKENS, temperature=0)
@@ -119,6 +120,7 @@ class Visit:
         return self.leave()
 
     async def leave_unheard(self) -> str:
+        """Ask, and leave before anything has come."""
         await self._send(completion(self._prompt, 100))
         await trio.sleep(self._dice.expovariate(20))
         return self.leave()
@@ -130,11 +132,13 @@ class Visit:
         return self.leave()
 
     async def leave_midway(self) -> str:
+        """Leave in the middle of the answer."""
         await self._ask(100)
         whole = not await self.events.read(self._dice.randint(1, 60))
         return self._end_of_stream() if whole else self.leave()
 
     async def read_slowly(self) -> str:
+        """Read with pauses."""
         await self._ask(40)
         whole = not await self.events.read(self._dice.randint(20, 60), pause=0.03)
         return self._end_of_stream() if whole else self.leave()
@@ -148,6 +152,7 @@ class Visit:
         return self.leave()
 
     async def delete(self) -> str:
+        """Have an operator cancel the request."""
         await self._ask(400)
         await self.events.read(self._dice.randint(1, 20))
         self._allow("operator")
@@ -157,6 +162,7 @@ class Visit:
         return "deleted" if self.events.finish_reason == "cancelled" else self._end_of_stream()
 
     async def ask_for_several(self) -> str:
+        """Ask for several answers at once."""
         prompts = [[*self._prompt, token] for token in self._dice.choices(VOCABULARY, k=3)]
         await self._send(completion(prompts, 30))
         await self._head()

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def loaded() -> tuple[LoadOptions, ModelConfig, ServedModel]:
+    """Options, configuration and description of the embedded model."""
     options = LoadOptions(resolve_model(None), slots=4, context=512, device="cpu", dtype="float32", threads=1)
     served, config = describe_model(options, "embedded")
     return options, config, served
@@ -27,10 +28,12 @@ def loaded() -> tuple[LoadOptions, ModelConfig, ServedModel]:
 
 @pytest.fixture
 def model(loaded: tuple[LoadOptions, ModelConfig, ServedModel]) -> Transformer:
+    """The embedded model, for one test to change."""
     return load_model(*loaded[:2])
 
 
 @pytest.fixture
 def parity(model: Transformer, loaded: tuple[LoadOptions, ModelConfig, ServedModel]) -> Parity:
+    """What the self-test compares: that model, and one that nobody changes."""
     options, config, served = loaded
     return Parity(model, load_model(options, config), served.tokenizer.encode(TEXT)[:40], 8)

@@ -163,6 +163,7 @@ async def serving(
 
 
 def trusting() -> ssl.SSLContext:
+    """Return a client's side of TLS that takes any certificate."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     return context
@@ -184,6 +185,8 @@ async def in_phase(server: Server, phase: str, *, http2: bool) -> Client:
 
 
 def leave(code: int) -> End:
+    """Return an end by GOAWAY with this error code."""
+
     async def goaway(client: Client) -> None:
         await client.stream.send_all(frame_of(7, 0, 0, struct.pack(">II", 0, code)))
 
@@ -191,6 +194,8 @@ def leave(code: int) -> End:
 
 
 def frames(*wrong: bytes) -> End:
+    """Return an end by frames that the protocol does not allow."""
+
     async def send(client: Client) -> None:
         with suppress(trio.BrokenResourceError):
             await client.stream.send_all(b"".join(wrong))
@@ -199,6 +204,7 @@ def frames(*wrong: bytes) -> End:
 
 
 def frame_of(kind: int, flags: int, stream_id: int, payload: bytes) -> bytes:
+    """Return the bytes of one HTTP/2 frame."""
     return struct.pack(">I", len(payload))[1:] + struct.pack(">BBI", kind, flags, stream_id) + payload
 
 

@@ -44,6 +44,7 @@ class Victim:
         self.id = self.stream.id
 
     def hang_up(self) -> None:
+        """Leave in the way that was chosen."""
         match self.way, self.stream:
             case "close", Http1() as stream:
                 stream.close()

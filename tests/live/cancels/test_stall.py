@@ -46,6 +46,7 @@ class Trickle:
         self._next = time.monotonic()
 
     def read(self) -> None:
+        """Read a byte, if it is time for one."""
         if time.monotonic() >= self._next:
             self._next += 0.25
             with suppress(ConnectionError):  # it has been cut

@@ -41,6 +41,7 @@ class Starter:
         self._folder, self._stack = folder, stack
 
     def __call__(self, *flags: str) -> ForkedServer:
+        """Start one with these flags."""
         return self._stack.enter_context(ForkedServer(self._folder, *FIXED, *flags))
 
 
@@ -50,11 +51,13 @@ def plain(ids: Sequence[int], max_tokens: int = 12, **fields: Any) -> Json:  # n
 
 
 def ask(server: Server, body: Json, path: str = COMPLETIONS) -> Json:
+    """Return the answer to one completion that is sent whole."""
     with Http1(server, body, path) as client:
         return answer_of(client)
 
 
 def answer_of(client: Http1) -> Json:
+    """Return the answer to a request that is served."""
     status, _, answer = client.answer()
     assert status == 200, answer
     answered: Json = answer
@@ -62,6 +65,7 @@ def answer_of(client: Http1) -> Json:
 
 
 def tokens(answer: Json) -> list[int]:
+    """Return the ids of an answer's first choice."""
     said: list[int] = answer["choices"][0]["token_ids"]
     return said
 
@@ -86,11 +90,13 @@ def reusable(ids: Sequence[int]) -> int:
 
 
 def cache_statistics(server: Server) -> Json:
+    """Return what the server says of its prefix cache."""
     statistics: Json = server.get("/v1/statistics")["manager"]["cache"]
     return statistics
 
 
 def disk_statistics(server: Server) -> Json:
+    """Return what the server says of its disk tier."""
     statistics: Json = cache_statistics(server)["disk"]
     return statistics
 

@@ -167,7 +167,10 @@ def test_numbers_that_were_changed_behind_a_checksum_that_fits(
 
 
 def forge(file: Path) -> None:
-    """Let the values of a block's tokens change places.  (With their keys they might: attention has no order.)"""
+    """Let the values of a block's tokens change places.
+
+    With their keys they might: attention has no order.
+    """
     root = bytes.fromhex(file.parent.name)
     with opened_root(file.parent.parent, root) as folder:
         header, data = read_block(folder, file.name, root=root, layout=None)

@@ -40,6 +40,7 @@ class Starting:
         self._pipe: int | None = None
 
     def log(self) -> str:
+        """Return what the server has written so far."""
         return self._log.read_text(encoding="utf-8")
 
     def imports(self) -> bool:
@@ -60,14 +61,17 @@ class Starting:
         return True
 
     def signal(self, number: signal.Signals) -> None:
+        """Send the server a signal."""
         outer = psutil.Process(self._outer.pid)
         (server,) = outer.children() if self._is_inner else (outer,)
         server.send_signal(number)
 
     def wait_exit(self) -> int:
+        """Wait for its end and return its exit status."""
         return self._outer.wait(PATIENCE)
 
     def end(self) -> None:
+        """End whatever is left of it."""
         if self._pipe is not None:
             os.close(self._pipe)
         if self._outer.poll() is None:

@@ -59,6 +59,7 @@ class AnyScenario(RuleBasedStateMachine):
         audit_share=st.sampled_from([0.0, 0.5]),
     )
     def serve(self, **how: Any) -> None:  # noqa: ANN401
+        """Choose the server."""
         self.scenario = Scenario(
             **how,
             step_seconds=(0.002, 0.0001),
@@ -75,6 +76,7 @@ class AnyScenario(RuleBasedStateMachine):
 
     @rule(time=milliseconds)
     def wait(self, time: float) -> None:
+        """Let time pass before the next client."""
         self.now += time
 
     @rule(
@@ -103,6 +105,7 @@ class AnyScenario(RuleBasedStateMachine):
         ).map(tuple),
     )
     def client(self, **how: Any) -> None:  # noqa: ANN401
+        """Let a client come."""
         self.visits.append(Visit(arrives=self.now, **how))
 
     @rule(
@@ -112,37 +115,46 @@ class AnyScenario(RuleBasedStateMachine):
         drafting=st.booleans(),
     )
     def device_fails(self, kind: Any, **when: Any) -> None:  # noqa: ANN401
+        """Plan an error of the device."""
         self.faults.append(kind(**when))
 
     @rule(step=st.integers(1, 30), drafting=st.booleans())
     def logits_are_not_finite(self, **when: Any) -> None:  # noqa: ANN401
+        """Plan logits that are NaN."""
         self.faults.append(NotFinite(**when))
 
     @rule(step=st.integers(1, 30), layer=st.integers(0, 2), seconds=st.sampled_from([0.1, 5.0]))
     def device_is_slow(self, **when: Any) -> None:  # noqa: ANN401
+        """Plan a layer that takes long."""
         self.faults.append(SlowStep(**when))
 
     @rule(transfer=st.integers(1, 6))
     def kv_is_not_moved(self, transfer: int) -> None:
+        """Plan a transfer that fails."""
         self.faults.append(TransferError(transfer=transfer))
 
     @rule(step=st.integers(1, 30), requests=st.integers(1, 30))
     def crowd(self, **when: Any) -> None:  # noqa: ANN401
+        """Plan a crowd that comes and is gone."""
         self.faults.append(MailboxFlood(**when))
 
     @rule(step=st.integers(1, 30), seconds=st.sampled_from([0.05, 10.0]))
     def clock_jumps(self, **when: Any) -> None:  # noqa: ANN401
+        """Plan a jump of the clock."""
         self.faults.append(ClockJump(**when))
 
     @rule(actor=st.sampled_from(["queue", "restore", "prefill", "decode"]), checkpoint=st.integers(1, 20))
     def operator_cancels(self, actor: Any, checkpoint: int) -> None:  # noqa: ANN401
+        """Plan a cancel at a checkpoint."""
         self.faults.append(CancelAt(actor=actor, checkpoint=checkpoint))
 
     @rule(step=st.integers(10, 30), grace=st.sampled_from([0.0, 0.02]))
     def shut_down(self, **when: Any) -> None:  # noqa: ANN401
+        """Plan the end of the server."""
         self.faults.append(Shutdown(**when))
 
     def teardown(self) -> None:
+        """Play what was chosen."""
         if self.scenario is not None and self.visits:
             play(replace(self.scenario, visits=tuple(self.visits), plan=FaultPlan(tuple(self.faults))))
 

@@ -250,12 +250,14 @@ class CancelsWithin(SimulatedModel):
         self.rows: list[int] = []  # in each layer that ran
 
     def run_layer(self, batch: SimulatedBatch, index: int) -> int:
+        """Set the marks of this layer, and count the rows that it still computes."""
         for mark in self.when.get(index, []):
             mark.set(self.clock())
         self.rows.append(sum(len(segment.token_ids) for segment in batch.segments))
         return super().run_layer(batch, index)
 
     def finish(self, batch: SimulatedBatch) -> list[SegmentOutput]:
+        """Set the marks that come after the last layer."""
         for mark in self.when.get(self.num_layers, []):
             mark.set(self.clock())
         return super().finish(batch)

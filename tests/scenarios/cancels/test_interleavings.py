@@ -35,6 +35,7 @@ class Client:
 
     @property
     def prompt(self) -> list[int]:
+        """What it asks: a part that others share, and one of its own."""
         return [*prompt(130)[: self.shared], *self.own, *([CULPRIT] if self.cursed else [])]
 
 

@@ -43,6 +43,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(
         self, func: OpOverload, types: object, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> object:
+        """Run an operation and remember it."""
         result = func(*args, **(kwargs or {}))
         tensors = [leaf for leaf in tree_leaves((args, kwargs, result)) if isinstance(leaf, torch.Tensor)]
         self.seen.add(Recorded(func.name().removeprefix("aten::"), frozenset(tensor.dtype for tensor in tensors)))  # type: ignore[no-untyped-call]

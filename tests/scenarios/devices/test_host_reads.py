@@ -81,11 +81,13 @@ class Watched:
         self._traffic = traffic
 
     def begin(self, segments: Sequence[Segment]) -> Batch:
+        """Begin, and note what was sent to the device meanwhile."""
         batch = self._model.begin(segments)
         self._set_aside()
         return batch
 
     def shrink(self, batch: Batch, kept: Sequence[int]) -> None:
+        """Shrink, and note what was sent to the device meanwhile."""
         self._model.shrink(batch, kept)
         self._set_aside()
 
@@ -181,30 +183,45 @@ def test_kv_moves_between_host_and_device(configs: dict[str, ModelConfig], dtype
 
 
 class IndexOnTheHost(Transformer):
+    """Looks embeddings up by ids that are on the host."""
+
     def embed(self, token_ids: torch.Tensor, slots: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        """Embed ids of the host."""
         return super().embed(token_ids.cpu(), slots, positions)
 
 
 class MaskOnTheHost(Transformer):
+    """Masks attention by a tensor on the host."""
+
     def build_mask(self, segments: Sequence[Segment], window: int | None) -> torch.Tensor | None:
+        """Build the mask on the host."""
         mask = super().build_mask(segments, window)
         return None if mask is None else mask.cpu()
 
 
 class RowsOnTheHost(Transformer):
+    """Chooses the rows to be sampled by numbers on the host."""
+
     def finish(self, batch: Batch) -> list[SegmentOutput]:
+        """Finish with rows of the host."""
         batch.sampled = batch.sampled.cpu()
         return super().finish(batch)
 
 
 class Mask(Transformer):
+    """Chooses rows by a mask, whose size the host must read."""
+
     def finish(self, batch: Batch) -> list[SegmentOutput]:
+        """Finish with the rows of a mask."""
         batch.sampled = batch.sampled[batch.sampled > 3]
         return super().finish(batch)
 
 
 class Late(Transformer):
+    """Sends the parameters of sampling after the layers."""
+
     def finish(self, batch: Batch) -> list[SegmentOutput]:
+        """Send them, and finish."""
         staging = StagingBuffer()
         batch.sampling = SamplingBatch.stage(batch.sampling.specs, batch.sampling.drafts, staging)
         staging.send(self._device)
@@ -212,24 +229,36 @@ class Late(Transformer):
 
 
 class LateByList(Transformer):
+    """Sends a list after the layers."""
+
     def compute_logits(self, states: torch.Tensor) -> torch.Tensor:
+        """Divide by a list."""
         return super().compute_logits(states) / torch.tensor([[1.0]] * len(states), device=states.device)
 
 
 class Piecemeal(Transformer):
+    """Sends the rows to be sampled by themselves."""
+
     def begin(self, segments: Sequence[Segment]) -> Batch:
+        """Begin, and send the rows again."""
         batch = super().begin(segments)
         batch.sampled = torch.tensor([4] * len(batch.sampled), device=self._device)
         return batch
 
 
 class Nosy(Transformer):
+    """Reads a number from the device in the middle of a step."""
+
     def compute_logits(self, states: torch.Tensor) -> torch.Tensor:
+        """Look at the states."""
         return super().compute_logits(states) * (2.0 if states.sum().item() else 1.0)
 
 
 class Exact(Transformer):
+    """Computes logits in float64, which MPS lacks."""
+
     def compute_logits(self, states: torch.Tensor) -> torch.Tensor:
+        """Compute them in float64."""
         return super().compute_logits(states).double().float()
 
 
@@ -255,7 +284,10 @@ def test_a_model_that_is_wrong_is_noticed(configs: dict[str, ModelConfig], wrong
 
 
 class Copies(Transformer):
+    """Copies states to the host, in two ways."""
+
     def compute_logits(self, states: torch.Tensor) -> torch.Tensor:
+        """Copy the states."""
         assert states.cpu().shape == states.to("cpu").shape
         return super().compute_logits(states)
 

@@ -52,6 +52,7 @@ async def warm(folder: Path, *tiers: str, slots: int = 2, audit_share: float = 0
 
 
 def blocks(sim: KVSimulation, disk: SettledDisk) -> list[Block]:
+    """Return the blocks of the prompt that the disk has."""
     found = [disk.load(key) for key in sim.keys(PROMPT)]
     return [block for block in found if block is not None]
 

@@ -10,4 +10,5 @@ OTHER = text(150, 2)
 
 
 def blocks_of(tokens: int) -> int:
+    """Return how many of so many tokens are in complete blocks."""
     return tokens // BLOCK_TOKENS * BLOCK_TOKENS

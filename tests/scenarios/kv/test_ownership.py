@@ -97,6 +97,7 @@ class Kept:
     disk: DiskTier
 
     def of(self, kind: type) -> object:
+        """Return the part of the cache that is of this kind."""
         parts = (self.cache, self.cache.tiers, self.cache.waiting, self.cache.write_behind, self.cache.verdicts)
         return next(part for part in (*parts, self.cache.tiers.ram, self.disk) if type(part) is kind)
 

@@ -50,6 +50,7 @@ class OneLie(Lies):
         self._key = key
 
     def save(self, key: BlockKey, rows: Sequence[int], taint: Taint) -> list[int]:
+        """Save, and lie about the one block."""
         self._share = float(key == self._key and not len(self))
         return super().save(key, rows, taint)
 

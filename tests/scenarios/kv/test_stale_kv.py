@@ -96,6 +96,8 @@ class Talk:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
+    """Nobody asks for a while."""
+
     seconds: float
 
 
@@ -204,6 +206,7 @@ class AnySequence(RuleBasedStateMachine):
         slots=st.integers(1, 3), ram=st.sampled_from([0, 2, 6, 12, 100]), disk=st.sampled_from([None, 2, 8, 100])
     )
     def start(self, slots: int, ram: int, disk: int | None) -> None:
+        """Start a server."""
         self.tiers = Tiers(slots, ram, disk, new_folder=True)
 
     @rule(
@@ -216,18 +219,22 @@ class AnySequence(RuleBasedStateMachine):
         cache_prompt=st.integers(0, 7).map(bool),
     )
     def talk(self, **how: Any) -> None:  # noqa: ANN401
+        """Ask."""
         self.script.append(Talk(**how))
 
     @rule(milliseconds=st.sampled_from([1, 10, 50, 700]))
     def pause(self, milliseconds: int) -> None:
+        """Wait."""
         self.script.append(Pause(milliseconds / 1000))
 
     @rule(slots=st.booleans(), ram=st.integers(0, 8), disk=st.integers(0, 8), count=st.integers(0, 4))
     def evict(self, slots: bool, ram: int, disk: int, count: int) -> None:
+        """Let what is kept go, here and there."""
         self.script.append(Evict(slots, range(ram, ram + count), range(disk, disk + count)))
 
     @rule(what=st.sampled_from(["", "", "raises", "not finite", "Load", "Save", "Copy"]))
     def fail(self, what: str) -> None:
+        """Let something fail from now on."""
         self.script.append(Break(what))
 
     @rule(
@@ -237,9 +244,11 @@ class AnySequence(RuleBasedStateMachine):
         new_folder=st.booleans(),
     )
     def restart(self, slots: int, ram: int, disk: int | None, new_folder: bool) -> None:
+        """End the server, and start another one."""
         self.script.append(Tiers(slots, ram, disk, new_folder))
 
     def teardown(self) -> None:
+        """Play what was chosen."""
         if self.tiers is not None:
             with tempfile.TemporaryDirectory() as folder:
                 Play(Path(folder) / "kv").run(self.tiers, self.script)

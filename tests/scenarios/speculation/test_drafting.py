@@ -55,6 +55,7 @@ class Recorder(SimulatedExecutor):
     async def run_step(
         self, segments: Sequence[Segment], *, drafting: bool = False, layer_done: LayerHook | None = None
     ) -> StepResult:
+        """Note the step, check what it begins with, and run it."""
         self.steps.append((drafting, list(segments)))
         if self._awaited in [(slot.id, slot.state) for slot in self.engine.slots()]:
             self._reached.set()
@@ -84,6 +85,7 @@ class Speculation:
     ends: dict[str, list[Finished]] = field(default_factory=dict)
 
     async def client(self, asked: GenerationRequest, *, hang_up_after: float = math.inf, arrives: float = 0.0) -> None:
+        """Be a client: ask, read, and hang up after so many tokens."""
         await trio.sleep(arrives)
         tokens: list[list[int]] = [[] for _ in asked.prompts]
         self.got[asked.id], self.ends[asked.id] = tokens, []
@@ -101,6 +103,7 @@ class Speculation:
             assert tokens[index] == self.executor.model.continuation(start, len(tokens[index])), asked.id
 
     def segments(self, slot: int, *, drafting: bool) -> list[Segment]:
+        """Return what a slot was in: steps of the drafter, or of the target."""
         return [s for drafted, step in self.executor.steps if drafted == drafting for s in step if s.slot == slot]
 
 

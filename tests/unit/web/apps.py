@@ -19,6 +19,7 @@ HI: dict[str, Any] = {"messages": [{"role": "user", "content": "hi"}]}
 
 
 def make(engine: FakeEngine | None = None) -> ScopedApp:
+    """Return the application over an engine; by default it says "Hello" in two tokens."""
     return create_app(as_engine(engine or FakeEngine(say("Hel", "lo"))))
 
 

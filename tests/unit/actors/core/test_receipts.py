@@ -1,3 +1,5 @@
+"""Receipts: what they say of a cancel, and how many are kept."""
+
 from __future__ import annotations
 
 from dataclasses import FrozenInstanceError

@@ -1,3 +1,5 @@
+"""The slot table: who is granted which slot, what it still holds, and what is believed of it."""
+
 from __future__ import annotations
 
 import itertools

@@ -31,9 +31,11 @@ class Times:
     starved: float = 0.0
 
     def clock(self) -> float:
+        """Return the time."""
         return self.now
 
     def cpu_clock(self) -> float:
+        """Return the processor time of the loop's thread."""
         return self.cpu
 
 
@@ -67,6 +69,7 @@ class Bench:
 
     @property
     def holds(self) -> list[Hold]:
+        """What the watch has noted."""
         return list(self.watch.statistics().latest)
 
 
@@ -76,6 +79,7 @@ class Sleeper:
     name = "a.task"
 
     def iter_await_frames(self) -> Iterator[tuple[object, int]]:
+        """Yield the one frame that it waits in."""
         yield here(), 0
 
 

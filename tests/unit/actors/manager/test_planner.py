@@ -1,3 +1,5 @@
+"""The planner: which rows of whose prompts make a step, and how long a step may take."""
+
 from __future__ import annotations
 
 import math
@@ -62,6 +64,7 @@ class LinearMachine:
         self.base, self.decode_row, self.prefill_row, self.doubling = base, decode_row, prefill_row, doubling
 
     def seconds(self, decode_rows: int, prefill_rows: int, depth: float = 0) -> float:
+        """Return how long a step takes."""
         prefill_row = self.prefill_row * (1 + depth / self.doubling)
         return self.base + decode_rows * self.decode_row + prefill_rows * prefill_row
 

@@ -63,6 +63,7 @@ class Forgetful(InlineExecutor):
     async def run_step(
         self, segments: Sequence[Segment], *, drafting: bool = False, layer_done: LayerHook | None = None
     ) -> StepResult:
+        """Forget the slot of whoever comes back, and run the step."""
         for segment in segments:
             if segment.start == self._resident and segment.sample is not None and not segment.sample.generated:
                 for layer in range(self._kv.row_shape[0]):

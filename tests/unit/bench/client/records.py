@@ -16,6 +16,7 @@ WAIT = Figure("wait", 2.0, "s", Better.LOWER)
 
 
 def record(*samples: Sample, targets: tuple[str, ...] = ("ours", "theirs")) -> Record:
+    """Return a record with these samples."""
     return Record(
         scenario="trial",
         about="What was tried.",
@@ -28,6 +29,7 @@ def record(*samples: Sample, targets: tuple[str, ...] = ("ours", "theirs")) -> R
 
 
 def rounds(figure: Figure, **values: list[float]) -> list[Sample]:
+    """Return one sample for each value, in rounds from 0."""
     return [
         Sample(target, number, replace(figure, value=value))
         for target, listed in values.items()

@@ -211,6 +211,7 @@ class Naive:
         self.refused: BlockKey | None = None
 
     def insert(self, block: Block, now: float) -> bool:
+        """Keep a block if there can be room; tell whether it is kept."""
         if block in self.blocks:
             self.use(block)
             return True
@@ -225,15 +226,18 @@ class Naive:
         return True
 
     def victim(self, parent: BlockKey, now: float) -> Block | None:
+        """Return what is to go first."""
         parents = {block.parent for block in self.blocks}
         leaves = [block for block in self.blocks if block.key not in parents and block.key != parent]
         return next(iter(sorted(leaves, key=lambda block: self.held.get(block.key, 0.0) > now)), None)
 
     def use(self, block: Block) -> None:
+        """Note a use."""
         self.blocks.remove(block)
         self.blocks.append(block)
 
     def drop(self, block: Block) -> None:
+        """Forget a block."""
         self.blocks.remove(block)
         self.held.pop(block.key, None)
 
@@ -268,21 +272,25 @@ class AgainstNaive(RuleBasedStateMachine):
 
     @initialize(room=st.integers(0, 9))
     def open(self, room: int) -> None:
+        """Choose the room."""
         self.tier = RamTier(room * SIZE + SIZE // 2, TaskOwner())
         self.naive = Naive(room)
         self.now = 0.0
 
     @rule(block=blocks)
     def insert(self, block: Block) -> None:
+        """Insert a block into both."""
         assert self.tier.insert(block, self.now) == self.naive.insert(block, self.now)
 
     @rule(block=blocks)
     def insert_path(self, block: Block) -> None:
+        """Insert a chain into both."""
         for each in path(block):
             assert self.tier.insert(each, self.now) == self.naive.insert(each, self.now)
 
     @rule(block=blocks)
     def touch(self, block: Block) -> None:
+        """Use a chain in both."""
         self.tier.touch([each.key for each in path(block)])
         for each in reversed(path(block)):
             if each in self.naive.blocks:
@@ -290,6 +298,7 @@ class AgainstNaive(RuleBasedStateMachine):
 
     @rule(block=blocks, seconds=st.integers(0, 3))
     def hold(self, block: Block, seconds: int) -> None:
+        """Hold a chain in both."""
         self.tier.hold([each.key for each in path(block)], self.now + seconds)
         for each in path(block):
             if each in self.naive.blocks:
@@ -297,16 +306,19 @@ class AgainstNaive(RuleBasedStateMachine):
 
     @rule(block=blocks)
     def drop(self, block: Block) -> None:
+        """Drop a block from both."""
         self.tier.drop(block.key)
         if block in self.naive.blocks:
             self.naive.drop(block)
 
     @rule()
     def wait(self) -> None:
+        """Let a second pass."""
         self.now += 1.0
 
     @invariant()
     def agree(self) -> None:
+        """Compare the two."""
         if hasattr(self, "tier"):
             self.tier.check_integrity()
             assert list(self.tier) == [block.key for block in self.naive.blocks]

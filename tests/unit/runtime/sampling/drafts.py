@@ -28,10 +28,12 @@ END_IDS = (3, 4)
 def spec_of(
     params: SamplingParams, position: int = 0, *, output: Sequence[int] = (), draft: bool = False
 ) -> SampleSpec:
+    """Return how a token at that position is to be drawn, after that output."""
     return SampleSpec(params, position, len(output), (1, 2, 5, *output), END_IDS, draft)
 
 
 def ids_of(drawn: Sequence[SampledRow]) -> list[int]:
+    """Return the ids that were drawn."""
     return [one.token.token_id for one in drawn]
 
 
@@ -53,22 +55,27 @@ def exact(logits: torch.Tensor, params: SamplingParams) -> list[float]:
 
 
 def one_hot(p: torch.Tensor, drafted: torch.Tensor) -> torch.Tensor:
+    """Return the distribution in which the draft alone has a probability."""
     return torch.zeros_like(p).scatter(-1, drafted, 1.0)
 
 
 def always_accept(p: torch.Tensor, q: torch.Tensor, drafted: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:
+    """Accept every draft."""
     return one_hot(p, drafted)
 
 
 def by_p_alone(p: torch.Tensor, q: torch.Tensor, drafted: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:
+    """Accept by the target's probability alone."""
     return torch.where(numbers < p.gather(-1, drafted), one_hot(p, drafted), (p - q).clamp(min=0))
 
 
 def residual_of_p(p: torch.Tensor, q: torch.Tensor, drafted: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:
+    """Draw from the target after a rejection, and not from what is left of it."""
     return torch.where(numbers * q.gather(-1, drafted) < p.gather(-1, drafted), one_hot(p, drafted), p)
 
 
 def residual_of_others(p: torch.Tensor, q: torch.Tensor, drafted: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:
+    """Draw from the target after a rejection, but for the draft."""
     stands = numbers * q.gather(-1, drafted) < p.gather(-1, drafted)
     return torch.where(stands, one_hot(p, drafted), p * (1 - one_hot(p, drafted)))
 

@@ -114,7 +114,7 @@ def _joint(texts: Sequence[Sequence[int]], params: SamplingParams) -> tuple[floa
 
 
 def _expected(k: int, params: SamplingParams, draft: Callable[[int], list[float]]) -> float:
-    """How many of a round's k drafts are accepted: what is common to target and draft, once, twice, …"""
+    """How many of a round's k drafts are accepted: what is common to both, once, twice, and so on."""
     reached = [1.0] + [0.0] * (WORDS - 1)
     total = 0.0
     for _ in range(k):

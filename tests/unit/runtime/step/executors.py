@@ -20,10 +20,12 @@ PATIENCE = 20  # seconds, spent by a test that fails only
 
 
 def segments_of(count: int = 3) -> list[Segment]:
+    """Return so many segments of two tokens, each in a slot of its own."""
     return [Segment(slot, 0, [slot, 7], sample=greedy(2)) for slot in range(count)]
 
 
 def thread_executor(model: RecordingModel) -> AbstractAsyncContextManager[ThreadExecutor[RecordingModel]]:
+    """Open an executor whose thread runs this model."""
     return open_thread_executor(lambda: model)
 
 
@@ -48,13 +50,16 @@ class Gate:
         self._trio_token = trio.lowlevel.current_trio_token()
 
     def during(self, index: int) -> None:
+        """Wait in the layer that was chosen."""
         if index == self._layer:
             self._trio_token.run_sync_soon(self.entered.set)
             assert self._opened.wait(PATIENCE)
 
     def open(self) -> None:
+        """Let the thread go on."""
         self._opened.set()
 
 
 def device_threads() -> list[threading.Thread]:
+    """Return the device threads of this process."""
     return [thread for thread in threading.enumerate() if thread.name == "cede-device"]

@@ -109,6 +109,7 @@ class Queue:
         self.most_unfinished = 0
 
     def new_event(self) -> Event:
+        """Return an event of the next layer."""
         self.created += 1
         return Event(self, self.created - 1)
 
@@ -120,10 +121,12 @@ class Event:
         self._queue, self._layer = queue, layer
 
     def record(self) -> None:
+        """Put the layer into the queue."""
         self._queue.unfinished.append(self._layer)
         self._queue.most_unfinished = max(self._queue.most_unfinished, len(self._queue.unfinished))
 
     def synchronize(self) -> None:
+        """Wait for the layer and those before it."""
         self._queue.log.append(f"wait {self._layer}")
         while self._queue.unfinished and self._queue.unfinished[0] <= self._layer:
             self._queue.unfinished.pop(0)

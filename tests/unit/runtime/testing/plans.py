@@ -10,4 +10,5 @@ from runtime.testing.faults import (
 
 
 def plan(*faults: Fault) -> Chaos:
+    """Return what lets these faults happen."""
     return Chaos(FaultPlan(faults))

@@ -1,3 +1,5 @@
+"""Chat templates: what they render, what they are refused for, and what they cannot reach."""
+
 from __future__ import annotations
 
 import json

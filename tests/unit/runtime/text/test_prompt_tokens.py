@@ -42,6 +42,7 @@ class Counting:
         self._tokenizer = tokenizer
 
     def encode(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
+        """Encode, and note how many characters it was asked for."""
         self.calls.append(len(text))
         return self._tokenizer.encode(text, add_special_tokens=add_special_tokens)
 

@@ -1,3 +1,5 @@
+"""Text out of tokens as they come: whole characters, stop strings, and nothing that is taken back."""
+
 from __future__ import annotations
 
 import time

@@ -1,3 +1,5 @@
+"""The tokenizer: text to ids and back, special tokens, and the bytes of each id."""
+
 from __future__ import annotations
 
 import json

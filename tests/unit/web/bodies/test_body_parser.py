@@ -31,6 +31,7 @@ class Parsers:
         self._go: set[int] = set()
 
     def __call__(self, raw: bytes, model: ServedModel, most: int) -> ParsedRequest:
+        """Parse a body, which takes until it is let go."""
         with self._changed:
             self.threads.add(threading.get_ident())
             self.running.append(len(raw))
@@ -40,11 +41,14 @@ class Parsers:
         return JOB
 
     def let_go(self, *lengths: int) -> None:
+        """Let the bodies of these lengths be parsed."""
         with self._changed:
             self._go.update(lengths)
             self._changed.notify_all()
 
     async def until_running(self, *lengths: int) -> None:
+        """Wait until the bodies of these lengths are being parsed, and no others."""
+
         def wait() -> bool:
             with self._changed:
                 return self._changed.wait_for(lambda: sorted(self.running) == sorted(lengths), timeout=10)
@@ -85,9 +89,11 @@ class Idle(ByteTokenizer):
     """A tokenizer that has nothing to do."""
 
     def encode(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
+        """Fail: nothing was to be encoded."""
         raise AssertionError("it was asked to encode")
 
     def decode(self, ids: object, *, skip_special_tokens: bool = True) -> str:
+        """Fail: nothing was to be decoded."""
         raise AssertionError("it was asked to decode")
 
 
@@ -95,6 +101,7 @@ class IdleTemplate(ChatTemplate):
     """A template that has nothing to do."""
 
     def render(self, *_: Any, **__: Any) -> str:  # noqa: ANN401
+        """Fail: nothing was to be rendered."""
         raise AssertionError("it was asked to render")
 
 

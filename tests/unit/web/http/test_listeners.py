@@ -15,9 +15,11 @@ class TwoAddresses(trio.abc.HostnameResolver):
     """Every name is this machine's, twice, as `localhost` is on a machine with both kinds of addresses."""
 
     async def getaddrinfo(self, host: Any, port: Any, *_: int) -> Any:  # noqa: ANN401
+        """Return the same address twice."""
         return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.0.1", port))] * 2
 
     async def getnameinfo(self, sockaddr: Any, flags: int) -> tuple[str, str]:  # noqa: ANN401
+        """Raise NotImplementedError: nobody asks for names."""
         raise NotImplementedError
 
 

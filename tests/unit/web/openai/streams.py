@@ -17,14 +17,17 @@ if TYPE_CHECKING:
 
 
 def written(parsed: ParsedRequest, *events: Any) -> list[Any]:  # noqa: ANN401
+    """Return the chunks that these events become."""
     writer = ChunkWriter(parsed.options, parsed.format)
     chunks = chunks_of(writer, events)
     return events_of(chunks + writer.closing() if writer.finished else chunks)
 
 
 def chunks_of(writer: ChunkWriter, events: Iterable[Event]) -> bytes:
+    """Return the bytes that these events become."""
     return b"".join(piece for event in events for piece in writer.write(event))
 
 
 def choices(chunks: list[Any]) -> list[Any]:
+    """Return the first choice of each chunk."""
     return [chunk["choices"][0] for chunk in chunks if chunk != "[DONE]"]

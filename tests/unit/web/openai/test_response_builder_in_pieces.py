@@ -34,6 +34,7 @@ class Turns:
         self.count = 0
 
     async def run(self) -> None:
+        """Count turns for ever."""
         while True:
             self.count += 1
             await trio.lowlevel.checkpoint()
@@ -47,6 +48,7 @@ class Watched(Exchange):
     sizes: list[int]
 
     async def app_sends(self, message: Any) -> None:  # noqa: ANN401
+        """Note how many turns the other task has had, and how much is written."""
         self.before.append(self.turns.count)
         self.sizes.append(len(message.get("body", b"")))
         if message["type"] == "http.response.start":
@@ -122,6 +124,7 @@ class Left(FakeEngine):
     async def open_request(
         self, asked: GenerationRequest, *, disconnect_reason: Callable[[], CancelReason]
     ) -> AsyncIterator[FakeRequest]:
+        """Open a request, and note the turns when it is left."""
         async with super().open_request(asked, disconnect_reason=disconnect_reason) as request:
             yield request
         self.turns_when_left = self.turns.count

@@ -32,6 +32,7 @@ class Slow(Exchange):
         self.may_read = trio.Semaphore(0)
 
     async def app_sends(self, message: Any) -> None:  # noqa: ANN401
+        """Wait until a write may be read."""
         if message["type"] == "http.response.body":
             await self.may_read.acquire()
         await super().app_sends(message)

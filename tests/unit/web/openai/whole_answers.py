@@ -17,6 +17,7 @@ CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
 
 
 def any_token(draw: random.Random, index: int, alternatives: int | None) -> Token:
+    """Return a token of awkward text, with or without log-probabilities."""
     text = draw.choice(["a", "", "é🙂", '"\\', "\ud83d", "\n\0"])
     if alternatives is None:
         return Token(index, draw.randrange(256), text)
@@ -25,6 +26,7 @@ def any_token(draw: random.Random, index: int, alternatives: int | None) -> Toke
 
 
 def bulky(count: int, index: int = 0, alternatives: int = 20) -> list[Event]:
+    """Return the events of an answer of so many tokens, each with alternatives."""
     draw = random.Random(index)
     tokens: list[Event] = [any_token(draw, index, alternatives) for _ in range(count)]
     return [*tokens, finished(index, tokens=count)]

@@ -18,9 +18,11 @@ class System:
         self._most = most
 
     def getrlimit(self, _which: int) -> tuple[int, int]:
+        """Return the limits."""
         return self.limits
 
     def setrlimit(self, _which: int, limits: tuple[int, int]) -> None:
+        """Set the limits, up to what this system allows."""
         if limits[0] > self._most:
             raise ValueError("current limit exceeds maximum limit")
         self.limits = limits

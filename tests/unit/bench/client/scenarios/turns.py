@@ -24,6 +24,7 @@ RUDE = replace(PLAIN, heeds=False, caches=False, receipts=False)
 
 
 def turn_on(server: FakeServer, dialect: Dialect | None = None) -> Turn:
+    """Return a turn of a scenario on that server."""
     token_ids = range(300, 3000)
     return Turn(client_of(server, dialect), PromptMaker(random.Random(1), token_ids), random.Random(2), limit=60)
 
@@ -35,6 +36,7 @@ async def figures_of(scenario: Scenario, behaviour: Behaviour = PLAIN) -> dict[t
 
 
 async def values_of(scenario: Scenario, behaviour: Behaviour = PLAIN) -> dict[tuple[str, str], float]:
+    """Return the values of a scenario's figures by name and case."""
     return {key: figure.value for key, figure in (await figures_of(scenario, behaviour)).items()}
 
 

@@ -21,6 +21,7 @@ class Gate:
         self.arrived, self.open = threading.Event(), threading.Event()
 
     def __call__(self, *args: object, **kwargs: object) -> object:
+        """Wait until it is opened, and go on."""
         self.arrived.set()
         assert self.open.wait(LONG)
         return self._function(*args, **kwargs)

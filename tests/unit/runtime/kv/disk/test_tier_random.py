@@ -81,15 +81,18 @@ class TierAgainstDict(RuleBasedStateMachine):
         self.open()
 
     def open(self) -> None:
+        """Open the tier."""
         budget = self.capacity * FILE_BYTES + FILE_BYTES // 2
         self.tier = self.stack.enter_context(open_tier(self.folder, budget=budget))
 
     def use(self, key: BlockKey) -> None:
+        """Note a use."""
         for block in [block for block in self.held if block.key == key]:
             self.held.remove(block)
             self.held.append(block)
 
     def evict(self, room: int, parent: BlockKey) -> bool:
+        """Make room as the tier should; tell whether there is any."""
         while len(self.held) + room > self.capacity:
             parents = {block.parent for block in self.held}
             leaf = next((block for block in self.held if block.key not in parents), None)
@@ -100,6 +103,7 @@ class TierAgainstDict(RuleBasedStateMachine):
 
     @rule(block=st.sampled_from(POOL))
     def put(self, block: Block) -> None:
+        """Put a block into both."""
         assert self.tier.put_nowait(block)
         assert self.tier.flush(LONG) == 0
         if block not in self.held:
@@ -111,6 +115,7 @@ class TierAgainstDict(RuleBasedStateMachine):
 
     @rule(block=st.sampled_from(POOL))
     def load(self, block: Block) -> None:
+        """Load a block from both."""
         loaded = self.tier.load(block.key)
         assert (loaded is not None) == (block in self.held)
         if loaded is not None:
@@ -119,12 +124,14 @@ class TierAgainstDict(RuleBasedStateMachine):
 
     @rule(block=st.sampled_from(POOL))
     def drop(self, block: Block) -> None:
+        """Drop a block from both."""
         self.tier.drop([block.key])
         if block in self.held:
             self.held.remove(block)
 
     @rule(start=st.sampled_from([0, 4, 8]), length=st.integers(1, 4))
     def touch(self, start: int, length: int) -> None:
+        """Use a chain in both."""
         keys = [block.key for block in POOL[start : start + length]]
         self.tier.touch(keys)
         for key in reversed(keys):
@@ -132,6 +139,7 @@ class TierAgainstDict(RuleBasedStateMachine):
 
     @rule(capacity=st.integers(0, 8))
     def reopen(self, capacity: int) -> None:
+        """Close the tier and open it again, with another budget."""
         self.stack.close()
         self.capacity, self.refused = capacity, b""
         self.open()
@@ -140,6 +148,7 @@ class TierAgainstDict(RuleBasedStateMachine):
     @precondition(lambda self: self.held)
     @rule(data=st.data())
     def spoil(self, data: st.DataObject) -> None:
+        """Flip a bit of a file."""
         block = data.draw(st.sampled_from(self.held))
         flip(self.folder / ROOT.hex() / block_name(block.key, block.parent))
         assert self.tier.load(block.key) is None
@@ -147,11 +156,13 @@ class TierAgainstDict(RuleBasedStateMachine):
 
     @invariant()
     def agrees(self) -> None:
+        """Compare the two."""
         self.tier.flush(LONG)
         self.tier.check_integrity()
         assert {block.key for block in POOL if block.key in self.tier} == {block.key for block in self.held}
 
     def teardown(self) -> None:
+        """Close the tier."""
         self.stack.close()
         self.patch.undo()
         shutil.rmtree(self.folder)

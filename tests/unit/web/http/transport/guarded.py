@@ -60,10 +60,12 @@ class App:
         self._arrive, self._arrivals = trio.open_memory_channel[Visit](inf)
 
     async def visit(self) -> Visit:
+        """Wait for the next request."""
         with trio.fail_after(PATIENCE):
             return await self._arrivals.receive()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Serve one scope of ASGI."""
         if scope["type"] == "lifespan":
             for stage in ("startup", "shutdown"):
                 assert await receive() == {"type": f"lifespan.{stage}"}
@@ -127,14 +129,17 @@ class App:
 
 
 async def response_start(send: Send, status: int) -> None:
+    """Send the head of a response."""
     await send({"type": "http.response.start", "status": status, "headers": [NOVEL]})
 
 
 async def response_body(send: Send, body: bytes, more: bool = True) -> None:
+    """Send a piece of a body."""
     await send({"type": "http.response.body", "body": body, "more_body": more})
 
 
 async def respond(send: Send, status: int, body: bytes) -> None:
+    """Send a whole response."""
     await response_start(send, status)
     await response_body(send, body)
 
@@ -144,12 +149,15 @@ async def respond(send: Send, status: int, body: bytes) -> None:
 
 @dataclass(eq=False)
 class Server:
+    """The server under test: its application, its port, and the event that ends it."""
+
     app: App
     port: int
     stop: trio.Event
     ended: trio.Event
 
     async def connect(self, receive_buffer: int | None = None) -> trio.SocketStream:
+        """Open a connection; with a small `receive_buffer` it is full soon."""
         sock = trio.socket.socket()
         if receive_buffer is not None:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
@@ -158,12 +166,14 @@ class Server:
         return trio.SocketStream(sock)
 
     async def get(self, path: str, after: bytes = b"", receive_buffer: int | None = None) -> trio.SocketStream:
+        """Open a connection and ask for `path`; `after` is sent behind the request."""
         stream = await self.connect(receive_buffer)
         await stream.send_all(get_request(path) + after)
         return stream
 
 
 def get_request(path: str) -> bytes:
+    """Return the bytes of a GET."""
     return f"GET {path} HTTP/1.1\r\nHost: test\r\n\r\n".encode()
 
 
@@ -200,6 +210,7 @@ async def serving(
 
 
 async def happens(event: trio.Event) -> None:
+    """Wait for an event, not for ever."""
     with trio.fail_after(PATIENCE):
         await event.wait()
 
