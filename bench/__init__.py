@@ -1,4 +1,9 @@
-"""Benchmarks.  What web/commands/main.py does for OpenMP before torch is imported is done here."""
+"""Benchmarks: of servers over HTTP (`bench.client`) and of the engine alone (`bench.engine`).
+
+`bench.training` made the embedded model, and `bench.corpus` has the texts for both.  `bench/README.md` says how to run
+what, and `bench/LOG.md` what was measured.  As the command line does for a server, this sets how long OpenMP's threads
+spin, which is read once, when torch is imported.
+"""
 
 import os
 

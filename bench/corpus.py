@@ -1,4 +1,4 @@
-"""Text of the running Python's standard library, and chat samples cut out of the same files.
+"""A corpus: text of the running Python's standard library, and chat samples made of the same files.
 
 Held-out files are chosen by a hash of their path inside the library, so the split is the same on every machine that
 has the same Python. Licence of the text: Python Software Foundation License Version 2.
@@ -26,12 +26,17 @@ END_OF_TEXT, SYSTEM, USER, ASSISTANT, END = SPECIALS = (
     "<|end|>",
 )
 
-# Tests would be half of the library and teach little but assertEqual; `encodings` is tables apart from four files.
+# Tests would be half of the library and teach little but assertEqual; `encodings` is mostly tables.
 SKIPPED_FOLDERS = {"site-packages", "dist-packages", "test", "tests", "idle_test", "__pycache__", "encodings"}
 SKIPPED_PREFIXES = ("_sysconfigdata",)
 HELD_OUT_PERCENT = 2
-REPLY_CHARS = (40, 1600)  # a chat reply shorter or longer than this is left out
-CHAT_SHARE = 0.24  # of all characters of a split
+"""Share of files that are held out."""
+
+REPLY_CHARS = (40, 1600)
+"""The least and the most characters of a chat's reply."""
+
+CHAT_SHARE = 0.24
+"""Share of chats in all characters of a split."""
 
 SYSTEM_PROMPTS = (
     "You are a helpful assistant.",
@@ -69,7 +74,7 @@ DOC_REQUESTS = (
 
 @dataclass(frozen=True)
 class Split:
-    """One side of the corpus: whole files, and chats (already in the template's form)."""
+    """The training or the held-out part of the corpus: whole files, and chats in the form of the chat template."""
 
     files: list[str]
     chats: list[str]
@@ -88,16 +93,17 @@ class Definition:
 
     @property
     def summary(self) -> str:
+        """The first line of the docstring."""
         return self.docstring.strip().partition("\n")[0].strip()
 
 
 def render_chat(messages: list[tuple[str, str]]) -> str:
-    """(role marker, content) pairs in the chat template's form; a finished chat, closed by ``<|end|>``."""
+    """Render pairs of role marker and content as the chat template does; each message ends with ``<|end|>``."""
     return "\n".join(f"{marker}\n{content}{END}" for marker, content in messages) + "\n"
 
 
 def stdlib_files() -> list[tuple[str, str]]:
-    """(path inside the library, text) of every source file kept, sorted by path."""
+    """Return the path inside the library and the text of every source file that is used, sorted by path."""
     root = Path(sysconfig.get_path("stdlib"))
     found = []
     for path in sorted(root.rglob("*.py")):
@@ -114,11 +120,12 @@ def stdlib_files() -> list[tuple[str, str]]:
 
 
 def is_held_out(inside: str) -> bool:
+    """Return whether the file with this path inside the library is held out."""
     return int(hashlib.sha256(inside.encode()).hexdigest(), 16) % 100 < HELD_OUT_PERCENT
 
 
 def definitions(inside: str, text: str) -> Iterator[Definition]:
-    """Functions, methods and classes of one file whose source is of a chat reply's size."""
+    """Yield the functions, methods and classes of a file whose source has the length of a chat's reply."""
     module = inside.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
     try:
         with warnings.catch_warnings():
@@ -140,7 +147,7 @@ def definitions(inside: str, text: str) -> Iterator[Definition]:
 
 
 def chat_of(definition: Definition, rng: random.Random) -> str:
-    """One request with its answer, now and then under a system message."""
+    """Return a chat of one request and its reply, in some cases with a system message."""
     requests: tuple[str, ...] = CODE_REQUESTS
     reply = definition.source
     if len(definition.docstring) > 60 and rng.random() < 0.25:
@@ -161,7 +168,7 @@ def chat_of(definition: Definition, rng: random.Random) -> str:
 
 
 def chats_of(files: list[tuple[str, str]], budget: int, rng: random.Random) -> list[str]:
-    """Chats of random definitions, up to ``budget`` characters; one in eight carries a second turn."""
+    """Return chats about random definitions, up to ``budget`` characters; one in eight has a second turn."""
     pool = [found for inside, text in files for found in definitions(inside, text)]
     rng.shuffle(pool)
     chats: list[str] = []
@@ -179,7 +186,7 @@ def chats_of(files: list[tuple[str, str]], budget: int, rng: random.Random) -> l
 
 
 def load_corpus(seed: int) -> tuple[Split, Split]:
-    """(training, held out)."""
+    """Return the training and the held-out part."""
     everything = stdlib_files()
     splits = []
     for held_out in (False, True):

@@ -1,12 +1,11 @@
-"""What a form of the weights costs in accuracy: its distance from the float32 model over held-out text.
+"""The accuracy of a form of the weights: its distance from the float32 model over held-out text.
 
     python -m bench.engine.accuracy [--model FOLDER] [--form int8 --form int4 --form bfloat16] [--dtype float32]
                                     [--text prose]
 
-The text is Python, the embedded model's own domain, or English prose, the reference manual that comes with Python.  For
-each position the whole distribution of the next token is compared:
-by the KL divergence from the full model's to the form's, in nats, by whether both find the same token likeliest, and by
-what the token that does come costs each of them, the cross-entropy.
+The text is Python, the embedded model's own domain, or English prose, the reference manual that comes with Python.  At
+each position the whole distribution of the next token is compared: by the KL divergence of the form's from the full
+model's, in nats; by whether both find the same token likeliest; and by the difference of the cross-entropies.
 """
 
 from __future__ import annotations
@@ -43,13 +42,20 @@ CODE, PROSE = "code", "prose"
 
 @dataclass(frozen=True, slots=True)
 class Distance:
-    """Of one model from another, position by position, float32 `[rows]` but for `agreed`."""
+    """The distance of a model from the full one, position by position: `[rows]`.
 
-    divergence: Tensor  # KL, in nats
-    agreed: Tensor  # bool: both find the same token likeliest
-    added: Tensor  # cross-entropy of the one less that of the other, in nats
+    Attributes:
+        divergence: KL from the full model, in nats.
+        agreed: whether both find the same token likeliest.
+        added: cross-entropy less that of the full model, in nats.
+    """
+
+    divergence: Tensor
+    agreed: Tensor
+    added: Tensor
 
     def __str__(self) -> str:
+        """Return the figures on one line."""
         return (
             f"KL mean {self.divergence.mean():.5f}, 99th percentile {self.divergence.quantile(0.99):.5f} nats; "
             f"same first token {100 * self.agreed.float().mean():.2f} %; cross-entropy {self.added.mean():+.5f}"
@@ -57,7 +63,13 @@ class Distance:
 
 
 def distance(full: Tensor, other: Tensor, following: Tensor) -> Distance:
-    """Compare scores, each `[rows, vocab]`; `following` `[rows]` are the tokens that come next."""
+    """Compare the scores of two models.
+
+    Args:
+        full: scores of the full model `[rows, vocab]`.
+        other: scores of the other one.
+        following: the tokens that come next `[rows]`.
+    """
     expected, found = full.log_softmax(-1), other.log_softmax(-1)
     at = following[:, None]
     return Distance(
@@ -68,7 +80,7 @@ def distance(full: Tensor, other: Tensor, following: Tensor) -> Distance:
 
 
 def scores(model: Transformer, token_ids: Sequence[int]) -> Tensor:
-    """Of what follows each of the tokens, float32 `[tokens, vocab]`, on the host."""
+    """Return the scores of what follows each token, in float32 on the host: `[tokens, vocab]`."""
     config = model.config
     batch = model.begin([Segment(0, 0, token_ids)])
     for layer in range(model.num_layers):
@@ -77,14 +89,14 @@ def scores(model: Transformer, token_ids: Sequence[int]) -> Tensor:
     return model.weights.lm_head(states).float().cpu()
 
 
-def compare(full: Transformer, other: Transformer, pieces: Sequence[Sequence[int]]) -> Distance:
-    """Over all positions of all pieces but the last of each, after which nothing is known to come."""
-    parts = [distance(scores(full, piece)[:-1], scores(other, piece)[:-1], torch.tensor(piece[1:])) for piece in pieces]
+def compare(full: Transformer, other: Transformer, texts: Sequence[Sequence[int]]) -> Distance:
+    """Compare two models at all positions of all texts but the last of each, which has no next token."""
+    parts = [distance(scores(full, text)[:-1], scores(other, text)[:-1], torch.tensor(text[1:])) for text in texts]
     return Distance(*(torch.cat([getattr(part, name) for part in parts]) for name in ("divergence", "agreed", "added")))
 
 
 def open_form(folder: Path, form: str, dtype: str, context: int) -> Transformer:
-    """The model in `folder`, quantised and computing in `dtype`, or full and of the dtype that `form` names."""
+    """Load the model in `folder`: quantised and computing in `dtype`, or full and of the dtype that `form` names."""
     options = LoadOptions(folder, slots=1, context=context, dtype=form)
     if form in QUANTIZED:
         options = replace(options, dtype=dtype, quantize=Quantization(form))
@@ -92,7 +104,7 @@ def open_form(folder: Path, form: str, dtype: str, context: int) -> Transformer:
 
 
 def held_out(folder: Path, count: int, tokens: int, text: str = CODE) -> list[list[int]]:
-    """The beginnings of `count` texts, `tokens` long; of code, such as the embedded model has not learnt from."""
+    """Return the first `tokens` tokens of `count` texts, which the embedded model has not learnt from."""
     tokenizer = Tokenizer.load(folder)
     texts = load_corpus(0)[1].files if text == CODE else [topics[name] for name in sorted(topics)]
     encoded = (tokenizer.encode(text[: 8 * tokens]) for text in texts)
@@ -104,17 +116,17 @@ def held_out(folder: Path, count: int, tokens: int, text: str = CODE) -> list[li
 @click.option("--form", "forms", multiple=True, default=FORMS, type=click.Choice(FORMS))
 @click.option("--dtype", default=FULL, show_default=True, help="What quantised forms compute in.")
 @click.option("--text", default=CODE, show_default=True, type=click.Choice([CODE, PROSE]))
-@click.option("--pieces", "count", default=8, show_default=True)
-@click.option("--tokens", default=512, show_default=True, help="Of each piece.")
+@click.option("--pieces", "count", default=8, show_default=True, help="Number of texts.")
+@click.option("--tokens", default=512, show_default=True, help="Of each text.")
 def main(model: str | None, forms: Sequence[str], dtype: str, text: str, count: int, tokens: int) -> None:
-    """Print a line for each form."""
+    """Print the distances of each form."""
     folder = resolve_model(model)
-    pieces = held_out(folder, count, tokens, text)
+    texts = held_out(folder, count, tokens, text)
     with torch.inference_mode():
         full = open_form(folder, FULL, FULL, tokens)
         for form in forms:
             other = open_form(folder, form, dtype, tokens)
-            print(f"{form:8} {compare(full, other, pieces)}; {other.weights.nbytes / 1e6:.1f} MB", flush=True)
+            print(f"{form:8} {compare(full, other, texts)}; {other.weights.nbytes / 1e6:.1f} MB", flush=True)
 
 
 if __name__ == "__main__":

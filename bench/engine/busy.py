@@ -1,4 +1,4 @@
-"""Decoding alone and beside programs that never rest: on a fixed number of threads, and on as many as is fastest now.
+"""Decoding alone and beside programs that never rest, on a fixed number of threads and on the number that is fastest.
 
     GOMP_SPINCOUNT=10000 python -m bench.engine.busy [--model smollm2-135m] [--loops 1]
 
@@ -35,12 +35,13 @@ if TYPE_CHECKING:
     from runtime.step.thread_executor import ThreadExecutor
 
 DEPTH = 16
-SETTLE_SECONDS = 0.5  # until a program that was started runs
+SETTLE_SECONDS = 0.5
+"""Seconds until a program that was started runs."""
 
 
 @contextmanager
 def busy_loops(count: int) -> Iterator[None]:
-    """So many processes that never wait for anything."""
+    """Keep `count` processes running that never wait for anything."""
     processes = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
     try:
         time.sleep(SETTLE_SECONDS)
@@ -52,7 +53,7 @@ def busy_loops(count: int) -> Iterator[None]:
 
 
 async def tokens_per_second(executor: ThreadExecutor[Transformer], threads: int | None, seconds: float) -> float:
-    """Of one stream; on `threads`, or on those that the executor finds best."""
+    """Return the speed of one stream on `threads` threads, or on the number that the executor finds best."""
     if threads is not None:
         await executor.call(lambda: torch.set_num_threads(threads))
     model = executor.model
@@ -67,17 +68,17 @@ async def tokens_per_second(executor: ThreadExecutor[Transformer], threads: int 
 async def measure(
     model: str, dtype: str, quantize: Quantization | None, loops: int, rounds: int, seconds: float
 ) -> dict[str, list[float]]:
-    """Tokens per second of each round, by how they were measured."""
+    """Return the tokens per second of each round, by how they were measured."""
     device = select_device("cpu")
     config, kind = shape(model), select_dtype(dtype, device, "bfloat16")
-    most = torch.get_num_threads()
+    all_threads = torch.get_num_threads()
     loaded = random_model(config, slots=1, context=4096, device=device, dtype=kind, quantize=quantize)
     rates: dict[str, list[float]] = {}
     async with AsyncExitStack() as stack:
         fixed = await stack.enter_async_context(open_thread_executor(lambda: loaded))
         adapted = await stack.enter_async_context(open_thread_executor(lambda: loaded, adapt_threads=True))
         await fixed.call(lambda: prefill(loaded, 0, random_prompt(loaded, DEPTH, 0)))
-        ways = [(adapted, None, "adapted"), *((fixed, n, f"{n} threads") for n in sorted({1, most}))]
+        ways = [(adapted, None, "adapted"), *((fixed, n, f"{n} threads") for n in sorted({1, all_threads}))]
         for _ in range(rounds):
             for count in (0, loops):
                 with busy_loops(count):
@@ -95,7 +96,7 @@ async def measure(
 @click.option("--rounds", default=3, show_default=True)
 @click.option("--seconds", default=10.0, show_default=True, help="Of each measurement.")
 def main(model: str, dtype: str, quantize: str | None, loops: int, rounds: int, seconds: float) -> None:
-    """Print the medians, with the least and the most."""
+    """Print the medians and ranges."""
     print(f"GOMP_SPINCOUNT={os.environ.get('GOMP_SPINCOUNT', 'not set: threads spin without end')}")
     form = None if quantize is None else Quantization(quantize)
     for name, rates in trio.run(measure, model, dtype, form, loops, rounds, seconds).items():

@@ -1,10 +1,11 @@
-"""What the KV cache saves: time to first token on a hit against a full prefill, how fast KV is restored, and what
-writing it costs those who decode meanwhile.
+"""What the KV cache saves, and what it costs.
 
     python -m bench.engine.cache [--shape qwen3-0.6b] [--lengths 1024,4096]
 
-runs an engine in this process on random weights of a real shape.  Every figure is of this run; restores are compared
-with a plain copy of as many bytes in memory, and with reading the files while the page cache is warm.
+runs an engine in this process on random weights of a real shape.  Reported are the time to the first token of a hit
+against a full prefill, how fast KV is restored, and how much longer decode steps take while KV is written.  Restores
+are compared with a plain copy of as many bytes in memory, and with reading the files while they are in the page
+cache.
 """
 
 from __future__ import annotations
@@ -27,57 +28,32 @@ from actors.core.generation import Finished, GenerationRequest, Token
 from actors.engine import open_engine
 from actors.kv.config import CacheConfig
 from actors.kv.prefix_cache import PrefixCache
+from bench.engine.bare_model import BareModel
 from bench.engine.shapes import random_model, shape
 from runtime.kv.blocks import BLOCK_TOKENS, Block, block_key, root_key
 from runtime.kv.disk.tier import open_disk_tier
 from runtime.sampling.params import SamplingParams
 from runtime.step.device import select_device, select_dtype
 from runtime.step.thread_executor import open_thread_executor
-from runtime.text.text_stream import TextDelta
 from runtime.units import format_size
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator
 
     from actors.engine import Engine
-    from actors.generating.output import Text
-    from runtime.checkpoint.config import ModelConfig
     from runtime.kv.cache import KVCache
     from runtime.kv.disk.tier import DiskTier
     from runtime.nn.model import Transformer
     from runtime.step.thread_executor import ThreadExecutor
 
 IDS = count()
-NOTHING = TextDelta("", stopped=False)
-
-
-class NoText:
-    """Text is not what is measured."""
-
-    def push(self, token_id: int, *, looking: bool = True) -> TextDelta:
-        return NOTHING
-
-    def flush(self) -> str:
-        return ""
-
-
-class BareModel:
-    """What an engine needs to know of a model that has no folder."""
-
-    def __init__(self, config: ModelConfig, context: int) -> None:
-        self.context_length = context
-        self.eos_token_ids: tuple[int, ...] = ()
-        self.vocab_size = config.vocab_size
-
-    def text(self, stop: Sequence[str], *, continues: bool = False) -> Text:
-        return NoText()
 
 
 async def first_token(engine: Engine, prompt: tuple[int, ...]) -> tuple[float, int]:
-    """Seconds to the first token of a prompt, and how many of its tokens were cached."""
-    asked = GenerationRequest(f"bench-{next(IDS)}", (prompt,), SamplingParams(temperature=0), max_tokens=1)
+    """Return the seconds to the first token of a prompt, and the number of its tokens that were cached."""
+    spec = GenerationRequest(f"bench-{next(IDS)}", (prompt,), SamplingParams(temperature=0), max_tokens=1)
     started, seconds, cached = time.perf_counter(), 0.0, 0
-    async with engine.open_request(asked) as request:
+    async with engine.open_request(spec) as request:
         async for event in request:
             if isinstance(event, Token):
                 seconds = time.perf_counter() - started
@@ -87,7 +63,7 @@ async def first_token(engine: Engine, prompt: tuple[int, ...]) -> tuple[float, i
 
 
 def prompt_of(length: int, seed: int, vocab: int) -> tuple[int, ...]:
-    """A prompt of random tokens."""
+    """Return a prompt of random tokens."""
     tokens: list[int] = torch.randint(0, vocab, (length,), generator=torch.Generator().manual_seed(seed)).tolist()
     return tuple(tokens)
 
@@ -96,7 +72,7 @@ def prompt_of(length: int, seed: int, vocab: int) -> tuple[int, ...]:
 async def engine_over(
     executor: ThreadExecutor[Transformer], ram: int, disk: DiskTier | None
 ) -> AsyncIterator[tuple[Engine, PrefixCache]]:
-    """A one-slot engine over `executor` with these tiers."""
+    """Open an engine of one slot with these tiers; `ram` is in bytes."""
     model = executor.model
     cache = PrefixCache(
         root_of(model.kv), BLOCK_TOKENS * model.kv.bytes_per_token, ram=ram, disk=disk, config=CacheConfig()
@@ -107,12 +83,12 @@ async def engine_over(
 
 
 def root_of(kv: KVCache) -> bytes:
-    """The root of the random model's blocks."""
+    """Return the root key of the random model's blocks."""
     return root_key(fingerprint="random", dtype=str(kv.dtype), kv_shape=kv.row_shape)
 
 
-async def settled(cache: PrefixCache) -> None:
-    """Return once every block of every slot has been kept."""
+async def wait_saved(cache: PrefixCache) -> None:
+    """Wait until every block of every slot is in a tier."""
     while cache.statistics().unsaved_blocks:  # noqa: ASYNC110  # a benchmark may look now and then
         await trio.sleep(0.01)
 
@@ -132,7 +108,7 @@ async def measure_length(executor: ThreadExecutor[Transformer], length: int, fol
         async with engine_over(executor, 1 << 40, disk) as (engine, cache):
             full, _ = await first_token(engine, prompt)
             resident = statistics.median([(await first_token(engine, prompt))[0] for _ in range(3)])
-            await settled(cache)
+            await wait_saved(cache)
             ram = await hits(engine, prompt, other, cache)
         disk.flush(600)
     with tier() as disk:
@@ -152,11 +128,11 @@ async def measure_length(executor: ThreadExecutor[Transformer], length: int, fol
 async def hits(
     engine: Engine, prompt: tuple[int, ...], other: tuple[int, ...], cache: PrefixCache, rounds: int = 3
 ) -> tuple[float, int]:
-    """Median seconds to the first token of `prompt` after `other` has taken its slot, and the tokens cached."""
+    """Return the median seconds to the first token of `prompt` after `other` took its slot, and the tokens cached."""
     measured = []
     for _ in range(rounds):
         await first_token(engine, other)
-        await settled(cache)
+        await wait_saved(cache)
         measured.append(await first_token(engine, prompt))
     return statistics.median(seconds for seconds, _ in measured), measured[-1][1]
 
@@ -199,10 +175,10 @@ async def keep_writing(disk: DiskTier, root: bytes, data: torch.Tensor, enough: 
 
 
 async def token_gaps(engine: Engine, prompt: tuple[int, ...], tokens: int) -> list[float]:
-    """Seconds between the tokens of one generation."""
-    asked = GenerationRequest(f"bench-{next(IDS)}", (prompt,), SamplingParams(temperature=0), max_tokens=tokens)
+    """Return the seconds between the tokens of one generation."""
+    spec = GenerationRequest(f"bench-{next(IDS)}", (prompt,), SamplingParams(temperature=0), max_tokens=tokens)
     times: list[float] = []
-    async with engine.open_request(asked) as request:
+    async with engine.open_request(spec) as request:
         async for event in request:
             if isinstance(event, Token):
                 times.append(time.perf_counter())
@@ -210,7 +186,7 @@ async def token_gaps(engine: Engine, prompt: tuple[int, ...], tokens: int) -> li
 
 
 def copy_seconds(nbytes: int) -> float:
-    """How long a copy of so many bytes takes, from memory that was written to memory that was written."""
+    """Return the seconds of a copy of `nbytes` bytes, between memory that was written before."""
     source, target = torch.ones(nbytes, dtype=torch.uint8), torch.ones(nbytes, dtype=torch.uint8)
     times = []
     for _ in range(5):
@@ -221,7 +197,7 @@ def copy_seconds(nbytes: int) -> float:
 
 
 def read_seconds(folder: Path) -> float:
-    """How long it takes to read all block files, which are in the page cache."""
+    """Return the seconds to read all block files, which are in the page cache."""
     files = sorted(folder.rglob("*.safetensors"))
     times = []
     for _ in range(3):

@@ -28,14 +28,15 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 COPIED = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "generation_config.json")
-SILENT = ("self_attn.o_proj.weight", "mlp.down_proj.weight")  # what a layer adds comes through these
+SILENT = ("self_attn.o_proj.weight", "mlp.down_proj.weight")
+"""The projections through which a layer adds to its input.  In added layers they are zero."""
 
 
 def grown_config(small: dict[str, Any], shape: dict[str, Any]) -> dict[str, Any]:
-    """`small` with the sizes of `shape`; heads stay as wide as they were, and there are more of them.
+    """Return the config `small` with the sizes of `shape`.  Heads keep their width, and there are more of them.
 
     Raises:
-        ValueError: the two group their query heads differently.
+        ValueError: the two have different numbers of query heads for each KV head.
     """
     head_dim = small["head_dim"]
     wide = shape.get("head_dim", shape["hidden_size"] // shape["num_attention_heads"])
@@ -56,7 +57,7 @@ def grown_config(small: dict[str, Any], shape: dict[str, Any]) -> dict[str, Any]
 
 
 def grown_shape(name: str, config: dict[str, Any]) -> tuple[int, ...]:
-    """The shape of the tensor called `name`, of a layer or of the whole, in a model of `config`."""
+    """Return the shape of the tensor called `name` in a model of `config`."""
     hidden, intermediate, dim = config["hidden_size"], config["intermediate_size"], config["head_dim"]
     queries, keys = config["num_attention_heads"] * dim, config["num_key_value_heads"] * dim
     shapes = {
@@ -72,11 +73,11 @@ def grown_shape(name: str, config: dict[str, Any]) -> tuple[int, ...]:
         "k_norm": (dim,),
         "eh_proj": (hidden, 2 * hidden),
     }
-    return shapes.get(name.split(".")[-2], (hidden,))  # all that is left are norms of a row
+    return shapes.get(name.split(".")[-2], (hidden,))  # the others are norms of a row
 
 
 def grow(name: str, tensor: Tensor, config: dict[str, Any]) -> Tensor:
-    """The tensor called `name` as a model of `config` has it."""
+    """Return the tensor called `name` as a model of `config` has it."""
     shape = grown_shape(name, config)
     if name.endswith("eh_proj.weight"):  # two matrices side by side
         return torch.cat([padded(half, (shape[0], shape[1] // 2)) for half in tensor.chunk(2, dim=1)], dim=1)
@@ -86,14 +87,14 @@ def grow(name: str, tensor: Tensor, config: dict[str, Any]) -> Tensor:
 
 
 def padded(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """`tensor` in the corner of a larger one of zeros."""
+    """Return `tensor` in the corner of a larger one of zeros."""
     large = torch.zeros(shape, dtype=tensor.dtype)
     large[tuple(slice(size) for size in tensor.shape)] = tensor
     return large
 
 
 def added_layers(small: dict[str, Tensor], first: int, config: dict[str, Any]) -> dict[str, Tensor]:
-    """Layers from `first` on that cost what any other does, and add nothing."""
+    """Return layers from `first` on that cost what any other does, and add nothing."""
     generator = torch.Generator().manual_seed(0)
     tensors = {}
     for layer in range(first, config["num_hidden_layers"]):

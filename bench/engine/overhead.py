@@ -1,12 +1,12 @@
-"""What the engine costs: its decoding against a bare loop of the same steps over the same model.
+"""The overhead of the engine: its decoding against a bare loop of the same steps over the same model.
 
     python -m bench.engine.overhead [--model qwen3-0.6b|smollm2-135m|embedded] [--streams 1,4,8]
 
-Engine and loop take turns in one process, on one device thread.  Reported are, for each number of streams,
+Engine and loop take turns in one process, on one device thread.  Reported for each number of streams are
 
-- tokens per second of both, and their ratio round by round;
+- the tokens per second of both, and their ratio round by round;
 - the device's idle gap between two steps of the engine, and of the loop;
-- the time that Trio's tasks take for a token, seen by an instrument in a run of its own.
+- the time that Trio's tasks take for a token, measured by an instrument in a run of its own.
 
 The last line holds the ratios.
 """
@@ -26,7 +26,7 @@ import trio
 from actors.config import EngineConfig
 from actors.core.generation import Failed, GenerationRequest
 from actors.engine import open_engine
-from bench.engine.steps import MODELS, ModelSpec, open_model
+from bench.engine.open_models import MODELS, ModelSpec, open_model
 from runtime.selftest.rates import GREEDY, decode, prefill, random_prompt, seconds_per_step
 
 if TYPE_CHECKING:
@@ -46,59 +46,82 @@ SEEDS = count()
 
 
 class RecordingExecutor:
-    """Passes everything on, and remembers the steps."""
+    """Passes everything on to an executor, and records the results of steps.
+
+    Args:
+        executor: runs the steps.
+    """
 
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
         self.results: list[StepResult] = []
 
     def clock(self) -> float:
+        """Return the executor's time in seconds."""
         return self._executor.clock()
 
     async def run_step(
         self, segments: Sequence[Segment], *, drafting: bool = False, layer_done: LayerHook | None = None
     ) -> StepResult:
+        """Run a step, and record its result."""
         result = await self._executor.run_step(segments, drafting=drafting, layer_done=layer_done)
         self.results.append(result)
         return result
 
     async def transfer(self, transfers: Sequence[Transfer]) -> list[outcome.Outcome[torch.Tensor | None]]:
+        """Move KV."""
         return await self._executor.transfer(transfers)
 
     async def recover(self) -> None:
+        """Recover the executor."""
         await self._executor.recover()
 
 
 class TaskClock(trio.abc.Instrument):
-    """Adds up the seconds in which Trio runs tasks."""
+    """Adds up the seconds in which Trio runs tasks: `seconds`."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
-        self._began = time.perf_counter()  # it is a task that makes us
+        self._began = time.perf_counter()  # this runs within a task
 
     def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        """Note when a task begins to run."""
         self._began = time.perf_counter()
 
     def after_task_step(self, task: trio.lowlevel.Task) -> None:
+        """Add the time that it ran."""
         self.seconds += time.perf_counter() - self._began
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How one run of steps went; seconds."""
+    """The pace of a run of steps.
+
+    Attributes:
+        step: seconds from one step to the next.
+        gap: seconds between the end of a step and the start of the next, median.
+    """
 
     step: float
-    gap: float  # between the end of one step and the start of the next, median
+    gap: float
 
     @classmethod
     def of(cls, results: Sequence[StepResult]) -> Pace:
+        """Return the pace of consecutive steps."""
         gaps = [after.started_at - before.finished_at for before, after in pairwise(results)]
         return cls(seconds_per_step(results), statistics.median(gaps))
 
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """What is compared, and how much of it: `tokens` of each stream behind prompts of `depth`."""
+    """The two ways to decode that are compared.
+
+    Attributes:
+        executor: runs the steps of both.
+        served: the model as the engine knows it.
+        depth: tokens of each prompt.
+        tokens: of each stream.
+    """
 
     executor: ThreadExecutor[Transformer]
     served: ServedModel
@@ -106,7 +129,7 @@ class Bench:
     tokens: int
 
     async def bare(self, streams: int) -> Pace:
-        """The loop, on the device thread."""
+        """Run the bare loop, on the device thread."""
         model = self.executor.model
 
         def run() -> list[StepResult]:
@@ -117,14 +140,14 @@ class Bench:
         return Pace.of(await self.executor.call(run))
 
     async def engine(self, streams: int) -> Pace:
-        """An engine: of its steps, those in which every stream decodes."""
+        """Run an engine, and return the pace of the steps in which every stream decodes."""
         recording = RecordingExecutor(self.executor)
         async with open_engine(recording, self.served, EngineConfig(slots=streams)) as engine:
             await self._stream_all(engine, streams)
         return Pace.of([result for result in recording.results if _all_decode(result, streams)])
 
     async def task_seconds(self, streams: int) -> float:
-        """Of Trio's tasks, for each token.  Prefill is in it, and little beside so many tokens."""
+        """Return the seconds of Trio's tasks for each token.  They include prefill, which is little."""
         clock = TaskClock()
         async with open_engine(self.executor, self.served, EngineConfig(slots=streams)) as engine:
             trio.lowlevel.add_instrument(clock)
@@ -142,20 +165,20 @@ class Bench:
     async def _stream(self, engine: Engine) -> None:
         seed = next(SEEDS)
         prompt = random_prompt(self.executor.model, self.depth, seed)
-        asked = GenerationRequest(f"bench-{seed}", (prompt,), GREEDY, max_tokens=self.tokens, ignore_eos=True)
-        async with engine.open_request(asked) as request:
+        spec = GenerationRequest(f"bench-{seed}", (prompt,), GREEDY, max_tokens=self.tokens, ignore_eos=True)
+        async with engine.open_request(spec) as request:
             async for event in request:
                 if isinstance(event, Failed):
                     raise event.error
 
 
 def _all_decode(result: StepResult, streams: int) -> bool:
-    """A step of prefill chunks draws fewer tokens than it has segments, but for those that end their prompts."""
+    """Return whether every stream decodes in a step: in a step with prefill chunks not every segment gets a token."""
     return len(result.segments) == streams and all(segment.tokens for segment in result.segments)
 
 
 async def measure(bench: Bench, streams: int, rounds: int) -> float:
-    """Print the figures for so many streams; the median ratio."""
+    """Print the figures for a number of streams, and return the median ratio."""
     await bench.bare(streams)  # warm-up
     paces = []
     for number in range(rounds):

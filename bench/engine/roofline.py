@@ -1,4 +1,4 @@
-"""How close decoding and prefill come to what this machine can do at most.
+"""Decoding and prefill against this machine's read bandwidth and matrix rate.
 
     python -m bench.engine.roofline [--model qwen3-0.6b|smollm2-135m|embedded]
 
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import torch
 import trio
 
-from bench.engine.steps import MODELS, ModelSpec, open_model
+from bench.engine.open_models import MODELS, ModelSpec, open_model
 from runtime.selftest.rates import decode, matrix_rate, prefill, random_prompt, read_bandwidth, seconds_per_step
 
 if TYPE_CHECKING:
@@ -25,27 +25,27 @@ if TYPE_CHECKING:
 
 
 def layer_parameters(config: ModelConfig) -> int:
-    """Of all layers' matrices: what each row is multiplied with."""
+    """Return the number of weights that each row is multiplied with, in all layers."""
     attended = config.num_heads * config.head_dim
     qkv = attended + 2 * config.num_kv_heads * config.head_dim
     return config.num_layers * config.hidden_size * (qkv + attended + 3 * config.intermediate_size)
 
 
 def decode_bytes(model: Transformer, streams: int, depth: int) -> int:
-    """What a step reads: the layers, the head, and every stream's KV."""
+    """Return the bytes that a step reads: the layers, the head, and the KV of every stream."""
     config = model.config
     head = config.vocab_size * config.hidden_size
     return (layer_parameters(config) + head) * model.kv.dtype.itemsize + streams * depth * model.kv.bytes_per_token
 
 
 def prefill_operations(config: ModelConfig, tokens: int) -> int:
-    """Multiplications and additions of a prompt's rows; of attention only what a causal mask leaves, no windows."""
+    """Return the multiplications and additions of a prompt, with causal attention and without windows."""
     attention = 4 * config.num_layers * config.num_heads * config.head_dim * tokens * (tokens + 1) // 2
     return 2 * layer_parameters(config) * tokens + attention
 
 
 def measure_decode(model: Transformer, streams: int, depth: int, tokens: int, bandwidth: float) -> None:
-    """Print one line.  To be called on the device thread."""
+    """Print one line of figures.  To be called on the device thread."""
     for slot in range(streams):
         prefill(model, slot, random_prompt(model, depth, slot))
     seconds = seconds_per_step(decode(model, streams, depth, tokens))
@@ -57,7 +57,7 @@ def measure_decode(model: Transformer, streams: int, depth: int, tokens: int, ba
 
 
 def measure_prefill(model: Transformer, tokens: int, chunk: int, rounds: int, rate: float) -> None:
-    """Print one line.  To be called on the device thread."""
+    """Print one line of figures.  To be called on the device thread."""
     times = []
     for seed in range(rounds):
         results = prefill(model, 0, random_prompt(model, tokens, seed), chunk)
@@ -71,7 +71,7 @@ def measure_prefill(model: Transformer, tokens: int, chunk: int, rounds: int, ra
 
 
 def measure(model: Transformer, given: argparse.Namespace) -> None:
-    """All of it, on the device thread."""
+    """Measure everything.  To be called on the device thread."""
     device, dtype = model.weights.embedding.device, model.kv.dtype
     print(f"{given.model} in {dtype} on {device}, {torch.get_num_threads()} threads")
     bandwidth, rate = read_bandwidth(device), matrix_rate(device, dtype)

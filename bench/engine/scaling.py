@@ -1,9 +1,9 @@
-"""How cost grows with length: each chunk of a long prompt against what lies before it, and the memory of full slots.
+"""The cost of each chunk of a long prompt against the tokens before it, and the memory of full slots.
 
     python -m bench.engine.scaling [--chunks 16] [--slots 4] [--out FOLDER]
 
-A chunk costs the same wherever it lies, but for attention, which looks at all that lies before it: seconds against
-position are a straight line.  Whatever grows faster than that would show as a curve.
+A chunk costs the same wherever it lies, except for attention, which reads all that lies before it.  So seconds against
+position are a straight line, and anything that grows faster would show as a curve.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import psutil
 import trio
 from matplotlib.figure import Figure as Picture  # and no pyplot, which keeps every picture alive
 
-from bench.engine.steps import MODELS, ModelSpec, open_model
+from bench.engine.open_models import MODELS, ModelSpec, open_model
 from runtime.selftest.rates import CHUNK, decode, prefill, random_prompt, seconds_per_step
 
 if TYPE_CHECKING:
@@ -32,12 +32,12 @@ GIB = 2**30
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Seconds of a chunk by the tokens before it, as least squares see them.
+    """Seconds of a chunk by the tokens before it, fitted by least squares.
 
     Attributes:
-        constant: seconds of all but attention to what lies before.
-        slope: more seconds for each token before it.
-        curved: of the last chunk's seconds, the share that a parabola through the same points adds to the line's.
+        constant: seconds without attention to what lies before.
+        slope: additional seconds for each token before.
+        curved: what a parabola through the same points adds to the line at the last chunk, as a share of the line.
     """
 
     constant: float
@@ -46,7 +46,7 @@ class Line:
 
     @classmethod
     def through(cls, before: Sequence[int], seconds: Sequence[float]) -> Line:
-        """The line that fits best."""
+        """Return the line that fits best."""
         slope, constant = np.polyfit(before, seconds, 1)
         parabola = np.polyfit(before, seconds, 2)
         end = constant + slope * before[-1]
@@ -54,7 +54,7 @@ class Line:
 
 
 def chunk_seconds(model: Transformer, length: int, rounds: int) -> list[float]:
-    """Of each chunk of a prompt, the median over the rounds."""
+    """Return the seconds of each chunk of a prompt, the median over the rounds."""
     taken = [
         [result.finished_at - result.started_at for result in prefill(model, 0, random_prompt(model, length, number))]
         for number in range(rounds)
@@ -63,7 +63,7 @@ def chunk_seconds(model: Transformer, length: int, rounds: int) -> list[float]:
 
 
 def draw(title: str, before: Sequence[int], seconds: Sequence[float], line: Line) -> Picture:
-    """What was measured, and the line through it."""
+    """Plot the measurements and the line through them."""
     picture = Picture(figsize=(7.0, 4.0), layout="constrained")
     axes = picture.subplots()
     axes.plot(before, seconds, "o", label=f"a chunk of {CHUNK} tokens")

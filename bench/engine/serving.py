@@ -1,4 +1,4 @@
-"""Batching and fairness of a running server, as ratios taken in one run.
+"""Batching and fairness of a running server, as ratios within one run.
 
     python -m bench.engine.serving [--model FOLDER] [--rounds 5]
 
@@ -27,14 +27,15 @@ import trio
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-STEP_SECONDS = 0.05  # EngineConfig.step_seconds
+STEP_SECONDS = 0.05
+"""Seconds that a step should take beside neighbours, as in `EngineConfig.step_seconds`."""
 CODE = "def read_lines(path):\n    with open(path) as file:\n        return [line.rstrip() for line in file]\n\n"
 
 
 async def stream(
     client: httpx.AsyncClient, prompt: str, tokens: int, times: list[float], settled: trio.Event | None = None
 ) -> None:
-    """Append to `times` when each token of a greedy completion arrives; set `settled` at a quarter of them."""
+    """Append to `times` the time of each token of a greedy completion; set `settled` after a quarter of them."""
     body = {"prompt": prompt, "max_tokens": tokens, "temperature": 0, "ignore_eos": True, "stream": True}
     async with client.stream("POST", "/v1/completions", json=body | {"return_token_ids": True}) as response:
         response.raise_for_status()
@@ -47,7 +48,7 @@ async def stream(
 
 
 async def throughput(client: httpx.AsyncClient, streams: int, tokens: int) -> float:
-    """Tokens per second of `streams` concurrent completions together."""
+    """Return the tokens per second of `streams` concurrent completions together."""
     started = trio.current_time()
     async with trio.open_nursery() as nursery:
         for i in range(streams):
@@ -56,7 +57,7 @@ async def throughput(client: httpx.AsyncClient, streams: int, tokens: int) -> fl
 
 
 async def gaps_beside_prefill(client: httpx.AsyncClient, long_prompt: str, tokens: int) -> tuple[float, float]:
-    """Median gap of three decoding streams on their own, and their longest one beside a long prefill; seconds."""
+    """Return the median gap of three decoding streams alone, and the longest beside a long prefill, in seconds."""
     arrivals: list[list[float]] = [[], [], []]
     settled = [trio.Event() for _ in arrivals]
     async with trio.open_nursery() as nursery:
@@ -102,7 +103,7 @@ async def measure(url: str, rounds: int, tokens: int) -> None:
 
 @asynccontextmanager
 async def open_server(*arguments: str) -> AsyncIterator[str]:
-    """A `cede serve` of our own on a free port; yields its URL."""
+    """Start `cede serve` on a free port, yield its URL, and stop it at the end."""
     command = [sys.executable, "-m", "web", "serve", "--port", "0", "--log-level", "warning", *arguments]
     process = await trio.lowlevel.open_process(command, stdout=subprocess.PIPE, env=dict(os.environ))
     try:

@@ -1,4 +1,4 @@
-"""Models of real shapes with random weights: speed depends on shapes, and no weights are downloaded."""
+"""Models of real shapes with random weights: speed depends on the shape, so no weights need to be downloaded."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 
 
 def shape(name: str) -> ModelConfig:
-    """The configuration of the shape called `name`."""
+    """Return the configuration of the shape called `name`."""
     return parse_config(SHAPES[name])
 
 
@@ -68,7 +68,16 @@ def random_model(
     dtype: torch.dtype,
     quantize: Quantization | None = None,
 ) -> Transformer:
-    """A model of that shape with random weights, in the forms that it would be served in."""
+    """Make a model with random weights, in the form that it would be served in.
+
+    Args:
+        config: its shape.
+        slots: of the KV cache.
+        context: tokens of a slot.
+        device: for weights and KV.
+        dtype: of weights and KV.
+        quantize: how to quantise the weights; None for not at all.
+    """
     kv = KVCache(config, slots=slots, context=context, device=device, dtype=dtype)
     weights = random_weights(config, device=device, dtype=dtype, seed=0)
     weights.pack(choose_formats(quantize, device, dtype))

@@ -1,12 +1,12 @@
-"""What speculation brings: one stream with and without drafts, in turns on one engine, as ratios.
+"""One stream with and without speculation, in turns on one engine, as ratios.
 
     python -m bench.engine.speculation [--model FOLDER] [--draft FOLDER]
                                        [--proposer mtp --proposer draft --proposer ngram]
     python -m bench.engine.speculation --random            # a shape of random weights, whose drafts are never right
 
-The prompts are held-out pieces of the embedded model's own domain; for `ngram` each is given twice, so that there is
-something to copy.  `python -m bench.engine.grow FOLDER` makes a model of a real size that the embedded draft is right
-about.
+The prompts are held-out texts of the embedded model's own domain.  For `ngram` each prompt has its text twice, so
+that there is something to copy.  `python -m bench.engine.grow FOLDER` makes a model of a real size that the embedded
+draft is right about.
 """
 
 from __future__ import annotations
@@ -45,11 +45,18 @@ if TYPE_CHECKING:
     from runtime.nn.model import Transformer
 
 PROMPT_CHARACTERS = 600
+CPU = torch.device("cpu")
 
 
 @dataclass(frozen=True)
-class Turn:
-    """One completion: tokens per second after the first, and what was drafted for it."""
+class Completion:
+    """What came of one completion.
+
+    Attributes:
+        speed: tokens per second after the first.
+        drafted: tokens.
+        accepted: tokens of those.
+    """
 
     speed: float
     drafted: int
@@ -58,7 +65,15 @@ class Turn:
 
 @dataclass(frozen=True)
 class Load:
-    """What to load, and how: see the command's options."""
+    """What to load.
+
+    Attributes:
+        model: folder of the target.
+        draft: folder of the draft model.
+        dtype: a name, or `auto`.
+        draft_tokens: drafts in a round; None to adapt their number.
+        random: whether to use random weights of a real shape instead.
+    """
 
     model: Path
     draft: Path
@@ -67,23 +82,23 @@ class Load:
     random: bool
 
 
-async def complete(engine: Engine, prompt: Sequence[int], tokens: int, params: SamplingParams, speculate: bool) -> Turn:
+async def complete(
+    engine: Engine, prompt: Sequence[int], tokens: int, params: SamplingParams, speculate: bool
+) -> Completion:
     """Run one completion to its end."""
-    asked = GenerationRequest(
-        "bench", (tuple(prompt),), params, max_tokens=tokens, ignore_eos=True, speculate=speculate
-    )
-    async with engine.open_request(asked) as request:
+    spec = GenerationRequest("bench", (tuple(prompt),), params, max_tokens=tokens, ignore_eos=True, speculate=speculate)
+    async with engine.open_request(spec) as request:
         async for event in request:
             if isinstance(event, Failed):
                 raise event.error
             if isinstance(event, Finished):
                 timings = event.timings
-    return Turn((timings.predicted_n - 1) / timings.predicted_ms * 1e3, timings.draft_n, timings.draft_n_accepted)
+    return Completion((timings.predicted_n - 1) / timings.predicted_ms * 1e3, timings.draft_n, timings.draft_n_accepted)
 
 
 @asynccontextmanager
 async def open_model(load: Load, proposer: Proposer) -> AsyncIterator[tuple[Engine, ServedModel]]:
-    """An engine of one slot that drafts by `proposer`."""
+    """Open an engine of one slot that drafts by `proposer`."""
     options = LoadOptions(load.model, slots=1, dtype=load.dtype, context=2048, speculate=proposer, draft=load.draft)
     if proposer is not Proposer.DRAFT:
         options = replace(options, draft=None)
@@ -106,11 +121,8 @@ async def open_model(load: Load, proposer: Proposer) -> AsyncIterator[tuple[Engi
         yield engine, served
 
 
-CPU = torch.device("cpu")
-
-
 def _random_drafter(target: Transformer) -> Transformer:
-    """A quarter of the target's width and depth, the same vocabulary."""
+    """Make a draft model with a quarter of the target's width and depth, and the same vocabulary."""
     config = replace(
         target.config,
         hidden_size=256,
@@ -129,28 +141,28 @@ def _random_drafter(target: Transformer) -> Transformer:
 
 
 def prompts(served: ServedModel, count: int, *, twice: bool) -> list[list[int]]:
-    """Held-out sources of the embedded model's corpus, cut to one length."""
+    """Return `count` held-out texts of the embedded model's corpus as token ids, cut to one length."""
     texts = [text[:PROMPT_CHARACTERS] for text in load_corpus(0)[1].files if len(text) >= PROMPT_CHARACTERS]
     return [served.tokenizer.encode(f"{text}\n\n\n{text[:200]}" if twice else text) for text in texts[:count]]
 
 
 async def measure(load: Load, proposer: Proposer, count: int, tokens: int, params: SamplingParams) -> None:
-    """Each prompt with and without drafts, in turns, and one line of figures."""
+    """Complete each prompt with and without drafts, in turns, and print one line of figures."""
     async with open_model(load, proposer) as (engine, served):
         chosen = prompts(served, count, twice=proposer is Proposer.NGRAM)
         await complete(engine, chosen[0], 32, params, speculate=True)  # warm-up, and a first estimate of costs
-        ratios, plain, turns = [], [], []
+        ratios, plain, speculated = [], [], []
         for i, prompt in enumerate(chosen):
             order = (False, True) if i % 2 else (True, False)
             pair = {speculate: await complete(engine, prompt, tokens, params, speculate) for speculate in order}
             ratios.append(pair[True].speed / pair[False].speed)
             plain.append(pair[False].speed)
-            turns.append(pair[True])
-        drafted, accepted = sum(turn.drafted for turn in turns), sum(turn.accepted for turn in turns)
+            speculated.append(pair[True])
+        drafted, accepted = sum(c.drafted for c in speculated), sum(c.accepted for c in speculated)
         costs = engine.costs
         print(
             f"{proposer:6} plain {statistics.median(plain):7.1f} tokens/s, with drafts "
-            f"{statistics.median(turn.speed for turn in turns):7.1f}, ratio {statistics.median(ratios):.2f} "
+            f"{statistics.median(c.speed for c in speculated):7.1f}, ratio {statistics.median(ratios):.2f} "
             f"({min(ratios):.2f} to {max(ratios):.2f}); accepted {accepted} of {drafted}; "
             f"steps: draft {_ms(costs.drafter.seconds(1))}, one row {_ms(costs.target.seconds(1))}, "
             f"four rows {_ms(costs.target.seconds(4))}",
@@ -187,7 +199,7 @@ def main(
     params = SamplingParams(temperature=temperature, reproducible=False)
     for proposer in proposers:
         if random and proposer == Proposer.MTP:
-            continue  # no weights are made up for it
+            continue  # there are no random weights for it
         trio.run(measure, load, Proposer(proposer), count, tokens, params)
 
 

@@ -1,4 +1,4 @@
-"""``python -m bench.training``: from the standard library's sources to ``runtime/embedded``."""
+"""``python -m bench.training`` makes ``runtime/embedded`` of the standard library's sources."""
 
 from __future__ import annotations
 
@@ -30,7 +30,15 @@ EMBEDDED = Path(__file__).parents[2] / "runtime" / "embedded"
 
 @dataclass
 class Workshop:
-    """Where a run keeps its things, and the corpus in tokens."""
+    """A training run.
+
+    Attributes:
+        work: folder for what is kept between commands.
+        output: folder for the exported models.
+        device: PyTorch's name of the device.
+        seed: of corpus, initialisation and order.
+        dtype: of products.
+    """
 
     work: Path
     output: Path
@@ -39,15 +47,15 @@ class Workshop:
     dtype: str
 
     def arithmetic(self) -> torch.autocast:
-        """Products in bfloat16 where the run was asked for them; weights and optimiser stay float32.
+        """Return the context in which products are computed in `dtype`; weights and optimiser stay float32.
 
-        No cache: within one context it would go on serving the weights as they were before the first update.
+        It has no cache, which would go on serving the weights as they were before the first update.
         """
         return torch.autocast(self.device, torch.bfloat16, enabled=self.dtype == "bfloat16", cache_enabled=False)
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
-        """The work folder's tokenizer, trained first where there is none yet."""
+        """The tokenizer in the work folder, which is trained first if there is none."""
         file = self.work / "tokenizer.json"
         if not file.exists():
             train_tokenizer(load_corpus(self.seed)[0]).save(str(file))
@@ -55,28 +63,32 @@ class Workshop:
 
     @cached_property
     def documents(self) -> tuple[list[list[int]], list[list[int]]]:
-        """Token ids of every document: (training, held out)."""
+        """Token ids of all documents: training and held out."""
         training, held_out = load_corpus(self.seed)
         return encode(self.tokenizer, training), encode(self.tokenizer, held_out)
 
     def note(self, **figures: Any) -> None:  # noqa: ANN401 - anything JSON takes
-        """Add to the figures that the card is written from."""
+        """Add to the figures for the model card."""
         file = self.work / "figures.json"
         known = json.loads(file.read_text()) if file.exists() else {}
         file.write_text(json.dumps(known | figures, indent=2) + "\n")
 
     def trained_target(self) -> Qwen3ForCausalLM:
+        """Load the target as it was last saved."""
         return load_trained(self.work / "target.pt", self.device)
 
     def lessons(self) -> Lessons:
+        """Load the lessons."""
         tokens, hidden = torch.load(self.work / "lessons.pt", weights_only=True)
         return Lessons(tokens, hidden)
 
     def open_target(self, budget: Budget) -> TargetRun:
+        """Begin or resume the training of the target."""
         return TargetRun(self.documents[0], budget, self.work / "target.pt", self.device, self.seed)
 
 
 def pick_device(name: str) -> str:
+    """Return the name of a device: `name`, or for `auto` the fastest one."""
     if name != "auto":
         return name
     if torch.cuda.is_available():
@@ -117,7 +129,7 @@ def target(shop: Workshop, minutes: float, steps: int | None, until: float, comp
 @main.command()
 @click.pass_obj
 def placeholders(shop: Workshop) -> None:
-    """Export the target as it stands, with an untrained draft and MTP module: right shapes, to develop against."""
+    """Export the target as it is, with an untrained draft and MTP module, which have the right shapes."""
     run = shop.open_target(Budget(None, 1.0))
     export_target(run.model, shop.tokenizer, shop.output / "target")
     export_model(build_draft(), shop.output / "draft")
@@ -129,7 +141,7 @@ def placeholders(shop: Workshop) -> None:
 @click.option("--tokens", default=800_000, show_default=True, help="Lessons in all, own texts and corpus.")
 @click.pass_obj
 def lessons(shop: Workshop, writing_minutes: float, tokens: int) -> None:
-    """Let the target write, and keep its hidden states: what `draft` and `mtp` learn from."""
+    """Let the target write texts, and save its hidden states, from which `draft` and `mtp` learn."""
     model = shop.trained_target()
     texts = own_texts(model, shop.documents[0], shop.tokenizer, 60 * writing_minutes, shop.seed)
     prepared = prepare_lessons(model, texts, shop.documents[0], tokens, shop.seed)

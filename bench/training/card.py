@@ -26,11 +26,12 @@ TEMPLATE = Path(__file__).with_name("card.md")
 
 
 def parameters(file: Path) -> int:
+    """Return the number of parameters in a safetensors file."""
     return sum(tensor.numel() for tensor in load_file(file).values())
 
 
 def measure_all(output: Path, tokenizer: Tokenizer, held_out: list[list[int]], seed: int) -> dict[str, Any]:
-    """Every figure of the card that the exported files can tell."""
+    """Return every figure of the card that is measured on the exported files."""
     target, draft = load_exported(output / "target"), load_exported(output / "draft")
     figures: dict[str, Any] = {f"held_out_{name}": value for name, value in losses(target, tokenizer, seed).items()}
     figures["draft_held_out_nats_per_token"] = losses(draft, tokenizer, seed)["nats_per_token"]
@@ -50,5 +51,5 @@ def measure_all(output: Path, tokenizer: Tokenizer, held_out: list[list[int]], s
 
 
 def write_card(figures: dict[str, Any], output: Path) -> None:
-    """Fill the template with the figures; fails on one that was never noted."""
+    """Write the card.  Raises KeyError if a figure of the template is missing."""
     (output / "target" / "README.md").write_text(TEMPLATE.read_text().format(**figures))

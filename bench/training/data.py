@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
 
 def end_ids(tokenizer: Tokenizer) -> list[int]:
-    """Ids that end a text: ``<|endoftext|>`` and ``<|end|>``."""
+    """Return the ids that end a text: ``<|endoftext|>`` and ``<|end|>``."""
     ids = [tokenizer.token_to_id(END_OF_TEXT), tokenizer.token_to_id(END)]
     return [token for token in ids if token is not None]
 
 
 def encode(tokenizer: Tokenizer, split: Split) -> list[list[int]]:
-    """Every document's token ids, each closed by ``<|endoftext|>``."""
+    """Return the token ids of every document, each ended by ``<|endoftext|>``."""
     end = end_ids(tokenizer)[0]
     return [[*encoding.ids, end] for encoding in tokenizer.encode_batch([*split.files, *split.chats])]
 
 
 class Rows:
-    """An endless supply of rows; each pass over the documents has its own order and its own cuts."""
+    """An endless supply of rows.  Each pass over the documents has its own order and its own cuts."""
 
     def __init__(self, documents: list[list[int]], seed: int) -> None:
         self.documents = documents
@@ -49,7 +49,7 @@ class Rows:
         self.length = length
 
     def take(self, count: int, length: int) -> Tensor:
-        """[count, length + 1] token ids; row[:-1] is the input, row[1:] what it should predict."""
+        """Return token ids `[count, length + 1]`: row[:-1] is an input, and row[1:] what it should predict."""
         if length != self.length:
             # A change of row length keeps the share of the pass that is left, so no text is favoured.
             self._refill(length)

@@ -24,27 +24,35 @@ if TYPE_CHECKING:
     MtpForward = Callable[[Tensor, Tensor], Tensor]
 
 ROWS_PER_STEP = 4
-OWN_OUTPUT_SHARE = 0.5  # of rows whose hidden state is the MTP module's own, in the second pass
+OWN_OUTPUT_SHARE = 0.5
+"""Share of rows whose hidden state is the MTP module's own, in the second pass."""
 
 
 def divergence(student: Tensor, student_head: Tensor, teacher: Tensor, teacher_head: Tensor) -> Tensor:
-    """Sum over rows of KL(teacher || student); rows are last hidden states  # [rows, width], each with its head."""
+    """Return the sum over rows of KL(teacher || student).
+
+    Args:
+        student: last hidden states `[rows, width]`.
+        student_head: the student's head `[vocabulary, width]`.
+        teacher: last hidden states of the teacher.
+        teacher_head: the teacher's head.
+    """
     log_student = functional.linear(student, student_head).log_softmax(-1)
     log_teacher = functional.linear(teacher, teacher_head).log_softmax(-1)
     return functional.kl_div(log_student, log_teacher, reduction="sum", log_target=True)
 
 
 def draft_loss(body: Any, tokens: Tensor, hidden: Tensor, diverge: Divergence) -> float:  # noqa: ANN401 - compiled
-    """Mean KL of the draft to the target over ``tokens``  # [rows, length + 1]; leaves gradients behind."""
+    """Return the mean KL of the draft to the target over ``tokens`` `[rows, length + 1]`, and accumulate gradients."""
     student = body(input_ids=tokens[:, :-1], use_cache=False).last_hidden_state.flatten(0, 1)
     return backward_through_head(student, hidden.flatten(0, 1), diverge, 1 / len(student))
 
 
 def mtp_loss(module: MtpForward, head: Tensor, tokens: Tensor, hidden: Tensor, diverge: Divergence) -> float:
-    """Mean KL over two passes: on the target's hidden states, then with half of them the module's own.
+    """Return the mean KL over two passes: on the target's hidden states, then with half of them the module's own.
 
     Row t stands for token t+2, whose target distribution comes from the hidden state at t+1. In a chained draft the
-    module's output at t takes the place of the hidden state at t+1, which is what the second pass rehearses.
+    module's output at t takes the place of the hidden state at t+1, which is what the second pass trains.
     """
     embedded = functional.embedding(tokens[:, 1:-1], head)
     first = module(hidden[:, :-1], embedded)
@@ -64,7 +72,7 @@ def train_on_lessons(
     minutes: float,
     device: str,
 ) -> int:
-    """Passes over the lessons in random order until the time is over; returns the tokens seen."""
+    """Train on the lessons in random order until the time is over, and return the number of tokens seen."""
     model.train()
     begun, step, seen, average = time.monotonic(), 0, 0, 0.0
     order = torch.empty(0, dtype=torch.long)
@@ -103,7 +111,7 @@ def inherit_embedding(draft: Qwen3ForCausalLM, target: Qwen3ForCausalLM) -> None
 def train_draft(
     target: Qwen3ForCausalLM, lessons: Lessons, minutes: float, device: str, seed: int, compiled: bool
 ) -> tuple[Qwen3ForCausalLM, int]:
-    """(the draft, tokens seen)."""
+    """Train a draft, and return it with the number of tokens seen."""
     torch.manual_seed(seed)
     draft = build_draft().to(device)
     inherit_embedding(draft, target)
@@ -121,7 +129,10 @@ def train_draft(
 def train_mtp(
     target: Qwen3ForCausalLM, lessons: Lessons, minutes: float, device: str, seed: int, compiled: bool
 ) -> tuple[MtpModule, int]:
-    """(the module, tokens seen). The target is frozen; its embedding is the module's input and head."""
+    """Train an MTP module, and return it with the number of tokens seen.
+
+    The target is frozen; its embedding is the module's input and head.
+    """
     torch.manual_seed(seed)
     module = MtpModule(target.config).to(device)
     head = target.lm_head.weight.detach()

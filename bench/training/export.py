@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def save_weights(tensors: dict[str, Tensor], file: Path, metadata: dict[str, str]) -> None:
-    """Tensors rounded to bfloat16; readable by all, which safetensors' own temporary file is not."""
+    """Write tensors, rounded to bfloat16, to a file that all users can read."""
     rounded = {name: tensor.detach().to("cpu", torch.bfloat16).contiguous() for name, tensor in tensors.items()}
     save_file(rounded, file, metadata=metadata)
     file.chmod(0o644)
@@ -51,7 +51,7 @@ def export_model(model: Qwen3ForCausalLM, folder: Path) -> None:
 
 
 def export_mtp(module: MtpModule, folder: Path) -> None:
-    """mtp.safetensors beside the target's weights."""
+    """Write mtp.safetensors beside the target's weights."""
     metadata = {
         "format": "pt",
         "mtp_format": "deepseek-v3",

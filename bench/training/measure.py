@@ -26,15 +26,22 @@ if TYPE_CHECKING:
 
     Proposer = Callable[[list[int], int], list[int]]
 
-BLOCK = 4  # drafted tokens a block
-PROMPTS = 16  # of each kind
+BLOCK = 4
+"""Drafted tokens in a block."""
+
+PROMPTS = 16
+"""Prompts of code, and as many of chats."""
+
 CODE_PROMPT = 96
+"""Tokens of a prompt of code."""
+
 CONTINUATION = 96
+"""Tokens that the target writes after each prompt."""
 
 
 @dataclass(frozen=True)
 class Acceptance:
-    """Greedy drafting against greedy text: blocks of ``BLOCK`` tokens, each judged up to its first miss."""
+    """Greedy drafts against greedy text, in blocks of ``BLOCK`` tokens, each compared up to its first miss."""
 
     drafted: int
     accepted: int
@@ -43,20 +50,23 @@ class Acceptance:
 
     @property
     def share(self) -> float:
+        """Share of drafted tokens that were accepted."""
         return self.accepted / self.drafted
 
     @property
     def first_share(self) -> float:
-        """Blocks whose first token was right: a speculative loop's per-position agreement."""
+        """Share of blocks whose first token was right."""
         return self.first_right / self.blocks
 
 
 def load_exported(folder: Path) -> Qwen3ForCausalLM:
+    """Load an exported model in float32, for evaluation."""
     model = Qwen3ForCausalLM.from_pretrained(str(folder), dtype=torch.float32)
     return model.eval()
 
 
 def load_mtp(target: Qwen3ForCausalLM, folder: Path) -> MtpModule:
+    """Load the exported MTP module, for evaluation."""
     module = MtpModule(target.config)
     module.load_checkpoint(load_file(folder / "mtp.safetensors"))
     return module.eval()
@@ -64,6 +74,8 @@ def load_mtp(target: Qwen3ForCausalLM, folder: Path) -> MtpModule:
 
 @torch.no_grad()
 def draft_proposer(draft: Qwen3ForCausalLM) -> Proposer:
+    """Return a function that drafts greedily with the draft model."""
+
     def propose(prefix: list[int], count: int) -> list[int]:
         tokens = prefix[:]
         for _ in range(count):
@@ -75,7 +87,10 @@ def draft_proposer(draft: Qwen3ForCausalLM) -> Proposer:
 
 
 def mtp_proposer(target: Qwen3ForCausalLM, module: MtpModule) -> Proposer:
-    """Rows of true hidden states for the known prefix; the module's own output for what it drafted itself."""
+    """Return a function that drafts greedily with the MTP module.
+
+    Rows of the known prefix have the target's hidden states; later rows have the module's own output.
+    """
     head: Tensor = target.lm_head.weight
 
     @torch.no_grad()
@@ -95,7 +110,7 @@ def mtp_proposer(target: Qwen3ForCausalLM, module: MtpModule) -> Proposer:
 def held_out_texts(
     target: Qwen3ForCausalLM, documents: list[list[int]], tokenizer: Tokenizer
 ) -> list[tuple[int, list[int]]]:
-    """(prompt length, prompt with the target's greedy continuation) for held-out code and chats, half each."""
+    """Return prompts of held-out code and chats, half each: their length, and them with the target's continuation."""
     ends = end_ids(tokenizer)
     chats = [prompt for document in documents if (prompt := chat_prompt(document, tokenizer)) is not None]
     files = [document for document in documents if chat_prompt(document, tokenizer) is None]
@@ -111,7 +126,7 @@ def held_out_texts(
 
 @torch.no_grad()
 def acceptance(propose: Proposer, texts: list[tuple[int, list[int]]]) -> Acceptance:
-    """Run the speculative loop over known greedy texts: draft, keep the right ones, add the target's own token."""
+    """Run a speculative loop over known greedy texts: draft, accept the right tokens, add the target's own."""
     drafted = accepted = blocks = first_right = 0
     for start, text in texts:
         at = start
@@ -128,7 +143,7 @@ def acceptance(propose: Proposer, texts: list[tuple[int, list[int]]]) -> Accepta
 
 @torch.no_grad()
 def agreement(propose: Proposer, texts: list[tuple[int, list[int]]]) -> float:
-    """Share of all positions of the greedy texts at which the first drafted token is the target's."""
+    """Return the share of positions of greedy texts at which the first drafted token is the target's."""
     right = total = 0
     for start, text in texts:
         for at in range(start, len(text), 4):  # every fourth position is plenty
@@ -138,7 +153,7 @@ def agreement(propose: Proposer, texts: list[tuple[int, list[int]]]) -> float:
 
 
 def losses(target: Qwen3ForCausalLM, tokenizer: Tokenizer, seed: int) -> dict[str, float]:
-    """Held-out nats per token and bits per byte at rows of 512, and nats at the full context."""
+    """Return held-out nats per token and bits per byte in rows of 512 tokens, and nats at the full context."""
     _, held_out = load_corpus(seed)
     documents = encode(tokenizer, held_out)
     tokens = sum(map(len, documents))

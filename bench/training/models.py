@@ -11,6 +11,7 @@ from bench.training.tokenizer import CONTEXT, VOCABULARY
 
 
 def config_of(hidden: int, layers: int, heads: int, kv_heads: int, intermediate: int) -> Qwen3Config:
+    """Return a Qwen3 configuration of these sizes."""
     return Qwen3Config(
         vocab_size=VOCABULARY,
         hidden_size=hidden,
@@ -30,12 +31,12 @@ def config_of(hidden: int, layers: int, heads: int, kv_heads: int, intermediate:
 
 
 def build_target() -> Qwen3ForCausalLM:
-    """5.0 M parameters. Five layers and heads of 64 trained faster on a CPU than six layers or heads of 32."""
+    """Make the target: 5.0 M parameters.  Five layers and heads of 64 trained faster than six layers or heads of 32."""
     return Qwen3ForCausalLM(config_of(hidden=256, layers=5, heads=4, kv_heads=2, intermediate=768))
 
 
 def build_draft() -> Qwen3ForCausalLM:
-    """0.9 M parameters, of which the embedding is 0.5 M."""
+    """Make the draft: 0.9 M parameters, of which the embedding is 0.5 M."""
     return Qwen3ForCausalLM(config_of(hidden=128, layers=2, heads=4, kv_heads=2, intermediate=384))
 
 
@@ -57,7 +58,12 @@ class MtpModule(nn.Module):
         self.rotary = Qwen3RotaryEmbedding(config)
 
     def forward(self, hidden: Tensor, embedded: Tensor) -> Tensor:
-        """hidden, embedded  # [batch, rows, width] -> [batch, rows, width], after ``shared_head.norm``."""
+        """Return the output after ``shared_head.norm``  # [batch, rows, width].
+
+        Args:
+            hidden: the target's states  # [batch, rows, width].
+            embedded: of the tokens that come next, of the same shape.
+        """
         joined: Tensor = self.eh_proj(torch.cat([self.enorm(embedded), self.hnorm(hidden)], dim=-1))
         positions = torch.arange(joined.shape[1], device=joined.device)[None]
         rotation = self.rotary(joined, positions)
@@ -66,12 +72,14 @@ class MtpModule(nn.Module):
         return normed
 
     def checkpoint(self) -> dict[str, Tensor]:
-        """Tensors under the names that DeepSeek-V3 checkpoints give them, without the layer prefix."""
+        """Return the tensors under the names of DeepSeek-V3's checkpoints, without the layer prefix."""
         return {checkpoint_name(name): tensor for name, tensor in self.state_dict().items()}
 
     def load_checkpoint(self, tensors: dict[str, Tensor]) -> None:
+        """Load what `checkpoint` returned."""
         self.load_state_dict({name: tensors[checkpoint_name(name)] for name in self.state_dict()})
 
 
 def checkpoint_name(name: str) -> str:
+    """Return DeepSeek-V3's name for a tensor of the module."""
     return "shared_head.norm.weight" if name == "norm.weight" else name.removeprefix("layer.")

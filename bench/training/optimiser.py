@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 
 def orthogonalise(matrix: Tensor, steps: int = 5) -> Tensor:
-    """[rows, columns] -> the same shape, singular values near one."""
+    """Return a matrix of the same shape, [rows, columns], with singular values near one."""
     a, b, c = 3.4445, -4.7750, 2.0315
     x: Tensor = matrix.T if matrix.shape[0] > matrix.shape[1] else matrix
     x = x / (x.norm() + 1e-7)
@@ -26,7 +26,14 @@ def orthogonalise(matrix: Tensor, steps: int = 5) -> Tensor:
 
 
 class Optimiser:
-    """Both optimisers behind one ``step``; learning rates are peaks, scaled by the schedule's factor."""
+    """Both optimisers behind one ``step``.
+
+    Args:
+        model: to be trained.
+        matrix_rate: peak learning rate of Muon.
+        other_rate: peak learning rate of AdamW.
+        decay: weight decay of matrices.
+    """
 
     def __init__(self, model: nn.Module, *, matrix_rate: float, other_rate: float, decay: float = 0.02) -> None:
         named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
@@ -39,7 +46,7 @@ class Optimiser:
 
     @torch.no_grad()
     def step(self, factor: float) -> None:
-        """Apply and clear the gradients."""
+        """Apply and clear the gradients; `factor` is the share of the peak learning rates."""
         for group in self.adam.param_groups:
             group["lr"] = self.other_rate * factor
         self.adam.step()
@@ -55,9 +62,11 @@ class Optimiser:
             p.grad = None
 
     def state(self) -> dict[str, Any]:
+        """Return the state for a checkpoint."""
         return {"adam": self.adam.state_dict(), "momenta": self.momenta}
 
     def restore(self, state: dict[str, Any]) -> None:
+        """Restore what `state` returned."""
         self.adam.load_state_dict(state["adam"])
         for mine, saved in zip(self.momenta, state["momenta"], strict=True):
             mine.copy_(saved)

@@ -1,7 +1,7 @@
-"""What the draft and the MTP module learn from: rows of text with the target's hidden states.
+"""Lessons for the draft and the MTP module: rows of text with the target's hidden states.
 
-Speculation is measured on what the target itself writes, which is more regular than the corpus; so a good part of the
-rows are its own continuations, greedy and sampled.
+Speculation drafts what the target itself writes, which is more regular than the corpus.  So many of the rows are its
+own continuations, greedy and sampled.
 """
 
 from __future__ import annotations
@@ -30,14 +30,19 @@ ROW = 512
 
 @dataclass(frozen=True)
 class Lessons:
-    """tokens  # [rows, ROW + 1]; hidden  # [rows, ROW, width], the target's, after its final norm; float16."""
+    """Rows to learn from.
+
+    Attributes:
+        tokens: `[rows, ROW + 1]`.
+        hidden: the target's states after its final norm, in float16: `[rows, ROW, width]`.
+    """
 
     tokens: Tensor
     hidden: Tensor
 
 
 def chat_prompt(document: list[int], tokenizer: Tokenizer) -> list[int] | None:
-    """A chat document up to and with its first ``<|assistant|>`` line; None for other documents."""
+    """Return a chat document up to and with its first ``<|assistant|>`` line; None for other documents."""
     marker = tokenizer.token_to_id(ASSISTANT)
     if marker not in document:
         return None
@@ -45,7 +50,7 @@ def chat_prompt(document: list[int], tokenizer: Tokenizer) -> list[int] | None:
 
 
 def prompt_batches(documents: list[list[int]], tokenizer: Tokenizer, rng: random.Random) -> list[list[list[int]]]:
-    """Prompts in batches of equal length (so no padding): stretches of code, and chats up to the reply."""
+    """Return prompts in batches of equal length, without padding: parts of code, and chats up to the reply."""
     by_length: dict[int, list[list[int]]] = defaultdict(list)
     for document in documents:
         chat = chat_prompt(document, tokenizer)
@@ -67,7 +72,7 @@ def prompt_batches(documents: list[list[int]], tokenizer: Tokenizer, rng: random
 def continue_batch(
     model: Qwen3ForCausalLM, prompts: list[list[int]], ends: list[int], *, greedy: bool, new: int
 ) -> list[list[int]]:
-    """Each prompt with the target's continuation, cut after the first end token."""
+    """Return each prompt with the target's continuation, cut after the first end token."""
     inputs = torch.tensor(prompts, device=model.device)
     sampling: dict[str, Any] = {"do_sample": False} if greedy else {"do_sample": True, "temperature": 0.8, "top_k": 0}
     written = model.generate(
@@ -88,7 +93,7 @@ def continue_batch(
 def own_texts(
     model: Qwen3ForCausalLM, documents: list[list[int]], tokenizer: Tokenizer, seconds: float, seed: int
 ) -> list[list[int]]:
-    """Continuations that the target wrote in so much time, half of the batches greedy."""
+    """Return what the target writes in so many seconds, half of the batches greedily."""
     rng = random.Random(seed)
     torch.manual_seed(seed)
     ends = end_ids(tokenizer)
@@ -107,7 +112,7 @@ def own_texts(
 def prepare_lessons(
     model: Qwen3ForCausalLM, texts: list[list[int]], documents: list[list[int]], size: int, seed: int
 ) -> Lessons:
-    """Rows of the target's own texts and, up to ``size`` tokens in all, of the corpus, with its hidden states."""
+    """Return rows of the target's own texts and of the corpus, ``size`` tokens in all, with its hidden states."""
     rng = random.Random(seed)
     room = size - sum(map(len, texts))
     chosen = texts[:]

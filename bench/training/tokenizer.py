@@ -53,7 +53,7 @@ def train_tokenizer(split: Split) -> Tokenizer:
 
 
 def save_tokenizer(tokenizer: Tokenizer, folder: Path) -> None:
-    """tokenizer.json, tokenizer_config.json and chat_template.jinja, as transformers reads them."""
+    """Write tokenizer.json, tokenizer_config.json and chat_template.jinja, as transformers reads them."""
     wrapped: Any = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         eos_token=END_OF_TEXT,

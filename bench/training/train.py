@@ -29,7 +29,14 @@ PHASES = ((0.0, 256, 4), (0.40, 512, 4), (0.88, 2048, 1), (0.97, 4096, 1))
 
 @dataclass
 class Budget:
-    """How far a run is: by steps where a number is given (repeatable), else by minutes of training time."""
+    """How far a run has come, by steps if their number is given (so that it can be repeated), else by minutes.
+
+    Attributes:
+        steps: of the whole run; None to go by minutes.
+        minutes: of training time of the whole run.
+        step: steps done.
+        seconds: of training time done.
+    """
 
     steps: int | None
     minutes: float
@@ -38,17 +45,18 @@ class Budget:
 
     @property
     def progress(self) -> float:
+        """Share of the run that is done."""
         return self.step / self.steps if self.steps else self.seconds / (60 * self.minutes)
 
     @property
     def factor(self) -> float:
-        """Share of the peak learning rate: short warm-up, a third constant, then linear to a hundredth."""
+        """Share of the peak learning rate: a short warm-up, constant for a third, then linear to a hundredth."""
         warm = min(1.0, (self.step + 1) / 40)
         return warm * max(0.01, min(1.0, (1 - self.progress) / 0.67))
 
 
 def phase_of(progress: float) -> tuple[int, int]:
-    """(row length, rows in one backward pass) at this point of the run."""
+    """Return the row length and the rows in one backward pass at this point of the run."""
     length, rows = PHASES[0][1:]
     for start, phase_length, phase_rows in PHASES:
         if progress >= start:
@@ -59,9 +67,13 @@ def phase_of(progress: float) -> tuple[int, int]:
 def backward_through_head(
     hidden: Tensor, target_rows: Tensor, loss_of: Callable[[Tensor, Tensor], Tensor], share: float
 ) -> float:
-    """Back-propagate a sum of per-row losses chunk by chunk, so that the logits never exist all at once.
+    """Back-propagate a sum of losses part by part, so that the logits never exist all at once, and return the loss.
 
-    hidden  # [rows, width]; target_rows  # [rows, ...], what ``loss_of`` compares a chunk with. Returns the loss.
+    Args:
+        hidden: last hidden states  # [rows, width].
+        target_rows: what ``loss_of`` compares them with  # [rows, ...].
+        loss_of: the loss of some rows.
+        share: a factor for the loss.
     """
     leaf = hidden.detach().requires_grad_()
     total = 0.0
@@ -74,7 +86,7 @@ def backward_through_head(
 
 
 def language_loss(model: Qwen3ForCausalLM, body: Qwen3ForCausalLM, rows: Tensor, share: float) -> float:
-    """Mean cross-entropy over ``rows``  # [count, length + 1], times ``share``; leaves gradients behind."""
+    """Return the mean cross-entropy over ``rows`` `[count, length + 1]` times ``share``, and accumulate gradients."""
     wanted = rows[:, 1:].reshape(-1)
     hidden = body(input_ids=rows[:, :-1], use_cache=False).last_hidden_state.flatten(0, 1)
 
@@ -87,7 +99,7 @@ def language_loss(model: Qwen3ForCausalLM, body: Qwen3ForCausalLM, rows: Tensor,
 
 @torch.no_grad()
 def held_out_loss(model: Qwen3ForCausalLM, documents: list[list[int]], length: int = 512, limit: int = 10**9) -> float:
-    """Mean nats per token over documents joined in order and cut into rows; each row starts without context."""
+    """Return mean nats per token over documents, joined in order and cut into rows, each without context."""
     stream = torch.tensor([token for document in documents for token in document][:limit])
     device = model.lm_head.weight.device
     total, count = 0.0, 0
@@ -100,7 +112,7 @@ def held_out_loss(model: Qwen3ForCausalLM, documents: list[list[int]], length: i
 
 
 def load_trained(file: Path, device: str) -> Qwen3ForCausalLM:
-    """The target as a run last saved it, in evaluation mode."""
+    """Load the target as a run last saved it, for evaluation."""
     model = build_target().to(device)
     model.load_state_dict(torch.load(file, weights_only=False)["model"])
     return model.eval()
@@ -129,6 +141,7 @@ class TargetRun:
         self.tokens = state["tokens"]
 
     def save(self) -> None:
+        """Save everything that is needed to resume."""
         rows = {key: value for key, value in self.rows.__dict__.items() if key != "documents"}
         state = {
             "model": self.model.state_dict(),
@@ -143,7 +156,7 @@ class TargetRun:
         partial.replace(self.file)
 
     def step(self) -> float:
-        """One update on ``TOKENS_PER_STEP`` tokens; returns the mean loss."""
+        """Make one update on ``TOKENS_PER_STEP`` tokens, and return the mean loss."""
         begun = time.monotonic()
         length, count = phase_of(self.budget.progress)
         passes = max(1, TOKENS_PER_STEP // (length * count))

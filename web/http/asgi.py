@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import logging
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import trio
-from quart import request
+from quart.globals import request_ctx
 from quart_trio import QuartTrio
 from quart_trio.asgi import TrioASGIHTTPConnection
 from quart_trio.wrappers import TrioRequest
@@ -110,4 +110,4 @@ class ScopedApp(QuartTrio):
 
 def current_request() -> ScopedRequest:
     """Return the request that this task's handler serves."""
-    return cast("ScopedRequest", cast("Any", request)._get_current_object())  # werkzeug's documented way
+    return cast("ScopedRequest", request_ctx.request)

@@ -1,5 +1,5 @@
-"""The process itself: its signals (`signals`), standard streams (`streams`), file descriptors (`descriptors`), and
-the memory that exceptions keep alive (`tracebacks`).
+"""The process itself, which serves or is about to.
 
-Whoever runs a process or serves requests in it may use this room.  It rests on `web.limits` and knows nothing of HTTP.
+Its signals (`signals`), standard streams (`streams`), file descriptors (`descriptors`), and the memory that exceptions
+keep alive (`tracebacks`).  This room rests on `web.limits` and knows nothing of HTTP.
 """

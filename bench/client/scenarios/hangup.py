@@ -68,8 +68,7 @@ class Hangup:
 
 @dataclass(frozen=True)
 class Retry:
-    """Hang up and send the same prompt again with one more token: how much is computed again, and how long does it
-    take?
+    """Hang up and send the prompt again with one more token: how much is computed again, and how long does it take?
 
     Once in the middle of the prefill and once in the response.  The receipt tells how far the prefill had come;
     without one, it is estimated by the share of its time that had passed.

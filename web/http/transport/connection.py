@@ -198,7 +198,7 @@ class Connection:
 
 
 def _enable_keepalive(sock: trio.socket.SocketType) -> None:
-    """Let the kernel probe a silent client.  (trio itself sets TCP_NODELAY, which small events need.)"""
+    """Let the kernel probe a silent client.  Trio itself sets TCP_NODELAY, which small events need."""
     with suppress(OSError):  # not a TCP socket
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for option, value in KEEPALIVE_OPTIONS.items():

@@ -1,5 +1,4 @@
-"""HTTP/2 on one connection (RFC 9113) by h2, in place of Hypercorn's `H2Protocol` (DESIGN section 10 gives the
-reasons).
+"""HTTP/2 on one connection (RFC 9113) by h2, in place of Hypercorn's `H2Protocol` (DESIGN section 10).
 
 The task of each request sends its own response, a frame at a time, as far as the client has opened its windows.
 There is no buffer in which a response could wait or be lost.  h2 may close the connection in any of its calls, so

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from bench.engine.cache import BareModel
+from bench.engine.bare_model import BareModel
+from bench.engine.open_models import open_model
 from bench.engine.overhead import Bench, Pace, measure
-from bench.engine.steps import open_model
 from runtime.selftest.rates import seconds_per_step
 from runtime.step.step import SegmentResult, StepResult
 from tests.unit.bench.engine.small_models import DEPTH, ROOM, TOKENS

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from bench.engine.open_models import open_model
 from bench.engine.roofline import decode_bytes, layer_parameters, measure_decode, measure_prefill, prefill_operations
 from bench.engine.shapes import shape
-from bench.engine.steps import open_model
 from tests.unit.bench.engine.small_models import DEPTH, ROOM, TOKENS
 
 

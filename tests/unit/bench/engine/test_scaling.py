@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from bench.engine.open_models import EMBEDDED, ModelSpec, open_model
 from bench.engine.scaling import Line
 from bench.engine.scaling import measure as measure_scaling
-from bench.engine.steps import EMBEDDED, ModelSpec, open_model
 from runtime.selftest.rates import CHUNK
 
 if TYPE_CHECKING:

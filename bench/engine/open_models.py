@@ -1,4 +1,4 @@
-"""The device's side alone: a model on its thread, without an engine; `runtime.selftest.rates` runs steps on it."""
+"""Opens a model on a device thread, without an engine.  `runtime.selftest.rates` runs steps on it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from bench.engine.cache import BareModel
+from bench.engine.bare_model import BareModel
 from bench.engine.shapes import SHAPES, random_model, shape
 from runtime.checkpoint.locate import resolve_model
 from runtime.loading.load import describe_model, load_model
@@ -28,7 +28,15 @@ MODELS = (*SHAPES, EMBEDDED)
 
 @dataclass(frozen=True, slots=True)
 class ModelSpec:
-    """What to load, with how much KV.  `dtype` and `device` are names, or `auto`."""
+    """A model to load, and the size of its KV cache.
+
+    Attributes:
+        model: one of `MODELS`.
+        slots: of the KV cache.
+        context: tokens of a slot.
+        dtype: a name, or `auto`.
+        device: a name, or `auto`.
+    """
 
     model: str
     slots: int
@@ -38,16 +46,16 @@ class ModelSpec:
 
 
 @asynccontextmanager
-async def open_model(room: ModelSpec) -> AsyncIterator[tuple[ThreadExecutor[Transformer], ServedModel]]:
-    """The embedded model as it is served, or a shape with random weights, on a device thread."""
-    if room.model == EMBEDDED:
-        options = LoadOptions(resolve_model(None), room.slots, room.context, room.device, room.dtype)
+async def open_model(spec: ModelSpec) -> AsyncIterator[tuple[ThreadExecutor[Transformer], ServedModel]]:
+    """Open the embedded model as it is served, or a shape with random weights, on a device thread."""
+    if spec.model == EMBEDDED:
+        options = LoadOptions(resolve_model(None), spec.slots, spec.context, spec.device, spec.dtype)
         served, config = describe_model(options, EMBEDDED)
         async with open_thread_executor(partial(load_model, options, config)) as executor:
             yield executor, served
         return
-    config, device = shape(room.model), select_device(room.device)
-    dtype = select_dtype(room.dtype, device, "bfloat16")
-    load = partial(random_model, config, slots=room.slots, context=room.context, device=device, dtype=dtype)
+    config, device = shape(spec.model), select_device(spec.device)
+    dtype = select_dtype(spec.dtype, device, "bfloat16")
+    load = partial(random_model, config, slots=spec.slots, context=spec.context, device=device, dtype=dtype)
     async with open_thread_executor(load) as executor:
-        yield executor, cast("ServedModel", BareModel(config, room.context))
+        yield executor, cast("ServedModel", BareModel(config, spec.context))

@@ -1,0 +1,45 @@
+"""A model without a folder, tokenizer or text, for engines that run on random weights."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runtime.text.text_stream import TextDelta
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from actors.generating.output import Text
+    from runtime.checkpoint.config import ModelConfig
+
+_NOTHING = TextDelta("", stopped=False)
+
+
+class NoText:
+    """A text stream that is always empty, because text is not what is measured."""
+
+    def push(self, token_id: int, *, looking: bool = True) -> TextDelta:
+        """Take a token, which has no text."""
+        return _NOTHING
+
+    def flush(self) -> str:
+        """Return the rest of the text: nothing."""
+        return ""
+
+
+class BareModel:
+    """What an engine needs to know of the model that it serves.
+
+    Args:
+        config: of the model.
+        context: tokens of a slot.
+    """
+
+    def __init__(self, config: ModelConfig, context: int) -> None:
+        self.context_length = context
+        self.eos_token_ids: tuple[int, ...] = ()
+        self.vocab_size = config.vocab_size
+
+    def text(self, stop: Sequence[str], *, continues: bool = False) -> Text:
+        """Return a text stream for one generation."""
+        return NoText()
