@@ -1,22 +1,30 @@
-"""Every error that cede raises on purpose, split by whose fault it is.
+"""The errors that cede raises on purpose, split by whose fault it is.
 
-Each class knows the HTTP status it maps to and the `type` and `code` of OpenAI's error object, so the web layer
-translates without a table of its own, and the layers below never think about HTTP.
+Each class knows the HTTP status that it maps to and the `type` and `code` of OpenAI's error object, so the web layer
+translates without a table of its own, and whoever raises one need not think about HTTP.
 """
 
 from __future__ import annotations
 
-DEVICE_RETRY_SECONDS = 5.0  # a new device thread is there at once; a supervisor takes about this long over a process
+DEVICE_RETRY_SECONDS = 5.0  # a process takes about so long to be restarted; a new device thread is there at once
 
 
 class CedeError(Exception):
-    """Base of the tree.  `str(error)` is a sentence for the person who reads the response."""
+    """Base of the tree; `str(error)` is a sentence for the person who reads the response.
+
+    Attributes:
+        status: the HTTP status.
+        kind: the `type` of OpenAI's error object.
+        code: its `code`.
+        retry_after: seconds until it makes sense to try again; None where it does not.
+        param: the request's field at fault.
+    """
 
     status = 500
     kind = "server_error"
     code: str | None = None
-    retry_after: float | None = None  # seconds; set where trying again is sound
-    param: str | None = None  # the request field at fault
+    retry_after: float | None = None
+    param: str | None = None
 
 
 # --- the client's fault -------------------------------------------------------------------------------------------
@@ -35,13 +43,13 @@ class RequestError(CedeError):
 
 
 class AnswerTooLarge(RequestError):
-    """The answer outgrew what is kept for one reader."""
+    """The answer outgrew the memory that one reader may have."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, code="answer_too_large")
 
 
-# --- nobody's fault: not now --------------------------------------------------------------------------------------
+# --- nobody's fault: try later -------------------------------------------------------------------------------------
 
 
 class Unavailable(CedeError):
@@ -84,7 +92,7 @@ class ShuttingDown(Unavailable):
 
 
 class AnswersUnread(Unavailable):
-    """Answers that nobody reads take more memory than they may, and this one took most."""
+    """Unread answers took more memory than all of them may, and this one took the most."""
 
     code = "answers_unread"
 
@@ -99,7 +107,7 @@ class DeviceLost(Unavailable):
 
 
 class DeviceThreadEnded(DeviceLost):
-    """The thread that runs steps is no more.  Nobody writes KV any longer, so another can take its place."""
+    """The thread that runs steps has ended.  Nobody writes KV any longer, so another can take its place."""
 
 
 class DeviceHangs(DeviceLost):
@@ -110,7 +118,7 @@ class DeviceHangs(DeviceLost):
 
 
 class StepFailed(CedeError):
-    """The device raised, or yielded non-finite logits, in a step over this request's rows alone."""
+    """The device raised, or its results were not finite, in a step over this request's rows alone."""
 
     code = "step_failed"
 

@@ -1,4 +1,4 @@
-"""The host's memory."""
+"""The host's memory: how much of it can be used, within a container's limit."""
 
 from __future__ import annotations
 
@@ -13,22 +13,23 @@ PROC, CGROUPS = Path("/proc"), Path("/sys/fs/cgroup")
 
 
 def available_memory(proc: Path = PROC, cgroups: Path = CGROUPS) -> int:
-    """Bytes that could be used now without swapping, as far as the system says.
+    """Return the bytes that could be used now without swapping, as far as the system says.
 
-    A container's limit counts, for whoever exceeds it is killed; it is known of control groups of version 2.
+    A container's limit counts, for a process that exceeds it is killed.  Only control groups of version 2 are read.
     """
     known = _known_available(proc, cgroups)
-    return _installed() // 2 if known is None else known  # not Linux: count half of what is installed as free
+    # Elsewhere than on Linux, half of what is installed counts as free.
+    return _installed() // 2 if known is None else known
 
 
 def host_memory_limit(proc: Path = PROC, cgroups: Path = CGROUPS) -> int:
-    """Bytes beyond which nothing fits for certain: what is available, or all that is installed if nobody says."""
+    """Return the bytes beyond which nothing fits for certain: what is available, or installed where that is unknown."""
     known = _known_available(proc, cgroups)
     return _installed() if known is None else known
 
 
 def _known_available(proc: Path, cgroups: Path) -> int | None:
-    """None where the system is not Linux."""
+    """Return the bytes available; None where the system is not Linux."""
     try:
         free = _fields(proc / "meminfo")["MemAvailable:"] * 1024
     except FileNotFoundError:
@@ -41,19 +42,19 @@ def _installed() -> int:
 
 
 def _left_by_groups(proc: Path, cgroups: Path) -> Iterator[int]:
-    """What each control group that this process is in, and that has a limit, leaves it."""
+    """Yield what each control group that this process is in, and that has a limit, leaves it."""
     groups = proc / "self/cgroup"
     for line in groups.read_text().splitlines() if groups.is_file() else ():
         if line.startswith("0::/"):
             group = cgroups / line.removeprefix("0::/")
             for folder in (group, *group.parents):
                 limit = folder / "memory.max"
-                if limit.is_file() and (most := limit.read_text().strip()) != "max":
-                    files = _fields(folder / "memory.stat")  # pages of files are given up when memory runs short
+                if limit.is_file() and (bound := limit.read_text().strip()) != "max":
+                    files = _fields(folder / "memory.stat")  # pages of files are reclaimed when memory runs short
                     reclaimable = files["active_file"] + files["inactive_file"]
-                    yield int(most) - int((folder / "memory.current").read_text()) + reclaimable
+                    yield int(bound) - int((folder / "memory.current").read_text()) + reclaimable
 
 
 def _fields(path: Path) -> dict[str, int]:
-    """The lines of a file, each a name, a number, and perhaps a unit."""
+    """Parse the lines of a file, each a name, a number, and perhaps a unit."""
     return {name: int(number) for name, number, *_ in map(str.split, path.read_text().splitlines())}

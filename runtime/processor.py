@@ -1,4 +1,4 @@
-"""The processor's name: all that is said of it, and found without torch."""
+"""The processor's name, found without torch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def processor_name() -> str:
-    """As its maker calls it, or else its architecture."""
+    """Return the name that its maker gave it, or else its architecture."""
     if platform.system() == "Darwin":
         asked = subprocess.run(["sysctl", "-n", "machdep.cpu.brand_string"], capture_output=True, text=True)
         return asked.stdout.strip() or platform.machine()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Text(Protocol):
     """Turns tokens into text and watches for stop strings: `runtime.text.text_stream.TextStream`."""
 
-    def push(self, token_id: int, *, looking: bool = True) -> TextDelta: ...
+    def push(self, token_id: int, *, match_stops: bool = True) -> TextDelta: ...
     def flush(self) -> str: ...
 
 
@@ -91,7 +91,7 @@ class Output:
             self._emit(Token(self.index, token.token_id, "", token.logprobs))
             return FinishReason.STOP
         # As with end tokens, the first that may end the output is the one after `min_tokens`.
-        delta = self._text.push(token.token_id, looking=len(self) > self._params.min_tokens)
+        delta = self._text.push(token.token_id, match_stops=len(self) > self._params.min_tokens)
         self._emit(Token(self.index, token.token_id, delta.text, token.logprobs))
         if delta.stopped:
             self.stopped = True

@@ -18,7 +18,7 @@ _NOTHING = TextDelta("", stopped=False)
 class NoText:
     """A text stream that is always empty, because text is not what is measured."""
 
-    def push(self, token_id: int, *, looking: bool = True) -> TextDelta:
+    def push(self, token_id: int, *, match_stops: bool = True) -> TextDelta:
         """Take a token, which has no text."""
         return _NOTHING
 

@@ -1,9 +1,9 @@
 """Chat templates: messages in, the prompt's text out, as transformers' `apply_chat_template` renders it.
 
-A template is a program that came with the model's folder, so it runs in jinja2's immutable sandbox: no
-attribute that leads to the interpreter, no changing of its arguments, `range` of at most 100,000 numbers.
-It can still be slow on purpose (loops within loops); whoever chose the folder answers for that.  What
-clients write reaches it as values only, never as source.
+A template is a program that came with the model's folder, so it runs in jinja2's immutable sandbox: no attribute that
+leads to the interpreter, no changing of its arguments, `range` of at most 100,000 numbers.  It can still be slow on
+purpose (loops within loops); whoever chose the folder answers for that.  What clients write reaches it as values only,
+never as source.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from jinja2.parser import Parser
 
-# What a template can raise when the messages are not of the shape that it expects.
+# Errors of a template when the messages are not of the shape that it expects.
 RENDER_ERRORS = (
     jinja2.TemplateError,  # its own raise_exception, an undefined value, a sandbox violation
     ArithmeticError,
@@ -39,10 +39,17 @@ RENDER_ERRORS = (
 
 
 class ChatTemplate:
-    """One compiled template and the special tokens' spelling that it may use (`bos_token`, ...)."""
+    """A compiled chat template.
+
+    Args:
+        source: the template's.
+        token_names: the spelling of the special tokens that it may use (`bos_token`, ...).
+
+    Raises:
+        CheckpointError: the template does not compile; the message has the line where jinja2 knows it.
+    """
 
     def __init__(self, source: str, token_names: Mapping[str, str] | None = None) -> None:
-        """Raises CheckpointError, with the line where jinja2 knows it, for a template that does not compile."""
         try:
             self._template = _environment().from_string(source)
         except jinja2.TemplateSyntaxError as error:
@@ -53,9 +60,13 @@ class ChatTemplate:
 
     @classmethod
     def load(cls, folder: Path, *, source: str | None = None) -> ChatTemplate | None:
-        """The folder's template: `source` if given, `chat_template.jinja`, or `tokenizer_config.json`'s.
+        """Load a folder's template: `source` if given, `chat_template.jinja`, or that of `tokenizer_config.json`.
 
-        None where there is none, as for a base model.  Raises CheckpointError for a broken one.
+        Returns:
+            None where there is none, as for a base model.
+
+        Raises:
+            CheckpointError: the template is broken, or cannot be read.
         """
         if source is None:
             source = _find_source(folder)
@@ -67,12 +78,17 @@ class ChatTemplate:
         /,
         *,
         add_generation_prompt: bool = True,
-        **variables: Any,  # noqa: ANN401  (`tools`, `documents`, or whatever the template knows)
+        **variables: Any,  # noqa: ANN401
     ) -> str:
-        """The prompt's text, BOS and the like included: encode it with `add_special_tokens=False`.
+        """Render the prompt's text, BOS and the like included: encode it with `add_special_tokens=False`.
 
-        A message's fields that are None are left out, for templates test with `is defined`.  Raises
-        RequestError (param `messages`) when the template refuses them or cannot cope with their shape.
+        Args:
+            messages: the chat; fields that are None are left out, for templates test with `is defined`.
+            add_generation_prompt: end with the beginning of an answer.
+            variables: `tools`, `documents`, or whatever else the template knows.
+
+        Raises:
+            RequestError: the template refuses the messages, or cannot cope with their shape (param `messages`).
         """
         # The template's own arguments come last: `variables` may hold what a client sent.
         arguments = {
@@ -104,7 +120,7 @@ def _find_source(folder: Path) -> str | None:
 
 
 def _default_source(entry: object) -> str | None:
-    """`chat_template` of a configuration: absent, a template, or a list of named ones."""
+    """Read `chat_template` of a configuration: absent, a template, or a list of named ones."""
     match entry:
         case None | str():
             return entry
@@ -135,19 +151,19 @@ def _environment() -> ImmutableSandboxedEnvironment:
 
 
 class GenerationTag(Extension):
-    """`{% generation %}` marks the assistant's words for training; a server renders what is inside."""
+    """The tag `{% generation %}`, which marks the assistant's words for training; here its body is rendered."""
 
     tags = {"generation"}  # noqa: RUF012  (jinja2 declares it so)
 
     def parse(self, parser: Parser) -> nodes.Node:
-        """Its own scope, like a block's: what is set inside is not seen outside."""
+        """Parse the body as a scope of its own, like a block's: what is set inside is not seen outside."""
         line = next(parser.stream).lineno
         body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
         return nodes.Scope(body, lineno=line)
 
 
 class _Namespace(jinja2.utils.Namespace):
-    """`namespace()` without underscored names, some of which mean something to the interpreter."""
+    """The templates' `namespace()`, without underscored names, some of which mean something to the interpreter."""
 
     def __init__(*args: Any, **attributes: Any) -> None:  # noqa: ANN401
         self, *rest = args  # named so, it leaves `self` free for an attribute
@@ -168,7 +184,7 @@ def _tojson(
     separators: tuple[str, str] | None = None,
     sort_keys: bool = False,
 ) -> str:
-    """JSON as models were trained on it; jinja2's own filter escapes it for HTML."""
+    """Write JSON as models were trained on it; jinja2's own filter escapes it for HTML."""
     return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
 

@@ -1,7 +1,7 @@
-"""Token ids of a client's text, at a cost that the context bounds, whatever the text.
+"""Encoding a client's text at a cost that the context bounds, whatever the text.
 
 A text of many megabytes takes seconds to encode, and half a kilobyte of memory for each token.  One that cannot fit is
-found out with less: by its length, or by its first pieces.
+refused at less cost: by its length, or after its first pieces.
 """
 
 from __future__ import annotations
@@ -13,43 +13,44 @@ if TYPE_CHECKING:
 
 
 class Encoder(Protocol):
-    """What is needed of `runtime.text.tokenizer.Tokenizer`."""
+    """What is needed of `runtime.text.tokenizer.Tokenizer`, whose attribute and method these are."""
 
     longest_token: int
 
-    def encode(self, text: str, *, add_special_tokens: bool = True) -> list[int]: ...
+    def encode(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
+        """Return the token ids of `text`."""
 
 
 class TooManyTokens(Exception):
     """The text has more tokens than were allowed, and was not encoded to its end."""
 
 
-def encode_within(tokenizer: Encoder, text: str, most: int, *, add_special_tokens: bool = True) -> list[int]:
-    """Token ids of `text`, those of the whole text always; a few more than `most` may come back.
+def encode_within(tokenizer: Encoder, text: str, max_tokens: int, *, add_special_tokens: bool = True) -> list[int]:
+    """Encode a text that has at most about `max_tokens` tokens; a few more may come back, but never a part of them.
 
-    A text is refused for its length if `most` tokens of the longest kind could not spell it.  Any other that is long is
-    first encoded piece by piece, until the count alone is too large.  A cut between two pieces splits at most one token
-    and changes how its neighbourhood falls into tokens: by as many tokens as the longest has characters, at the worst
-    that was seen (a special token in two).  Twice that is taken off for each cut; a property test looks for
+    A text is refused for its length if `max_tokens` tokens of the longest kind could not spell it.  Any other that is
+    long is first encoded piece by piece, until the count alone is too large.  A cut between two pieces splits at most
+    one token and changes how its neighbourhood falls into tokens: by as many tokens as the longest has characters, at
+    the worst that was seen (a special token in two).  Twice that is taken off for each cut; a property test looks for
     texts that need more.
 
     Raises:
-        TooManyTokens: there are certainly more than `most`.
+        TooManyTokens: there are certainly more than `max_tokens`.
         RequestError: as `Tokenizer.encode`.
     """
     longest = tokenizer.longest_token
-    if len(text) > most * longest:
+    if len(text) > max_tokens * longest:
         raise TooManyTokens
-    least = 0
-    for piece in _pieces(text, 2 * most + 16 * longest):
-        least += max(0, len(tokenizer.encode(piece, add_special_tokens=False)) - 2 * longest)
-        if least > most:
+    certain = 0  # tokens that the text has at least
+    for piece in _pieces(text, 2 * max_tokens + 16 * longest):
+        certain += max(0, len(tokenizer.encode(piece, add_special_tokens=False)) - 2 * longest)
+        if certain > max_tokens:
             raise TooManyTokens
     return tokenizer.encode(text, add_special_tokens=add_special_tokens)
 
 
 def _pieces(text: str, length: int) -> Iterator[str]:
-    """The text cut up, if it is longer than one piece."""
+    """Cut the text up if it is longer than one piece; nothing is yielded for a shorter one."""
     if len(text) > length:
         for start in range(0, len(text), length):
             yield text[start : start + length]

@@ -10,22 +10,29 @@ if TYPE_CHECKING:
 
 
 class StopAutomaton:
-    """What recognises some stop strings, however a text is split (Aho and Corasick 1975).
+    """An automaton that recognises stop strings, however a text is split (Aho and Corasick 1975).
 
     A state is the longest end of the text that begins some stop; state 0 is "nothing matched".  Building it takes a
     dictionary for each character of the stops, so it is built once for a request.  It never changes after that: the
     texts of all choices, and any thread, may share it.
+
+    Attributes:
+        stops: the stop strings.
+        ended: of each state, the longest stop that ends there; None where none does.
+        depth: of each state, the length of its text.
+
+    Raises:
+        ValueError: a stop is empty.
     """
 
     __slots__ = ("_fail", "_next", "depth", "ended", "stops")
 
     def __init__(self, stops: Iterable[str] = ()) -> None:
-        """Raises ValueError for an empty stop."""
         self.stops = tuple(stops)
         self._next: list[dict[str, int]] = [{}]
-        self._fail: list[int] = [0]  # of each state, that of the next shorter end
-        self.ended: list[str | None] = [None]  # of each state, the longest stop that ends there
-        self.depth: list[int] = [0]  # of each state, its text's length
+        self._fail: list[int] = [0]  # of each state, the state of the next shorter end
+        self.ended: list[str | None] = [None]
+        self.depth: list[int] = [0]
         for stop in self.stops:
             if not stop:
                 raise ValueError("an empty stop string matches everywhere")
@@ -33,10 +40,11 @@ class StopAutomaton:
         self._link()
 
     def __bool__(self) -> bool:
+        """Tell whether there are any stops."""
         return bool(self.stops)
 
     def advance(self, state: int, char: str) -> int:
-        """The state after one more character."""
+        """Return the state after one more character."""
         while state and char not in self._next[state]:
             state = self._fail[state]
         return self._next[state].get(char, 0)
@@ -54,7 +62,7 @@ class StopAutomaton:
         self.ended[state] = stop
 
     def _link(self) -> None:
-        """Breadth first, so that a state's shorter ends are linked before it."""
+        """Link each state to that of its next shorter end; breadth first, for shorter ends must be linked before."""
         self._fail = [0] * len(self._next)
         queue = deque(self._next[0].values())
         while queue:
@@ -72,9 +80,12 @@ NO_STOPS = StopAutomaton()
 class StopMatcher:
     """Cuts a text at a stop string, however the text is split.
 
-    The first stop to be *complete* wins, and of two that end together the longer: generation ends there, so
-    no later one could be told from it.  Each character is looked at once, and what has to be kept back is just the text
-    of the automaton's state.
+    The first stop to be *complete* wins, and of two that end together the longer: generation ends there, so no later
+    one could be told from it.  Each character is looked at once, and the text of the automaton's state is all that is
+    held back.
+
+    Attributes:
+        found: the stop that ended the text; None while none did.
     """
 
     __slots__ = ("_automaton", "_held", "_state", "found")
@@ -85,32 +96,32 @@ class StopMatcher:
         self._held = ""  # the text of the current state
         self._state = 0
 
-    def push(self, text: str, *, looking: bool = True) -> str:
-        """Add text; returns what can be sent now, with `found` set once a stop is complete.
+    def push(self, text: str, *, match_stops: bool = True) -> str:
+        """Add text, and return what can be sent now; `found` is set once a stop is complete.
 
-        One that `text` completes while nobody is `looking` is text like any other, and may begin the next.
+        Without `match_stops` a stop that `text` completes is text like any other, and may begin the next.
         """
         if self.found is not None:
             return ""
         automaton = self._automaton
         if not automaton:
             return text
-        kept = len(self._held)
+        held = len(self._held)
         self._held += text
-        for position, char in enumerate(text, start=kept + 1):
+        for position, char in enumerate(text, start=held + 1):
             self._state = automaton.advance(self._state, char)
             stop = automaton.ended[self._state]
-            if stop is not None and looking:
+            if stop is not None and match_stops:
                 self.found = stop
-                return self._release(position - len(stop), keep="")
+                return self._release(position - len(stop), hold="")
         cut = len(self._held) - automaton.depth[self._state]
-        return self._release(cut, keep=self._held[cut:])
+        return self._release(cut, hold=self._held[cut:])
 
     def flush(self) -> str:
-        """The text kept back; the next text begins afresh."""
+        """Return the text held back; the next text begins afresh."""
         self._state = 0
-        return self._release(len(self._held), keep="")
+        return self._release(len(self._held), hold="")
 
-    def _release(self, cut: int, *, keep: str) -> str:
-        ready, self._held = self._held[:cut], keep
+    def _release(self, cut: int, *, hold: str) -> str:
+        ready, self._held = self._held[:cut], hold
         return ready

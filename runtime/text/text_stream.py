@@ -1,10 +1,10 @@
-"""Token ids in, text out as it grows: incremental detokenising, and stop strings.
+"""Incremental detokenising: token ids in, text out, up to a stop string.
 
-Three pure parts, none of which ever looks back further than it must, so the cost of a token does not depend
-on how many came before it:
+Three pure parts, none of which looks back further than it must, so the cost of a token does not depend on how many came
+before it:
 
-    Detokenizer   ids -> text; keeps back an unfinished character (at most 3 bytes)
-    StopMatcher   text -> text up to the first stop string (`stop_strings.py`); keeps back what may begin one
+    Detokenizer   ids -> text; holds back an unfinished character (at most 3 bytes)
+    StopMatcher   text -> text up to the first stop string (`stop_strings.py`); holds back what may begin one
     TextStream    both of them, which is what a request uses
 """
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TextDelta:
-    """What one token adds.  `stopped`: a stop string is complete, and nothing more will come."""
+    """The text that one token adds; `stopped` says that a stop string is complete, and no more text will come."""
 
     text: str
     stopped: bool
@@ -31,9 +31,12 @@ class TextDelta:
 class TextStream:
     """The text of one generation.
 
-    `stop`: shared with the request's other texts.  `continues`: the text goes on where a prompt
-    ended (a completion), so a first token " world" keeps its space; otherwise the first token begins a text
-    (an answer in a chat), and the pieces together are what `Tokenizer.decode` makes of all ids.
+    Args:
+        tokenizer: the model's.
+        stop: the request's stop strings, shared with its other texts.
+        continues: the text goes on where a prompt ended (a completion), so a first token " world" keeps its space.
+            Otherwise the first token begins a text (an answer in a chat), and the pieces together are what
+            `Tokenizer.decode` makes of all ids.
     """
 
     def __init__(self, tokenizer: Tokenizer, stop: StopAutomaton = NO_STOPS, *, continues: bool = False) -> None:
@@ -42,28 +45,32 @@ class TextStream:
 
     @property
     def stop_found(self) -> str | None:
-        """The stop string that ended the text."""
+        """The stop string that ended the text; None while none did."""
         return self._matcher.found
 
-    def push(self, token_id: int, *, looking: bool = True) -> TextDelta:
-        """Add one token, `looking` for stops that it completes.
+    def push(self, token_id: int, *, match_stops: bool = True) -> TextDelta:
+        """Add one token; with `match_stops`, a stop string that it completes ends the text.
 
-        After a stop it changes nothing: a verify step may accept tokens beyond one.
+        Tokens after a stop change nothing: a verify step may accept some.
         """
-        text = self._matcher.push(self._detokenizer.push(token_id), looking=looking)
+        text = self._matcher.push(self._detokenizer.push(token_id), match_stops=match_stops)
         return TextDelta(text, self._matcher.found is not None)
 
     def flush(self) -> str:
-        """What is still kept back, once the generation has ended some other way (empty after a stop)."""
+        """Return the text still held back, once the generation has ended some other way (empty after a stop)."""
         return self._matcher.push(self._detokenizer.flush()) + self._matcher.flush()
 
 
 class Detokenizer:
-    """Text of a growing list of ids.  Special tokens, and ids beyond the vocabulary, add nothing.
+    """The text of a growing list of ids.  Special tokens, and ids beyond the vocabulary, add nothing.
 
-    Equal to `Tokenizer.decode` of them all but for one case: a run of byte-fallback tokens that holds whole
-    characters *and* broken ones.  The library calls all of the run broken (in Llama 2 even the newline before
-    an emoji that was cut off, for a newline is a byte token); here the whole characters stay.
+    It is `Tokenizer.decode`'s but for one case: a run of byte-fallback tokens with whole characters *and* broken ones.
+    The library calls all of the run broken (in Llama 2 even the newline before an emoji that was cut off, for a newline
+    is a byte token); here the whole characters stay.
+
+    Args:
+        tokenizer: the model's.
+        continues: as of `TextStream`.
     """
 
     def __init__(self, tokenizer: Tokenizer, *, continues: bool = False) -> None:
@@ -75,7 +82,7 @@ class Detokenizer:
         self._strip_left = 0 if continues else rules.strip_count
 
     def push(self, token_id: int) -> str:
-        """The text that this token completes: often a word, empty within a character."""
+        """Return the text that this token completes: often a word, empty within a character."""
         tokenizer = self._tokenizer
         if token_id in tokenizer.special_ids:
             return ""
@@ -87,7 +94,7 @@ class Detokenizer:
         return self._without_lead(text) if self._strip_left else text
 
     def flush(self) -> str:
-        """An unfinished character at the end, as U+FFFD."""
+        """Return an unfinished character at the end as U+FFFD."""
         text = self._utf8.decode(b"", final=True)
         return self._without_lead(text) if self._strip_left else text
 

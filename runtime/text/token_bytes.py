@@ -1,11 +1,10 @@
-"""The bytes of one token: a decoder of `tokenizer.json`, taken apart.
+"""The bytes of one token, by rules compiled from the decoder of `tokenizer.json`.
 
-The `tokenizers` library decodes whole lists of ids.  Its `DecodeStream` does not do for a server: it keeps
-back everything from an invalid byte to the next valid one, and decodes all of that again at each token, so
-a model that emits garbage is silent and quadratic (measured: 4,000 stray continuation bytes take 1.6 s and
-give no text).  The decoders of generative checkpoints all do the same to a token wherever it stands, the
-beginning of the text apart; so they are compiled here into the bytes of a token and a rule for the
-beginning.
+The `tokenizers` library decodes whole lists of ids.  Its `DecodeStream` does not suit a server: it holds back
+everything from an invalid byte to the next valid one, and decodes all of that again at each token, so a model that
+emits garbage is silent and quadratic (measured: 4,000 stray continuation bytes take 1.6 s and give no text).  The
+decoders of generative checkpoints all do the same to a token wherever it stands, the beginning of the text apart; so
+they are compiled here into the bytes of a token and a rule for the beginning.
 """
 
 from __future__ import annotations
@@ -23,17 +22,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PieceRules:
-    """What a decoder of `tokenizer.json` does to one token, and to the beginning of the whole text."""
+    """What a decoder of `tokenizer.json` does to one token, and to the beginning of the whole text.
 
-    steps: tuple[Callable[[str], str | bytes], ...] = ()  # in order; bytes end the chain
-    fused: bool = False  # the tokens were joined, so a later step sees one text
-    errors: str = "replace"  # handler for invalid UTF-8
-    strip: str = ""  # this character is removed from the beginning of the text ...
-    strip_count: int = 0  # ... at most so many times
-    drop_in_first: str = ""  # this character vanishes from the first token (Metaspace)
+    Attributes:
+        steps: applied in order, until one returns bytes.
+        fused: the tokens were joined, so a later step sees one text.
+        errors: the handler for invalid UTF-8.
+        strip: the character that is removed from the beginning of the text.
+        strip_count: how often it is removed at most.
+        drop_in_first: the character that vanishes from the first token (Metaspace).
+    """
+
+    steps: tuple[Callable[[str], str | bytes], ...] = ()
+    fused: bool = False
+    errors: str = "replace"
+    strip: str = ""
+    strip_count: int = 0
+    drop_in_first: str = ""
 
     def piece(self, token: str) -> bytes:
-        """Bytes of a token, given its spelling in the vocabulary."""
+        """Return the bytes of a token, given its spelling in the vocabulary."""
         for step in self.steps:
             result = step(token)
             if isinstance(result, bytes):
@@ -42,15 +50,16 @@ class PieceRules:
         return token.encode()
 
     def first_piece(self, token: str) -> bytes:
-        """Bytes of a token that nothing precedes."""
+        """Return the bytes of the token that begins a text."""
         return self.piece(token.replace(self.drop_in_first, "") if self.drop_in_first else token)
 
 
 def compile_decoder(description: Mapping[str, Any]) -> PieceRules:
-    """Rules for the `decoder` object of a `tokenizer.json`.
+    """Compile the `decoder` object of a `tokenizer.json`.
 
-    Raises CheckpointError for one whose effect on a token depends on its neighbours (WordPiece, CTC, ...);
-    no generative checkpoint that cede runs has such a decoder.
+    Raises:
+        CheckpointError: its effect on a token depends on the neighbours (WordPiece, CTC, ...).  No generative
+            checkpoint that cede runs has such a decoder.
     """
     rules = PieceRules()
     parts = description["decoders"] if description["type"] == "Sequence" else [description]
@@ -82,7 +91,7 @@ def _replacer(old: str, new: str) -> Callable[[str], str]:
 
 
 def _byte_alphabet() -> dict[str, int]:
-    """Byte-level BPE's spelling of each byte (GPT-2, Radford et al. 2019).
+    """Return byte-level BPE's spelling of each byte (GPT-2, Radford et al. 2019).
 
     Printable Latin-1 stands for itself; the others take the code points from 256 on, in order.
     """
@@ -115,6 +124,6 @@ def _replace_each_byte(error: UnicodeError) -> tuple[str, int]:
     return "\N{REPLACEMENT CHARACTER}" * (error.end - error.start), error.end
 
 
-# For a broken character the library's ByteFallback shows one U+FFFD a byte, Python's "replace" a single one.
+# For a broken character the library's ByteFallback shows one U+FFFD per byte, Python's "replace" a single one.
 EACH_BYTE = "cede.replace-each-byte"
 codecs.register_error(EACH_BYTE, _replace_each_byte)

@@ -1,7 +1,7 @@
 """Text to token ids and back: the checkpoint's `tokenizer.json`, run by the `tokenizers` library.
 
-The library encodes and decodes whole texts.  A server also needs the bytes of every token on its own, for
-`logprobs` and for text that streams (`text_stream.py`); `pieces.py` takes the decoder apart for that.
+The library encodes and decodes whole texts.  A server also needs the bytes of every token on its own, for `logprobs`
+and for text that streams (`text_stream.py`); `token_bytes.py` compiles the decoder for that.
 """
 
 from __future__ import annotations
@@ -18,21 +18,28 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-# Files that hold a vocabulary in a form that cede does not read.
+# Files of a vocabulary in a form that cede does not read.
 OTHER_FORMS = ("tokenizer.model", "tekken.json", "vocab.json", "tiktoken.model")
 
 
 class Tokenizer:
     """The vocabulary of one checkpoint.  Nothing changes after loading, so any thread may use it.
 
+    Args:
+        backend: the library's tokenizer.
+        token_names: what `read_token_names` returned.
+
     Attributes:
+        rules: how tokens become bytes.
         longest_token: characters of text that one token stands for, at most.
-        special_ids: of tokens that are not text.
+        special_ids: ids of the tokens that are not text.
         eos_id: the token that ends a text, if the folder names one.
+
+    Raises:
+        CheckpointError: the decoder is not one that cede can stream.
     """
 
     def __init__(self, backend: tokenizers.Tokenizer, token_names: Mapping[str, str] | None = None) -> None:
-        """`token_names`: what `read_token_names` gives.  Raises CheckpointError as `compile_decoder` does."""
         # A file saved after training may still carry the trainer's truncation and padding.
         backend.no_truncation()
         backend.no_padding()
@@ -42,7 +49,7 @@ class Tokenizer:
             token_id for token_id, token in backend.get_added_tokens_decoder().items() if token.special
         )
         self.eos_id = self.token_id((token_names or {}).get("eos_token", ""))
-        # As they are written in the file, where a character stands for one of text, or for a byte of one.
+        # In the file's spelling a character stands for one of text, or for a byte of one.
         self.longest_token = max(map(len, self.vocabulary), default=1)
         self._bytes: dict[int, bytes] = {}  # memo of token_bytes, at most the vocabulary
         self._texts: dict[int, str] = {}  # memo of token_text
@@ -51,7 +58,8 @@ class Tokenizer:
     def load(cls, folder: Path) -> Tokenizer:
         """Read `tokenizer.json`, and the names of the special tokens beside it.
 
-        Raises CheckpointError that names what is missing, broken, or not supported.
+        Raises:
+            CheckpointError: a file is missing, broken, or not supported; the message names it.
         """
         path = folder / "tokenizer.json"
         if not path.is_file():
@@ -64,30 +72,33 @@ class Tokenizer:
 
     @property
     def vocab_size(self) -> int:
-        """Number of tokens, added ones included.  The model's logits may be wider: they are often padded."""
+        """The number of tokens, added ones included.  A row of logits is often longer: it is padded."""
         return int(self._backend.get_vocab_size(with_added_tokens=True))
 
     @property
     def vocabulary(self) -> dict[str, int]:
-        """Every token as it is written in the file, added ones included, and its id."""
+        """The id of every token, by its spelling in the file, added tokens included."""
         return dict(self._backend.get_vocab(with_added_tokens=True))
 
     def token_id(self, token: str) -> int | None:
-        """The id of the token that is written exactly so in the vocabulary (`"<|im_end|>"`), or None."""
+        """Return the id of the token with exactly this spelling in the vocabulary (`"<|im_end|>"`), or None."""
         return self._backend.token_to_id(token)
 
     def encode(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
-        """Token ids of `text`; special tokens that are spelled out in it become their ids, as everywhere.
+        """Return the token ids of `text`; special tokens that are spelled out in it become their ids.
 
-        `add_special_tokens` lets the post-processor of `tokenizer.json` put its BOS (or whatever it holds)
-        around a plain prompt.  A rendered chat template already has it: pass False there.  `add_bos_token`
-        of `tokenizer_config.json` is not looked at, as in transformers 5: beside a `tokenizer.json` the
-        post-processor alone decides.
+        Other threads run meanwhile: the library's functions for batches release the interpreter, those for one text do
+        not.  The time it takes depends on the text; `prompt_tokens.py` bounds it.
 
-        Other threads run meanwhile: the library's functions for batches let go of the interpreter, those for one text
-        do not.  How long it takes is the text's to say; `prompt_tokens.py` bounds that.
+        Args:
+            text: the text.
+            add_special_tokens: let the post-processor of `tokenizer.json` add its BOS, or whatever it has, around a
+                plain prompt.  A rendered chat template already has it: pass False there.  `add_bos_token` of
+                `tokenizer_config.json` is not read, as in transformers 5: beside a `tokenizer.json` the post-processor
+                alone decides.
 
-        Raises RequestError for text that is not Unicode (JSON can spell half of a surrogate pair).
+        Raises:
+            RequestError: the text is not Unicode (JSON can spell half of a surrogate pair).
         """
         try:
             (encoding,) = self._backend.encode_batch_fast([text], add_special_tokens=add_special_tokens)
@@ -96,17 +107,17 @@ class Tokenizer:
             raise RequestError("The text holds half of a surrogate pair, so it is not valid Unicode.") from error
 
     def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
-        """The library's own decoding of a whole text; ids beyond the vocabulary count as nothing.
+        """Decode a whole text by the library; ids beyond the vocabulary add nothing.
 
-        Other threads run meanwhile, as while a text is encoded.
+        Other threads run meanwhile, as in `encode`.
         """
         (text,) = self._backend.decode_batch([list(ids)], skip_special_tokens=skip_special_tokens)
         return str(text)
 
     def token_bytes(self, token_id: int) -> bytes:
-        """The bytes that this token adds in the middle of a text (OpenAI's `bytes` in logprobs).
+        """Return the bytes that this token adds in the middle of a text (OpenAI's `bytes` in logprobs).
 
-        A special token gives its name, an id beyond the vocabulary nothing.
+        For a special token they are its name, for an id beyond the vocabulary there are none.
         """
         found = self._bytes.get(token_id)
         if found is None:
@@ -114,14 +125,14 @@ class Tokenizer:
         return found
 
     def first_bytes(self, token_id: int) -> bytes:
-        """`token_bytes` for the token that begins a text, where the decoder treats that one differently."""
+        """Return the `token_bytes` of a token that begins a text, which some decoders treat differently."""
         return self.rules.first_piece(self._backend.id_to_token(token_id) or "")
 
     def token_text(self, token_id: int) -> str:
-        r"""A readable name (OpenAI's `token` in logprobs).
+        r"""Return a readable name (OpenAI's `token` in logprobs).
 
-        Part of a character is written as escapes (`\xf0\x9f`) rather than as U+FFFD: different tokens
-        should look different, the more so where they are the keys of an object.
+        Part of a character is written in escapes (`\xf0\x9f`) and not as U+FFFD: different tokens should look
+        different, the more so where they are the keys of an object.
         """
         found = self._texts.get(token_id)
         if found is None:
@@ -133,7 +144,7 @@ class Tokenizer:
 
 
 def read_json_object(path: Path) -> dict[str, Any]:
-    """The object in a JSON file, empty where there is no file.  Raises CheckpointError if it is broken."""
+    """Read the object in a JSON file, empty where there is no file; raises CheckpointError if it is broken."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -146,10 +157,9 @@ def read_json_object(path: Path) -> dict[str, Any]:
 
 
 def read_token_names(folder: Path) -> dict[str, str]:
-    """The spelling of `bos_token`, `eos_token`, ...: each `*_token` of `tokenizer_config.json` that is set.
+    """Return the spelling of `bos_token`, `eos_token`, ...: each `*_token` of `tokenizer_config.json` that is set.
 
-    A value is a string or an AddedToken written as an object.  Older folders keep them in
-    `special_tokens_map.json`.
+    A value is a string, or an object with the string. Older folders have them in `special_tokens_map.json`.
     """
     entries = read_json_object(folder / "special_tokens_map.json")
     entries |= read_json_object(folder / "tokenizer_config.json")

@@ -88,10 +88,10 @@ class FaultyText(TextStream):
         super().__init__(tokenizer, stop, continues=continues)
         self._faults = faults
 
-    def push(self, token_id: int, *, looking: bool = True) -> Any:  # noqa: ANN401  TextDelta, or no return at all
+    def push(self, token_id: int, *, match_stops: bool = True) -> Any:  # noqa: ANN401  TextDelta, or no return at all
         if token_id in self._faults.text_raises_on:
             raise ZeroDivisionError("a planted bug")
-        return super().push(token_id, looking=looking)
+        return super().push(token_id, match_stops=match_stops)
 
     def flush(self) -> str:
         if self._faults.flush_raises:

@@ -17,7 +17,7 @@ from actors.core.generation import Failed, Finished, FinishReason, GenerationReq
 from actors.core.receipts import CancelReason
 from actors.core.request_log import RequestLog
 from runtime.errors import CedeError, DeadlineExceeded
-from runtime.log_text import LONGEST_LINE, OneLineFormatter, literal
+from runtime.log_text import MAX_LINE, OneLineFormatter, literal
 from runtime.sampling.params import SamplingParams
 from tests.live.fork_server import ForkedServer
 from tests.live.http_client import Http1, completion, prompt
@@ -37,7 +37,7 @@ def test_a_literal_is_printable_and_short() -> None:
     assert literal("plain") == "'plain'"
     assert literal(FORGERY).isprintable()
     assert len(literal("\x1b" * 10_000)) <= 4 * 200 + 5
-    assert literal("a" * 300, most=3) == "'aaa'..."
+    assert literal("a" * 300, limit=3) == "'aaa'..."
 
 
 @pytest.fixture
@@ -57,10 +57,10 @@ def formatted() -> Iterator[tuple[logging.Logger, io.StringIO]]:
 def test_every_record_is_one_line(formatted: tuple[logging.Logger, io.StringIO]) -> None:
     logger, written = formatted
     logger.warning("said: %s", FORGERY)
-    logger.warning("long: %s", "a" * 10 * LONGEST_LINE)
+    logger.warning("long: %s", "a" * 10 * MAX_LINE)
     lines = written.getvalue().splitlines()
     assert len(lines) == 2
-    assert all(RECORD.match(line) and line.isprintable() and len(line) < LONGEST_LINE + 10 for line in lines)
+    assert all(RECORD.match(line) and line.isprintable() and len(line) < MAX_LINE + 10 for line in lines)
 
 
 def test_a_tracebacks_lines_are_no_records(formatted: tuple[logging.Logger, io.StringIO]) -> None:

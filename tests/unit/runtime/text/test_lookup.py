@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.text.lookup import LONGEST, SHORTEST, PromptLookup
+from runtime.text.lookup import MAX_NGRAM, MIN_NGRAM, PromptLookup
 
 texts = st.lists(st.integers(0, 3), max_size=60)
 
 
 def looked_up(tokens: list[int], most: int) -> list[int]:
     """The same, without an index."""
-    for n in range(LONGEST, SHORTEST - 1, -1):
+    for n in range(MAX_NGRAM, MIN_NGRAM - 1, -1):
         if len(tokens) < n:
             continue
         suffix = tokens[-n:]

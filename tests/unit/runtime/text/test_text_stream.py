@@ -234,7 +234,7 @@ def test_the_split_does_not_matter(pieces: list[str], stops: list[str]) -> None:
 def test_a_stop_that_nobody_looks_for_is_text(before: str, after: str, stops: list[str]) -> None:
     """What is looked for is the end of a stop: it may have begun earlier."""
     matcher = StopMatcher(StopAutomaton(stops))
-    sent = matcher.push(before, looking=False)
+    sent = matcher.push(before, match_stops=False)
     assert matcher.found is None
     text = before + after
     ends = [
