@@ -17,7 +17,7 @@ class ModelChoice:
     model: Annotated[
         str | None,
         Option(
-            "The same as MODEL: a folder in Hugging Face layout, or a hub id (org/name).",
+            "Folder in Hugging Face layout, or a hub id (org/name).",
             aliases=("-m",),
             none=("embedded",),
         ),

@@ -27,8 +27,8 @@ import trio
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-STEP_SECONDS = 0.05
-"""Seconds that a step should take beside neighbours, as in `EngineConfig.step_seconds`."""
+STEP_SECONDS = EngineConfig(slots=1).step_seconds
+"""Seconds that a step should take beside neighbours."""
 CODE = "def read_lines(path):\n    with open(path) as file:\n        return [line.rstrip() for line in file]\n\n"
 
 

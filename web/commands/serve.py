@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 def serve(ctx: click.Context, /, model_name: str | None, **_: Any) -> None:  # noqa: ANN401  # the context has them, too
     """Serve a model over OpenAI's HTTP API.
 
-    MODEL is a folder in Hugging Face layout, or a hub id (org/name); without one, the small model that comes with cede.
+    MODEL is the same as --model; without either, the small model that comes with cede is served.
 
     Each option can be given as a flag, as a variable (CEDE_KV_RAM for --kv-ram) or in a file (--config); a flag goes
     before a variable, and that before the file.  `cede config` shows what is in force.
