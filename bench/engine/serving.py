@@ -24,6 +24,8 @@ from typing import TYPE_CHECKING
 import httpx
 import trio
 
+from actors.config import EngineConfig
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
