@@ -18,83 +18,20 @@ import trio
 from actors.core.generation import Failed, Finished, GenerationRequest, Token
 from actors.core.receipts import CancelReason
 from actors.core.slots import SlotState
+from actors.selftest.step_aim import step_in
 from runtime.sampling.params import SamplingParams
 from runtime.selftest.findings import Mismatch
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
-
-    import outcome
+    from collections.abc import AsyncIterator, Sequence
 
     from actors.core.receipts import Receipt
     from actors.engine import Engine
     from runtime.selftest.findings import Figures
-    from runtime.step.executor import Executor, LayerHook
-    from runtime.step.step import Segment, StepResult
-    from runtime.step.transfer import KVData, Transfer
 
-PATIENCE = 60.0  # seconds for what takes milliseconds
 SLOTS, QUEUE = 2, 2  # of the engine
 CHUNK, DRAFTS = 64, 3
-# Of a phase's steps, the one that is met: so that there is something to keep.
-NTH = {SlotState.PREFILL: 3, SlotState.DECODE: 5, SlotState.DRAFT: 4, SlotState.VERIFY: 3}
-# What is followed by a step of the same kind, so that an aim at the middle of one cannot meet another.
-LASTING = (SlotState.PREFILL, SlotState.DECODE)
 GREEDY = SamplingParams(temperature=0, seed=0, logprobs=5)
-
-
-class StepWatch:
-    """An executor that passes everything on, and first says what is about to run."""
-
-    def __init__(self, executor: Executor) -> None:
-        self._executor = executor
-        self._before_step: Callable[[Sequence[Segment]], None] = lambda segments: None
-        self._seconds = 0.0  # that the last step took
-
-    def clock(self) -> float:
-        return self._executor.clock()
-
-    async def run_step(
-        self, segments: Sequence[Segment], *, drafting: bool = False, layer_done: LayerHook | None = None
-    ) -> StepResult:
-        self._before_step(segments)
-        result = await self._executor.run_step(segments, drafting=drafting, layer_done=layer_done)
-        self._seconds = result.finished_at - result.started_at
-        return result
-
-    async def transfer(self, transfers: Sequence[Transfer]) -> list[outcome.Outcome[KVData | None]]:
-        return await self._executor.transfer(transfers)
-
-    async def recover(self) -> None:
-        await self._executor.recover()
-
-    async def step_in(self, phase: SlotState, engine: Engine, request_id: str | None = None) -> None:
-        """Return while a step of that kind runs for the request, or for anybody, in its middle if that can be aimed at.
-
-        Raises:
-            Mismatch: none came.
-        """
-        begun, left = trio.Event(), NTH[phase]
-
-        def before_step(segments: Sequence[Segment]) -> None:
-            nonlocal left
-            running = {segment.slot for segment in segments}
-            slots = [slot for slot in engine.slots() if slot.id in running and slot.state is phase]
-            if any(request_id in (None, slot.request_id) for slot in slots):
-                left -= 1
-                if left == 0:
-                    begun.set()
-
-        self._before_step = before_step
-        try:
-            with trio.fail_after(PATIENCE):
-                await begun.wait()
-                if phase in LASTING:
-                    await trio.sleep(self._seconds / 2)
-        except trio.TooSlowError:
-            raise Mismatch(f"no {phase} step came within {PATIENCE:g} s") from None
-        finally:
-            self._before_step = lambda segments: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +57,8 @@ class CancelChecks:
         rounds: of each kind of cancel; the worst is reported.
     """
 
-    def __init__(
-        self, engine: Engine, watch: StepWatch, text: Sequence[int], limits: Limits, *, tokens: int, rounds: int
-    ) -> None:
+    def __init__(self, engine: Engine, text: Sequence[int], limits: Limits, *, tokens: int, rounds: int) -> None:
         self._engine = engine
-        self._watch = watch
         self._text = list(text)
         self._limits = limits
         self._tokens = tokens
@@ -144,7 +78,7 @@ class CancelChecks:
         victim = self._ask(5 * CHUNK if phase is SlotState.PREFILL else CHUNK, speculate=speculates)
         async with self._neighbour():
             async with self._engine.open_request(victim) as request:
-                await self._watch.step_in(phase, self._engine, victim.id)
+                await step_in(self._engine, phase, victim.id)
                 request.cancel(CancelReason.OPERATOR)
                 async for _ in request:
                     pass
@@ -249,7 +183,7 @@ class CancelChecks:
             raise Mismatch(f"the freed slot holds {resident} tokens; by the receipt it is {expected}")
 
 
-def judge(receipt: Receipt, phase: str, most_layers: int) -> Figures:
+def judge(receipt: Receipt, phase: str, max_layers: int) -> Figures:
     """The figures of a cancel.  Raises Mismatch where the receipt tells of something that must not be."""
     last = receipt.detected_at if receipt.last_kernel_at is None else receipt.last_kernel_at
     freed = receipt.detected_at if receipt.slot_freed_at is None else receipt.slot_freed_at
@@ -262,8 +196,8 @@ def judge(receipt: Receipt, phase: str, most_layers: int) -> Figures:
     }
     if receipt.phase != phase:
         raise Mismatch(f"the cancel was noticed in phase {receipt.phase}, not {phase}", figures)
-    if receipt.layers_after_cancel > most_layers:
-        raise Mismatch(f"{receipt.layers_after_cancel} layers ended after the cancel, not {most_layers}", figures)
+    if receipt.layers_after_cancel > max_layers:
+        raise Mismatch(f"{receipt.layers_after_cancel} layers ended after the cancel, not {max_layers}", figures)
     if (receipt.slot_freed_at is None) != (phase == "queued"):
         raise Mismatch("the slot was not freed, or one that was never held was", figures)
     return figures

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 from actors.config import EngineConfig
 from actors.core.slots import SlotState
 from actors.engine import open_engine
-from actors.selftest.cancel_checks import CHUNK, DRAFTS, NTH, QUEUE, CancelChecks, Limits, StepWatch
+from actors.selftest.cancel_checks import CHUNK, DRAFTS, QUEUE, CancelChecks, Limits
 from actors.selftest.cancel_checks import SLOTS as ENGINE_SLOTS
+from actors.selftest.step_aim import NTH
 from runtime.errors import CheckpointError
 from runtime.loading.drafters import plan_drafter
 from runtime.loading.load import describe_model, load_model
@@ -223,11 +224,10 @@ async def _cancellation(
     sizes: Sizes,
 ) -> None:
     """Cancels by the engine, then by a socket."""
-    watch = StepWatch(executor)
     layers, tie = cancel_limits(executor.model)
     config = EngineConfig(ENGINE_SLOTS, QUEUE, chunk_tokens=CHUNK, speculate=proposer, draft_tokens=DRAFTS)
-    async with open_engine(watch, served, config) as engine:
-        cancels = CancelChecks(engine, watch, text, Limits(layers, tie), tokens=sizes.generated, rounds=sizes.rounds)
+    async with open_engine(executor, served, config) as engine:
+        cancels = CancelChecks(engine, text, Limits(layers, tie), tokens=sizes.generated, rounds=sizes.rounds)
 
         async def cancel_in(phase: SlotState) -> Figures:
             if phase in (SlotState.DRAFT, SlotState.VERIFY) and proposer not in (Proposer.MTP, Proposer.DRAFT):
@@ -238,7 +238,7 @@ async def _cancellation(
         for phase in NTH:
             await checks.make("cancellation", f"in {phase}", partial(cancel_in, phase))
         for phase in (SlotState.PREFILL, SlotState.DECODE):
-            hang_up = partial(hang_up_in, phase, engine, watch, cancels.prompt(5 * CHUNK), layers)
+            hang_up = partial(hang_up_in, phase, engine, cancels.prompt(5 * CHUNK), layers)
             await checks.make("cancellation", f"hang-up in {phase}", hang_up)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from actors.selftest.cancel_checks import judge
+from actors.selftest.step_aim import step_in
 from runtime.selftest.findings import Mismatch
 from web.http.listeners import open_listeners
 from web.server import Entrance, serve_engine
@@ -18,15 +19,12 @@ if TYPE_CHECKING:
 
     from actors.core.slots import SlotState
     from actors.engine import Engine
-    from actors.selftest.cancel_checks import StepWatch
     from runtime.selftest.findings import Figures
 
 TOKENS = 200  # asked for, of which most will not be generated
 
 
-async def hang_up_in(
-    phase: SlotState, engine: Engine, watch: StepWatch, prompt: Sequence[int], most_layers: int
-) -> Figures:
+async def hang_up_in(phase: SlotState, engine: Engine, prompt: Sequence[int], max_layers: int) -> Figures:
     """Ask over HTTP for a stream, and close the socket while a step of that kind runs.
 
     Raises:
@@ -38,7 +36,7 @@ async def hang_up_in(
         host, port, *_ = listeners[0].socket.getsockname()
         async with await trio.open_tcp_stream(host, port) as client:
             await client.send_all(_request(prompt))
-            await watch.step_in(phase, engine)
+            await step_in(engine, phase)
             (victim,) = engine.requests()
             closed_at = time.time()
         await engine.wait_all_ended()
@@ -46,7 +44,7 @@ async def hang_up_in(
     receipts = [receipt for receipt in engine.receipts(1) if receipt.request_id == victim.id]
     if not receipts:
         raise Mismatch("the hang-up has left no receipt")
-    figures = judge(receipts[0], phase.value, most_layers)
+    figures = judge(receipts[0], phase.value, max_layers)
     assert receipts[0].slot_freed_at is not None
     engine.check_integrity()
     return {

@@ -11,7 +11,7 @@ from actors.config import EngineConfig
 from actors.core.receipts import CancelReason, Receipt
 from actors.core.slots import SlotState
 from actors.engine import open_engine
-from actors.selftest.cancel_checks import CancelChecks, Limits, StepWatch, judge
+from actors.selftest.cancel_checks import CancelChecks, Limits, judge
 from runtime.selftest.findings import Mismatch
 from runtime.step.executor import InlineExecutor
 from web.selftest.checks import TEXT
@@ -78,9 +78,8 @@ async def test_tokens_that_differ_are_noticed(
     text = loaded[2].tokenizer.encode(TEXT)
     limits = Limits(layers=1, tie=1e-3)
     for executor in (InlineExecutor(model), Forgetful(model, 63)):
-        watch = StepWatch(executor)
-        async with open_engine(watch, loaded[2], EngineConfig(slots=2, queue=2, chunk_tokens=64)) as engine:
-            checks = CancelChecks(engine, watch, text, limits, tokens=24, rounds=1)
+        async with open_engine(executor, loaded[2], EngineConfig(slots=2, queue=2, chunk_tokens=64)) as engine:
+            checks = CancelChecks(engine, text, limits, tokens=24, rounds=1)
             if isinstance(executor, Forgetful):
                 with pytest.raises(Mismatch, match="the retry was told token"), trio.fail_after(60):
                     await checks.cancel_in(SlotState.DECODE)
