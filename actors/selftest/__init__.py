@@ -1,0 +1,8 @@
+"""What `cede doctor --self-test` makes of an engine on this device: whether cancels cost what they may.
+
+For `web.selftest`; nothing that serves imports this room.  It aims at steps by the engine's events
+(`actors.core.observer`), and rests on `runtime.selftest` for what a check has to say.
+
+    cancel_checks   CancelChecks, Limits, judge
+    step_aim        step_in: returns while a step of the wanted kind runs
+"""

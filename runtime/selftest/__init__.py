@@ -1,0 +1,11 @@
+"""What `cede doctor --self-test` makes of the device alone: parity with a reference, rates, reads by the host.
+
+For `actors.selftest`, `web.selftest`, the doctor command and `bench`; nothing that serves imports this room.  It rests
+on the rest of `runtime`.
+
+    findings    Finding, Figures, Status, Mismatch, NotHere: what a check has to say
+    machine     the machine, the model and the KV folder, described
+    parity      Parity: what the device computes beside the reference on the CPU
+    rates       bandwidth, products, decoding and prefill, measured
+    readbacks   check_readbacks: how often the host waits for the device in a step
+"""

@@ -63,6 +63,7 @@ class Overheard(Linear):
         self.scores: list[torch.Tensor] = []
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        """Scores `[rows, vocab]` of states `[rows, hidden]`, of which a copy is kept."""
         scores = self._matrix(x)
         self.scores.append(scores.float().cpu())
         return scores
@@ -113,12 +114,17 @@ def judged(slot: int, start: int, tokens: Sequence[int], plain: int = 1) -> Segm
 class Comparison:
     """Scores beside those that were expected, `[rows, vocab]` each, row i after position `first` + i.
 
-    Raises Mismatch, naming the first position that is wrong and by how much.
+    A mismatch names the first position that is wrong and by how much.
     """
 
     tolerance: float
 
     def __call__(self, scores: torch.Tensor, expected: torch.Tensor, first: int = 0) -> Figures:
+        """Compare them; returns by how much they differ.
+
+        Raises:
+            Mismatch: by more than the tolerance, or another token is the likeliest.
+        """
         scores, expected = _centred(scores), _centred(expected)
         size = expected.norm(dim=-1)
         errors = (scores - expected).norm(dim=-1) / size

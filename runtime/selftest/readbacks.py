@@ -33,6 +33,7 @@ class Readbacks(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(
         self, func: OpOverload, types: object, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> object:
+        """Run the operation, and note it if its result is read on the host."""
         result = func(*args, **(kwargs or {}))
         name = func.name().partition(".")[0]  # type: ignore[no-untyped-call]
         written = args[:1] if name == "aten::copy_" else tree_leaves(result)

@@ -68,6 +68,7 @@ class SimulatedModel:
         return output
 
     def begin(self, segments: Sequence[Segment]) -> SimulatedBatch:
+        """Take the segments in, and spoil the rows that they will write."""
         # A layer that is cut short leaves half-written rows behind; so does this.
         for segment in segments:
             for position in range(segment.start, segment.end):
@@ -75,21 +76,26 @@ class SimulatedModel:
         return SimulatedBatch(list(segments))
 
     def shrink(self, batch: SimulatedBatch, kept: Sequence[int]) -> None:
+        """Go on with these segments only."""
         batch.segments = [batch.segments[i] for i in kept]
 
     def run_layer(self, batch: SimulatedBatch, index: int) -> int:
+        """Write the KV in the last layer; nothing is left for the device to finish."""
         if index == self.num_layers - 1:
             for segment in batch.segments:
                 self._write(segment)
         return 0
 
     def abandon(self, batch: SimulatedBatch) -> None:
+        """Forget the segments."""
         batch.segments = []
 
     def finish(self, batch: SimulatedBatch) -> list[SegmentOutput]:
+        """Draw what each segment asks for; all is finite."""
         return [SegmentOutput(True, tuple(map(SampledToken, self._sample(segment)))) for segment in batch.segments]
 
     def transfer(self, transfer: Transfer) -> torch.Tensor | None:
+        """Move rows of KV; a `Save` gives them as `[tokens]` of int64."""
         match transfer:
             case Save(slot, start, end):
                 return torch.tensor([state - _SIGN for state in self.kv[slot][start:end]])

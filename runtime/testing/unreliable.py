@@ -73,13 +73,16 @@ class UnreliableModel(Generic[BatchT]):
         self._transfers = 0
 
     def begin(self, segments: Sequence[Segment]) -> BatchT:
+        """Count the step, and begin it."""
         self._steps += 1
         return self.model.begin(segments)
 
     def shrink(self, batch: BatchT, kept: Sequence[int]) -> None:
+        """Shrink the batch."""
         self.model.shrink(batch, kept)
 
     def run_layer(self, batch: BatchT, index: int) -> int:
+        """Run a layer, unless a fault is due in it."""
         for slow in self._due(SlowStep):
             if self._is_in(slow.layer, index):
                 self._chaos.fire(slow)
@@ -99,9 +102,11 @@ class UnreliableModel(Generic[BatchT]):
         return self.model.run_layer(batch, index)
 
     def abandon(self, batch: BatchT) -> None:
+        """Abandon the step."""
         self.model.abandon(batch)
 
     def finish(self, batch: BatchT) -> list[SegmentOutput]:
+        """Finish the step; segments that a fault names are not finite."""
         outputs = self.model.finish(batch)
         for fault in self._due(NotFinite):
             self._chaos.fire(fault)
@@ -110,6 +115,7 @@ class UnreliableModel(Generic[BatchT]):
         return outputs
 
     def transfer(self, transfer: Transfer) -> torch.Tensor | None:
+        """Move KV, unless a fault is due."""
         self._transfers += 1
         for fault in self._chaos.due(TransferError, self._transfers):
             self._chaos.fire(fault)
@@ -150,12 +156,14 @@ class UnreliableBlocks(DiskBlocks):
         super().__init__(folder, root, shape, dtype, budget)
 
     def load(self, key: BlockKey) -> Block | None:
+        """Read a block, late where a fault says so."""
         for slow in self._chaos.due(SlowRead, next(self._reads)):
             self._chaos.fire(slow)
             self._sleep(slow.seconds)
         return super().load(key)
 
     def write(self, block: Block, wanted: Callable[[], bool]) -> bool:
+        """Write a block, or refuse to, or spoil it afterwards."""
         self._writes += 1
         for error in self._chaos.due(DiskError, self._writes):
             self._chaos.fire(error)

@@ -110,14 +110,17 @@ class KVSimulation(Simulation):
 
     @property
     def cache(self) -> PrefixCache:
+        """The engine's, to be looked at."""
         return self.manager.cache
 
     @property
     def ram(self) -> RamTier:
+        """Its memory tier."""
         return self.cache.tiers.ram
 
     @property
     def disk(self) -> DiskTier:
+        """Its disk tier."""
         assert isinstance(self.cache.tiers.disk, SettledDisk)
         return self.cache.tiers.disk.tier
 
@@ -167,9 +170,11 @@ class KVSimulation(Simulation):
             self.cache.tiers.disk.drop(_choose(list(self.disk.parents()), blocks))
 
     def check_exact(self, story: Story) -> None:
+        """Check I4, but for whom a lie has deceived."""
         check_exact(story, self.model, self.watch.deceived)
 
     def check(self) -> None:
+        """Check what holds at any time, of the tiers too."""
         super().check()
         for key in self.ram:
             block = self.ram.get(key)
@@ -230,13 +235,22 @@ async def open_kv_simulation(
     """An engine over the stand-in model, with tiers; at the end, everything must have been given back.
 
     Args:
+        slots: of the device.
+        context: tokens that a slot has room for.
+        layers: of the model.
         ram: blocks that the RAM tier has room for.
         disk: from `open_settled_disk`.
         truth: of the servers before, if blocks of theirs are still there.
+        hold_seconds: as in `CacheConfig`.
+        audit_share: as in `CacheConfig`.
         piece: blocks moved at a time.
         block_seconds: how long it takes to move a block.
         read_seconds: how long it takes to read one from disk.
-        speculate, accuracy, vocabulary, end_ids: as for `open_simulation`.
+        step_seconds: as for `open_simulation`, and so are the next four.
+        speculate: who drafts.
+        accuracy: of the drafter.
+        vocabulary: of which the model draws tokens.
+        end_ids: end a sequence.
         chaos: faults by step and layer, shutdowns and the like; those of the disk are up to `disk`.
         lies: are told about blocks that are kept.
         config: for `EngineConfig`; prompts are read 32 rows at a time unless it says otherwise.

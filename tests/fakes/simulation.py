@@ -80,6 +80,7 @@ class Simulation:
 
     @property
     def steps(self) -> list[Step]:
+        """All steps that ended, or raised."""
         return self.watch.steps
 
     @property
@@ -109,6 +110,7 @@ class Simulation:
         """Ask, and read to the end, unless told to behave worse.  Returns once the request is over and its slot free.
 
         Args:
+            asked: what it asks.
             arrives: virtual time of the call; now if that has passed.
             hang_up_after: this many events read (0: as soon as the request is open).
             hang_up_at: virtual time.
@@ -214,6 +216,9 @@ async def open_simulation(
     """An engine over the stand-in model; at the end, everything must have been given back.
 
     Args:
+        slots: of the device.
+        context: tokens that a slot has room for.
+        layers: of the model.
         step_seconds: how long a step takes, from its rows.
         end_ids: the model's end-of-sequence tokens.
         speculate: who drafts.

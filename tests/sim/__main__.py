@@ -46,6 +46,7 @@ class Failure:
         return cls(seed, f"{type(inner).__name__}: {inner}", "".join(traceback.format_exception(error)))
 
     def __str__(self) -> str:
+        """Where it failed, and how to see it again."""
         return f"{self.where}\nseed {self.seed} failed.  To see it again:\n\n    {replay(self.seed)}\n"
 
 

@@ -52,6 +52,7 @@ class Story:
 
     @property
     def hung_up(self) -> bool:
+        """Whether the client left before the end."""
         return self.connection.cancelled_caught
 
     @property

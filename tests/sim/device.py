@@ -56,6 +56,7 @@ class FaultyModel(SimulatedModel):
         return length
 
     def begin(self, segments: Sequence[Segment]) -> SimulatedBatch:
+        """Begin a step, unless a fault is planted in it."""
         batch = super().begin(segments)
         if self.faults.lost is not None:
             raise DeviceLost(self.faults.lost)
@@ -64,6 +65,7 @@ class FaultyModel(SimulatedModel):
         return batch
 
     def finish(self, batch: SimulatedBatch) -> list[SegmentOutput]:
+        """Finish the step; segments with a planted fault are not finite."""
         return [
             SegmentOutput(finite=False)
             if self.faults.not_finite_on.intersection(segment.token_ids)
@@ -89,11 +91,13 @@ class FaultyText(TextStream):
         self._faults = faults
 
     def push(self, token_id: int, *, match_stops: bool = True) -> Any:  # noqa: ANN401  TextDelta, or no return at all
+        """Turn a token into text, or raise."""
         if token_id in self._faults.text_raises_on:
             raise ZeroDivisionError("a planted bug")
         return super().push(token_id, match_stops=match_stops)
 
     def flush(self) -> str:
+        """Give what is held back, or raise."""
         if self._faults.flush_raises:
             raise ZeroDivisionError("a planted bug")
         return super().flush()
@@ -106,4 +110,5 @@ class FaultyServed(ServedModel):
     faults: Faults = field(default_factory=Faults)
 
     def text(self, stop: StopAutomaton, *, continues: bool = False) -> TextStream:
+        """A stream with the faults."""
         return FaultyText(self.faults, self.tokenizer, stop, continues=continues)

@@ -33,6 +33,9 @@ def check_account(story: Story, index: int, watch: Watch, *, sums: bool = True) 
     """I7: a generation ended once, and if that was a cancel there is one receipt, whose figures fit what ran (C5).
 
     Args:
+        story: of the request.
+        index: of the generation.
+        watch: with what ran.
         sums: compare the token counts with the rows that ran.
     """
     name = f"I7: {story.asked.id}/{index}"

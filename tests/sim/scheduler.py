@@ -1,4 +1,10 @@
-"""Virtual time, and a scheduler fixed by one integer."""
+"""Virtual time, and a scheduler fixed by one integer.
+
+This is the one module that reads private names of a library, Trio's, for two things that Trio has no public way to: the
+random numbers that order its tasks, and the end of a task that waits under a shield.
+"""
+
+# ruff: noqa: SLF001
 
 from __future__ import annotations
 
@@ -22,7 +28,7 @@ FOREVER = 1e7  # virtual seconds: whatever is still waiting then waits for nothi
 def seeded_scheduler(seed: int) -> Iterator[None]:
     """Within, Trio runs the tasks that are ready in an order that depends on `seed` alone.
 
-    These two names are what Trio itself offers Hypothesis for the purpose; there is no public way.
+    Trio has these two names for Hypothesis, which sets them in this way.
     """
     state, allowed = trio_scheduler._r.getstate(), trio_scheduler._ALLOW_DETERMINISTIC_SCHEDULING
     trio_scheduler._ALLOW_DETERMINISTIC_SCHEDULING = True  # type: ignore[misc]
@@ -110,6 +116,7 @@ class AtStep(trio.abc.Instrument):
         self._counts = counts
 
     def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        """Count the step, and act before the n-th."""
         if self._counts is None or self._counts(task):
             if self.steps == self._n:
                 self._act()

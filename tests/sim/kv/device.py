@@ -69,11 +69,13 @@ class KVModel(FaultyModel):
         return union(self.taints[slot][start:end]) if len(self.lies) else CLEAN
 
     def exact(self, slot: int, length: int) -> int:
+        """How many of a slot's first rows no lie has tainted."""
         if not self.taint(slot, 0, length):
             return length
         return next(place for place, taint in enumerate(self.taints[slot]) if taint)
 
     def begin(self, segments: Sequence[Segment]) -> SimulatedBatch:
+        """Begin a step, unless KV that it stands on does not bear one."""
         batch = super().begin(segments)
         for segment in segments:
             self._curses[segment.slot][segment.start : segment.end] = [""] * len(segment.token_ids)
@@ -82,12 +84,14 @@ class KVModel(FaultyModel):
         return batch
 
     def finish(self, batch: SimulatedBatch) -> list[SegmentOutput]:
+        """Finish the step; what stands on cursed KV is not finite."""
         return [
             SegmentOutput(finite=False) if "not finite" in self._curses[segment.slot][: segment.start] else output
             for segment, output in zip(batch.segments, super().finish(batch), strict=True)
         ]
 
     def transfer(self, transfer: Transfer) -> torch.Tensor | None:
+        """Move rows of KV with their taints and curses, or fail half done."""
         fails = self._kv_faults.fails(transfer)
         match transfer:
             case Save(slot, start, end):

@@ -37,6 +37,7 @@ class Lies:
         self.keys: set[BlockKey] = set()  # of those blocks
 
     def __len__(self) -> int:
+        """How many were told."""
         return len(self._about)
 
     def save(self, key: BlockKey, rows: Sequence[int], taint: Taint) -> list[int]:

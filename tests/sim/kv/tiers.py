@@ -45,34 +45,43 @@ class SettledDisk:
         self.late = 0.0
 
     def be_late(self, seconds: float) -> None:
+        """Add to the seconds by which the next read is slow."""
         self.late += seconds
 
     def held(self, keys: Collection[BlockKey]) -> set[BlockKey]:
+        """Which of these blocks are there."""
         return self.tier.held(keys)
 
     def parents(self) -> dict[BlockKey, BlockKey]:
+        """The parent of each block."""
         return self.tier.parents()
 
     def put_nowait(self, block: Block) -> bool:
+        """Write a block, and wait until that is done."""
         taken = self.tier.put_nowait(block)
         assert self.tier.flush(10.0) == 0
         return taken
 
     def take_refused(self) -> list[BlockKey]:
+        """The blocks that were refused since the last call."""
         return self.tier.take_refused()
 
     def load(self, key: BlockKey) -> Block | None:
+        """Read a block."""
         return self.tier.load(key)
 
     def drop(self, keys: Collection[BlockKey]) -> None:
+        """Drop blocks, and wait until that is done."""
         self.tier.drop(keys)
         assert self.tier.flush(10.0) == 0
 
     def touch(self, keys: Sequence[BlockKey]) -> None:
+        """Note the use of a chain, and wait until that is done."""
         self.tier.touch(keys)
         assert self.tier.flush(10.0) == 0
 
     def statistics(self) -> DiskTierStatistics:
+        """A frozen snapshot."""
         return self.tier.statistics()
 
 
