@@ -25,8 +25,9 @@ FAILING_DISKS = (78, 91)  # seeds whose disks fail in every way between them
 @pytest.mark.parametrize("first", range(0, SEEDS, BATCH))
 def test_what_is_drawn_from_these_seeds(first: int, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("CRITICAL", logger="cede")
-    for seed in range(first, first + BATCH):
-        simulate.play_seed(seed)
+    tally, failures = simulate.play_seeds(range(first, first + BATCH))
+    assert failures == []
+    assert tally.scenarios == BATCH
 
 
 def test_a_seed_fixes_everything() -> None:

@@ -113,6 +113,7 @@ async def story_of_a_cancel(source: str, folder: Path, moment: float | None) -> 
 @pytest.mark.parametrize("source", SOURCES)
 def test_a_cancel_at_any_moment_loses_nothing(source: str, tmp_path: Path) -> None:
     took = run(partial(story_of_a_cancel, source, tmp_path / "0", None))
+    assert took > 0
     moments = 12
     for n in range(moments):
         folder = tmp_path / str(n + 1)
@@ -210,4 +211,6 @@ async def test_a_slot_that_comes_free_while_kv_is_moved_is_granted_before_the_ne
             clients.start_soon(sim.client, ask("decodes", text(4, 2), max_tokens=20))
             leaves = partial(sim.client, ask("leaves", cached), hang_up_at=start + half_milliseconds / 2000 + 1e-6)
             clients.start_soon(leaves)
-            clients.start_soon(partial(sim.client, ask("waits", text(5, 3)), arrives=start + 1e-7))
+            waits = sim.expect(ask("waits", text(5, 3)))
+            clients.start_soon(partial(sim.client, waits.asked, arrives=start + 1e-7))
+        assert waits.finished().reason is FinishReason.LENGTH

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from runtime.checkpoint.config import ModelConfig
+    from runtime.nn.model import Transformer
     from runtime.nn.weights import LayerWeights
 
 GIB = 2**30
@@ -45,8 +46,8 @@ def llama(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def _load(options: LoadOptions) -> None:
-    load_model(options, load_config(options.folder))
+def _load(options: LoadOptions) -> Transformer:
+    return load_model(options, load_config(options.folder))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
@@ -128,4 +129,5 @@ def test_slots_and_context_that_do_not_fit_are_refused_with_what_would(
 
 def test_what_fits_is_loaded(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(footprint, "memory_limit", lambda device: GIB)
-    _load(LoadOptions(llama, slots=2, context=64, device="cpu", dtype="float32"))
+    model = _load(LoadOptions(llama, slots=2, context=64, device="cpu", dtype="float32"))
+    assert (model.kv.slots, model.kv.context) == (2, 64)

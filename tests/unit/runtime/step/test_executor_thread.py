@@ -94,13 +94,20 @@ async def test_a_cancelled_caller_waits_for_the_end_of_the_step() -> None:
 
 
 async def test_the_event_loop_is_free_during_a_step() -> None:
-    gate = Gate(layer=0)
+    gate, ended = Gate(layer=0), trio.Event()
     async with thread_executor(RecordingModel(during=gate.during)) as executor, trio.open_nursery() as nursery:
-        nursery.start_soon(executor.run_step, segments_of())
+
+        async def step() -> None:
+            await executor.run_step(segments_of())
+            ended.set()
+
+        nursery.start_soon(step)
         await gate.entered.wait()
         for _ in range(10):
             await trio.lowlevel.checkpoint()
+        assert not ended.is_set()
         gate.open()
+    assert ended.is_set()
 
 
 async def test_a_call_after_the_end_is_refused() -> None:

@@ -90,6 +90,7 @@ def test_a_file_with_a_fault(tmp_path: Path, text: str, complaint: str) -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1:80", "127.9.9.9", "[::1]:80", "localhost:80"])
 def test_loopback_is_ours(host: str) -> None:
+    """It raises TargetError for any other."""
     check_loopback(Target("a", f"http://{host}"))
 
 

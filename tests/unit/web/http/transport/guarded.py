@@ -237,10 +237,12 @@ async def read_answers(stream: trio.abc.Stream, count: int) -> list[tuple[int, b
     return answers
 
 
-async def read_on(stream: trio.SocketStream) -> None:
-    """Read until the end of the stream, or the error that it ends with."""
-    while await stream.receive_some():
-        pass
+async def read_on(stream: trio.SocketStream) -> int:
+    """Read until the end of the stream, or the error that it ends with; return how many bytes came."""
+    count = 0
+    while data := await stream.receive_some():
+        count += len(data)
+    return count
 
 
 async def is_well(server: Server) -> None:

@@ -129,7 +129,7 @@ async def test_server_closes_where_the_client_asks_it_to() -> None:
     async with serving() as server, await server.connect() as stream:
         await stream.send_all(b"GET /refuse HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n")
         with trio.fail_after(PATIENCE):
-            await read_on(stream)
+            assert await read_on(stream) > 0
 
 
 async def test_quart() -> None:
