@@ -31,7 +31,7 @@ LIBRARIES = ("cede", "torch", "trio", "hypercorn", "quart-trio")
 
 def describe_machine() -> Facts:
     """Versions, system, processor, memory, threads and devices, by name."""
-    facts = {name: importlib.metadata.version(name) for name in LIBRARIES} | {"torch": torch.__version__}
+    facts = {name: _version(name) for name in LIBRARIES} | {"torch": torch.__version__}
     facts |= {
         "Python": f"{platform.python_implementation()} {platform.python_version()}",
         "system": _system(),
@@ -42,6 +42,13 @@ def describe_machine() -> Facts:
         "bfloat16 on the CPU": "in hardware" if has_bfloat16_arithmetic() else "emulated, so float32 is used",
     }
     return facts | {f"device {name}": about for name, about in _devices().items()}
+
+
+def _version(library: str) -> str:
+    try:
+        return importlib.metadata.version(library)
+    except importlib.metadata.PackageNotFoundError:  # cede itself, where it runs from a checkout
+        return "not installed"
 
 
 def describe_choice(device: str, dtype: str, checkpoint_dtype: str | None) -> Facts:

@@ -109,6 +109,12 @@ def test_a_name_that_is_not_there_is_noticed() -> None:
     assert PATH.findall("see `web/gone.py::Gone.at`, `web/http/`.") == [("web/gone.py", "Gone.at"), ("web/http/", "")]
 
 
+@pytest.mark.parametrize("example", ["test_example.py", "test_simulation_example.py"])
+def test_the_page_about_fault_testing_shows_tests_that_run(example: str) -> None:
+    source = (ROOT / "tests" / "scenarios" / "cancels" / example).read_text()
+    assert f"```python\n{source}```" in (ROOT / "docs" / "fault-testing.md").read_text()
+
+
 @pytest.mark.parametrize("name", PICTURES)
 def test_a_picture_is_what_its_script_draws(name: str) -> None:
     assert (FOLDER / name).read_text() == PICTURES[name](), "python -m docs.figures draws it anew"

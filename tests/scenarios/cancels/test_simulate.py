@@ -74,8 +74,3 @@ def test_a_failure_says_how_to_see_it_again(
     with pytest.raises(Hung) as caught:
         simulate.play_seed(40)
     assert any("--seed 40" in note for note in caught.value.__notes__)
-
-
-def test_the_page_for_outsiders_shows_a_test_that_runs() -> None:
-    example = (ROOT / "tests" / "scenarios" / "cancels" / "test_example.py").read_text()
-    assert f"```python\n{example}```" in (ROOT / "docs" / "fault-testing.md").read_text()

@@ -10,6 +10,7 @@ import pytest
 from transformers import AutoConfig
 
 from runtime.checkpoint.config import load_config, parse_config
+from runtime.checkpoint.families import FAMILIES as ARCHITECTURES
 from runtime.checkpoint.rope_config import RopeConfig
 from runtime.errors import CheckpointError
 from tests.models.checkpoints import FAMILIES
@@ -141,11 +142,21 @@ def test_llama3_scaling() -> None:
 # --- what an absent key means -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("architecture", ["LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM"])
-def test_absent_keys_mean_what_they_mean_to_transformers(architecture: str, tmp_path: Path) -> None:
-    needed = ("architectures", "model_type", "vocab_size", "hidden_size", "intermediate_size")
+def _bare(architecture: str) -> dict[str, Any]:
+    """A config without any key that can be left out."""
+    needed = {key: LLAMA[key] for key in ("vocab_size", "hidden_size", "intermediate_size")}
     sizes = {"num_hidden_layers": 30, "num_attention_heads": 32, "max_position_embeddings": 128}
-    bare = {key: _as(architecture)[key] for key in needed} | sizes
+    return needed | sizes | {"architectures": [architecture], "model_type": ARCHITECTURES[architecture].model_type}
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_keys_that_a_family_names_have_a_default(architecture: str) -> None:
+    assert parse_config(_bare(architecture)).num_layers == 30
+
+
+@pytest.mark.parametrize("architecture", sorted(ARCHITECTURES.keys() - {"MiMoForCausalLM"}))  # not in transformers
+def test_absent_keys_mean_what_they_mean_to_transformers(architecture: str, tmp_path: Path) -> None:
+    bare = _bare(architecture)
     (tmp_path / "config.json").write_text(json.dumps(bare))
     ours, theirs = load_config(tmp_path), AutoConfig.from_pretrained(tmp_path)
     assert ours.num_kv_heads == theirs.num_key_value_heads
