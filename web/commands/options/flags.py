@@ -139,9 +139,10 @@ _config_flag = click.option(
     "--config",
     type=FILE,
     envvar=CONFIG_VARIABLE,
+    show_envvar=True,
     metavar="FILE",
     is_eager=True,
     expose_value=False,
     callback=_take_config,
-    help='TOML file of options, each by its name here without the dashes: kv-ram = "2GiB".',
+    help='File of options in TOML, such as the line kv-ram = "2GiB" for --kv-ram.',
 )

@@ -140,7 +140,8 @@ def test_a_file_that_is_not_text(file: Path) -> None:
     file.write_bytes(b"\xff\xfe")
     result = show("--config", str(file))
     assert (result.exit_code, str(file) in result.output) == (2, True)
-    assert "does not exist" in show("--config", str(file) + ".nothing").output
+    absent = show(CEDE_CONFIG=f"{file}.nothing")
+    assert (absent.exit_code, "CEDE_CONFIG" in absent.output, "does not exist" in absent.output) == (2, True, True)
 
 
 def test_what_is_wrong_with_a_variable_is_said() -> None:

@@ -74,7 +74,7 @@ def _number(definition: Definition) -> float:
 
 @contextmanager
 def environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """No other variables of cede's than these."""
+    """These variables beside those that are set."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in variables.items():
             patch.setenv(name, value)
