@@ -12,7 +12,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from runtime.checkpoint.families import DEFAULTS, FAMILIES, SLIDING, layer_types, uses_sliding_window
-from runtime.checkpoint.json_fields import Settings, boolean, integer, invalid, number, read_object
+from runtime.checkpoint.json_fields import (
+    Settings,
+    boolean,
+    integer,
+    invalid,
+    number,
+    read_object,
+    read_optional_object,
+)
 from runtime.checkpoint.rope_config import RopeConfig, RopeKind, yarn_attention_factor
 from runtime.errors import CheckpointError
 
@@ -77,8 +85,8 @@ def load_config(folder: Path) -> ModelConfig:
     Raises:
         CheckpointError: a file is missing or broken, or asks for what cede does not compute.
     """
-    generation = folder / "generation_config.json"
-    return parse_config(read_object(folder / "config.json"), read_object(generation) if generation.exists() else None)
+    config = read_object(folder / "config.json")
+    return parse_config(config, read_optional_object(folder / "generation_config.json"))
 
 
 def check_context(config: ModelConfig, context: int | None) -> None:

@@ -20,10 +20,22 @@ def read_object(path: Path) -> dict[str, Any]:
     Raises:
         CheckpointError: there is no such file, or it is not a JSON object.
     """
+    value = read_optional_object(path)
+    if value is None:
+        raise CheckpointError(f"{path}: there is no such file, so this folder holds no model")
+    return value
+
+
+def read_optional_object(path: Path) -> dict[str, Any] | None:
+    """Read the JSON object in the file at `path`; None where there is no such file.
+
+    Raises:
+        CheckpointError: the file is not a JSON object, or cannot be read.
+    """
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise CheckpointError(f"{path}: there is no such file, so this folder holds no model") from None
+        return None
     except (OSError, ValueError) as error:
         raise CheckpointError(f"{path}: cannot be read: {error}") from error
     if not isinstance(value, dict):

@@ -11,7 +11,7 @@ import logging
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Annotated, Any
 
-from runtime.checkpoint.json_fields import read_object
+from runtime.checkpoint.json_fields import read_optional_object
 from runtime.options import Option, Range, whole
 
 if TYPE_CHECKING:
@@ -166,8 +166,7 @@ def _recommended(folder: Path) -> dict[str, float]:
 
     As for vLLM, `do_sample` is not read: it is false in most files, by nobody's decision, even beside a temperature.
     """
-    path = folder / FILE
-    settings = read_object(path) if path.exists() else {}
+    settings = read_optional_object(folder / FILE) or {}
     recommended: dict[str, float] = {}
     for name, allowed in RANGES.items():
         value = settings.get(name)

@@ -39,7 +39,7 @@ logger = logging.getLogger("cede.model")
 
 
 class DrafterPlan(Protocol):
-    """A drafter that is not loaded yet, or that there is none."""
+    """What is known of a drafter before it is loaded; `NoDrafter` where there is none."""
 
     @property
     def proposer(self) -> Proposer:

@@ -43,7 +43,7 @@ class Batch:
     hidden: torch.Tensor  # [rows, hidden]
     slots: torch.Tensor  # [rows]
     positions: torch.Tensor  # [rows]
-    sampled: torch.Tensor  # [sampled rows], the rows after which a token is drawn
+    sampled_rows: torch.Tensor  # [sampled rows], the rows after which a token is drawn
     sampling: SamplingBatch  # what these ask for
     cos: torch.Tensor  # [rows, 1, head_dim]
     sin: torch.Tensor  # [rows, 1, head_dim]
@@ -146,7 +146,7 @@ class Transformer:
             hidden=self.embed(token_ids.tensor, slots.tensor, positions.tensor),
             slots=slots.tensor,
             positions=positions.tensor,
-            sampled=sampled.tensor,
+            sampled_rows=sampled.tensor,
             sampling=sampling,
             cos=self._cos[positions.tensor].unsqueeze(1),
             sin=self._sin[positions.tensor].unsqueeze(1),
@@ -164,7 +164,7 @@ class Transformer:
             _sampling_batch(batch.segments, staging),
         )
         staging.send(self._device)
-        rows, batch.sampled = kept_rows.tensor, sampled.tensor
+        rows, batch.sampled_rows = kept_rows.tensor, sampled.tensor
         batch.hidden, batch.slots, batch.positions = batch.hidden[rows], batch.slots[rows], batch.positions[rows]
         batch.cos, batch.sin = batch.cos[rows], batch.sin[rows]
 
@@ -191,13 +191,15 @@ class Transformer:
         self.store_states(batch, states)
         drawn: list[SampledRow] = []
         if batch.sampling.specs:
-            drawn, finite_rows = verify(self.compute_logits(states[batch.sampled]), batch.sampling, also_read=finite)
+            drawn, finite_rows = verify(
+                self.compute_logits(states[batch.sampled_rows]), batch.sampling, also_read=finite
+            )
         else:
             finite_rows = finite.tolist()  # the step's one read from the device, as in `verify`
         self._run_ahead.drain()
         rest = iter(drawn)
         return [
-            _output(list(islice(rest, segment.sampled)), finite_rows[rows.start : rows.stop])
+            _output(list(islice(rest, segment.num_sampled)), finite_rows[rows.start : rows.stop])
             for segment, rows in zip(batch.segments, batch.ranges, strict=True)
         ]
 
@@ -266,12 +268,12 @@ class Transformer:
 def _sampled_rows(segments: Sequence[Segment], ranges: Sequence[range]) -> list[int]:
     """Return the last rows of each segment, as many as are followed by a token to be drawn."""
     pairs = zip(segments, ranges, strict=True)
-    return [row for segment, rows in pairs for row in rows[len(rows) - segment.sampled :]]
+    return [row for segment, rows in pairs for row in rows[len(rows) - segment.num_sampled :]]
 
 
 def _sampling_batch(segments: Sequence[Segment], staging: StagingBuffer) -> SamplingBatch:
     """Stage how tokens are drawn: for each sampled row its spec, and the draft to be verified there or None."""
-    specs = [spec for segment in segments for spec in segment.samples]
+    specs = [spec for segment in segments for spec in segment.sample_specs]
     drafts = [draft for segment in segments if segment.sample for draft in (*segment.drafts, None)]
     return SamplingBatch.stage(specs, drafts, staging)
 

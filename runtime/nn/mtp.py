@@ -91,7 +91,7 @@ class MtpModule(Transformer):
         modules are chained.
         """
         assert self.states is not None
-        rows = batch.sampled
+        rows = batch.sampled_rows
         self.states.write(batch.slots[rows], batch.positions[rows], states[rows])
 
 

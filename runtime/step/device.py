@@ -66,7 +66,7 @@ def free_memory(device: torch.device) -> int:
 
 
 def memory_limit(device: torch.device) -> int:
-    """Return the bytes beyond which nothing fits on `device` now: all there are where the system does not say more."""
+    """Return the bytes beyond which nothing fits on `device` now: what is free or, where that is unknown, all."""
     return host_memory_limit() if device.type == "cpu" else free_memory(device)
 
 

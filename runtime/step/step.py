@@ -66,12 +66,12 @@ class Segment:
         return self.start + len(self.token_ids)
 
     @property
-    def sampled(self) -> int:
+    def num_sampled(self) -> int:
         """The number of last rows after which a token is drawn: one, and one more for each draft."""
         return 0 if self.sample is None else 1 + len(self.drafts)
 
     @property
-    def samples(self) -> list[SampleSpec]:
+    def sample_specs(self) -> list[SampleSpec]:
         """How the token after each of these rows is drawn."""
         if self.sample is None:
             return []

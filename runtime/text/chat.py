@@ -17,8 +17,9 @@ from jinja2 import nodes
 from jinja2.ext import Extension
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from runtime.checkpoint.json_fields import read_optional_object
 from runtime.errors import CheckpointError, RequestError
-from runtime.text.tokenizer import read_json_object, read_token_names
+from runtime.text.tokenizer import read_token_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -115,8 +116,9 @@ def _find_source(folder: Path) -> str | None:
     except FileNotFoundError:
         pass
     except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path} cannot be read: {error}") from error
-    return _default_source(read_json_object(folder / "tokenizer_config.json").get("chat_template"))
+        raise CheckpointError(f"{path}: cannot be read: {error}") from error
+    configuration = read_optional_object(folder / "tokenizer_config.json") or {}
+    return _default_source(configuration.get("chat_template"))
 
 
 def _default_source(entry: object) -> str | None:

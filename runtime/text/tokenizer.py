@@ -7,10 +7,11 @@ and for text that streams (`text_stream.py`); `token_bytes.py` compiles the deco
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import tokenizers
 
+from runtime.checkpoint.json_fields import read_optional_object
 from runtime.errors import CheckpointError, RequestError
 from runtime.text.token_bytes import PieceRules, compile_decoder
 
@@ -67,7 +68,7 @@ class Tokenizer:
         try:
             backend = tokenizers.Tokenizer.from_file(str(path))
         except Exception as error:  # the library raises nothing more precise
-            raise CheckpointError(f"{path} cannot be read: {error}") from error
+            raise CheckpointError(f"{path}: cannot be read: {error}") from error
         return cls(backend, read_token_names(folder))
 
     @property
@@ -143,26 +144,13 @@ class Tokenizer:
 # --- the files beside it ----------------------------------------------------------------------------------
 
 
-def read_json_object(path: Path) -> dict[str, Any]:
-    """Read the object in a JSON file, empty where there is no file; raises CheckpointError if it is broken."""
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path} cannot be read: {error}") from error
-    if not isinstance(value, dict):
-        raise CheckpointError(f"{path} does not hold a JSON object")
-    return value
-
-
 def read_token_names(folder: Path) -> dict[str, str]:
     """Return the spelling of `bos_token`, `eos_token`, ...: each `*_token` of `tokenizer_config.json` that is set.
 
-    A value is a string, or an object with the string. Older folders have them in `special_tokens_map.json`.
+    A value is a string, or an object with the string.  Older folders have them in `special_tokens_map.json`.
     """
-    entries = read_json_object(folder / "special_tokens_map.json")
-    entries |= read_json_object(folder / "tokenizer_config.json")
+    entries = read_optional_object(folder / "special_tokens_map.json") or {}
+    entries |= read_optional_object(folder / "tokenizer_config.json") or {}
     spelled = {
         name: entry.get("content") if isinstance(entry, dict) else entry
         for name, entry in entries.items()

@@ -204,7 +204,7 @@ class RowsOnTheHost(Transformer):
 
     def finish(self, batch: Batch) -> list[SegmentOutput]:
         """Finish with rows of the host."""
-        batch.sampled = batch.sampled.cpu()
+        batch.sampled_rows = batch.sampled_rows.cpu()
         return super().finish(batch)
 
 
@@ -213,7 +213,7 @@ class Mask(Transformer):
 
     def finish(self, batch: Batch) -> list[SegmentOutput]:
         """Finish with the rows of a mask."""
-        batch.sampled = batch.sampled[batch.sampled > 3]
+        batch.sampled_rows = batch.sampled_rows[batch.sampled_rows > 3]
         return super().finish(batch)
 
 
@@ -242,7 +242,7 @@ class Piecemeal(Transformer):
     def begin(self, segments: Sequence[Segment]) -> Batch:
         """Begin, and send the rows again."""
         batch = super().begin(segments)
-        batch.sampled = torch.tensor([4] * len(batch.sampled), device=self._device)
+        batch.sampled_rows = torch.tensor([4] * len(batch.sampled_rows), device=self._device)
         return batch
 
 

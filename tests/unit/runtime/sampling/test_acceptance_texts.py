@@ -71,7 +71,7 @@ class Writer:
         drawn = iter(
             verify(
                 LANGUAGE[[token for segment in segments for token in segment.token_ids]],
-                [spec for segment in segments for spec in segment.samples],
+                [spec for segment in segments for spec in segment.sample_specs],
                 [draft for segment in segments for draft in (*segment.drafts, None)],
             )
         )

@@ -58,16 +58,16 @@ def test_missing_and_broken_files(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"has no tokenizer\.json"):
         Tokenizer.load(tmp_path)
     (tmp_path / "tokenizer.json").write_text("{")
-    with pytest.raises(CheckpointError, match=r"tokenizer\.json cannot be read"):
+    with pytest.raises(CheckpointError, match=r"tokenizer\.json: cannot be read"):
         Tokenizer.load(tmp_path)
 
 
 def test_broken_configuration(folder: Path) -> None:
     (folder / "tokenizer_config.json").write_text("[]")
-    with pytest.raises(CheckpointError, match="does not hold a JSON object"):
+    with pytest.raises(CheckpointError, match="is not a JSON object"):
         Tokenizer.load(folder)
     (folder / "tokenizer_config.json").write_bytes(b"\xff")
-    with pytest.raises(CheckpointError, match=r"tokenizer_config\.json cannot be read"):
+    with pytest.raises(CheckpointError, match=r"tokenizer_config\.json: cannot be read"):
         Tokenizer.load(folder)
 
 
