@@ -27,7 +27,7 @@ class Cause(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class LoopHold:
     """A time in which nobody else's task could run.
 
     Attributes:
@@ -46,6 +46,7 @@ class Hold:
     others: tuple[str, ...] = ()
 
     def __str__(self) -> str:
+        """Say in one line how long it was, why, and where."""
         whose = f"in {self.task}, at {' < '.join(self.where) or 'its end'}" if self.task else "between two steps"
         beside = f", other threads at {', '.join(self.others)}" if self.others else ""
         return f"{self.seconds * 1e3:.0f} ms ({self.cause}) {whose}{beside}"
@@ -67,15 +68,16 @@ class LoopStatistics:
     steps: int
     holds: dict[str, int]
     held_seconds: dict[str, float]
-    worst: Hold | None
-    latest: tuple[Hold, ...]
+    worst: LoopHold | None
+    latest: tuple[LoopHold, ...]
 
 
 def cause_of(seconds: float, cpu_seconds: float, unseen_seconds: float, threshold: float) -> Cause:
-    """Why a step took so long.
+    """Tell why a step took so long.
 
     Args:
-        seconds, cpu_seconds: of the step, of which the second was spent on a processor.
+        seconds: of the step.
+        cpu_seconds: of these, spent on a processor.
         unseen_seconds: for which another thread that wanted to look at the step could not have the interpreter.
         threshold: seconds that a step may take.
     """
@@ -91,21 +93,21 @@ class HoldLog:
         self._lock = threading.Lock()
         self._count = dict.fromkeys(Cause, 0)
         self._seconds = dict.fromkeys(Cause, 0.0)
-        self._worst: Hold | None = None
-        self._latest: deque[Hold] = deque(maxlen=LATEST)
+        self._worst: LoopHold | None = None
+        self._latest: deque[LoopHold] = deque(maxlen=LATEST)
 
     @property
     def total(self) -> int:
-        """How many there have been."""
+        """How many holds there have been."""
         return sum(self._count.values())
 
     @property
-    def latest(self) -> Hold | None:
-        """The newest one."""
+    def latest(self) -> LoopHold | None:
+        """The newest hold; None before the first."""
         return self._latest[-1] if self._latest else None
 
-    def add(self, hold: Hold) -> None:
-        """Take note of one."""
+    def add(self, hold: LoopHold) -> None:
+        """Count a hold and keep it."""
         with self._lock:
             self._count[hold.cause] += 1
             self._seconds[hold.cause] += hold.seconds
@@ -114,7 +116,7 @@ class HoldLog:
                 self._worst = hold
 
     def statistics(self, threshold_seconds: float, steps: int) -> LoopStatistics:
-        """All of it, beside what the log does not know itself."""
+        """Return a frozen snapshot; threshold and steps are what the log itself does not know."""
         with self._lock:
             return LoopStatistics(
                 threshold_seconds,

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from actors.diagnostics.loop_holds import Cause, Hold, HoldLog, LoopStatistics, cause_of
+from actors.diagnostics.loop_holds import Cause, HoldLog, LoopHold, LoopStatistics, cause_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -39,7 +39,7 @@ LOG_SECONDS = 10.0  # from one line in the log to the next
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One that is under way."""
+    """A task's step that is under way; `began` and `cpu_began` are in seconds of the watch's two clocks."""
 
     number: int
     task: str
@@ -84,14 +84,16 @@ class LoopWatch(trio.abc.Instrument):
         self._cpu_clock = cpu_clock
 
     def statistics(self) -> LoopStatistics:
-        """A frozen snapshot."""
+        """Return a frozen snapshot."""
         return self.log.statistics(self.threshold, self._steps)
 
     def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        """Note when a task's step begins (Trio calls this)."""
         self._steps += 1
         self.step = Step(self._steps, task.name, self._clock(), self._cpu_clock())
 
     def after_task_step(self, task: trio.lowlevel.Task) -> None:
+        """Measure the step that has ended, and keep it if it was a hold (Trio calls this)."""
         step, self.step = self.step, None
         if step is None:  # the watch began in this very step
             return
@@ -105,7 +107,7 @@ class LoopWatch(trio.abc.Instrument):
             sight = Sight(step.number, _awaited(task), (), seconds)
         cause = cause_of(seconds, cpu_seconds, sight.late, self.threshold)
         others = sight.others if cause is Cause.INTERPRETER else ()
-        self.log.add(Hold(seconds, cpu_seconds, cause, step.task, sight.where, others))
+        self.log.add(LoopHold(seconds, cpu_seconds, cause, step.task, sight.where, others))
 
 
 class Watchdog:
@@ -155,7 +157,7 @@ class Watchdog:
             if self._watch.sight is None or self._watch.sight.step != step.number:
                 self._see(step, late)
         elif late >= self._watch.threshold and not noted:  # nobody's step: the loop was kept from its next one
-            self._watch.log.add(Hold(late, 0.0, Cause.INTERPRETER, "", (), self._others()))
+            self._watch.log.add(LoopHold(late, 0.0, Cause.INTERPRETER, "", (), self._others()))
         self._report(now)
         self._last, self._starved_before = self._clock(), starved
 

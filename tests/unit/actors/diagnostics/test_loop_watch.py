@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 import trio
 
-from actors.diagnostics.loop_holds import LATEST, Cause, Hold, HoldLog, cause_of
+from actors.diagnostics.loop_holds import LATEST, Cause, HoldLog, LoopHold, cause_of
 from actors.diagnostics.loop_watch import LOG_SECONDS, LoopWatch, Watchdog, seconds_starved, watch_loop
 from tests.fakes.engine import FakeEngine, as_engine
 from web.app import create_app
@@ -68,7 +68,7 @@ class Bench:
         self.watch.after_task_step(self._task)
 
     @property
-    def holds(self) -> list[Hold]:
+    def holds(self) -> list[LoopHold]:
         """What the watch has noted."""
         return list(self.watch.statistics().latest)
 
@@ -176,7 +176,7 @@ def test_what_linux_counts_is_a_number_that_grows() -> None:
 def test_the_log_keeps_counts_the_worst_and_the_latest() -> None:
     log = HoldLog()
     for number in range(LATEST + 4):
-        log.add(Hold(1.0 if number == 2 else 0.1, 0.0, Cause.WAITING, f"{number}", ()))
+        log.add(LoopHold(1.0 if number == 2 else 0.1, 0.0, Cause.WAITING, f"{number}", ()))
     found = log.statistics(0.01, 7)
     assert found.holds == {"computing": 0, "waiting": LATEST + 4, "interpreter": 0}
     assert found.held_seconds["waiting"] == pytest.approx(0.1 * (LATEST + 3) + 1)
@@ -235,7 +235,7 @@ async def test_a_watch_that_has_ended_sees_nothing_and_leaves_no_thread() -> Non
 
 async def test_statistics_show_it_where_there_is_one() -> None:
     watch = LoopWatch(0.25)
-    watch.log.add(Hold(0.5, 0.4, Cause.COMPUTING, "a.task", ("here:1",)))
+    watch.log.add(LoopHold(0.5, 0.4, Cause.COMPUTING, "a.task", ("here:1",)))
     for app, shown in (
         (create_app(as_engine(FakeEngine())), None),
         (create_app(as_engine(FakeEngine()), watch=watch), {"computing": 1, "waiting": 0, "interpreter": 0}),
