@@ -1,8 +1,7 @@
 """The types of a request's fields, each with its bounds.
 
-JSON types are exact: the string "5" is no integer, and neither is `true`.  The bounds are those of `web.limits`.  A
-    test
-walks the schemas and finds strings, arrays, objects and numbers that have none.
+JSON types are exact: the string "5" is no integer, and neither is `true`.  The bounds are those of `web.limits`; a test
+walks the schemas and finds any string, array, object or number that has none.
 """
 
 from __future__ import annotations
@@ -105,8 +104,8 @@ TemplateVariables = Annotated[
 
 # --- unions -------------------------------------------------------------------------------------------------------
 
-# Their members carry a tag, so that an error speaks of the one that the client meant.
-# `web.bodies.validation_errors` drops them.
+# The members of unions have tags, so that an error names the member that the client meant.  The tags are part of the
+# path that pydantic reports, and `web.bodies.validation_errors` removes them.
 TEXT, TEXTS, IDS, ID_LISTS, PARTS = "<text>", "<texts>", "<ids>", "<id lists>", "<parts>"
 
 

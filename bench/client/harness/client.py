@@ -1,8 +1,7 @@
 """An HTTP client that times every token, and can hang up at any moment.
 
 To hang up, cancel: leave the scope around `Client.send`.  The connection is closed before the scope ends, and the
-    `Trace`
-keeps what had come.  Each request has a connection of its own, so that the server can notice the hang-up.
+trace keeps what had come.  Each request has a connection of its own, so that the server can notice the hang-up.
 
     trace = Trace()
     with trio.move_on_after(0.5):

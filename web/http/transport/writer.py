@@ -1,4 +1,4 @@
-"""The task that writes a connection's bytes, under a time limit that only an attentive reader keeps."""
+"""The task that writes a connection's bytes, and ends the connection if its reader stalls."""
 
 from __future__ import annotations
 
