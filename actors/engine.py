@@ -15,16 +15,17 @@ from typing import TYPE_CHECKING
 import trio
 
 from actors.core.events import Refused
-from actors.core.lease import Lease
+from actors.core.hold import Ticket
 from actors.core.receipts import CancelReason, Receipt
 from actors.core.slots import SlotStatus, SlotTable
 from actors.generating.draft_length import Acceptance, DraftLength
 from actors.generating.drafting import Drafting, LookupSource, ModelSource
 from actors.generating.output import Output
 from actors.generating.unread import Unread, UnreadStatistics
+from actors.kv.prefix_cache import empty_cache
 from actors.kv.prompts import chains
 from actors.manager.planner import ChunkLimits
-from actors.manager.slot_manager import ManagerStatistics, SlotManager
+from actors.manager.slot_manager import SlotManager
 from actors.request import Request
 from runtime.errors import CedeError, RequestError, ShuttingDown
 from runtime.loading.served import Proposer
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from actors.core.generation import Event, GenerationRequest, RequestStatus
     from actors.core.observer import Observer
     from actors.kv.prefix_cache import PrefixCache
+    from actors.manager.statistics import ManagerStatistics
     from runtime.kv.token_chain import TokenChain
     from runtime.loading.served import ServedModel
     from runtime.step.executor import Executor
@@ -81,20 +83,22 @@ def client_disconnect() -> CancelReason:
 class Engine:
     """Admits requests and lets people look in.  Made by `open_engine`."""
 
-    def __init__(self, executor: Executor, model: ServedModel, config: EngineConfig, cache: PrefixCache | None) -> None:
+    def __init__(self, executor: Executor, model: ServedModel, config: EngineConfig, cache: PrefixCache) -> None:
         self.model = model
         self.config = config
+        table = SlotTable(
+            config.slots,
+            model.context_length,
+            root=cache.root,
+            drafts_from_states=config.speculate is Proposer.MTP,
+            owner=cache.owner,
+        )
         self._manager = SlotManager(
             executor,
-            SlotTable(
-                config.slots,
-                model.context_length,
-                root=b"" if cache is None else cache.root,
-                drafts_from_states=config.speculate is Proposer.MTP,
-            ),
+            table,
+            cache,
             ChunkLimits(config.chunk_tokens, config.step_seconds),
             queue_limit=config.queue,
-            cache=cache,
             epoch=time.time() - executor.clock(),
         )
         self.unread = Unread(config.unread_bytes, config.answer_bytes)
@@ -130,26 +134,23 @@ class Engine:
         """
         request = await self._let_in(asked, disconnect_reason)
         try:
-            # Opening a nursery is no checkpoint: from the places in the queue to the actors that hold them, no cancel
+            # Opening a nursery is no checkpoint: from the places in the queue to the actors that wait there, no cancel
             # can come between.
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(request.run)
                 yield request
                 request.cancel(CancelReason.DISCONNECT)  # without effect on one that has ended
         finally:
-            request.account.close()
-            del self._live[asked.id]
+            self._let_go(request)
             self._served += 1
             request.log_end()
-            if not self._live:
-                self._all_ended.set()
 
     async def _let_in(self, asked: GenerationRequest, disconnect_reason: Callable[[], CancelReason]) -> Request:
         """Admit a request, or say that it was refused."""
         try:
             self._check(asked)
             prompts = await chains(self._manager.cache.root, asked.prompts)
-            return self._admit(asked, prompts, disconnect_reason)
+            return await self._admit(asked, prompts, disconnect_reason)
         except CedeError as error:
             if (observers := self._manager.observers).refused:
                 observers.tell(observers.refused, Refused(asked.id, len(asked.prompts), error))
@@ -168,19 +169,19 @@ class Engine:
         if self._closing:
             raise ShuttingDown("the server is shutting down")
 
-    def _admit(
+    async def _admit(
         self, asked: GenerationRequest, prompts: Sequence[TokenChain], disconnect_reason: Callable[[], CancelReason]
     ) -> Request:
         self._check_open()
         if asked.id in self._live:
             raise RequestError(f"request id {asked.id!r} is in use")
-        leases = [
-            Lease(self._manager, asked.id, index, prompt, asked.cache_prompt) for index, prompt in enumerate(prompts)
+        tickets = [
+            Ticket(self._manager, asked.id, index, prompt, asked.cache_prompt) for index, prompt in enumerate(prompts)
         ]
         timeout = self.config.request_timeout if asked.timeout is None else asked.timeout
         request = Request(
             asked,
-            leases,
+            tickets,
             self._outputs(asked),
             lambda: self._drafting(asked),
             self._manager,
@@ -189,11 +190,22 @@ class Engine:
             queue_timeout=self.config.queue_timeout,
             disconnect_reason=disconnect_reason,
         )
-        self._manager.enqueue(leases)  # last, so that whatever raises before leaves nothing behind
         if not self._live:  # else somebody may wait for the event that there is
             self._all_ended = trio.Event()
         self._live[asked.id] = request
+        try:
+            await self._manager.enqueue(tickets)
+        except BaseException:
+            self._let_go(request)
+            raise
         return request
+
+    def _let_go(self, request: Request) -> None:
+        """A request lives no longer."""
+        request.account.close()
+        del self._live[request.id]
+        if not self._live:
+            self._all_ended.set()
 
     def _check_length(self, prompt: tuple[int, ...]) -> None:
         if not prompt:
@@ -284,7 +296,7 @@ class Engine:
 
     def slots(self) -> Iterator[SlotStatus]:
         """Every slot, each as it is when its turn comes."""
-        return self._manager.table.status()
+        return self._manager.slots()
 
     def receipts(self, limit: int) -> list[Receipt]:
         """The newest receipts, newest first."""
@@ -328,9 +340,9 @@ async def open_engine(
     """An engine whose slot manager runs while the scope lasts; without a cache, only KV in the slots is reused.
 
     Requests are opened inside that scope, so they have ended before it does.  The manager is shielded from a cancel of
-    the whole: leases that unwind in the body still need its word.
+    the whole: holds that unwind in the body still need its word.
     """
-    engine = Engine(executor, model, config, cache)
+    engine = Engine(executor, model, config, cache or empty_cache())
     async with trio.open_nursery() as services:
         manager_scope = trio.CancelScope(shield=True)
 

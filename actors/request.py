@@ -19,21 +19,20 @@ from actors.core.generation import (
     Finished,
     FinishReason,
     GenerationRequest,
-    RequestState,
     RequestStatus,
     Timings,
 )
 from actors.core.receipts import CancelReason
-from actors.core.request_log import RequestLog
 from actors.generating.buffer import EventBuffer
 from actors.generating.decode import decode
 from actors.generating.prefill import prefill
+from actors.generating.request_log import RequestLog
 from runtime.errors import CedeError, DeadlineExceeded, ShuttingDown
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
-    from actors.core.lease import Lease
+    from actors.core.hold import Ticket
     from actors.generating.drafting import Drafting
     from actors.generating.output import Output
     from actors.generating.unread import Account
@@ -47,10 +46,10 @@ class Request:
 
     Args:
         asked: what the client wants.
-        leases: one per generation, enqueued.
+        tickets: one per generation, to be enqueued before `run`.
         outputs: makes the `Output` of generation i, which emits to the function given.
         drafting: makes a generation's drafts; None where it gets none.
-        manager: grants the leases.
+        manager: grants them slots.
         account: for what the client has not read yet; fresh.
         deadline: on Trio's clock.
         queue_timeout: seconds.
@@ -60,7 +59,7 @@ class Request:
     def __init__(
         self,
         asked: GenerationRequest,
-        leases: Sequence[Lease],
+        tickets: Sequence[Ticket],
         outputs: Callable[[int, Callable[[Event], None]], Output],
         drafting: Callable[[], Drafting | None],
         manager: SlotManager,
@@ -72,16 +71,16 @@ class Request:
     ) -> None:
         self.asked = asked
         self.created = time.time()
-        self._leases = leases
+        self._tickets = tickets
         self._manager = manager
         self._queue_timeout = queue_timeout
         self._disconnect_reason = disconnect_reason
         self._scope = trio.CancelScope(deadline=deadline)
         self._reason: CancelReason | None = None
         self.account = account
-        self._buffer = EventBuffer(len(leases), account)
+        self._buffer = EventBuffer(len(tickets), account)
         account.on_cut = self._cut
-        self._outputs = [outputs(i, self._buffer.put) for i in range(len(leases))]
+        self._outputs = [outputs(i, self._buffer.put) for i in range(len(tickets))]
         self._drafting = drafting
         self._log = RequestLog(asked)
 
@@ -115,10 +114,10 @@ class Request:
         return RequestStatus(
             id=self.id,
             created=self.created,
-            states=tuple(_state(lease) for lease in self._leases),
-            prompt_tokens=sum(len(lease.prompt) for lease in self._leases),
+            states=tuple(self._manager.state_of(ticket) for ticket in self._tickets),
+            prompt_tokens=sum(len(ticket.prompt) for ticket in self._tickets),
             completion_tokens=sum(len(output) for output in self._outputs),
-            slots=tuple(None if lease.slot is None else lease.slot.id for lease in self._leases),
+            slots=tuple(self._manager.slot_of(ticket) for ticket in self._tickets),
         )
 
     def log_end(self) -> None:
@@ -131,56 +130,59 @@ class Request:
         """Run one actor per generation to its end."""
         with self._buffer, self._scope:
             async with trio.open_nursery() as actors:
-                for lease, output in zip(self._leases, self._outputs, strict=True):
-                    actors.start_soon(self._generate, lease, output)
+                for ticket, output in zip(self._tickets, self._outputs, strict=True):
+                    actors.start_soon(self._generate, ticket, output)
 
-    async def _generate(self, lease: Lease, output: Output) -> None:
+    async def _generate(self, ticket: Ticket, output: Output) -> None:
         """One generation from the queue to its last event.  A fault costs this generation and nothing else."""
         stopwatch = Stopwatch()
         try:
-            async with self._manager.hold(lease, queue_timeout=self._queue_timeout, cancel_reason=self._cancel_reason):
+            async with self._manager.hold(
+                ticket, queue_timeout=self._queue_timeout, cancel_reason=self._cancel_reason
+            ) as hold:
                 stopwatch.granted()
-                first = await prefill(lease, output.next_sample())
+                first = await prefill(hold, self._manager.restoration(hold), output.next_sample())
                 stopwatch.first_token()
-                reason = await decode(lease, first, output, self._drafting())
+                reason = await decode(hold, first, output, self._drafting())
                 stopwatch.done()
-            self._finish(lease, output, reason, stopwatch)  # the slot is free: a follow-up finds its tokens there
+            self._finish(ticket, output, reason, stopwatch)  # the slot is free: a follow-up finds its tokens there
         except trio.Cancelled:
-            self._say_cancelled(lease, output, stopwatch)
+            self._say_cancelled(ticket, output, stopwatch)
             raise
         except CedeError as error:
-            self._say(Failed(lease.index, error))
+            self._say(Failed(ticket.index, error))
         except Exception:
-            self._say_internal_error(lease)
+            self._say_internal_error(ticket)
 
-    def _say_internal_error(self, lease: Lease) -> None:
-        logger.exception("request %s/%d failed", self.id, lease.index)
-        self._say(Failed(lease.index, CedeError("internal error; the log says more")))
+    def _say_internal_error(self, ticket: Ticket) -> None:
+        logger.exception("request %s/%d failed", self.id, ticket.index)
+        self._say(Failed(ticket.index, CedeError("internal error; the log says more")))
 
-    def _say_cancelled(self, lease: Lease, output: Output, stopwatch: Stopwatch) -> None:
+    def _say_cancelled(self, ticket: Ticket, output: Output, stopwatch: Stopwatch) -> None:
         """Tell whoever still listens.  With nothing generated, what ended the request is its error."""
         reason = self._cancel_reason()
         if len(output) == 0 and reason is CancelReason.DEADLINE:
             error = DeadlineExceeded("the request's deadline passed before its first token")
-            self._say(Failed(lease.index, error))
+            self._say(Failed(ticket.index, error))
         elif len(output) == 0 and reason is CancelReason.SHUTDOWN:
-            self._say(Failed(lease.index, ShuttingDown("the server is shutting down")))
+            self._say(Failed(ticket.index, ShuttingDown("the server is shutting down")))
         else:
             try:
-                self._finish(lease, output, FinishReason.CANCELLED, stopwatch)
+                self._finish(ticket, output, FinishReason.CANCELLED, stopwatch)
             except Exception:  # in place of the cancel it would reach the client's handler, past its other generations
-                self._say_internal_error(lease)
+                self._say_internal_error(ticket)
 
-    def _finish(self, lease: Lease, output: Output, reason: FinishReason, stopwatch: Stopwatch) -> None:
+    def _finish(self, ticket: Ticket, output: Output, reason: FinishReason, stopwatch: Stopwatch) -> None:
+        account = ticket.ended.value
         self._say(
             Finished(
-                index=lease.index,
+                index=ticket.index,
                 reason=reason,
                 text=output.rest(),
-                prompt_tokens=len(lease.prompt),
-                cached_tokens=lease.cached,
+                prompt_tokens=len(ticket.prompt),
+                cached_tokens=account.cached,
                 completion_tokens=len(output),
-                timings=stopwatch.timings(lease, len(output)),
+                timings=stopwatch.timings(ticket, len(output)),
             )
         )
 
@@ -213,23 +215,20 @@ class Stopwatch:
     def done(self) -> None:
         self._done = trio.current_time()
 
-    def timings(self, lease: Lease, predicted_n: int) -> Timings:
-        """The figures up to now."""
+    def timings(self, ticket: Ticket, predicted_n: int) -> Timings:
+        """The figures of a generation that has ended."""
+        account = ticket.ended.value
         now = trio.current_time() if self._done is None else self._done
         granted = now if self._granted is None else self._granted
         first_token = now if self._first_token is None else self._first_token
         return Timings(
-            prompt_n=min(lease.computed, len(lease.prompt) - lease.cached),  # which counts the output's rows, too
-            cache_n=lease.cached,
+            prompt_n=min(
+                account.computed, len(ticket.prompt) - account.cached
+            ),  # `computed` has the output's rows, too
+            cache_n=account.cached,
             prompt_ms=(first_token - granted) * 1e3,
             predicted_n=predicted_n,
             predicted_ms=(now - first_token) * 1e3,
-            draft_n=lease.drafted,
-            draft_n_accepted=lease.accepted,
+            draft_n=account.drafted,
+            draft_n_accepted=account.accepted,
         )
-
-
-def _state(lease: Lease) -> RequestState:
-    if lease.released.is_set():
-        return RequestState.DONE
-    return RequestState(lease.phase)

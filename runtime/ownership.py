@@ -43,13 +43,32 @@ class TaskOwner:
         finally:
             self._task = None
 
+    @contextmanager
+    def lend(self, task: trio.lowlevel.Task) -> Iterator[None]:
+        """Let another task own the state while the scope lasts, in place of the owner.
+
+        Raises:
+            NotTheOwner: it is not the current task's to lend.
+        """
+        self.check()
+        lender, self._task = self._task, task
+        try:
+            yield
+        finally:
+            self._task = lender
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the current task owns the state."""
+        return trio.lowlevel.in_trio_task() and trio.lowlevel.current_task() is self._task
+
     def check(self) -> None:
         """Raise unless the current task is the owner, or nobody is.
 
         Raises:
             NotTheOwner: it is not.
         """
-        if self._task is not None and not (trio.lowlevel.in_trio_task() and trio.lowlevel.current_task() is self._task):
+        if self._task is not None and not self.is_current:
             raise NotTheOwner(f"{_name()} changes what {self._task.name} owns")
 
 

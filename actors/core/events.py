@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from actors.core.life import State
     from actors.core.receipts import CancelReason
-    from actors.core.slots import SlotState
     from runtime.errors import CedeError
     from runtime.kv.blocks import BlockKey
     from runtime.step.step import StepResult
@@ -92,7 +92,7 @@ class PhaseBegun(GenerationEvent):
 class Submitted(GenerationEvent):
     """It wants so many rows run, of which `is_bulk` ones may be served in part."""
 
-    phase: SlotState
+    phase: State
     rows: int
     is_bulk: bool
 
@@ -109,7 +109,7 @@ class StepPart(GenerationEvent):
     The last `drafts` of them are to be verified.
     """
 
-    phase: SlotState
+    phase: State
     slot: int
     start: int
     token_ids: tuple[int, ...]

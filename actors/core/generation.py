@@ -1,7 +1,7 @@
 """What a client asks, and what it is told: plain frozen data, shared by the actors and the web layer.
 
 One `GenerationRequest` is one HTTP request.  It may hold several *generations* (prompts x n), each with an index, a
-lease and an actor of its own; they share the request's id, cancel scope and buffer.
+ticket, a hold and an actor of its own; they share the request's id, cancel scope and buffer.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from runtime.text.stop_strings import NO_STOPS, StopAutomaton
 
 if TYPE_CHECKING:
+    from actors.core.life import State
     from runtime.errors import CedeError
     from runtime.sampling.params import SamplingParams
     from runtime.sampling.tokens import TokenLogprobs
@@ -102,24 +103,13 @@ class Failed:
 Event: TypeAlias = Token | Finished | Failed
 
 
-class RequestState(enum.StrEnum):
-    """Where a generation is, as `GET /v1/requests` shows it."""
-
-    QUEUED = "queued"
-    PREFILL = "prefill"
-    DECODE = "decode"
-    DRAFT = "draft"
-    VERIFY = "verify"
-    DONE = "done"
-
-
 @dataclass(frozen=True, slots=True)
 class RequestStatus:
     """One live request as a frozen snapshot."""
 
     id: str
     created: float  # seconds since the epoch
-    states: tuple[RequestState, ...]  # one per generation
+    states: tuple[State, ...]  # one per generation
     prompt_tokens: int
     completion_tokens: int
     slots: tuple[int | None, ...] = field(default=())  # one per generation; None while it has none

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import enum
+import logging
 from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from runtime.ownership import TaskOwner
+
 if TYPE_CHECKING:
-    from actors.core.lease import Lease
+    from collections.abc import Mapping
+
+    from actors.core.account import Account
+    from actors.core.hold import Ticket
+
+logger = logging.getLogger("cede.engine")
 
 
 class CancelReason(enum.StrEnum):
@@ -50,44 +58,73 @@ class Receipt:
     accepted_tokens: int
 
 
-def receipt_for(lease: Lease, reason: CancelReason, epoch: float, slot_freed_at: float | None, phase: str) -> Receipt:
-    """The receipt of a lease that ended by a cancel; `epoch` is when the executor's clock was 0."""
-
-    def wall(at: float | None) -> float | None:
-        return None if at is None else epoch + at
-
-    assert lease.mark.at is not None
-    return Receipt(
-        request_id=lease.request_id,
-        index=lease.index,
-        reason=reason,
-        phase=phase,
-        detected_at=epoch + lease.mark.at,
-        last_kernel_at=wall(lease.last_kernel_at),
-        slot_freed_at=wall(slot_freed_at),
-        prompt_tokens=len(lease.prompt),
-        cached_tokens=lease.cached,
-        computed_tokens=lease.computed,
-        kept_tokens=lease.committed,
-        wasted_tokens=lease.computed - lease.committed,
-        layers_after_cancel=lease.layers_after_cancel,
-        drafted_tokens=lease.drafted,
-        accepted_tokens=lease.accepted,
-    )
-
-
 class ReceiptLog:
-    """The newest receipts, and counts over all of them.  Written by the slot manager only."""
+    """The newest receipts, and counts over all of them; the slot manager's task alone writes them.
 
-    def __init__(self, capacity: int = 1024) -> None:
+    Attributes:
+        epoch: see below.
+
+    Args:
+        capacity: how many are remembered.
+        epoch: seconds since the epoch at which the executor's clock was 0.
+        owner: who may write.
+    """
+
+    def __init__(self, capacity: int = 1024, *, epoch: float = 0.0, owner: TaskOwner | None = None) -> None:
+        self.epoch = epoch
+        self._owner = owner or TaskOwner()
         self._receipts: deque[Receipt] = deque(maxlen=capacity)
-        self.counts: dict[CancelReason, int] = dict.fromkeys(CancelReason, 0)
+        self._counts: dict[CancelReason, int] = dict.fromkeys(CancelReason, 0)
+
+    @property
+    def counts(self) -> Mapping[CancelReason, int]:
+        """Receipts so far, by reason."""
+        return self._counts
+
+    def write(self, ticket: Ticket, reason: CancelReason, account: Account) -> Receipt:
+        """Write the receipt of a generation that was cancelled."""
+        assert ticket.mark.at is not None
+        receipt = Receipt(
+            request_id=ticket.request_id,
+            index=ticket.index,
+            reason=reason,
+            phase=account.phase,
+            detected_at=self.epoch + ticket.mark.at,
+            last_kernel_at=self._wall(account.last_kernel_at),
+            slot_freed_at=self._wall(account.slot_freed_at),
+            prompt_tokens=len(ticket.prompt),
+            cached_tokens=account.cached,
+            computed_tokens=account.computed,
+            kept_tokens=account.committed,
+            wasted_tokens=account.computed - account.committed,
+            layers_after_cancel=account.layers_after_cancel,
+            drafted_tokens=account.drafted,
+            accepted_tokens=account.accepted,
+        )
+        self.add(receipt)
+        logger.info(
+            "request %s/%d cancelled: %s in %s, %d tokens kept, %d wasted",
+            *(receipt.request_id, receipt.index, receipt.reason, receipt.phase),
+            *(receipt.kept_tokens, receipt.wasted_tokens),
+        )
+        return receipt
 
     def add(self, receipt: Receipt) -> None:
+        """Remember and count a receipt."""
+        self._owner.check()
         self._receipts.append(receipt)
-        self.counts[receipt.reason] += 1
+        self._counts[receipt.reason] += 1
 
     def newest(self, limit: int) -> list[Receipt]:
         """At most `limit` receipts, newest first."""
         newest = list(self._receipts)[::-1]
         return newest[: max(limit, 0)]
+
+    def check_integrity(self) -> None:
+        """Raise AssertionError if the sums of a receipt are wrong."""
+        for receipt in self._receipts:
+            assert receipt.computed_tokens == receipt.kept_tokens + receipt.wasted_tokens, receipt
+            assert receipt.wasted_tokens >= 0, receipt
+
+    def _wall(self, at: float | None) -> float | None:
+        return None if at is None else self.epoch + at

@@ -1,47 +1,31 @@
 """The slot table: who has which slot, and which tokens' KV is valid in it.
 
-State and everything that changes it, in one class with one owner, the slot manager.  A slot's `tokens` are exactly
-those whose KV is committed: there is no second record that could disagree with them (seed 5).  Sequences are compared
-by the names of their blocks, so that what a long one costs is the same as what a short one does.
+State and everything that changes it, in one class with one owner, the slot manager's task.  A slot's `tokens` are
+exactly those whose KV is committed: there is no second record that could disagree with them (seed 5).  Sequences are
+compared by the names of their blocks, so that what a long one costs is the same as what a short one does.
 """
 
 from __future__ import annotations
 
-import enum
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from runtime.kv.token_chain import TokenChain
+from runtime.ownership import TaskOwner
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
 
+    from actors.core.life import State
     from runtime.kv.blocks import BlockKey
 
-
-class SlotState(enum.StrEnum):
-    """What the sequence in a slot is doing."""
-
-    IDLE = "idle"
-    PREFILL = "prefill"
-    DECODE = "decode"
-    DRAFT = "draft"
-    VERIFY = "verify"
+GenerationKey: TypeAlias = tuple[str, int]
+"""A generation's identity: its request's id, and its index there."""
 
 
-_NEXT_STATES: dict[SlotState, frozenset[SlotState]] = {
-    SlotState.IDLE: frozenset({SlotState.PREFILL}),
-    SlotState.PREFILL: frozenset(
-        {SlotState.PREFILL, SlotState.DECODE, SlotState.DRAFT, SlotState.VERIFY, SlotState.IDLE}
-    ),
-    SlotState.DECODE: frozenset({SlotState.DECODE, SlotState.DRAFT, SlotState.VERIFY, SlotState.IDLE}),
-    SlotState.DRAFT: frozenset({SlotState.DRAFT, SlotState.VERIFY, SlotState.DECODE, SlotState.IDLE}),
-    SlotState.VERIFY: frozenset({SlotState.DRAFT, SlotState.VERIFY, SlotState.DECODE, SlotState.IDLE}),
-}
-
-
-class IllegalTransition(Exception):
-    """A bug in the engine: a slot was asked to do what its state does not allow."""
+class SlotInFlight(Exception):
+    """A bug in the engine: a slot was to be changed while a step that names it runs."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,26 +43,75 @@ class Resident:
     stands_on: frozenset[BlockKey] = frozenset()
 
 
-@dataclass(slots=True, eq=False)
-class Slot:
-    """One place for a running sequence."""
+class SlotView(Protocol):
+    """A slot as everybody but the table sees it: nothing here can be set."""
 
-    id: int
-    tokens: TokenChain  # committed; resident after release
-    owner: tuple[str, int] | None = None  # (request id, generation index) of the lease
-    state: SlotState = SlotState.IDLE
-    last_used: int = 0  # the table's grant count at the last release
-    held_until: float = 0.0  # a cancel left these tokens, and its retry may come until then
-    before: Resident | None = None  # what it held at the last grant, which displaced some of that
-    trial: list[BlockKey] = field(default_factory=list)  # restored blocks that no step has run over yet
-    stands_on: set[BlockKey] = field(default_factory=set)  # all blocks that its KV came from, or may be computed after
-    suspect: bool = False  # an audit of another lease's found one of them wrong
-    computed_from: int = 0  # the KV from here on was computed in this slot, what is before it was moved in
-    draft_first: int = 0  # the drafter's KV is that of the tokens from here …
-    draft_length: int = 0  # … to here, which during a round is beyond the committed tokens
+    @property
+    def id(self) -> int:
+        """Its number."""
+
+    @property
+    def tokens(self) -> TokenChain:
+        """Those whose KV is committed; they stay after the release."""
+
+    @property
+    def owner(self) -> GenerationKey | None:
+        """The generation that holds it; None while it is free."""
+
+    @property
+    def held_until(self) -> float:
+        """A cancel left its tokens, and the retry may come until then; on Trio's clock."""
+
+    @property
+    def before(self) -> Resident | None:
+        """What it held at the last grant, which displaced some of that."""
+
+    @property
+    def trial(self) -> Sequence[BlockKey]:
+        """Restored blocks that no step has run over yet."""
+
+    @property
+    def stands_on(self) -> Set[BlockKey]:
+        """All blocks that its KV came from, or may have been computed after."""
+
+    @property
+    def suspect(self) -> bool:
+        """Whether another generation's audit has found one of those wrong."""
+
+    @property
+    def computed_from(self) -> int:
+        """The KV from this position on was computed in this slot; what is before it was moved in."""
+
+    @property
+    def draft_first(self) -> int:
+        """The drafter's KV is that of the tokens from this position on …"""
+
+    @property
+    def draft_length(self) -> int:
+        """… to this one, which during a round is beyond the committed tokens."""
 
     def resident(self) -> Resident:
-        """What it holds now, which does not change with it."""
+        """What it holds now, in a copy that does not change with it."""
+
+
+@dataclass(slots=True, eq=False)
+class _Slot:
+    """One place for a running sequence; see `SlotView`."""
+
+    id: int
+    tokens: TokenChain
+    owner: GenerationKey | None = None
+    last_used: int = 0  # the table's grant count at the last release
+    held_until: float = 0.0
+    before: Resident | None = None
+    trial: list[BlockKey] = field(default_factory=list)
+    stands_on: set[BlockKey] = field(default_factory=set)
+    suspect: bool = False
+    computed_from: int = 0
+    draft_first: int = 0
+    draft_length: int = 0
+
+    def resident(self) -> Resident:
         return Resident(self.tokens.head(len(self.tokens)), frozenset(self.trial), frozenset(self.stands_on))
 
 
@@ -86,12 +119,12 @@ class Slot:
 class SlotStatus:
     """A slot as `GET /slots` shows it.
 
-    `tokens` counts the leased sequence, `resident_tokens` what is reusable, and `draft_tokens` how far the drafter has
-    read: at rest no farther than the resident ones.
+    `tokens` counts the sequence of whoever holds it, `resident_tokens` what is reusable, and `draft_tokens` how far the
+    drafter has read: at rest no farther than the resident ones.
     """
 
     id: int
-    state: SlotState
+    state: State | Literal["idle"]
     request_id: str | None
     tokens: int
     resident_tokens: int
@@ -101,130 +134,75 @@ class SlotStatus:
 class SlotTable:
     """All slots of one device.
 
+    Every method that changes a slot raises `NotTheOwner` for a task that does not own the table, and `SlotInFlight`
+    while a step that names the slot runs.
+
     Args:
         slots, context: how many, and tokens in each.
         root: of the tokens' chains.
         drafts_from_states: the drafter goes on from the target's hidden states (an MTP module), so it can read only
             what the target has computed, and its rows that ran ahead of the target do not last.
+        owner: who may change the slots.
     """
 
-    def __init__(self, slots: int, context: int, *, root: BlockKey = b"", drafts_from_states: bool = False) -> None:
+    def __init__(
+        self,
+        slots: int,
+        context: int,
+        *,
+        root: BlockKey = b"",
+        drafts_from_states: bool = False,
+        owner: TaskOwner | None = None,
+    ) -> None:
         self.context = context
+        self.owner = owner or TaskOwner()
         self._drafts_from_states = drafts_from_states
-        self._slots = [Slot(i, TokenChain(root)) for i in range(slots)]
+        self._slots = [_Slot(i, TokenChain(root)) for i in range(slots)]
+        self._in_flight: frozenset[int] = frozenset()
         self._grants = 0
+
+    # --- looking in ---------------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
         return len(self._slots)
 
-    def slot(self, slot_id: int) -> Slot:
+    def __iter__(self) -> Iterator[SlotView]:
+        return iter(self._slots)
+
+    def slot(self, slot_id: int) -> SlotView:
         """The slot of that id."""
         return self._slots[slot_id]
 
     @property
-    def free(self) -> list[Slot]:
-        """The slots that nobody leases."""
+    def free(self) -> list[SlotView]:
+        """The slots that nobody holds."""
         return [slot for slot in self._slots if slot.owner is None]
 
     @property
-    def leased(self) -> list[Slot]:
+    def held(self) -> list[SlotView]:
         """The others."""
         return [slot for slot in self._slots if slot.owner is not None]
 
-    def grant(self, owner: tuple[str, int], prompt: TokenChain, *, reuse: bool = True, now: float = 0.0) -> Slot | None:
-        """Lease the free slot that serves `prompt` at the least cost; its `tokens` are then the part already there.
-
-        At least the prompt's last token is left to compute, because its logits are wanted.  A slot whose tokens are
-        held for a retry goes to another prompt only if there is no other.  None if no slot is free.
-        """
-        candidates = [(slot, self._usable(slot, prompt) if reuse else 0) for slot in self.free]
-        if not candidates:
-            return None
-        slot, usable = min(candidates, key=lambda candidate: self._cost(candidate[0], candidate[1], len(prompt), now))
-        self._grants += 1
-        slot.before = slot.resident()
-        slot.tokens = slot.tokens.head(usable)
-        self.trim(slot, usable)
-        slot.owner = owner
-        self.enter(slot, SlotState.PREFILL)
-        return slot
-
-    def longest_live_prefix(self, prompt: TokenChain, *, besides: Slot | None) -> tuple[Slot | None, int]:
+    def longest_live_prefix(self, prompt: TokenChain, *, besides: SlotView | None) -> tuple[SlotView | None, int]:
         """The other slot whose committed tokens share most with `prompt`, and how many; none under suspicion."""
         others = [slot for slot in self._slots if slot is not besides and not slot.suspect]
         shared = [(slot, slot.tokens.shared_with(prompt)) for slot in others]
         return max(shared, key=lambda source: source[1], default=(None, 0))
 
-    def enter(self, slot: Slot, state: SlotState) -> None:
-        """Move a slot to its next state.
-
-        Raises:
-            IllegalTransition: the table above does not have it.
-        """
-        if state not in _NEXT_STATES[slot.state]:
-            raise IllegalTransition(f"slot {slot.id}: {slot.state} to {state}")
-        slot.state = state
-
-    def commit(self, slot: Slot, token_ids: Sequence[int], *, moved: bool = False) -> None:
-        """Record that the KV of `token_ids`, which follow the slot's tokens, is valid; `moved` in or computed there."""
-        slot.tokens.extend(token_ids)
-        if moved:
-            slot.computed_from = len(slot.tokens)
-
-    def trim(self, slot: Slot, length: int) -> None:
-        """Keep the first `length` tokens, in the drafter's KV as well; no trace is left of a slot without any."""
-        slot.tokens.truncate(length)
-        slot.computed_from = min(slot.computed_from, length)
-        self._trim_draft(slot, length)
-        if not length:
-            slot.trial.clear()
-            slot.stands_on.clear()
-            slot.suspect = False
-
-    def invalidate(self, slot: Slot) -> None:
-        """Forget every token of a slot: its KV met a failure."""
-        self.trim(slot, 0)
-
-    def draft_start(self, slot: Slot) -> int:
+    def draft_start(self, slot: SlotView) -> int:
         """The first position that the drafter has not read and can read."""
         return max(slot.draft_length, slot.computed_from + 1) if self._drafts_from_states else slot.draft_length
 
-    def commit_draft(self, slot: Slot, start: int, rows: int) -> None:
-        """Record that the drafter's KV of `rows` tokens from `draft_start` on is valid."""
-        slot.draft_first = self.draft_first(slot, start)
-        slot.draft_length = start + rows
-
-    def draft_first(self, slot: Slot, start: int) -> int:
+    def draft_first(self, slot: SlotView, start: int) -> int:
         """The first position of which the drafter has KV, once it has read on from `start`."""
         return slot.draft_first if start == slot.draft_length and start else start
 
-    def end_round(self, slot: Slot, start: int) -> None:
-        """A step has committed rows from `start` on: trim the drafter's KV to what is still that of these tokens."""
-        self._trim_draft(slot, start + 1 if self._drafts_from_states else len(slot.tokens))
-
-    def forget_draft(self, slot: Slot) -> None:
-        """Drop the drafter's KV: it met a failure."""
-        self._trim_draft(slot, 0)
-
-    def _trim_draft(self, slot: Slot, length: int) -> None:
-        slot.draft_length = min(slot.draft_length, length)
-        if slot.draft_length <= slot.draft_first:
-            slot.draft_first = slot.draft_length = 0
-
-    def release(self, slot: Slot, held_until: float = 0.0) -> None:
-        """End the lease.  The committed tokens stay resident, and on trial if they still were."""
-        self._trim_draft(slot, len(slot.tokens))
-        self.enter(slot, SlotState.IDLE)
-        slot.owner = None
-        slot.held_until = held_until
-        slot.last_used = self._grants
-
-    def status(self) -> Iterator[SlotStatus]:
+    def status(self, state_of: Callable[[GenerationKey], State]) -> Iterator[SlotStatus]:
         """Every slot as a frozen snapshot, made when its turn comes: there may be thousands."""
         for slot in self._slots:
             yield SlotStatus(
                 id=slot.id,
-                state=slot.state,
+                state="idle" if slot.owner is None else state_of(slot.owner),
                 request_id=slot.owner[0] if slot.owner else None,
                 tokens=len(slot.tokens) if slot.owner else 0,
                 resident_tokens=len(slot.tokens),
@@ -234,9 +212,8 @@ class SlotTable:
     def check_integrity(self) -> None:
         """Raise AssertionError if the table contradicts itself."""
         owners = [slot.owner for slot in self._slots if slot.owner is not None]
-        assert len(owners) == len(set(owners)), f"one lease holds two slots: {owners}"
+        assert len(owners) == len(set(owners)), f"one generation holds two slots: {owners}"
         for slot in self._slots:
-            assert (slot.owner is None) == (slot.state is SlotState.IDLE), slot
             slot.tokens.check_integrity()
             assert len(slot.tokens) <= self.context, slot
             assert slot.computed_from <= len(slot.tokens), slot
@@ -244,12 +221,146 @@ class SlotTable:
             assert slot.owner is not None or slot.draft_length <= len(slot.tokens), slot
             assert slot.owner is not None or not slot.suspect, slot
 
-    def _usable(self, slot: Slot, prompt: TokenChain) -> int:
+    # --- grant and release --------------------------------------------------------------------------------------------
+
+    def grant(
+        self, owner: GenerationKey, prompt: TokenChain, *, reuse: bool = True, now: float = 0.0
+    ) -> SlotView | None:
+        """Give a generation the free slot that serves `prompt` at the least cost.
+
+        The slot's `tokens` are then the part that is already there.  At least the prompt's last token is left to
+        compute, because its logits are wanted.  A slot whose tokens are held for a retry goes to another prompt only if
+        there is no other.  None if no slot is free.
+        """
+        self.owner.check()
+        candidates = [(slot, self._usable(slot, prompt) if reuse else 0) for slot in self._slots if slot.owner is None]
+        if not candidates:
+            return None
+        slot, usable = min(candidates, key=lambda candidate: self._cost(candidate[0], candidate[1], len(prompt), now))
+        self._grants += 1
+        slot.before = slot.resident()
+        slot.tokens = slot.tokens.head(usable)
+        self.trim(slot, usable)
+        slot.owner = owner
+        return slot
+
+    def release(self, slot: SlotView, held_until: float = 0.0) -> None:
+        """Let a slot go.  The committed tokens stay resident, and on trial if they still were."""
+        record = self._changing(slot)
+        assert record.owner is not None, f"slot {slot.id} is released, and nobody holds it"
+        _trim_draft(record, len(record.tokens))
+        record.owner = None
+        record.held_until = held_until
+        record.last_used = self._grants
+
+    @contextmanager
+    def in_flight(self, slot_ids: Iterable[int]) -> Iterator[None]:
+        """While the scope lasts, a step runs that names these slots: nobody may change them."""
+        self._in_flight = frozenset(slot_ids)
+        try:
+            yield
+        finally:
+            self._in_flight = frozenset()
+
+    # --- the tokens of a slot -----------------------------------------------------------------------------------------
+
+    def commit(self, slot: SlotView, token_ids: Sequence[int]) -> None:
+        """Record that the KV of `token_ids`, which follow the slot's tokens, was computed there and is finite.
+
+        What it was computed after is no longer on trial.
+        """
+        record = self._changing(slot)
+        record.tokens.extend(token_ids)
+        record.trial.clear()
+
+    def commit_moved(
+        self,
+        slot: SlotView,
+        token_ids: Sequence[int],
+        trial: Sequence[BlockKey] = (),
+        stands_on: Set[BlockKey] = frozenset(),
+    ) -> None:
+        """Record that the KV of `token_ids`, which follow the slot's tokens, was moved in.
+
+        Args:
+            slot: where to.
+            token_ids: whose KV it is.
+            trial: the blocks that it came from, over which no step has run.
+            stands_on: all blocks that it came from, or may have been computed after.
+        """
+        record = self._changing(slot)
+        record.tokens.extend(token_ids)
+        record.computed_from = len(record.tokens)
+        record.trial += trial
+        record.stands_on |= stands_on
+
+    def trim(self, slot: SlotView, length: int) -> None:
+        """Keep the first `length` tokens, in the drafter's KV as well; no trace is left of a slot without any."""
+        record = self._changing(slot)
+        record.tokens.truncate(length)
+        record.computed_from = min(record.computed_from, length)
+        _trim_draft(record, length)
+        if not length:
+            record.trial.clear()
+            record.stands_on.clear()
+            record.suspect = False
+
+    def invalidate(self, slot: SlotView) -> None:
+        """Forget every token of a slot: its KV met a failure."""
+        self.trim(slot, 0)
+
+    def quarantine(self, keys: Collection[BlockKey]) -> None:
+        """Use no KV any more that came from these blocks, or may have been computed after them.
+
+        A free slot is invalidated at once.  One that is held is suspect: nothing is copied from it, and it is
+        invalidated when its prompt has been read, or at its end.
+        """
+        self.owner.check()
+        for slot in self._slots:
+            if slot.stands_on.isdisjoint(keys):
+                continue
+            if slot.owner is None:
+                self.invalidate(slot)
+            else:
+                self._changing(slot).suspect = True
+
+    # --- the drafter's KV of a slot -----------------------------------------------------------------------------------
+
+    def commit_draft(self, slot: SlotView, start: int, rows: int) -> None:
+        """Record that the drafter's KV of `rows` tokens from `draft_start` on is valid."""
+        record = self._changing(slot)
+        record.draft_first = self.draft_first(slot, start)
+        record.draft_length = start + rows
+
+    def end_round(self, slot: SlotView, start: int) -> None:
+        """A step has committed rows from `start` on: trim the drafter's KV to what is still that of these tokens."""
+        _trim_draft(self._changing(slot), start + 1 if self._drafts_from_states else len(slot.tokens))
+
+    def forget_draft(self, slot: SlotView) -> None:
+        """Drop the drafter's KV: it met a failure."""
+        _trim_draft(self._changing(slot), 0)
+
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def _changing(self, slot: SlotView) -> _Slot:
+        """The slot's record, if the current task may change it now."""
+        self.owner.check()
+        if slot.id in self._in_flight:
+            raise SlotInFlight(f"slot {slot.id} is to be changed, and the step that runs names it")
+        return self._slots[slot.id]
+
+    def _usable(self, slot: _Slot, prompt: TokenChain) -> int:
         return min(slot.tokens.shared_with(prompt), len(prompt) - 1)
 
-    def _cost(self, slot: Slot, usable: int, prompt_length: int, now: float) -> tuple[bool, float, int]:
+    def _cost(self, slot: _Slot, usable: int, prompt_length: int, now: float) -> tuple[bool, float, int]:
         """Tokens to compute now, plus the resident ones lost, which weigh less the longer nobody wanted them."""
         age = self._grants - slot.last_used
         lost = len(slot.tokens) - usable
         robbed = lost > usable and slot.held_until > now
         return robbed, (prompt_length - usable) + lost / (1 + age), slot.last_used
+
+
+def _trim_draft(slot: _Slot, length: int) -> None:
+    slot.draft_length = min(slot.draft_length, length)
+    if slot.draft_length <= slot.draft_first:
+        slot.draft_first = slot.draft_length = 0

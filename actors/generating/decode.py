@@ -5,30 +5,32 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from actors.core.events import ActorPhase
-from actors.core.slots import SlotState
+from actors.core.life import State
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from actors.core.generation import FinishReason
-    from actors.core.lease import Lease
+    from actors.core.hold import Hold
     from actors.generating.drafting import Drafting
     from actors.generating.output import Output
     from runtime.sampling.tokens import SampledToken
 
 
-async def decode(lease: Lease, first: SampledToken, output: Output, drafting: Drafting | None) -> FinishReason:
+async def decode(hold: Hold, first: SampledToken, output: Output, drafting: Drafting | None) -> FinishReason:
     """Draw token after token, or verify draft after draft, until the output says that it is whole."""
-    lease.turn_to(ActorPhase.DECODE)
+    hold.turn_to(ActorPhase.DECODE)
     tokens: Sequence[SampledToken] = (first,)
     while (reason := _take(tokens, output)) is None:
-        drafts = await drafting.propose(lease, output) if drafting else ()
+        drafts = await drafting.propose(hold, output) if drafting else ()
         rows = (output.sequence[-1], *(draft.token_id for draft in drafts))
-        phase = SlotState.VERIFY if drafts else SlotState.DECODE
-        tokens = (await lease.submit(phase, rows, output.next_sample(), drafts)).tokens
+        phase = State.VERIFY if drafts else State.DECODE
+        tokens = (await hold.submit(phase, rows, output.next_sample(), drafts)).tokens
         if drafting:
             drafting.observe(len(drafts), len(tokens) - 1)
-    lease.keep = len(output.sequence) - 1  # the last token was drawn, and never read
+    whole = len(output.sequence) - 1  # the last token was drawn, and never read
+    if hold.length > whole:
+        hold.trim(whole)
     return reason
 
 

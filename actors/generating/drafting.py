@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from actors.core.events import ActorPhase
-from actors.core.slots import SlotState
+from actors.core.life import State
 from runtime.errors import StepFailed
 from runtime.sampling.tokens import DraftToken
 from runtime.text.lookup import PromptLookup
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from actors.core.costs import StepCostModel
-    from actors.core.lease import Lease
+    from actors.core.hold import Hold
     from actors.generating.draft_length import DraftLength
     from actors.generating.output import Output
 
@@ -26,10 +26,10 @@ logger = logging.getLogger("cede.engine")
 class DraftSource(Protocol):
     """Where drafts come from."""
 
-    async def propose(self, lease: Lease, output: Output, most: int) -> list[DraftToken]:
+    async def propose(self, hold: Hold, output: Output, most: int) -> list[DraftToken]:
         """At most so many tokens that may follow the output."""
 
-    def behind(self, lease: Lease, output: Output) -> int:
+    def behind(self, hold: Hold, output: Output) -> int:
         """How many tokens it has to read, besides the newest, before it can propose any."""
 
 
@@ -39,34 +39,34 @@ class LookupSource:
     def __init__(self) -> None:
         self._lookup = PromptLookup()
 
-    async def propose(self, lease: Lease, output: Output, most: int) -> list[DraftToken]:
+    async def propose(self, hold: Hold, output: Output, most: int) -> list[DraftToken]:
         self._lookup.extend(output.sequence[len(self._lookup) :])
         return [DraftToken(token_id) for token_id in self._lookup.propose(most)]
 
-    def behind(self, lease: Lease, output: Output) -> int:
+    def behind(self, hold: Hold, output: Output) -> int:
         return 0
 
 
 class ModelSource:
     """Drafts with a model: each token is a device step, between any two of which cancels are seen (seed 3)."""
 
-    async def propose(self, lease: Lease, output: Output, most: int) -> list[DraftToken]:
+    async def propose(self, hold: Hold, output: Output, most: int) -> list[DraftToken]:
         spec = output.next_sample()
         for_rejection = spec.params.temperature > 0 and not spec.params.reproducible
         spec = replace(spec, params=replace(spec.params, logprobs=None), for_rejection=for_rejection)
         drafts: list[DraftToken] = []
         while len(drafts) < most:
             drafted = [draft.token_id for draft in drafts]
-            unread = drafted[-1:] or output.sequence[lease.draft_start :]
-            chunk = await lease.submit(SlotState.DRAFT, unread, spec.after(drafted))
+            unread = drafted[-1:] or output.sequence[hold.draft_start :]
+            chunk = await hold.submit(State.DRAFT, unread, spec.after(drafted))
             for token in chunk.tokens:
                 drafts.append(DraftToken(token.token_id, token.distribution))
                 if output.ends_with(token.token_id):
                     return drafts
         return drafts
 
-    def behind(self, lease: Lease, output: Output) -> int:
-        return len(output.sequence) - lease.draft_start - 1
+    def behind(self, hold: Hold, output: Output) -> int:
+        return len(output.sequence) - hold.draft_start - 1
 
 
 class Drafting:
@@ -87,27 +87,27 @@ class Drafting:
         self._target = target
         self._drafter = drafter
 
-    async def propose(self, lease: Lease, output: Output) -> Sequence[DraftToken]:
+    async def propose(self, hold: Hold, output: Output) -> Sequence[DraftToken]:
         """What the target is to verify next; empty where plain decoding is faster.
 
         A fault while drafting costs the rest of this generation its drafts, and nothing else.
         """
         if self._source is None:
             return ()
-        behind = self._source.behind(lease, output)
-        wanted = self._length.next(self._target, self._drafter, lease.manager.neighbours(lease), behind)
+        behind = self._source.behind(hold, output)
+        wanted = self._length.next(self._target, self._drafter, hold.neighbours, behind)
         most = min(wanted, output.room - 1)  # a round gives one token more than it accepts
         if most <= 0:
             return ()
-        lease.turn_to(ActorPhase.DRAFTING)
+        hold.turn_to(ActorPhase.DRAFTING)
         try:
-            return await self._source.propose(lease, output, most)
+            return await self._source.propose(hold, output, most)
         except StepFailed as error:
-            logger.warning("request %s goes on without drafts: %s", lease.request_id, error)
+            logger.warning("request %s goes on without drafts: %s", hold.request_id, error)
             self._source = None
             return ()
         finally:
-            lease.turn_to(ActorPhase.DECODE)
+            hold.turn_to(ActorPhase.DECODE)
 
     def observe(self, proposed: int, accepted: int) -> None:
         """Learn how a round went; one without drafts drew a single token."""

@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from actors.core.events import ActorPhase
-from actors.core.slots import SlotState
+from actors.core.life import State
 from runtime.errors import StepFailed
 
 if TYPE_CHECKING:
-    from actors.core.lease import Lease
+    from actors.core.hold import Hold
     from runtime.sampling.tokens import SampledToken, SampleSpec
 
 logger = logging.getLogger("cede.engine")
 
 
-async def prefill(lease: Lease, sample: SampleSpec) -> SampledToken:
+class Restoring(Protocol):
+    """Brings KV of the prompt that exists elsewhere into the slot: `actors.kv.restore.Restoration`."""
+
+    async def run(self) -> None:
+        """Bring all there is, a bounded piece at a time."""
+
+    async def audit(self) -> bool:
+        """Compare what was computed again with what was cached; False if the slot's KV is not to be trusted."""
+
+    async def give_up(self) -> None:
+        """Have the slot emptied, what was brought never used again, and bring nothing more."""
+
+
+async def prefill(hold: Hold, restoring: Restoring, sample: SampleSpec) -> SampledToken:
     """Bring into the slot what is cached of the prompt, read the rest of it, and return the first token.
 
     If that fails, what was cached is under suspicion: it is dropped, and the whole prompt is computed from a clean
@@ -24,31 +37,32 @@ async def prefill(lease: Lease, sample: SampleSpec) -> SampledToken:
 
     Raises:
         StepFailed: the device failed over rows that stand on nothing cached.
+        DeviceLost: the device was lost since the grant.
     """
     try:
-        token = await _read_prompt(lease, sample)
-        if await lease.manager.audit(lease):
+        token = await _read_prompt(hold, restoring, sample)
+        if await restoring.audit():
             return token
     except StepFailed as error:
-        if not lease.cached:
+        if not hold.cached:
             raise
-        logger.warning("request %s failed on cached KV (%s) and is read again", lease.request_id, error)
-    lease.manager.restart(lease)
-    return await _read_prompt(lease, sample)
+        logger.warning("request %s failed on cached KV (%s) and is read again", hold.request_id, error)
+    await restoring.give_up()
+    return await _read_prompt(hold, restoring, sample)
 
 
-async def _read_prompt(lease: Lease, sample: SampleSpec) -> SampledToken:
+async def _read_prompt(hold: Hold, restoring: Restoring, sample: SampleSpec) -> SampledToken:
     """Read one chunk after another from where the slot's KV ends.
 
     How large a chunk is, the slot manager says: it takes as many of the rows as the step has room for, and none where
     another request has read them meanwhile.  What was committed before a cancel stays in the slot for the retry.
     """
-    await lease.manager.restore(lease)
-    lease.turn_to(ActorPhase.PREFILL)
+    await restoring.run()
+    hold.turn_to(ActorPhase.PREFILL)
     while True:
-        chunk = await lease.submit(SlotState.PREFILL, lease.prompt[lease.length :], sample)
+        chunk = await hold.submit(State.PREFILL, hold.prompt[hold.length :], sample)
         if chunk.tokens:
             return chunk.tokens[0]
         if not chunk.rows:
-            await lease.manager.restore(lease)
-            lease.turn_to(ActorPhase.PREFILL)
+            await restoring.run()
+            hold.turn_to(ActorPhase.PREFILL)

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 import trio
 
+from actors.core.commands import Fetched
 from actors.kv.config import CacheConfig
 from actors.kv.tiers import Tiers
 from actors.kv.verdicts import Verdicts
@@ -119,33 +121,30 @@ class PrefixCache:
         self.owner.check()
         self._hits[source] += tokens
 
-    def take(self, chain: Sequence[BlockKey], read: Mapping[BlockKey, Block]) -> list[Block]:
-        """Return the blocks of a chain up to the first that cannot be had, and note their use.
+    async def fetch(self, keys: Sequence[BlockKey]) -> Fetched:
+        """Get the blocks of a chain up to the first that cannot be had, or not in time.
 
-        Args:
-            chain: keys of blocks that follow one another.
-            read: those among them that were just read from disk; from now on they are in memory, too.
+        It changes nothing, so anybody may call it; `take` is for the owner.
+        """
+        alarms, ram, reader = self.verdicts.alarms, self.tiers.ram, self.tiers.reader
+        cold = [key for key in keys if key not in ram]
+        read = await reader.read(cold) if cold and reader is not None else {}
+        found = takewhile(lambda block: block is not None, (read.get(key) or ram.get(key) for key in keys))
+        return Fetched(tuple(block for block in found if block is not None), frozenset(read), alarms)
+
+    def take(self, fetched: Fetched) -> list[Block]:
+        """Note the use of blocks, and return them; what was read from disk is in memory from now on, too.
+
+        None of them if KV was found wrong since they were fetched: some may be of what was struck.
         """
         self.owner.check()
-        blocks: list[Block] = []
-        for key in chain:
-            block = read.get(key) or self.tiers.ram.get(key)
-            if block is None:
-                break
-            self._hits["disk" if key in read else "ram"] += BLOCK_TOKENS
-            self.tiers.ram.insert(block, trio.current_time())
-            blocks.append(block)
-        self.tiers.touch([block.key for block in blocks])
-        return blocks
-
-    async def fetch(self, keys: Sequence[BlockKey]) -> list[Block]:
-        """The blocks of a chain, up to the first that cannot be had, or not in time."""
-        alarms, reader = self.verdicts.alarms, self.tiers.reader
-        cold = [key for key in keys if key not in self.tiers.ram]
-        read = await reader.read(cold) if cold and reader is not None else {}
-        if self.verdicts.alarms != alarms:  # some of it may have been struck while it was being read
+        if fetched.alarms != self.verdicts.alarms:
             return []
-        return self.take(keys, read)
+        for block in fetched.blocks:
+            self._hits["disk" if block.key in fetched.from_disk else "ram"] += BLOCK_TOKENS
+            self.tiers.ram.insert(block, trio.current_time())
+        self.tiers.touch([block.key for block in fetched.blocks])
+        return list(fetched.blocks)
 
     # --- what is to be kept -----------------------------------------------------------------------------------------
 

@@ -1,86 +1,78 @@
 """The slot manager: the one task that owns the slots, the queue and the way to the device.
 
-Its loop is the program:
+`SlotManager.turn` is its loop, and the design.  No step of anybody's starts before every cancel that has arrived is
+consumed (seed 3), and a slot is released only there, between steps: never while a step that names it is in flight.
 
-    drain the mailbox    work submitted, leases ended: in order, nothing skipped
-    admit                the queue's head gets the free slot that costs least
-    move KV              a bounded piece: blocks out of slots, to be kept, and cached ones in
-    plan a step          drafts before all else; decode and verify rows, then prefill chunks, within the budget
-    run it               cancels take effect inside, at layer boundaries
-    settle               commit what was computed, reply to each piece of work
-
-so no step of anybody's starts before every cancel that has arrived is consumed (seed 3), and a slot is released only
-here, between steps: never while a step that names it is in flight.
-
-When the device is lost, every lease that holds a slot ends with it, and all KV in the slots is given up.  Who is queued
-or comes now holds nothing, and waits for the new thread if there is to be one.  Until steps can run again no slot is
-granted.
+Actors change nothing.  They send commands (`actors.core.commands`), which the manager applies; in each method that
+changes what it owns stands a check that the manager is at it (`runtime.ownership`).
 """
 
 from __future__ import annotations
 
-import logging
 import math
-from collections import deque
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import outcome
 import trio
 
+from actors.core.account import Account
+from actors.core.commands import (
+    Audit,
+    CopyPrefix,
+    DiskHasRoom,
+    End,
+    Enqueue,
+    LoadBlocks,
+    Recovered,
+    Restart,
+    Submit,
+    Trim,
+    Withdraw,
+)
 from actors.core.costs import StepCosts
-from actors.core.events import ActorPhase, DeviceIsBack, DeviceIsLost, Granted, Leader, Queued, Released
-from actors.core.lease import Lease, Work
+from actors.core.events import ActorPhase, Released
+from actors.core.hold import Hold
+from actors.core.holds import Holds, device_lost
+from actors.core.life import Event, State
+from actors.core.mailbox import Mailbox
 from actors.core.observer import Observers
-from actors.core.receipts import CancelReason, ReceiptLog, receipt_for
-from actors.core.slots import SlotState
+from actors.core.receipts import CancelReason, ReceiptLog
 from actors.kv.mover import KVMover
-from actors.kv.prefix_cache import empty_cache
-from actors.kv.restore import audit, restore
+from actors.kv.restore import Restoration
+from actors.manager.admission import Admission
+from actors.manager.device import Device
+from actors.manager.recovery import Recovery
+from actors.manager.settlement import Settlement
+from actors.manager.statistics import ManagerStatistics
+from actors.manager.step_planner import StepPlanner
 from actors.manager.step_runner import StepCounts, StepRunner
-from actors.manager.supervisor import Supervisor
-from runtime.errors import DeviceLost, DeviceThreadEnded, QueueFull, QueueTimeout
-from runtime.kv.blocks import BLOCK_TOKENS
+from runtime.errors import DeviceLost, QueueTimeout
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
-    from actors.core.lease import Move
-    from actors.core.slots import SlotTable
-    from actors.kv.prefix_cache import CacheStatistics, PrefixCache
+    from actors.core.commands import Command, KVCommand, QueueCommand, SlotCommand
+    from actors.core.hold import Ticket
+    from actors.core.slots import GenerationKey, SlotStatus, SlotTable, SlotView
+    from actors.kv.prefix_cache import PrefixCache
     from actors.manager.planner import ChunkLimits
+    from actors.manager.step_planner import Planned
     from runtime.step.executor import Executor
+    from runtime.step.step import StepResult
 
-logger = logging.getLogger("cede.engine")
-
-
-@dataclass(frozen=True, slots=True)
-class ManagerStatistics:
-    """What the manager has done and holds, as a frozen snapshot."""
-
-    steps: int
-    rows: int
-    decode_tokens: int
-    prefill_tokens: int
-    failed_steps: int
-    queued: int
-    leased: int
-    slots: int
-    cancels: dict[str, int]
-    cache: CacheStatistics
-    device_losses: int = 0
+ENDED = "the slot manager has ended"
 
 
 class SlotManager:
-    """See the module's head.  `run` is its task; the other methods are called by actors, and never block.
+    """See the module's head.  `run` is its task; what is there for actors only reads, or sends a command.
 
     Args:
         executor: runs the steps; nobody else may use it.
         table: the slots; handed over for good.
+        cache: KV outside the slots, with the same owner; handed over for good.
         chunks: limits of prefill chunks.
-        queue_limit: how many leases may wait.
-        cache: KV outside the slots; handed over for good.
+        queue_limit: how many may wait for a slot.
         epoch: seconds since the epoch at which the executor's clock was 0.
     """
 
@@ -88,365 +80,355 @@ class SlotManager:
         self,
         executor: Executor,
         table: SlotTable,
+        cache: PrefixCache,
         chunks: ChunkLimits,
         *,
         queue_limit: int,
-        cache: PrefixCache | None = None,
         epoch: float = 0.0,
     ) -> None:
         self.table = table
-        self.cache = cache or empty_cache()
-        self.receipts = ReceiptLog()
+        self.cache = cache
         self.observers = Observers()
-        self.lost: str | None = None  # why no step can run, while none can
-        self._may_wait = True  # for a slot: False if it is not known that steps will run again
-        self._executor = executor
-        self._supervisor = Supervisor(executor)
-        self._mover = KVMover(executor, table, self.cache, self.observers)
         self.costs = StepCosts()
-        self._steps = StepRunner(executor, table, self.cache, chunks, self.costs, self.observers)
-        self._queue_limit = queue_limit
-        self._epoch = epoch
-        self._queue: deque[Lease] = deque()
-        self._leases: dict[tuple[str, int], Lease] = {}  # granted
-        self._mailbox: deque[Work | Move | Lease] = deque()
-        self._mail = trio.Event()
+        self.receipts = ReceiptLog(epoch=epoch, owner=table.owner)
+        self.holds = Holds(table.owner)
+        self._counts = StepCounts()
+        self._mailbox = Mailbox()
+        self._ended = False
+        self._device = Device(executor, table)
+        self._admission = Admission(table, cache, self.holds, self.observers, limit=queue_limit)
+        self._mover = KVMover(self._device, table, cache, self.observers)
+        self._planner = StepPlanner(table, cache, chunks, self.costs, self.observers)
+        self._steps = StepRunner(self._device, self._counts, self.costs, self.observers)
+        self._settlement = Settlement(table, cache, self.observers, self._counts)
+        self._recovery = Recovery(
+            *(executor, table, cache, self.holds, self._admission, self.observers),
+            invalidate=self._settlement.invalidate,
+            post=self.post,
+        )
 
-    # --- for actors -------------------------------------------------------------------------------------------------
+    # --- the task -----------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Serve until cancelled."""
+        with self.table.owner.claim():
+            self.cache.wake = lambda: self.post(DiskHasRoom())
+            try:
+                async with trio.open_nursery() as helpers:
+                    await helpers.start(self._device.run_clerk, self._mailbox, self._serve_queue)
+                    while True:
+                        try:
+                            await self.turn()
+                        except DeviceLost as loss:
+                            self._recovery.lose(loss)
+                            helpers.start_soon(self._recovery.bring_back, loss)
+            finally:
+                self._end()
+
+    async def turn(self) -> None:
+        """One turn of the loop.
+
+        Raises:
+            DeviceLost: no step can run now.
+        """
+        self._drain()
+        self._admit()
+        moved = await self._move()
+        step = self._plan()
+        result = await self._run(step)
+        self._settle(step, result)
+        if moved or step:
+            await self._let_actors_submit()
+        else:
+            await self._mailbox.wait()
+
+    def _drain(self) -> None:
+        """Apply all commands that have come, in order."""
+        for on_queue in self._mailbox.take_for_queue():
+            self._apply_to_queue(on_queue)
+        for on_slots in self._mailbox.take_for_slots():
+            self._apply_to_slots(on_slots)
+
+    def _admit(self) -> None:
+        """Grant free slots to those who wait."""
+        self._admission.admit()
+
+    async def _move(self) -> bool:
+        """Move a bounded piece of KV out of slots and into them; False if there was none."""
+        moved = await self._mover.move(self.holds)
+        if moved:
+            self._drain()
+            self._admit()  # a slot that came free while KV was moved does not wait for this step
+        return moved
+
+    def _plan(self) -> list[Planned]:
+        """Choose the rows of the next step, from what actors have submitted."""
+        return self._planner.plan(self.holds)
+
+    async def _run(self, step: Sequence[Planned]) -> outcome.Outcome[StepResult] | None:
+        """Run the step, if it has any rows; cancels take effect inside, at layer boundaries."""
+        return await self._steps.run(step) if step else None
+
+    def _settle(self, step: Sequence[Planned], result: outcome.Outcome[StepResult] | None) -> None:
+        """Commit what was computed, and answer each of those who were in the step."""
+        if result is not None:
+            self._settlement.settle(step, result)
+
+    async def _let_actors_submit(self) -> None:
+        """Give every actor that was answered its turn, so that batches stay full.
+
+        An actor submits its next rows in the turn in which it wakes.  Trio may run this task before or after it within
+        one pass over the runnable tasks, so two passes are enough for all, and no more is waited for than that.
+        """
+        for _ in range(2):
+            if all(record.pending is not None for record in self.holds):
+                return
+            await trio.lowlevel.checkpoint()
+            self._drain()
+
+    def _serve_queue(self) -> None:
+        """What the clerk does while the device is busy: a free slot is granted even then, and a queued cancel heard."""
+        for command in self._mailbox.take_for_queue():
+            self._apply_to_queue(command)
+        self._admit()
+
+    # --- commands -----------------------------------------------------------------------------------------------------
+
+    def _apply_to_queue(self, command: QueueCommand) -> None:
+        match command:
+            case Enqueue():
+                self._admission.enqueue(command)
+            case Withdraw(ticket, reason):
+                self._admission.withdraw(ticket)
+                self._close(ticket, reason, Account())
+
+    def _apply_to_slots(self, command: SlotCommand) -> None:
+        match command:
+            case Recovered():
+                self._recovery.end(command)
+            case End(hold, reason):
+                self._release(hold, reason)
+            case Trim(hold, length):
+                self.table.trim(hold.slot, min(length, hold.length))
+            case DiskHasRoom():
+                self.cache.write_behind.offer()
+            case Submit() | CopyPrefix() | LoadBlocks() | Audit() | Restart():
+                self._apply_for_answer(command)
+
+    def _apply_for_answer(self, command: Submit | KVCommand | Restart) -> None:
+        """Apply a command whose sender waits for the answer."""
+        record = self.holds.of(command.hold)
+        if record.state is State.LOST:
+            command.reply.set(outcome.Error(record.loss()))
+            return
+        if not isinstance(command, Restart):
+            record.ask(command)
+            return
+        record.happen(Event.RESTARTED)
+        self.cache.verdicts.strike(command.restored)
+        self._settlement.invalidate(record)
+        record.ledger.note_restart()
+        command.reply.set(outcome.Value(None))
+
+    def _release(self, hold: Hold, reason: CancelReason | None) -> None:
+        record, slot = self.holds.of(hold), hold.slot
+        if slot.suspect:
+            self._settlement.invalidate(record)
+        held_until = trio.current_time() + self.cache.config.hold_seconds if reason is not None else 0.0
+        self.table.release(slot, held_until)
+        if not self.cache.waiting.any_of(slot.id):  # else what this hold has not overwritten yet is still to be kept
+            self.cache.leave(slot.id, slot.resident(), held_until)
+        self.holds.remove(record)
+        account = record.close(Event.FINISHED if reason is None else Event.CANCELLED, self.now())
+        self._close(hold.ticket, reason, account)
+
+    def _close(self, ticket: Ticket, reason: CancelReason | None, account: Account) -> None:
+        """The last thing that happens to a generation: its receipt, if it was cancelled, and its account."""
+        if reason is not None:
+            receipt = self.receipts.write(ticket, reason, account)
+            if self.observers.receipt:
+                self.observers.tell(self.observers.receipt, receipt)
+        ticket.ended.set(outcome.Value(account))
+        if self.observers.released:
+            event = Released(*ticket.key, account.slot, reason, account.computed, account.committed)
+            self.observers.tell(self.observers.released, event)
+
+    def _end(self) -> None:
+        """The task ends, so nobody may be left waiting for it; usually nobody is."""
+        self._ended = True
+        self.cache.wake = self.cache.write_behind.offer
+        for command in (*self._mailbox.take_for_queue(), *self._mailbox.take_for_slots()):
+            _refuse(command)
+        self._admission.turn_away(ENDED)
+        for ticket in self._admission.tickets:
+            ticket.ended.set(outcome.Value(Account()))
+        for record in self.holds:
+            record.lose(ENDED)
+            record.hold.ticket.ended.set(outcome.Value(Account()))
+
+    # --- for actors ---------------------------------------------------------------------------------------------------
 
     def now(self) -> float:
         """The executor's clock, which marks, steps and receipts share."""
-        return self._executor.clock()
+        return self._device.clock()
 
-    def post(self, mail: Work | Move | Lease) -> None:
-        """Put work, a move, or a lease that has ended, into the mailbox."""
-        self._mailbox.append(mail)
-        self._mail.set()
+    def post(self, command: Command) -> None:
+        """Put a command into the mailbox; once the manager has ended it is refused at once."""
+        if self._ended:
+            _refuse(command)
+        else:
+            self._mailbox.post(command)
 
-    def enqueue(self, leases: Sequence[Lease]) -> None:
-        """Give every lease a place in the queue, or none of them.
+    async def enqueue(self, tickets: Sequence[Ticket]) -> None:
+        """Give every ticket a place in the queue, or none of them.
 
-        A slot that is free is granted at once, so that its first rows are in the very next step.
+        The answer comes at once, also while a step runs, so it is waited for shielded: no cancel can come between a
+        place in the queue and whoever is to hold it.  A slot that is free is granted with it, so that its first rows
+        are in the very next step.
 
         Raises:
             QueueFull: too many wait already.
             DeviceLost: no step can run, and perhaps none ever will.
         """
-        if self.lost is not None and not self._may_wait:
-            raise _device_lost(self.lost)
-        free, wait = len(self.table.free), len(self._queue)
-        if wait + len(leases) - free > self._queue_limit:
-            raise QueueFull(
-                f"no room for {len(leases)} more: {free} slots are free, {wait} of at most {self._queue_limit} wait",
-                retry_after=1.0,
-            )
-        self._queue.extend(leases)
-        if self.observers.queued:
-            for lease in leases:
-                self.observers.tell(self.observers.queued, Queued(*lease.owner, len(lease.prompt)))
-        self._admit()
+        command = Enqueue(tickets)
+        self.post(command)
+        with trio.CancelScope(shield=True):
+            await command.reply.wait()
 
     @asynccontextmanager
     async def hold(
-        self, lease: Lease, *, queue_timeout: float | None, cancel_reason: Callable[[], CancelReason]
-    ) -> AsyncIterator[Lease]:
-        """Wait for the grant of an enqueued lease and hold the slot until the scope ends, however it ends.
+        self, ticket: Ticket, *, queue_timeout: float | None, cancel_reason: Callable[[], CancelReason]
+    ) -> AsyncIterator[Hold]:
+        """Wait for the grant of an enqueued ticket, and hold the slot until the scope ends, however it ends.
 
-        Leaving waits, shielded, until the manager has taken the slot back: at most one step, of which this lease's rows
-        run at most one more layer.
+        Leaving waits, shielded, until the manager has taken the slot back: at most one step, of which this hold's rows
+        run at most one more layer.  Then `ticket.ended` has the account.
 
         Args:
+            ticket: enqueued.
             queue_timeout: seconds to wait for the grant.
             cancel_reason: asked for the receipt when the scope is left by a cancel.
 
         Raises:
             QueueTimeout: no grant came in time.
-            DeviceLost: the device was lost, and with it what the lease held or waited for.
+            DeviceLost: the device was lost, and with it what was held or waited for.
         """
+        hold, reason = None, None
         try:
-            await self._wait_for_grant(lease, queue_timeout)
-            yield lease
+            hold = await _granted(ticket, queue_timeout)
+            yield hold
         except trio.Cancelled:
-            self._note(lease, cancel_reason())
+            reason = cancel_reason()
             raise
         except QueueTimeout:
-            self._note(lease, CancelReason.QUEUE_TIMEOUT)
+            reason = CancelReason.QUEUE_TIMEOUT
             raise
         except Exception:
-            self._note(lease, CancelReason.FAULT)
+            reason = CancelReason.FAULT
             raise
         finally:
-            await self._end(lease)
+            if reason is not None:
+                ticket.note_cancel()
+            if hold is not None:
+                ticket.turn_to(ActorPhase.LEAVING)
+            self.post(Withdraw(ticket, reason) if hold is None else End(hold, reason))
+            with trio.CancelScope(shield=True):
+                await ticket.ended.wait()
 
-    async def restore(self, lease: Lease) -> None:
-        """Bring into the slot what is known of the lease's prompt."""
-        await restore(lease, self.table, self.cache)
+    def restoration(self, hold: Hold) -> Restoration:
+        """Return what brings cached KV of the prompt into a slot."""
+        return Restoration(hold, self.table, self.cache)
 
-    async def audit(self, lease: Lease) -> bool:
-        """Compare what the lease computed again with what was cached; False if it differs, or did in another audit."""
-        return await audit(lease, self.table, self.cache)
-
-    def restart(self, lease: Lease) -> None:
-        """Let the lease compute its whole prompt; nothing that was cached for it is ever used again."""
-        self.cache.verdicts.strike(lease.restored)
-        self._steps.invalidate(lease)
-        lease.reuse, lease.cached, lease.audited = False, 0, None
-
-    def draft_start(self, lease: Lease) -> int:
+    def draft_start(self, slot: SlotView) -> int:
         """The first position that the drafter has not read and can read."""
-        assert lease.slot is not None
-        return self.table.draft_start(lease.slot)
+        return self.table.draft_start(slot)
 
-    def neighbours(self, lease: Lease) -> int:
+    def neighbours(self, hold: Hold) -> int:
         """How many others generate tokens now, and so have rows in most steps."""
-        slots = [other.slot for other in self._leases.values() if other is not lease and other.slot is not None]
-        return sum(slot.state is not SlotState.PREFILL for slot in slots)
+        return sum(record.hold is not hold and record.phase is not State.PREFILL for record in self.holds)
 
-    async def _wait_for_grant(self, lease: Lease, patience: float | None) -> None:
-        if lease.lost is not None:
-            raise _device_lost(lease.lost)
-        if lease.slot is not None:
-            return
-        lease.turn_to(ActorPhase.WAITING)
-        with trio.move_on_after(math.inf if patience is None else patience) as waiting:
-            await lease.grant.wait(lease.note_cancel)
-        if waiting.cancelled_caught:
-            raise QueueTimeout(f"no slot came free within {patience:g} s", retry_after=patience)
-
-    def _note(self, lease: Lease, reason: CancelReason) -> None:
-        lease.note_cancel()
-        lease.reason = reason
-
-    async def _end(self, lease: Lease) -> None:
-        if lease.released.is_set():
-            return  # the manager closed before us
-        if lease.slot is None:  # still queued: nothing else is touched
-            self._queue.remove(lease)
-            self._finish(lease, slot_freed_at=None)
-            return
-        lease.turn_to(ActorPhase.LEAVING)
-        self.post(lease)
-        with trio.CancelScope(shield=True):
-            await lease.released.wait()
-
-    # --- the task ---------------------------------------------------------------------------------------------------
-
-    async def run(self) -> None:
-        """Serve until cancelled."""
-        try:
-            async with trio.open_nursery() as recovery:
-                while True:
-                    try:
-                        await self._serve()
-                    except DeviceLost as loss:
-                        self._lose(loss)
-                        recovery.start_soon(self._recover, loss)
-        finally:
-            self._close()
-
-    async def _serve(self) -> NoReturn:
-        """Serve until the device is lost."""
-        while True:
-            self._mail = trio.Event()  # before the drain: what is posted from here on ends the wait below
-            self._drain()
-            self._admit()
-            if await self._work():
-                await self._let_actors_submit()
-            else:
-                await self._mail.wait()
-
-    def _drain(self) -> None:
-        while self._mailbox:
-            mail = self._mailbox.popleft()
-            if isinstance(mail, Lease):
-                self._release(mail)
-            elif mail.lease.lost is not None:
-                mail.reply.set(outcome.Error(_device_lost(mail.lease.lost)))
-            else:
-                mail.lease.pending = mail
-
-    def _admit(self) -> None:
-        if self.lost is not None:
-            return
-        # One that ends but has not left yet is passed over: a grant would give up resident KV, for nobody.
-        for lease in [lease for lease in self._queue if lease.mark.at is None and lease.lost is None]:
-            slot = self.table.grant(lease.owner, lease.prompt, reuse=lease.reuse, now=trio.current_time())
-            if slot is None:
-                return
-            lease.slot = slot
-            lease.cached = lease.length
-            assert slot.before is not None
-            self.cache.displace(slot.id, slot.before, lease.length)
-            self.cache.count_hit("resident", lease.length)
-            self._follow(lease)
-            self._queue.remove(lease)
-            self._leases[lease.owner] = lease
-            if self.observers.granted:
-                leaders = tuple(Leader(*leader.owner, shared) for leader, shared in lease.leaders)
-                self.observers.tell(self.observers.granted, Granted(*lease.owner, slot.id, lease.cached, leaders))
-            lease.grant.set(outcome.Value(None))
-
-    def _follow(self, lease: Lease) -> None:
-        """Note who is about to read a prefix that this lease's prompt shares: it is computed once, then copied."""
-        if lease.reuse:
-            shared = [(leader, leader.prompt.shared_with(lease.prompt)) for leader in self._leases.values()]
-            lease.leaders = [(leader, length) for leader, length in shared if length >= lease.length + BLOCK_TOKENS]
-
-    async def _work(self) -> bool:
-        """Move KV and run a step; False if there was nothing of either.  Raises DeviceLost."""
-        moved = await self._mover.move(self._leases.values())
-        self._drain()
-        self._admit()  # a slot that came free while KV was moved does not wait for this step
-        step = self._steps.plan(self._leases.values())
-        if step:
-            await self._steps.run(step)
-        return moved or bool(step)
-
-    async def _let_actors_submit(self) -> None:
-        """Give every actor that was replied to its turn, so that batches stay full.
-
-        An actor submits its next work in the turn in which it wakes.  Trio may run this task before or after it within
-        one pass over the runnable tasks, so two passes are enough for all, and no more is waited for than that.
-        """
-        for _ in range(2):
-            if all(lease.pending is not None for lease in self._leases.values()):
-                return
-            await trio.lowlevel.checkpoint()
-            self._drain()
-
-    # --- ends -------------------------------------------------------------------------------------------------------
-
-    def _release(self, lease: Lease) -> None:
-        assert lease.slot is not None
-        phase = lease.phase
-        if lease.slot.suspect:
-            self._steps.invalidate(lease)
-        if lease.keep is not None:  # the output ended inside a run of accepted drafts
-            self.table.trim(lease.slot, min(lease.keep, lease.length))
-        held_until = trio.current_time() + self.cache.config.hold_seconds if lease.reason is not None else 0.0
-        self.table.release(lease.slot, held_until)
-        if self._mover.may_write(lease):  # else what the lease has not overwritten yet is still to be kept
-            self.cache.leave(lease.slot.id, lease.slot.resident(), held_until)
-        del self._leases[lease.owner]
-        lease.pending = None
-        self._finish(lease, slot_freed_at=self.now(), phase=phase)
-
-    def _finish(self, lease: Lease, slot_freed_at: float | None, phase: str = "queued") -> None:
-        """The last thing that happens to a lease: its receipt, if it was cancelled."""
-        if lease.reason is not None:
-            receipt = receipt_for(lease, lease.reason, self._epoch, slot_freed_at, phase)
-            self.receipts.add(receipt)
-            if self.observers.receipt:
-                self.observers.tell(self.observers.receipt, receipt)
-            logger.info(
-                "request %s/%d cancelled: %s in %s, %d tokens kept, %d wasted",
-                *(receipt.request_id, receipt.index, receipt.reason, receipt.phase),
-                *(receipt.kept_tokens, receipt.wasted_tokens),
-            )
-        lease.released.set()
-        if self.observers.released:
-            slot = None if lease.slot is None else lease.slot.id
-            event = Released(*lease.owner, slot, lease.reason, lease.computed, lease.committed)
-            self.observers.tell(self.observers.released, event)
-
-    def _lose(self, loss: DeviceLost) -> None:
-        """Give up everything that is on the device, and tell whoever held it."""
-        logger.error("the device is lost: %s", loss)
-        self.lost = str(loss)
-        for lease in self._leases.values():
-            self._steps.invalidate(lease)
-            self._tell_lost(lease)
-        for slot in self.table.free:
-            self.cache.waiting.forget(slot.id)
-            self.table.invalidate(slot)
-        if not isinstance(loss, DeviceThreadEnded):  # else who is queued need not know
-            self._turn_away()
-        if self.observers.device_lost:
-            self.observers.tell(self.observers.device_lost, DeviceIsLost(self.lost, queue_waits=self._may_wait))
-
-    async def _recover(self, loss: DeviceLost) -> None:
-        """Let steps run again once they can."""
-        try:
-            await self._supervisor.recover(loss)
-        except DeviceLost as final:
-            logger.error("the device is lost for good: %s", final)
-            self.lost = str(final)
-            self._turn_away()
-            if self.observers.device_lost:
-                self.observers.tell(self.observers.device_lost, DeviceIsLost(self.lost, queue_waits=False))
-        else:
-            logger.warning("the device is back, without the KV that it held")
-            self.lost, self._may_wait = None, True
-            if self.observers.device_back:
-                self.observers.tell(self.observers.device_back, DeviceIsBack())
-        self._mail.set()
-
-    def _turn_away(self) -> None:
-        """Nobody may wait for a slot any more, until there is one again."""
-        self._may_wait = False
-        for lease in self._queue:
-            self._tell_lost(lease)
-
-    def _tell_lost(self, lease: Lease) -> None:
-        """End a lease, whatever it waits for now or asks for later."""
-        assert self.lost is not None
-        lease.lost = self.lost
-        lease.grant.set(outcome.Error(_device_lost(self.lost)))  # an outcome can be unwrapped only once
-        if lease.pending is not None:
-            lease.pending.reply.set(outcome.Error(_device_lost(self.lost)))
-            lease.pending = None
-
-    def _close(self) -> None:
-        """This task ends, so nobody may be left waiting for it; usually nobody is."""
-        self._drain()
-        self.lost, self._may_wait = "the slot manager has ended", False
-        for lease in [*self._leases.values(), *self._queue]:
-            self._tell_lost(lease)
-            lease.released.set()
-
-    # --- looking in -------------------------------------------------------------------------------------------------
+    # --- looking in ---------------------------------------------------------------------------------------------------
 
     @property
-    def unread(self) -> int:
-        """Pieces of mail that have not been acted on."""
-        return len(self._mailbox)
+    def lost(self) -> str | None:
+        """Why no step can run; None while steps can."""
+        return ENDED if self._ended else self._recovery.lost
 
     @property
     def counts(self) -> StepCounts:
         """What ran since the start; not to be changed."""
-        return self._steps.counts
+        return self._counts
+
+    @property
+    def queue(self) -> Sequence[Ticket]:
+        """The tickets that wait for a slot, the next first."""
+        return self._admission.tickets
+
+    @property
+    def unread(self) -> int:
+        """Commands that have not been applied."""
+        return len(self._mailbox)
+
+    def state_of(self, ticket: Ticket) -> State:
+        """Where a generation is; one that was lost is shown in the phase that it was in."""
+        record = self.holds.get(ticket.key)
+        if record is not None:
+            return record.phase
+        return State.DONE if ticket.ended.is_set else State.QUEUED
+
+    def slot_of(self, ticket: Ticket) -> int | None:
+        """Which slot a generation holds; None if it holds none."""
+        record = self.holds.get(ticket.key)
+        return None if record is None else record.slot.id
+
+    def slots(self) -> Iterator[SlotStatus]:
+        """Every slot as a frozen snapshot, made when its turn comes."""
+        return self.table.status(self._phase_of)
 
     def statistics(self) -> ManagerStatistics:
         """Counts since the start, and what is held now."""
-        counts = self._steps.counts
+        counts = self._counts
         return ManagerStatistics(
             steps=counts.steps,
             rows=counts.decode_tokens + counts.prefill_tokens,
             decode_tokens=counts.decode_tokens,
             prefill_tokens=counts.prefill_tokens,
             failed_steps=counts.failed,
-            queued=len(self._queue),
-            leased=len(self._leases),
+            queued=len(self.queue),
+            leased=len(self.holds),
             slots=len(self.table),
             cache=self.cache.statistics(),
             cancels={reason.value: count for reason, count in self.receipts.counts.items()},
-            device_losses=self._supervisor.losses,
+            device_losses=self._recovery.losses,
         )
 
     def check_integrity(self) -> None:
-        """Raise AssertionError if slots, leases and receipts contradict one another."""
+        """Raise AssertionError if slots, holds, queue and receipts contradict one another."""
         self.table.check_integrity()
         self.cache.check_integrity()
-        held = {lease.slot.id: lease.owner for lease in self._leases.values() if lease.slot is not None}
-        assert len(held) == len(self._leases), "two leases name one slot, or one names none"
-        owned = {slot.id: slot.owner for slot in self.table.leased}
-        assert held == owned, f"leases {held} and slots {owned} differ"
-        assert all(lease.slot is None for lease in self._queue), "a queued lease holds a slot"
-        for receipt in self.receipts.newest(1024):
-            assert receipt.computed_tokens == receipt.kept_tokens + receipt.wasted_tokens, receipt
-            assert receipt.wasted_tokens >= 0, receipt
+        self.holds.check_integrity(self.table)
+        assert all(self.holds.get(ticket.key) is None for ticket in self.queue), "one who waits for a slot holds one"
+        self.receipts.check_integrity()
+
+    def _phase_of(self, key: GenerationKey) -> State:
+        record = self.holds.get(key)
+        assert record is not None, f"a slot is owned by {key}, who does not hold it"
+        return record.phase
 
 
-def _device_lost(why: str) -> DeviceLost:
-    """What a client is told, each with an error of its own: one that is raised in two tasks mixes up their stacks."""
-    return DeviceLost(f"{why}; please send the request again")
+async def _granted(ticket: Ticket, patience: float | None) -> Hold:
+    """Wait for the grant, so many seconds."""
+    if not ticket.granted.is_set:
+        ticket.turn_to(ActorPhase.WAITING)
+    with trio.move_on_after(math.inf if patience is None else patience):
+        return await ticket.granted.wait(ticket.note_cancel)
+    raise QueueTimeout(f"no slot came free within {patience:g} s", retry_after=patience)
+
+
+def _refuse(command: Command) -> None:
+    """Answer a command that nobody will apply."""
+    match command:
+        case Withdraw(ticket) | End(Hold(ticket)):
+            ticket.ended.set(outcome.Value(Account()))
+        case Enqueue() | Submit() | CopyPrefix() | LoadBlocks() | Audit() | Restart():
+            command.reply.set(outcome.Error(device_lost(ENDED)))

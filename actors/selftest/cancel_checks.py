@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import trio
 
 from actors.core.generation import Failed, Finished, GenerationRequest, Token
+from actors.core.life import State
 from actors.core.receipts import CancelReason
-from actors.core.slots import SlotState
 from actors.selftest.step_aim import step_in
 from runtime.sampling.params import SamplingParams
 from runtime.selftest.findings import Mismatch
@@ -65,7 +65,7 @@ class CancelChecks:
         self._rounds = rounds
         self._numbers, self._starts = count(), count()
 
-    async def cancel_in(self, phase: SlotState) -> Figures:
+    async def cancel_in(self, phase: State) -> Figures:
         """Cancel in a step of that kind."""
         return worst([await self._cancel_in(phase) for _ in range(self._rounds)])
 
@@ -73,9 +73,9 @@ class CancelChecks:
         """Cancel one that waits for a slot, while both are taken."""
         return worst([await self._cancel_queued() for _ in range(self._rounds)])
 
-    async def _cancel_in(self, phase: SlotState) -> Figures:
-        speculates = phase in (SlotState.DRAFT, SlotState.VERIFY)
-        victim = self._ask(5 * CHUNK if phase is SlotState.PREFILL else CHUNK, speculate=speculates)
+    async def _cancel_in(self, phase: State) -> Figures:
+        speculates = phase in (State.DRAFT, State.VERIFY)
+        victim = self._ask(5 * CHUNK if phase is State.PREFILL else CHUNK, speculate=speculates)
         async with self._neighbour():
             async with self._engine.open_request(victim) as request:
                 await step_in(self._engine, phase, victim.id)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from actors.core.life import State
 from actors.core.observer import Observer
-from actors.core.slots import SlotState
 from runtime.selftest.findings import Mismatch
 
 if TYPE_CHECKING:
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 PATIENCE = 60.0  # seconds for what takes milliseconds
 # Of a phase's steps, the one that is met: so that there is something to keep.
-NTH = {SlotState.PREFILL: 3, SlotState.DECODE: 5, SlotState.DRAFT: 4, SlotState.VERIFY: 3}
+NTH = {State.PREFILL: 3, State.DECODE: 5, State.DRAFT: 4, State.VERIFY: 3}
 # What is followed by a step of the same kind, so that an aim at the middle of one cannot meet another.
-LASTING = (SlotState.PREFILL, SlotState.DECODE)
+LASTING = (State.PREFILL, State.DECODE)
 
 
 class _StepCount(Observer):
     """Counts steps with rows of one phase, of one request or of any; `begun` is set when the n-th begins."""
 
-    def __init__(self, phase: SlotState, request_id: str | None) -> None:
+    def __init__(self, phase: State, request_id: str | None) -> None:
         self.begun = trio.Event()
         self.seconds = 0.0  # that the last step took
         self._left = NTH[phase]
@@ -44,7 +44,7 @@ class _StepCount(Observer):
         self.seconds = event.result.finished_at - event.result.started_at
 
 
-async def step_in(engine: Engine, phase: SlotState, request_id: str | None = None) -> None:
+async def step_in(engine: Engine, phase: State, request_id: str | None = None) -> None:
     """Return while a step of that phase runs for the request, or for anybody; in its middle if that can be aimed at.
 
     Raises:

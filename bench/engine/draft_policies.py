@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from actors.core.commands import CATCH_UP
 from actors.core.costs import StepCosts
-from actors.core.lease import CATCH_UP
 from actors.generating.draft_length import MAX_DRAFTS, Acceptance, DraftLength
 
 if TYPE_CHECKING:

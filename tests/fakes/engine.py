@@ -17,17 +17,17 @@ from actors.core.generation import (
     Finished,
     FinishReason,
     GenerationRequest,
-    RequestState,
     RequestStatus,
     Timings,
     Token,
 )
+from actors.core.life import State
 from actors.core.receipts import CancelReason, Receipt
-from actors.core.slots import SlotState, SlotStatus
+from actors.core.slots import SlotStatus
 from actors.engine import EngineStatistics, SpeculationStatistics
 from actors.generating.unread import Unread
 from actors.kv.prefix_cache import CacheStatistics
-from actors.manager.slot_manager import ManagerStatistics
+from actors.manager.statistics import ManagerStatistics
 from runtime.checkpoint.sampling_defaults import SamplingDefaults
 from runtime.kv.disk.tier import DiskTierStatistics
 from runtime.kv.ram_tier import RamTierStatistics
@@ -226,11 +226,11 @@ class FakeEngine:
 
     def requests(self) -> list[RequestStatus]:
         """Return the live requests, all in the queue."""
-        return [RequestStatus(r.id, time.time(), (RequestState.QUEUED,), 3, 0, (None,)) for r in self.live.values()]
+        return [RequestStatus(r.id, time.time(), (State.QUEUED,), 3, 0, (None,)) for r in self.live.values()]
 
     def slots(self) -> list[SlotStatus]:
         """Return two slots: one decodes, one is idle."""
-        return [SlotStatus(0, SlotState.DECODE, "cmpl-1", 7, 0, 9), SlotStatus(1, SlotState.IDLE, None, 0, 5, 4)]
+        return [SlotStatus(0, State.DECODE, "cmpl-1", 7, 0, 9), SlotStatus(1, "idle", None, 0, 5, 4)]
 
     def receipts(self, limit: int) -> list[Receipt]:
         """Return what the log has, the newest first."""

@@ -35,9 +35,9 @@ MUTANTS = (
     ),
     Mutant(
         "a restored block stands on no ancestor of its",
-        "actors/kv/restore.py",
-        "stands_on=lease.prompt.keys[: end // BLOCK_TOKENS]",
-        "stands_on=[block.key for block in blocks]",
+        "actors/kv/moves.py",
+        "stands_on=frozenset(record.hold.prompt.keys[: end // BLOCK_TOKENS])",
+        "stands_on=frozenset(block.key for block in blocks)",
         ("tests/scenarios/kv/test_provenance.py",),
     ),
     Mutant(
@@ -57,8 +57,8 @@ MUTANTS = (
     Mutant(
         "a block that was struck while it was fetched comes back",
         "actors/kv/prefix_cache.py",
-        "        if self.verdicts.alarms != alarms:  # some",
-        "        if False:  # some",
+        "        if fetched.alarms != self.verdicts.alarms:\n",
+        "        if False:\n",
         ("tests/scenarios/kv/test_unusable_kv.py", "tests/scenarios/kv/test_failing_sources.py"),
     ),
     Mutant(
@@ -91,16 +91,16 @@ MUTANTS = (
     ),
     Mutant(
         "a prefix is copied without asking whether it is still there (seed 5)",
-        "actors/kv/mover.py",
-        "        if move.still_valid():\n",
-        "        if True:\n",
+        "actors/kv/moves.py",
+        "        if not self._has_prefix(record, command):\n",
+        "        if False:\n",
         ("tests/scenarios/kv/test_failing_sources.py",),
     ),
     Mutant(
         "what is copied leaves its trial behind",
-        "actors/kv/mover.py",
-        "trial=[*move.on_trial, *(key for source in sources for key in source.trial)]",
-        "trial=list(move.on_trial)",
+        "actors/kv/moves.py",
+        "            trial=list(source.trial),\n",
+        "",
         ("tests/scenarios/kv/test_unusable_kv.py",),
     ),
     Mutant(

@@ -8,7 +8,7 @@ MUTANTS = (
     Mutant(
         "the drafter's KV is not trimmed after a rejection",
         "actors/core/slots.py",
-        "        self._trim_draft(slot, start + 1 if self._drafts_from_states else len(slot.tokens))\n",
+        "        _trim_draft(self._changing(slot), start + 1 if self._drafts_from_states else len(slot.tokens))\n",
         "        pass\n",
     ),
     Mutant(

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from actors.core.life import State
 from actors.core.observer import Observer
-from actors.core.slots import SlotState
 from runtime.errors import DeviceLost
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Generation:
     slot: int | None = None
     cancelled_at: float | None = None
     lost: bool = False  # the device was, and with it what this one has there or waits for
-    phase: SlotState = SlotState.PREFILL
+    phase: State = State.PREFILL
     leaders: tuple[Leader, ...] = ()
     pending: Submitted | None = None  # the rows that it waits for
     runs_alone: bool = False  # these were in a step that raised

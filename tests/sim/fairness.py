@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from actors.core.events import ActorPhase
+from actors.core.life import State
 from actors.core.observer import Observer
-from actors.core.slots import SlotState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -165,13 +165,13 @@ class Fairness(Observer):
         served = {part.owner for part in event.parts}
         oldest_prompt_is_served = False
         for one, work in ready:
-            if (work.phase is SlotState.DRAFT) != event.drafting:
+            if (work.phase is State.DRAFT) != event.drafting:
                 continue
             if one.owner in served:
                 oldest_prompt_is_served |= work.is_bulk
             elif not (work.is_bulk and oldest_prompt_is_served):
                 self._violated(f"I8: {one.owner} has work, and a step begins without it")
-        self._check_target_waits(ready_for_target=any(work.phase is not SlotState.DRAFT for _, work in ready), of=event)
+        self._check_target_waits(ready_for_target=any(work.phase is not State.DRAFT for _, work in ready), of=event)
 
     def _check_target_waits(self, *, ready_for_target: bool, of: StepBegins) -> None:
         waiting = of.drafting and ready_for_target
@@ -189,7 +189,7 @@ class Fairness(Observer):
     def _is_led(self, one: Generation) -> bool:
         for leader in one.leaders:
             other = self._books.holding.get((leader.request_id, leader.index))
-            if other is None or other.cancelled_at is not None or other.phase is not SlotState.PREFILL:
+            if other is None or other.cancelled_at is not None or other.phase is not State.PREFILL:
                 continue
             if max(self._length(other), self._length(one)) < leader.shared_tokens:
                 return True

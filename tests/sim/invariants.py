@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from actors.core.events import StepBegins, StepEnded, StepPart, StepRaised, TransferBegins, TransferEnded
-    from actors.core.slots import Slot
+    from actors.core.slots import SlotView
     from runtime.testing.simulated import SimulatedDrafter
     from tests.sim.books import Owner
     from tests.sim.watch import Watch
@@ -65,7 +65,7 @@ class Invariants(Observer):
         self._step: StepBegins
         self._met_cancelled: set[Owner] = set()
         self._last_end = -math.inf  # of a step or a move
-        self._failed: list[Slot] = []  # over whose KV a step has failed just now
+        self._failed: list[SlotView] = []  # over whose KV a step has failed just now
 
     # --- moments ------------------------------------------------------------------------------------------------------
 
@@ -121,7 +121,7 @@ class Invariants(Observer):
         self.check_i3()
         self._check_i6()
 
-    def _slots(self) -> Iterator[Slot]:
+    def _slots(self) -> Iterator[SlotView]:
         return map(self._manager.table.slot, range(len(self._manager.table)))
 
     # --- I1, I2 -------------------------------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ class Invariants(Observer):
             if self._watch.drafter is not None:
                 self._check_i3_drafts(slot, self._watch.drafter)
 
-    def _check_i3_drafts(self, slot: Slot, drafter: SimulatedDrafter) -> None:
+    def _check_i3_drafts(self, slot: SlotView, drafter: SimulatedDrafter) -> None:
         """What the drafter has read of the committed tokens is of them; beyond lie the drafts of this round."""
         first, end = slot.draft_first, min(slot.draft_length, len(slot.tokens))
         rows = self._truth.rows(slot.tokens[first:end], ("draft", slot.id))

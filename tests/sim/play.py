@@ -15,7 +15,7 @@ import trio
 
 from actors.core.generation import Failed, Finished, FinishReason
 from actors.core.receipts import CancelReason
-from actors.manager.supervisor import MOST_RECOVERIES
+from actors.manager.recovery import MAX_RECOVERIES
 from runtime.errors import (
     DeadlineExceeded,
     DeviceLost,
@@ -189,7 +189,7 @@ def check_endings(sim: KVSimulation, scenario: Scenario) -> None:
         blamed=_blamed(sim),
         shut_down=chaos.has_happened(Shutdown),
         losses=losses,
-        queue_lost=chaos.has_happened(SlowStep) or losses > MOST_RECOVERIES,
+        queue_lost=chaos.has_happened(SlowStep) or losses > MAX_RECOVERIES,
         queue_timeout=scenario.queue_timeout is not None,
         places=scenario.slots + scenario.queue,
     )

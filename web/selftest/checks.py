@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from actors.config import EngineConfig
-from actors.core.slots import SlotState
+from actors.core.life import State
 from actors.engine import open_engine
 from actors.selftest.cancel_checks import CHUNK, DRAFTS, QUEUE, CancelChecks, Limits
 from actors.selftest.cancel_checks import SLOTS as ENGINE_SLOTS
@@ -229,15 +229,15 @@ async def _cancellation(
     async with open_engine(executor, served, config) as engine:
         cancels = CancelChecks(engine, text, Limits(layers, tie), tokens=sizes.generated, rounds=sizes.rounds)
 
-        async def cancel_in(phase: SlotState) -> Figures:
-            if phase in (SlotState.DRAFT, SlotState.VERIFY) and proposer not in (Proposer.MTP, Proposer.DRAFT):
+        async def cancel_in(phase: State) -> Figures:
+            if phase in (State.DRAFT, State.VERIFY) and proposer not in (Proposer.MTP, Proposer.DRAFT):
                 raise NotHere("no model drafts for this one")
             return await cancels.cancel_in(phase)
 
         await checks.make("cancellation", "queued", cancels.cancel_queued)
         for phase in NTH:
             await checks.make("cancellation", f"in {phase}", partial(cancel_in, phase))
-        for phase in (SlotState.PREFILL, SlotState.DECODE):
+        for phase in (State.PREFILL, State.DECODE):
             hang_up = partial(hang_up_in, phase, engine, cancels.prompt(5 * CHUNK), layers)
             await checks.make("cancellation", f"hang-up in {phase}", hang_up)
 

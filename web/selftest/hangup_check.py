@@ -17,14 +17,14 @@ from web.server import Entrance, serve_engine
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from actors.core.slots import SlotState
+    from actors.core.life import State
     from actors.engine import Engine
     from runtime.selftest.findings import Figures
 
 TOKENS = 200  # asked for, of which most will not be generated
 
 
-async def hang_up_in(phase: SlotState, engine: Engine, prompt: Sequence[int], max_layers: int) -> Figures:
+async def hang_up_in(phase: State, engine: Engine, prompt: Sequence[int], max_layers: int) -> Figures:
     """Ask over HTTP for a stream, and close the socket while a step of that kind runs.
 
     Raises:

@@ -15,7 +15,7 @@ import pytest
 
 from actors.core.generation import Failed, Finished, FinishReason, GenerationRequest, Timings
 from actors.core.receipts import CancelReason
-from actors.core.request_log import RequestLog
+from actors.generating.request_log import RequestLog
 from runtime.errors import CedeError, DeadlineExceeded
 from runtime.log_text import MAX_LINE, OneLineFormatter, literal
 from runtime.sampling.params import SamplingParams

@@ -8,7 +8,8 @@ import pytest
 import trio
 import trio.testing
 
-from actors.core.generation import FinishReason, RequestState
+from actors.core.generation import FinishReason
+from actors.core.life import State
 from actors.core.receipts import CancelReason
 from runtime.errors import CedeError
 from tests.fakes.simulation import ask, open_simulation, prompt, simulated
@@ -99,11 +100,11 @@ async def test_live_requests_can_be_looked_at() -> None:
             nursery.start_soon(functools.partial(sim.client, asked, arrives=n / 1000))
         await trio.sleep(0.015)
         first, second = sim.engine.requests()
-        assert (first.id, first.states, first.slots) == ("r0", (RequestState.PREFILL,), (0,))
-        assert (second.id, second.states, second.slots) == ("r1", (RequestState.QUEUED,), (None,))
+        assert (first.id, first.states, first.slots) == ("r0", (State.PREFILL,), (0,))
+        assert (second.id, second.states, second.slots) == ("r1", (State.QUEUED,), (None,))
         assert (first.prompt_tokens, first.completion_tokens) == (20, 0)
         await trio.sleep(0.03)
-        assert sim.engine.requests()[0].states == (RequestState.DECODE,)
+        assert sim.engine.requests()[0].states == (State.DECODE,)
         assert sim.engine.requests()[0].completion_tokens == 2
         assert sim.engine.statistics().live_requests == 2
         assert sim.engine.statistics().manager.queued == 1

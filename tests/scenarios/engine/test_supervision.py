@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from actors.core.receipts import CancelReason
-from actors.manager.supervisor import MOST_RECOVERIES, WINDOW_SECONDS
+from actors.manager.recovery import MAX_RECOVERIES, WINDOW_SECONDS
 from actors.testing.chaos import UnreliableExecutor
 from runtime.errors import DeviceHangs, DeviceLost
 from runtime.loading.served import Proposer
@@ -176,7 +176,7 @@ async def test_who_is_queued_waits_for_the_new_thread_whether_it_comes_or_not(co
 
 @simulated(seeds=2)
 async def test_what_dies_again_and_again_is_left_alone() -> None:
-    last = MOST_RECOVERIES + 1
+    last = MAX_RECOVERIES + 1
     async with open_simulation(slots=1, step_seconds=same_time, chaos=deaths(*range(1, last + 1))) as sim:
         stories = expect(sim, last + 2)
         await together(sim, stories)
@@ -193,11 +193,11 @@ async def test_what_dies_again_and_again_is_left_alone() -> None:
 
 @simulated(seeds=2)
 async def test_what_dies_now_and_then_is_brought_back_each_time() -> None:
-    count = 2 * MOST_RECOVERIES + 1
+    count = 2 * MAX_RECOVERIES + 1
     async with open_simulation(slots=1, step_seconds=same_time, chaos=deaths(*range(1, count + 1))) as sim:
         for story in expect(sim, count):
             check_told(await sim.client(story.asked))
-            await trio.sleep(WINDOW_SECONDS / MOST_RECOVERIES)
+            await trio.sleep(WINDOW_SECONDS / MAX_RECOVERIES)
         assert len((await sim.client(ask("last", prompt(4), max_tokens=5))).tokens()) == 5
         assert sim.engine.statistics().manager.device_losses == count
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import trio
 
+from actors.core.commands import Fetched
 from actors.core.slots import Resident
 from actors.kv.prefix_cache import PrefixCache
 from actors.kv.tiers import Tiers
@@ -34,7 +35,7 @@ RESIDENT = Resident(TokenChain(ROOT, BLOCK.token_ids))
 CHANGES: dict[type, dict[str, Callable[[Any], object]]] = {
     PrefixCache: {
         "count_hit": lambda cache: cache.count_hit("live", 1),
-        "take": lambda cache: cache.take(KEYS, {}),
+        "take": lambda cache: cache.take(Fetched((BLOCK,), frozenset(), 0)),
         "leave": lambda cache: cache.leave(0, RESIDENT, 0.0),
         "displace": lambda cache: cache.displace(0, RESIDENT, 0),
         "next_saves": lambda cache: cache.next_saves([0], 1),

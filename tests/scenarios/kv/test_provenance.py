@@ -63,8 +63,7 @@ def displaced(*, left: bool) -> tuple[SlotTable, WaitingBlocks]:
     table, waiting = SlotTable(1, 1000, root=ROOT), WaitingBlocks(TaskOwner())
     slot = table.grant(("deceived", 0), TokenChain(ROOT, LONG))
     assert slot is not None
-    table.commit(slot, SHARED[:128], moved=True)
-    slot.stands_on |= set(KEYS[:2])
+    table.commit_moved(slot, SHARED[:128], stands_on=set(KEYS[:2]))
     table.commit(slot, LONG[128:])
     table.release(slot)
     assert table.grant(("stranger", 0), TokenChain(ROOT, text(90, 3))) is slot

@@ -39,10 +39,10 @@ async def warm(sim: KVSimulation, source: str) -> tuple[list[int], int]:
             sim.manager.table.trim(slot, 150)
         sim.evict(slots=False, ram=True, blocks=range(4, 20))
         if "live" in source:
-            for key in sim.keys(conversation)[:2]:
-                with sim.as_manager():
+            with sim.as_manager():
+                for key in sim.keys(conversation)[:2]:
                     sim.ram.drop(key)
-                sim.disk.drop([key])
+                    sim.disk.drop([key])
     else:
         sim.evict()
         if source == "disk":
@@ -152,18 +152,18 @@ async def test_a_cancel_in_each_phase(phase: str, tmp_path: Path) -> None:
 
 def _in_phase(sim: KVSimulation, story: Story, phase: str) -> bool:
     status = next((request for request in sim.engine.requests() if request.id == story.asked.id), None)
-    lease = next((lease for lease in sim.manager._leases.values() if lease.request_id == story.asked.id), None)
-    if status is None or status.states[0].value == "queued" or lease is None:
+    record = sim.manager.holds.get((story.asked.id, 0))
+    if status is None or record is None:
         return phase == "queued" and status is not None
     match phase:
         case "save":
-            return sim.watch.is_moving and lease.cached == 0
+            return sim.watch.is_moving and record.ledger.cached == 0
         case "read":
-            return lease.pending is None and not sim.watch.is_moving and lease.cached == 0
+            return record.pending is None and not sim.watch.is_moving and record.ledger.cached == 0
         case "load":
-            return sim.watch.is_moving and lease.cached > 0
+            return sim.watch.is_moving and record.ledger.cached > 0
         case "prefill":
-            return lease.committed > 0 and not story.events
+            return record.ledger.committed > 0 and not story.events
         case "decode":
             return len(story.events) > 3
     return False

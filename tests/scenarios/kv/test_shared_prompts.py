@@ -8,10 +8,11 @@ import pytest
 import trio
 import trio.testing
 
-from actors.core.lease import Lease
-from actors.core.slots import Slot, SlotState
+from actors.core.life import Event
+from actors.core.slots import SlotTable
 from actors.kv.restore import MIN_GAIN
 from runtime.kv.token_chain import TokenChain
+from tests.fakes.holds import record_of
 from tests.fakes.kv_simulation import ROOT, KVSimulation, open_kv_simulation, text, until
 from tests.fakes.simulation import Story, ask, simulated
 from tests.scenarios.kv.sources import SYSTEM
@@ -95,25 +96,24 @@ async def test_a_leader_that_fails_leaves_its_follower_alone() -> None:
         assert len(follower.tokens()) == 6
 
 
-@pytest.mark.parametrize("why", ["cancelled", "released", "decodes", "has read it", "follower has it", "still queued"])
-@simulated(seeds=1)
-async def test_nobody_waits_for_a_leader_that_reads_no_more(why: str) -> None:
-    async with open_kv_simulation() as sim:
-        leader, follower = (Lease(sim.manager, name, 0, TokenChain(ROOT, SYSTEM)) for name in ("leader", "follower"))
-        leader.slot, follower.slot = (Slot(n, TokenChain(ROOT), state=SlotState.PREFILL) for n in range(2))
-        follower.leaders = [(leader, 128)]
-        assert follower.is_led
-        match why:
-            case "cancelled":
-                leader.note_cancel()
-            case "released":  # and the slot is somebody else's by now
-                leader.released.set()
-            case "decodes":
-                leader.slot.state = SlotState.DECODE
-            case "has read it":
-                leader.slot.tokens.extend(SYSTEM[:128])
-            case "follower has it":
-                follower.slot.tokens.extend(SYSTEM[:128])
-            case "still queued":
-                leader.slot = None
-        assert not follower.is_led
+@pytest.mark.parametrize("why", ["cancelled", "released", "decodes", "has read it", "follower has it", "lost"])
+def test_nobody_waits_for_a_leader_that_reads_no_more(why: str) -> None:
+    table = SlotTable(2, 1000, root=ROOT)
+    slots = [table.grant((name, 0), TokenChain(ROOT, [0])) for name in ("leader", "follower")]
+    leader, follower = (record_of(slot.owner[0], SYSTEM, slot, table.owner) for slot in slots if slot and slot.owner)
+    follower.follow([leader])
+    assert follower.is_led
+    match why:
+        case "cancelled":
+            leader.hold.ticket.note_cancel()
+        case "released":  # and the slot is somebody else's by now
+            leader.happen(Event.CANCELLED)
+        case "decodes":
+            leader.happen(Event.DECODES)
+        case "has read it":
+            table.commit(leader.slot, SYSTEM)
+        case "follower has it":
+            table.commit(follower.slot, SYSTEM)
+        case "lost":
+            leader.lose("the device is gone")
+    assert not follower.is_led

@@ -12,7 +12,7 @@ import trio
 
 from actors.config import EngineConfig
 from actors.core.generation import Finished, Token
-from actors.core.slots import SlotState
+from actors.core.life import State
 from actors.engine import Engine, open_engine
 from runtime.loading.served import Proposer, ServedModel
 from runtime.step.executor import SimulatedExecutor
@@ -42,10 +42,10 @@ class Recorder(SimulatedExecutor):
         self.steps: list[tuple[bool, list[Segment]]] = []
         self.engine: Engine
         self.fail_draft_of: int | None = None  # a slot
-        self._awaited: tuple[int, SlotState] | None = None
+        self._awaited: tuple[int, State] | None = None
         self._reached = trio.Event()
 
-    async def wait_for(self, slot: int, state: SlotState) -> int:
+    async def wait_for(self, slot: int, state: State) -> int:
         """Return while a step runs in which `slot` is in `state`; how many steps there have been."""
         self._awaited = (slot, state)
         self._reached = trio.Event()
@@ -196,7 +196,7 @@ async def test_a_hang_up_while_drafting_is_seen_before_the_next_draft_step(sourc
                         if len(running.segments(_slot_of(running, "victim"), drafting=True)) > 20:
                             break
                     slot = _slot_of(running, "victim")
-                    given = await running.executor.wait_for(slot, SlotState.DRAFT)
+                    given = await running.executor.wait_for(slot, State.DRAFT)
                     connection.cancel()
             later = [s for _, step in running.executor.steps[given:] for s in step if s.slot == slot]
             assert not later

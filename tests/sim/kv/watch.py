@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from actors.core.events import AuditFailed, StepBegins, StepEnded, TransferBegins, TransferEnded
-    from actors.core.slots import Slot
+    from actors.core.slots import SlotView
     from actors.manager.slot_manager import SlotManager
     from runtime.kv.blocks import BlockKey
     from runtime.step.transfer import KVData, Transfer
@@ -161,7 +161,7 @@ class KVInvariants(Observer):
                 self._check_target(transfer.slot)
                 self._check_copy(transfer)
 
-    def _slots(self) -> Iterator[Slot]:
+    def _slots(self) -> Iterator[SlotView]:
         return map(self._table.slot, range(len(self._table)))
 
     def _check_i10(self) -> None:

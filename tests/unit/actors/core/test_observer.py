@@ -12,9 +12,9 @@ import trio
 from actors.config import EngineConfig
 from actors.core import events
 from actors.core.events import ActorPhase, Granted, LayerDone, PhaseBegun, Queued, StepBegins
+from actors.core.life import State
 from actors.core.observer import HOOKS, Observer, Observers
 from actors.core.receipts import CancelReason
-from actors.core.slots import SlotState
 from actors.engine import Engine, open_engine
 from runtime.errors import QueueFull
 from runtime.loading.served import Proposer, ServedModel
@@ -129,7 +129,7 @@ async def test_drafts_are_told_of_as_steps_of_their_own() -> None:
             range(1, 1 + sum(event.drafting is drafting for event in begun))
         )
     phases = {part.phase for event in begun for part in event.parts if part.drafts}
-    assert phases == {SlotState.VERIFY}
+    assert phases == {State.VERIFY}
     verified = [event for event in recorder.of("committed") if event.drafted]
     assert all(event.rows == 1 + event.accepted for event in verified)
 

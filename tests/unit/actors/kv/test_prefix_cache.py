@@ -65,7 +65,7 @@ async def test_fetch_takes_from_ram_before_disk_and_counts_both() -> None:
     keep(cache, 0, 1, 2)
     cache.tiers.ram.drop(KEYS[1])
     with reads_in_virtual_time(0.01):
-        blocks = await cache.fetch(KEYS[:3])
+        blocks = cache.take(await cache.fetch(KEYS[:3]))
     assert [block.key for block in blocks] == KEYS[:3]
     assert [block.token_ids for block in blocks] == [slot_block(place).token_ids for place in range(3)]
     assert disk.asked == [KEYS[1]]
@@ -81,9 +81,9 @@ async def test_fetch_ends_at_the_first_that_cannot_be_had() -> None:
     keep(cache, 0, 1, 2)
     disk.unreadable = {KEYS[1]}
     with reads_in_virtual_time(0.01):
-        assert [block.key for block in await cache.fetch(KEYS[:3])] == KEYS[:1]
-        assert await cache.fetch(KEYS[1:3]) == []
-        assert await cache.fetch(KEYS[3:]) == []
+        assert [block.key for block in cache.take(await cache.fetch(KEYS[:3]))] == KEYS[:1]
+        assert cache.take(await cache.fetch(KEYS[1:3])) == []
+        assert cache.take(await cache.fetch(KEYS[3:])) == []
     assert cache.statistics().hits["disk"] == 64
 
 
@@ -99,7 +99,7 @@ async def test_what_was_struck_while_it_was_read_does_not_come_back_though_it_wa
 
             @nursery.start_soon
             async def fetch() -> None:
-                fetched.extend(await cache.fetch(KEYS[:1]))
+                fetched.extend(cache.take(await cache.fetch(KEYS[:1])))
 
             await trio.sleep(0.009)
             cache.verdicts.strike(KEYS[:1])
@@ -116,7 +116,7 @@ async def test_blocks_come_back_from_a_real_folder(tmp_path: Path) -> None:
     with open_settled_disk(folder) as disk, reads_in_virtual_time(0.01):
         cache = cache_with(disk=disk)
         assert cache.tiers.reach(KEYS, 0) == 3
-        blocks = await cache.fetch(KEYS[:3])
+        blocks = cache.take(await cache.fetch(KEYS[:3]))
         assert all((block.data == rows(place)).all() for place, block in enumerate(blocks))
         assert cache.statistics().disk == disk.statistics()
         cache.verdicts.strike(KEYS[1:2])
@@ -130,7 +130,7 @@ async def test_a_small_memory_does_not_hinder_a_long_chain() -> None:
     cache = cache_with(ram=2, disk=disk)
     keep(cache, 0, 1, 2, 3)
     with reads_in_virtual_time(0.01):
-        assert [block.key for block in await cache.fetch(KEYS)] == KEYS
+        assert [block.key for block in cache.take(await cache.fetch(KEYS))] == KEYS
     cache.check_integrity()
 
 

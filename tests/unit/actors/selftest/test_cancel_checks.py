@@ -8,8 +8,8 @@ import pytest
 import trio
 
 from actors.config import EngineConfig
+from actors.core.life import State
 from actors.core.receipts import CancelReason, Receipt
-from actors.core.slots import SlotState
 from actors.engine import open_engine
 from actors.selftest.cancel_checks import CancelChecks, Limits, judge
 from runtime.selftest.findings import Mismatch
@@ -82,8 +82,8 @@ async def test_tokens_that_differ_are_noticed(
             checks = CancelChecks(engine, text, limits, tokens=24, rounds=1)
             if isinstance(executor, Forgetful):
                 with pytest.raises(Mismatch, match="the retry was told token"), trio.fail_after(60):
-                    await checks.cancel_in(SlotState.DECODE)
+                    await checks.cancel_in(State.DECODE)
             else:
-                figures = await checks.cancel_in(SlotState.DECODE)
+                figures = await checks.cancel_in(State.DECODE)
                 assert figures["reused_tokens"] == 63
                 assert (await checks.cancel_queued())["layers_after_cancel"] == 0

@@ -12,7 +12,7 @@ import trio.testing
 
 from actors.core.generation import Failed
 from actors.core.receipts import CancelReason, Receipt
-from actors.core.slots import SlotState, SlotStatus
+from actors.core.slots import SlotStatus
 from runtime.errors import StepFailed
 from tests.fakes.engine import Exchange, FakeEngine, FakeRequest, as_engine, finished, posting
 from tests.unit.web.openai.whole_answers import TEXT, bulky
@@ -149,7 +149,7 @@ async def test_others_run_while_an_answer_is_made(encoded: list[int]) -> None:
 async def test_long_lists_are_made_and_sent_in_pieces(path: str, encoded: list[int]) -> None:
     class Many(FakeEngine):
         def slots(self) -> list[SlotStatus]:
-            return [SlotStatus(n, SlotState.IDLE, None, 0, 5, 4) for n in range(3000)]
+            return [SlotStatus(n, "idle", None, 0, 5, 4) for n in range(3000)]
 
     class Getting(watched()):  # type: ignore[misc]
         def __init__(self, path: str, state: dict[str, Any], headers: dict[str, str]) -> None:

@@ -1,0 +1,117 @@
+"""What one generation's work adds up to: a ledger while it holds a slot, a frozen account at its end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from actors.core.life import State
+
+if TYPE_CHECKING:
+    from runtime.ownership import TaskOwner
+    from runtime.step.step import SegmentResult
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """A generation's figures at its end; times are seconds on the executor's clock.
+
+    Attributes:
+        phase: the last that it was in.
+        slot: that it held; None if it never had one.
+        slot_freed_at: when that slot was free.
+        cached: leading prompt tokens whose KV did not have to be computed.
+        computed: rows that the target's steps ran for it.
+        committed: those of them whose KV was valid at the end.
+        drafted, accepted: tokens that were drafted for it and verified, and those that stood.
+        last_kernel_at: when its rows last left the device; None if they never were there.
+        layers_after_cancel: layers of the step in flight that ended after the cancel with its rows still in the batch.
+    """
+
+    phase: State = State.QUEUED
+    slot: int | None = None
+    slot_freed_at: float | None = None
+    cached: int = 0
+    computed: int = 0
+    committed: int = 0
+    drafted: int = 0
+    accepted: int = 0
+    last_kernel_at: float | None = None
+    layers_after_cancel: int = 0
+
+
+class Ledger:
+    """The figures of one hold while it lasts; the slot manager's task alone changes them.
+
+    Args:
+        owner: who may change it.
+        cached: prompt tokens whose KV was in the slot at the grant.
+    """
+
+    def __init__(self, owner: TaskOwner, cached: int) -> None:
+        self._owner = owner
+        self._cached = cached
+        self._computed = self._committed = 0
+        self._drafted = self._accepted = 0
+        self._last_kernel_at: float | None = None
+        self._layers_after_cancel = 0
+
+    @property
+    def cached(self) -> int:
+        """Leading prompt tokens whose KV did not have to be computed, so far."""
+        return self._cached
+
+    @property
+    def committed(self) -> int:
+        """Rows that were computed and whose KV is valid."""
+        return self._committed
+
+    def note_step(self, result: SegmentResult, rows: int) -> None:
+        """A step ended that had `rows` of this hold for the target."""
+        self._owner.check()
+        self._layers_after_cancel = result.layers_after_cancel
+        if result.last_kernel_at is not None:
+            self._last_kernel_at = result.last_kernel_at
+            self._computed += rows
+
+    def note_committed(self, rows: int, drafted: int, accepted: int) -> None:
+        """The KV of `rows` tokens is valid; of `drafted` ones among what was run, `accepted` stood."""
+        self._owner.check()
+        self._committed += rows
+        self._drafted += drafted
+        self._accepted += accepted
+
+    def note_moved(self, tokens: int) -> None:
+        """KV of so many prompt tokens was moved into the slot."""
+        self._owner.check()
+        self._cached += tokens
+
+    def note_overwritten(self, tokens: int) -> None:
+        """KV of so many cached tokens was spoilt by a move that broke off."""
+        self._owner.check()
+        self._cached -= tokens
+
+    def note_invalidated(self) -> None:
+        """Nothing that was computed is valid any longer."""
+        self._owner.check()
+        self._committed = 0
+
+    def note_restart(self) -> None:
+        """Nothing that was cached is used any longer."""
+        self._owner.check()
+        self._cached = 0
+
+    def close(self, phase: State, slot: int, slot_freed_at: float) -> Account:
+        """The account of a hold that is over."""
+        return Account(
+            phase=phase,
+            slot=slot,
+            slot_freed_at=slot_freed_at,
+            cached=self._cached,
+            computed=self._computed,
+            committed=self._committed,
+            drafted=self._drafted,
+            accepted=self._accepted,
+            last_kernel_at=self._last_kernel_at,
+            layers_after_cancel=self._layers_after_cancel,
+        )

@@ -1,0 +1,206 @@
+"""What an actor has of the slot manager: a ticket while it waits in the queue, then a hold on a slot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from actors.core.commands import Audit, CopyPrefix, LoadBlocks, Restart, Submit, Trim
+from actors.core.events import Cancelled, PhaseBegun, Submitted
+from actors.core.reply import Reply
+from runtime.step.step import CancelMark
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from actors.core.account import Account
+    from actors.core.commands import Chunk, Command, Fetched, Loaded
+    from actors.core.events import ActorPhase
+    from actors.core.life import State
+    from actors.core.observer import Observers
+    from actors.core.slots import GenerationKey, SlotView
+    from runtime.kv.blocks import Block, BlockKey
+    from runtime.kv.token_chain import TokenChain
+    from runtime.sampling.tokens import DraftToken, SampleSpec
+
+T = TypeVar("T")
+
+
+class Manager(Protocol):
+    """What tickets and holds need of the slot manager."""
+
+    @property
+    def observers(self) -> Observers:
+        """Are told."""
+
+    def now(self) -> float:
+        """Now, on the executor's clock."""
+
+    def post(self, command: Command) -> None:
+        """Put a command into the mailbox."""
+
+    def draft_start(self, slot: SlotView) -> int:
+        """The first position that the drafter has not read and can read."""
+
+    def neighbours(self, hold: Hold) -> int:
+        """How many others generate tokens now, and so have rows in most steps."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ticket:
+    """One generation's claim to a slot.
+
+    Attributes:
+        manager: to whom it is to be given.
+        request_id, index: which generation it is.
+        prompt: with the names of its blocks.
+        reuse: whether KV that is already there may serve the prompt.
+        mark: set in the moment in which the generation is cancelled; the device looks at it at each layer boundary.
+        granted: the hold, or `DeviceLost`.
+        ended: the account, once nothing of it is left.
+    """
+
+    manager: Manager
+    request_id: str
+    index: int
+    prompt: TokenChain
+    reuse: bool = True
+    mark: CancelMark = field(default_factory=CancelMark)
+    granted: Reply[Hold] = field(default_factory=Reply)
+    ended: Reply[Account] = field(default_factory=Reply)
+
+    @property
+    def key(self) -> GenerationKey:
+        """The generation's identity."""
+        return self.request_id, self.index
+
+    def note_cancel(self) -> None:
+        """Mark the generation cancelled, now: the device thread sees it at its next layer boundary."""
+        if self.mark.at is None:
+            self.mark.set(now := self.manager.now())
+            if (observers := self.manager.observers).cancelled:
+                observers.tell(observers.cancelled, Cancelled(*self.key, now))
+
+    def turn_to(self, phase: ActorPhase) -> None:
+        """Say what the actor is at from now on."""
+        if (observers := self.manager.observers).phase_begun:
+            observers.tell(observers.phase_begun, PhaseBegun(*self.key, phase))
+
+
+class Figures(Protocol):
+    """What an actor may see of its hold's ledger."""
+
+    @property
+    def cached(self) -> int:
+        """Leading prompt tokens whose KV did not have to be computed, so far."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Hold:
+    """One generation's hold on a slot, from the grant to the release: what it may see and ask.
+
+    Opened and ended by `SlotManager.hold`.
+
+    Attributes:
+        ticket: that was granted.
+        slot: to look at.
+        figures: so far.
+    """
+
+    ticket: Ticket
+    slot: SlotView
+    figures: Figures
+
+    @property
+    def request_id(self) -> str:
+        """Of the request that the generation belongs to."""
+        return self.ticket.request_id
+
+    @property
+    def prompt(self) -> TokenChain:
+        """With the names of its blocks."""
+        return self.ticket.prompt
+
+    @property
+    def length(self) -> int:
+        """Committed tokens of the slot."""
+        return len(self.slot.tokens)
+
+    @property
+    def cached(self) -> int:
+        """Leading prompt tokens whose KV did not have to be computed, so far."""
+        return self.figures.cached
+
+    @property
+    def draft_start(self) -> int:
+        """The first position that the drafter has not read and can read."""
+        return self.ticket.manager.draft_start(self.slot)
+
+    @property
+    def neighbours(self) -> int:
+        """How many others generate tokens now, and so have rows in most steps."""
+        return self.ticket.manager.neighbours(self)
+
+    def turn_to(self, phase: ActorPhase) -> None:
+        """Say what the actor is at from now on."""
+        self.ticket.turn_to(phase)
+
+    async def submit(
+        self, phase: State, token_ids: Sequence[int], sample: SampleSpec, drafts: Sequence[DraftToken] = ()
+    ) -> Chunk:
+        """Have rows run that follow the slot's committed tokens, and await what became of them.
+
+        Raises:
+            StepFailed: the device failed over these rows.
+            DeviceLost: the device was lost since the grant.
+        """
+        command = Submit(self, phase, token_ids, sample, drafts)
+        if (observers := self.ticket.manager.observers).submitted:
+            event = Submitted(*self.ticket.key, phase, len(token_ids), command.is_bulk)
+            observers.tell(observers.submitted, event)
+        return await self._ask(command, command.reply)
+
+    async def copy_prefix(self, source: int, end: int) -> bool:
+        """Have KV of the prompt copied from another slot, up to position `end`; False if the device failed.
+
+        Raises:
+            DeviceLost: the device was lost since the grant.
+        """
+        command = CopyPrefix(self, source, end)
+        return await self._ask(command, command.reply)
+
+    async def load_blocks(self, fetched: Fetched, first: int, *, is_last: bool) -> Loaded | None:
+        """Have blocks of the prompt loaded, from number `first` on; None if nothing was.
+
+        Raises:
+            DeviceLost: the device was lost since the grant.
+        """
+        command = LoadBlocks(self, fetched, first, is_last)
+        return await self._ask(command, command.reply)
+
+    async def audit(self, start: int, block: Block, restored: Collection[BlockKey]) -> bool:
+        """Have KV at `start` compared with a block that was cached; where it differs, `restored` is found wrong.
+
+        Raises:
+            DeviceLost: the device was lost since the grant.
+        """
+        command = Audit(self, start, block, tuple(restored))
+        return await self._ask(command, command.reply)
+
+    async def restart(self, restored: Collection[BlockKey]) -> None:
+        """Have the slot emptied, to read the whole prompt; the blocks that were restored are never used again.
+
+        Raises:
+            DeviceLost: the device was lost since the grant.
+        """
+        command = Restart(self, tuple(restored))
+        await self._ask(command, command.reply)
+
+    def trim(self, length: int) -> None:
+        """Have no more than so many tokens kept."""
+        self.ticket.manager.post(Trim(self, length))
+
+    async def _ask(self, command: Command, reply: Reply[T]) -> T:
+        """Post a command, and await its answer; a cancel sets the mark in its very moment."""
+        self.ticket.manager.post(command)
+        return await reply.wait(self.ticket.note_cancel)

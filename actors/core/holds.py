@@ -1,0 +1,200 @@
+"""What the slot manager knows of those who hold a slot."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import outcome
+
+from actors.core.account import Ledger
+from actors.core.events import Leader
+from actors.core.hold import Hold
+from actors.core.life import Event, State
+from runtime.errors import DeviceLost
+from runtime.kv.blocks import BLOCK_TOKENS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from actors.core.account import Account
+    from actors.core.commands import KVCommand, Submit
+    from actors.core.hold import Ticket
+    from actors.core.life import Life
+    from actors.core.slots import GenerationKey, SlotView
+    from runtime.ownership import TaskOwner
+    from runtime.step.step import CancelMark
+
+
+def device_lost(why: str) -> DeviceLost:
+    """What a client is told, each with an error of its own: one that is raised in two tasks mixes up their stacks."""
+    return DeviceLost(f"{why}; please send the request again")
+
+
+class HoldRecord:
+    """The manager's side of one hold.
+
+    Attributes:
+        hold: what its actor has.
+        slot, key, mark: its slot, its generation's identity, and the mark of its cancel.
+        ledger: its figures.
+    """
+
+    def __init__(self, ticket: Ticket, slot: SlotView, life: Life, owner: TaskOwner) -> None:
+        """Begin a hold; `life` has been granted."""
+        self.ledger = Ledger(owner, cached=len(slot.tokens))
+        self.hold = Hold(ticket, slot, self.ledger)
+        self.slot: SlotView = slot
+        self.key: GenerationKey = ticket.key
+        self.mark: CancelMark = ticket.mark
+        self._life = life
+        self._owner = owner
+        self._pending: Submit | KVCommand | None = None
+        self._runs_alone = False
+        self._leaders: list[tuple[HoldRecord, int]] = []
+        self._why_lost = ""
+
+    # --- looking in ---------------------------------------------------------------------------------------------------
+
+    @property
+    def state(self) -> State:
+        """Where it is in its life."""
+        return self._life.state
+
+    @property
+    def phase(self) -> State:
+        """The last phase that it was in."""
+        return self._life.phase
+
+    @property
+    def length(self) -> int:
+        """Committed tokens of the slot."""
+        return len(self.slot.tokens)
+
+    @property
+    def pending(self) -> Submit | KVCommand | None:
+        """What its actor waits for."""
+        return self._pending
+
+    @property
+    def runs_alone(self) -> bool:
+        """Whether its rows were in a step that raised: each of those runs alone, so that only the culprit fails."""
+        return self._runs_alone
+
+    @property
+    def has_leaders(self) -> bool:
+        """Whether somebody was reading what this prompt shares when the slot was granted."""
+        return bool(self._leaders)
+
+    @property
+    def leaders(self) -> tuple[Leader, ...]:
+        """Those, for whoever listens."""
+        return tuple(Leader(*leader.key, shared) for leader, shared in self._leaders)
+
+    @property
+    def is_led(self) -> bool:
+        """Whether one of them is still reading it: it is read once, then copied."""
+        return any(
+            leader.state is State.PREFILL and leader.mark.at is None and max(leader.length, self.length) < shared
+            for leader, shared in self._leaders
+        )
+
+    # --- changes, by the manager's task ------------------------------------------------------------------------------
+
+    def happen(self, event: Event) -> None:
+        """Let something happen in its life.
+
+        Raises:
+            IllegalTransition: it cannot.
+        """
+        self._life.take(event)
+
+    def ask(self, command: Submit | KVCommand) -> None:
+        """Its actor waits for this from now on."""
+        self._owner.check()
+        self._pending = command
+
+    def clear_pending(self) -> None:
+        """Its actor waits for nothing any more: it has its answer, or has left."""
+        self._owner.check()
+        self._pending, self._runs_alone = None, False
+
+    def run_alone(self) -> None:
+        """Its rows were in a step that raised."""
+        self._owner.check()
+        self._runs_alone = True
+
+    def follow(self, others: Iterable[HoldRecord]) -> None:
+        """Note who is reading a prefix that this prompt shares: it is computed once, then copied."""
+        self._owner.check()
+        prompt = self.hold.prompt
+        shared = [(leader, leader.hold.prompt.shared_with(prompt)) for leader in others]
+        self._leaders = [(leader, length) for leader, length in shared if length >= self.length + BLOCK_TOKENS]
+
+    def follow_nobody(self) -> None:
+        """They have read what is shared, or will not."""
+        self._owner.check()
+        self._leaders.clear()
+
+    def lose(self, why: str) -> None:
+        """The device was lost, and with it what this hold has there; what its actor waits for comes to nothing."""
+        if self.state is not State.LOST:
+            self._life.take(Event.DEVICE_LOST)
+            self._why_lost = why
+        if self._pending is not None:
+            self._pending.reply.set(outcome.Error(self.loss()))
+            self.clear_pending()
+
+    def loss(self) -> DeviceLost:
+        """What the actor of a lost hold is told, whatever it asks for."""
+        return device_lost(self._why_lost)
+
+    def close(self, event: Event, slot_freed_at: float) -> Account:
+        """End the hold, whose slot is free: its account."""
+        self._life.take(event)
+        return self.ledger.close(self._life.phase, self.slot.id, slot_freed_at)
+
+
+class Holds:
+    """Everybody who holds a slot, in the order of the grants; the slot manager's task alone changes it."""
+
+    def __init__(self, owner: TaskOwner) -> None:
+        """Begin with nobody."""
+        self._owner = owner
+        self._records: dict[GenerationKey, HoldRecord] = {}
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._records)
+
+    def __iter__(self) -> Iterator[HoldRecord]:
+        """The oldest first."""
+        return iter(self._records.values())
+
+    def get(self, key: GenerationKey) -> HoldRecord | None:
+        """That of a generation; None if it holds nothing."""
+        return self._records.get(key)
+
+    def of(self, hold: Hold) -> HoldRecord:
+        """That of a hold that has not ended."""
+        return self._records[hold.ticket.key]
+
+    def add(self, ticket: Ticket, slot: SlotView, life: Life) -> HoldRecord:
+        """A slot was granted."""
+        self._owner.check()
+        record = HoldRecord(ticket, slot, life, self._owner)
+        if ticket.reuse:
+            record.follow(self)
+        self._records[ticket.key] = record
+        return record
+
+    def remove(self, record: HoldRecord) -> None:
+        """A slot was taken back."""
+        self._owner.check()
+        del self._records[record.key]
+
+    def check_integrity(self, slots: Iterable[SlotView]) -> None:
+        """Raise AssertionError if holds and slots contradict each other."""
+        held = {record.slot.id: record.key for record in self}
+        assert len(held) == len(self), "two holds name one slot"
+        owned = {slot.id: slot.owner for slot in slots if slot.owner is not None}
+        assert held == owned, f"holds {held} and slots {owned} differ"

@@ -1,0 +1,63 @@
+"""The slot manager's mailbox."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+import trio
+
+from actors.core.commands import Enqueue, Withdraw
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from actors.core.commands import Command, QueueCommand, SlotCommand
+
+
+class Mailbox:
+    """Commands in the order in which they came, in two lanes.
+
+    Those that concern the queue alone are served also while a step runs; those that concern slots wait until it ends.
+    """
+
+    def __init__(self) -> None:
+        """Begin empty."""
+        self._for_queue: deque[QueueCommand] = deque()
+        self._for_slots: deque[SlotCommand] = deque()
+        self._any_mail = trio.Event()
+        self._queue_mail = trio.Event()
+
+    def __len__(self) -> int:
+        """How many commands are unread."""
+        return len(self._for_queue) + len(self._for_slots)
+
+    def post(self, command: Command) -> None:
+        """Put a command behind all others of its lane."""
+        if isinstance(command, Enqueue | Withdraw):
+            self._for_queue.append(command)
+            self._queue_mail.set()
+        else:
+            self._for_slots.append(command)
+        self._any_mail.set()
+
+    def take_for_slots(self) -> Iterator[SlotCommand]:
+        """Take the commands that concern slots, until none is left."""
+        while self._for_slots:
+            yield self._for_slots.popleft()
+
+    def take_for_queue(self) -> Iterator[QueueCommand]:
+        """Take the commands that concern the queue, until none is left."""
+        while self._for_queue:
+            yield self._for_queue.popleft()
+
+    async def wait(self) -> None:
+        """Return when there is mail; for one task."""
+        if not self:
+            self._any_mail = trio.Event()
+            await self._any_mail.wait()
+
+    async def wait_for_queue_mail(self) -> None:
+        """Return when the next command that concerns the queue comes; for one task."""
+        self._queue_mail = trio.Event()
+        await self._queue_mail.wait()

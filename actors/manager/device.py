@@ -1,0 +1,77 @@
+"""The executor as the slot manager's task uses it."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import trio
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    import outcome
+
+    from actors.core.mailbox import Mailbox
+    from actors.core.slots import SlotTable
+    from runtime.step.executor import Executor, LayerHook
+    from runtime.step.step import Segment, StepResult
+    from runtime.step.transfer import KVData, Transfer
+
+
+class Device:
+    """Passes steps and transfers on to the executor, and has the queue served while they run.
+
+    The manager's task cannot serve it meanwhile: it awaits the executor.  So it lends what it owns to its *clerk*, a
+    task of its own nursery, until the executor is done.  At any moment one of the two may change things, and nobody
+    else ever.  Slots that a running step names are changed by neither.
+
+    Args:
+        executor: runs the steps.
+        table: its owner is who owns everything.
+    """
+
+    def __init__(self, executor: Executor, table: SlotTable) -> None:
+        self._executor = executor
+        self._table = table
+        self._clerk: trio.lowlevel.Task | None = None
+
+    async def run_clerk(
+        self,
+        mailbox: Mailbox,
+        serve: Callable[[], None],
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Be the clerk: call `serve` for each command on the queue that comes while the device is busy."""
+        self._clerk = trio.lowlevel.current_task()
+        task_status.started()
+        while True:
+            await mailbox.wait_for_queue_mail()
+            if self._table.owner.is_current:  # else the manager's task is about to serve it
+                serve()
+
+    async def run_step(
+        self, segments: Sequence[Segment], *, drafting: bool = False, layer_done: LayerHook | None = None
+    ) -> StepResult:
+        """Run a step, as the executor does."""
+        with self._table.in_flight(segment.slot for segment in segments), self._lent():
+            return await self._executor.run_step(segments, drafting=drafting, layer_done=layer_done)
+
+    async def transfer(self, transfers: Sequence[Transfer]) -> list[outcome.Outcome[KVData | None]]:
+        """Move KV, as the executor does."""
+        with self._lent():
+            return await self._executor.transfer(transfers)
+
+    def clock(self) -> float:
+        """Now, on the executor's clock."""
+        return self._executor.clock()
+
+    async def recover(self) -> None:
+        """Wait for the device to come back, as the executor does."""
+        await self._executor.recover()
+
+    @contextmanager
+    def _lent(self) -> Iterator[None]:
+        assert self._clerk is not None, "the device is used before its clerk is there"
+        with self._table.owner.lend(self._clerk):
+            yield

@@ -1,0 +1,113 @@
+"""What a step's results change: tokens are committed, figures noted, and actors answered."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import outcome
+
+from actors.core.commands import Chunk
+from actors.core.events import Committed, Invalidated
+from actors.core.life import State
+from runtime.errors import StepFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from actors.core.holds import HoldRecord
+    from actors.core.observer import Observers
+    from actors.core.slots import SlotTable
+    from actors.kv.prefix_cache import PrefixCache
+    from actors.manager.step_planner import Planned
+    from actors.manager.step_runner import StepCounts
+    from runtime.step.step import SegmentResult, StepResult
+
+logger = logging.getLogger("cede.engine")
+
+
+class Settlement:
+    """Part of the slot manager: called by its task and by nobody else.
+
+    Args:
+        table, cache, observers: the manager's.
+        counts: of the steps.
+    """
+
+    def __init__(self, table: SlotTable, cache: PrefixCache, observers: Observers, counts: StepCounts) -> None:
+        self._table = table
+        self._cache = cache
+        self._observers = observers
+        self._counts = counts
+
+    def settle(self, step: Sequence[Planned], result: outcome.Outcome[StepResult]) -> None:
+        """Commit what was computed, and answer each of those who were in the step."""
+        if isinstance(result, outcome.Error):
+            self._settle_failure(step, result.error)
+        else:
+            for planned, segment_result in zip(step, result.unwrap().segments, strict=True):
+                self._settle_segment(planned, segment_result)
+
+    def invalidate(self, record: HoldRecord) -> None:
+        """Let nothing of a hold's slot be used again; restored blocks that no step had run over are struck."""
+        self._cache.verdicts.strike(record.slot.trial)
+        self._cache.waiting.forget(record.slot.id)
+        self._table.invalidate(record.slot)
+        record.ledger.note_invalidated()
+        if self._observers.invalidated:
+            self._observers.tell(self._observers.invalidated, Invalidated(*record.key, record.slot.id))
+
+    def _settle_failure(self, step: Sequence[Planned], error: BaseException) -> None:
+        """The device raised.  Who ran alone is the culprit; those who had company get to run alone."""
+        if len(step) == 1:
+            logger.error("a step failed for request %s", step[0].record.hold.request_id, exc_info=error)
+            self._fail(step[0], f"the device failed: {error}")
+            return
+        logger.warning("a step of %d segments failed (%r): each is run again alone", len(step), error)
+        for planned in step:
+            planned.record.run_alone()
+
+    def _settle_segment(self, planned: Planned, result: SegmentResult) -> None:
+        record, rows = planned.record, len(planned.segment.token_ids)
+        record.clear_pending()
+        record.ledger.note_step(result, rows=0 if planned.work.phase is State.DRAFT else rows)
+        if not result.finite:
+            self._fail(planned, "the model yielded numbers that are not finite")
+        elif result.computed:
+            committed = self._commit(planned, result)
+            planned.work.reply.set(outcome.Value(Chunk(committed, result.tokens)))
+
+    def _commit(self, planned: Planned, result: SegmentResult) -> int:
+        """Record whose KV is valid now; returns of how many rows it is: all but those of rejected drafts."""
+        slot, segment = planned.record.slot, planned.segment
+        if planned.work.phase is State.DRAFT:
+            self._table.commit_draft(slot, segment.start, len(segment.token_ids))
+            self._tell_committed(planned, len(segment.token_ids), 0)
+            return len(segment.token_ids)
+        drafted = len(segment.drafts)
+        accepted = len(result.tokens) - 1 if drafted else 0
+        rows = segment.token_ids[: len(segment.token_ids) - (drafted - accepted)]
+        self._table.commit(slot, rows)
+        self._table.end_round(slot, segment.start)
+        planned.record.ledger.note_committed(len(rows), drafted, accepted)
+        self._counts.verify_steps += bool(drafted)
+        self._counts.drafted += drafted
+        self._counts.accepted += accepted
+        self._tell_committed(planned, len(rows), accepted)
+        return len(rows)
+
+    def _tell_committed(self, planned: Planned, rows: int, accepted: int) -> None:
+        if self._observers.committed:
+            segment, drafting = planned.segment, planned.work.phase is State.DRAFT
+            drafted = len(segment.drafts)
+            event = Committed(*planned.record.key, segment.slot, drafting, segment.start, rows, drafted, accepted)
+            self._observers.tell(self._observers.committed, event)
+
+    def _fail(self, planned: Planned, message: str) -> None:
+        """Tell the actor; whatever its slot holds is not to be used again, of the drafter's KV if a draft failed."""
+        planned.record.clear_pending()
+        if planned.work.phase is State.DRAFT:
+            self._table.forget_draft(planned.record.slot)
+        else:
+            self.invalidate(planned.record)
+        planned.work.reply.set(outcome.Error(StepFailed(message)))

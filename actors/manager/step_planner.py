@@ -1,0 +1,123 @@
+"""Which rows go into the next step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import outcome
+
+from actors.core.commands import Chunk, Submit
+from actors.core.events import HandedBack
+from actors.core.life import State, planned
+from actors.manager.planner import share_budget
+from runtime.step.step import Segment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from actors.core.costs import StepCostModel, StepCosts
+    from actors.core.holds import HoldRecord
+    from actors.core.observer import Observers
+    from actors.core.slots import SlotTable
+    from actors.kv.prefix_cache import PrefixCache
+    from actors.manager.planner import ChunkLimits
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """Rows that were submitted, and the segment that serves them, or the part of them that this step has room for."""
+
+    record: HoldRecord
+    work: Submit
+    segment: Segment
+
+
+class StepPlanner:
+    """Part of the slot manager: called by its task and by nobody else.
+
+    Args:
+        table, cache, observers: the manager's.
+        chunks: limits of prefill chunks, and of what a drafter reads that has to catch up.
+        costs: what steps take.
+    """
+
+    def __init__(
+        self,
+        table: SlotTable,
+        cache: PrefixCache,
+        chunks: ChunkLimits,
+        costs: StepCosts,
+        observers: Observers,
+    ) -> None:
+        self._table = table
+        self._cache = cache
+        self._observers = observers
+        self._chunks = chunks
+        self._costs = costs
+        self._drafter_caught_up = False  # the last step let it read in bulk
+
+    def plan(self, holds: Iterable[HoldRecord]) -> list[Planned]:
+        """Return the next step: every decode row, and as much of each prompt as its share of the budget allows.
+
+        Drafts go first, since they are cheap and their verification then shares a step with whoever waits; but a
+        drafter that reads in bulk takes turns with the target.  After a step that raised, each of those who were in it
+        has a step of its own.
+        """
+        pending = [(record, work) for record in holds if (work := self._ready_work(record)) is not None]
+        pending = [one for one in pending if one[0].runs_alone][:1] or pending
+        drafts = [one for one in pending if one[1].phase is State.DRAFT]
+        others = [one for one in pending if one[1].phase is not State.DRAFT]
+        # Rows that somebody's next token waits for: in this step, or in the other model's, which comes after it.
+        urgent = sum(len(work.token_ids) for _, work in pending if not work.is_bulk)
+        if drafts and not (others and self._drafter_caught_up):
+            self._drafter_caught_up = any(work.is_bulk for _, work in drafts)
+            return self._fill(drafts, self._costs.drafter, urgent)
+        self._drafter_caught_up = False
+        return self._fill(others, self._costs.target, urgent)
+
+    def _ready_work(self, record: HoldRecord) -> Submit | None:
+        """The rows that were submitted, unless the hold is cancelled, may not write to its slot yet, or is led."""
+        work = record.pending
+        if not isinstance(work, Submit) or record.mark.at is not None or self._cache.waiting.any_of(record.slot.id):
+            return None
+        if record.is_led:
+            return None
+        if record.has_leaders:  # who have read what is shared, or will not: there may be something to restore
+            record.follow_nobody()
+            record.clear_pending()
+            if self._observers.handed_back:
+                self._observers.tell(self._observers.handed_back, HandedBack(*record.key))
+            work.reply.set(outcome.Value(Chunk(0)))
+            return None
+        return work
+
+    def _fill(self, pending: Sequence[tuple[HoldRecord, Submit]], costs: StepCostModel, urgent: int) -> list[Planned]:
+        """A step of all that must go in whole, and of as much of the rest as there is room for."""
+        whole = [(record, work) for record, work in pending if not work.is_bulk]
+        bulk = [(record, work) for record, work in pending if work.is_bulk]
+        depth = sum(self._start(record, work) for record, work in bulk) / max(len(bulk), 1)
+        budget = self._chunks.budget(costs, urgent, depth)
+        shares = share_budget([len(work.token_ids) for _, work in bulk], budget)
+        return [
+            *(self._planned(record, work, len(work.token_ids)) for record, work in whole),
+            *(self._planned(*one, share) for one, share in zip(bulk, shares, strict=True) if share),
+        ]
+
+    def _planned(self, record: HoldRecord, work: Submit, rows: int) -> Planned:
+        record.happen(planned(work.phase))
+        start = self._start(record, work)
+        segment = Segment(
+            slot=record.slot.id,
+            start=start,
+            token_ids=work.token_ids[:rows],
+            mark=record.mark,
+            sample=work.sample if rows == len(work.token_ids) else None,
+            drafts=work.drafts,
+            first=self._table.draft_first(record.slot, start) if work.phase is State.DRAFT else 0,
+        )
+        return Planned(record, work, segment)
+
+    def _start(self, record: HoldRecord, work: Submit) -> int:
+        """The position of its first row: how many rows lie before it."""
+        return self._table.draft_start(record.slot) if work.phase is State.DRAFT else record.length

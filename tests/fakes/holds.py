@@ -1,0 +1,56 @@
+"""Tickets and holds without a manager that would serve them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from actors.core.hold import Ticket
+from actors.core.holds import HoldRecord
+from actors.core.life import Event, Life
+from actors.core.observer import Observers
+from runtime.kv.token_chain import TokenChain
+from tests.sim.history import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from actors.core.commands import Command
+    from actors.core.hold import Hold
+    from actors.core.slots import SlotView
+    from runtime.ownership import TaskOwner
+
+
+class Clerkless:
+    """A manager that remembers what was posted, and does nothing."""
+
+    def __init__(self) -> None:
+        self.observers = Observers()
+        self.posted: list[Command] = []
+
+    def now(self) -> float:
+        """It is always the same moment."""
+        return 1.0
+
+    def post(self, command: Command) -> None:
+        """Remember a command."""
+        self.posted.append(command)
+
+    def draft_start(self, slot: SlotView) -> int:
+        """Nobody drafts."""
+        return slot.draft_length
+
+    def neighbours(self, hold: Hold) -> int:
+        """Nobody else is there."""
+        return 0
+
+
+def ticket_of(request_id: str, prompt: Sequence[int]) -> Ticket:
+    """A ticket of a request's first generation."""
+    return Ticket(Clerkless(), request_id, 0, TokenChain(ROOT, prompt))
+
+
+def record_of(request_id: str, prompt: Sequence[int], slot: SlotView, owner: TaskOwner) -> HoldRecord:
+    """A hold that was just granted."""
+    life = Life(owner)
+    life.take(Event.GRANTED)
+    return HoldRecord(ticket_of(request_id, prompt), slot, life, owner)

@@ -1,0 +1,234 @@
+"""One task changes slots, the queue, holds and receipts: whoever else tries is stopped, and so is a change mid-step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import trio
+
+from actors.core.account import Account, Ledger
+from actors.core.commands import Enqueue, Submit
+from actors.core.holds import HoldRecord, Holds
+from actors.core.life import Event, Life, State
+from actors.core.observer import Observer, Observers
+from actors.core.receipts import CancelReason, ReceiptLog
+from actors.core.slots import SlotInFlight, SlotTable
+from actors.kv.prefix_cache import empty_cache
+from actors.manager.admission import Admission
+from runtime.ownership import NotTheOwner, TaskOwner
+from runtime.sampling.params import SamplingParams
+from runtime.sampling.tokens import SampleSpec
+from runtime.step.step import SegmentResult
+from tests.fakes.holds import ticket_of
+from tests.fakes.simulation import ask, open_simulation, prompt, simulated
+from tests.scenarios.engine.together import STEP, same_time
+from tests.sim.history import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from actors.core.events import Granted
+    from runtime.kv.token_chain import TokenChain
+
+TOKENS = list(range(80))
+RESULT = SegmentResult(computed=True, last_kernel_at=1.0)
+SAMPLE = SampleSpec(SamplingParams(), position=0, generated=0)
+
+
+@dataclass
+class World:
+    """One of each thing that the manager owns, with a hold on slot 0."""
+
+    owner: TaskOwner
+    table: SlotTable = field(init=False)
+    holds: Holds = field(init=False)
+    admission: Admission = field(init=False)
+    record: HoldRecord = field(init=False)
+    receipts: ReceiptLog = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.table = SlotTable(2, 100, root=ROOT, owner=self.owner)
+        self.holds = Holds(self.owner)
+        cache = empty_cache()
+        self.admission = Admission(self.table, cache, self.holds, Observers(), limit=9)
+        self.receipts = ReceiptLog(owner=self.owner)
+        ticket = ticket_of("held", TOKENS)
+        slot = self.table.grant(ticket.key, ticket.prompt)
+        assert slot is not None
+        life = Life(self.owner)
+        life.take(Event.GRANTED)
+        self.record = self.holds.add(ticket, slot, life)
+
+    @property
+    def slot(self) -> Any:  # noqa: ANN401  a view, which the calls below take
+        return self.record.slot
+
+    @property
+    def chain(self) -> TokenChain:
+        return self.record.hold.prompt
+
+
+def _waiting(world: World) -> Any:  # noqa: ANN401  a ticket
+    ticket = ticket_of("waits", TOKENS)
+    world.admission.enqueue(Enqueue([ticket]))
+    return ticket
+
+
+def _write_receipt(world: World) -> None:
+    ticket = ticket_of("cancelled", TOKENS)
+    ticket.note_cancel()
+    world.receipts.write(ticket, CancelReason.OPERATOR, Account())
+
+
+# Each public method that changes something, and a call of it.
+CHANGES: dict[type, dict[str, Callable[[World], object]]] = {
+    SlotTable: {
+        "grant": lambda world: world.table.grant(("other", 0), world.chain),
+        "release": lambda world: world.table.release(world.slot),
+        "commit": lambda world: world.table.commit(world.slot, TOKENS[:3]),
+        "commit_moved": lambda world: world.table.commit_moved(world.slot, TOKENS[:3]),
+        "trim": lambda world: world.table.trim(world.slot, 1),
+        "invalidate": lambda world: world.table.invalidate(world.slot),
+        "quarantine": lambda world: world.table.quarantine([b"a block"]),
+        "commit_draft": lambda world: world.table.commit_draft(world.slot, 0, 1),
+        "end_round": lambda world: world.table.end_round(world.slot, 0),
+        "forget_draft": lambda world: world.table.forget_draft(world.slot),
+    },
+    Holds: {
+        "add": lambda world: world.holds.add(ticket_of("another", TOKENS), world.slot, Life(world.owner)),
+        "remove": lambda world: world.holds.remove(world.record),
+    },
+    HoldRecord: {
+        "happen": lambda world: world.record.happen(Event.READS),
+        "ask": lambda world: world.record.ask(Submit(world.record.hold, State.PREFILL, TOKENS, SAMPLE)),
+        "clear_pending": lambda world: world.record.clear_pending(),
+        "run_alone": lambda world: world.record.run_alone(),
+        "follow": lambda world: world.record.follow([]),
+        "follow_nobody": lambda world: world.record.follow_nobody(),
+        "lose": lambda world: world.record.lose("the device is gone"),
+        "close": lambda world: world.record.close(Event.CANCELLED, 1.0),
+    },
+    Life: {"take": lambda world: Life(world.owner).take(Event.GRANTED)},
+    Ledger: {
+        "note_step": lambda world: world.record.ledger.note_step(RESULT, 1),
+        "note_committed": lambda world: world.record.ledger.note_committed(1, 0, 0),
+        "note_moved": lambda world: world.record.ledger.note_moved(1),
+        "note_overwritten": lambda world: world.record.ledger.note_overwritten(1),
+        "note_invalidated": lambda world: world.record.ledger.note_invalidated(),
+        "note_restart": lambda world: world.record.ledger.note_restart(),
+    },
+    Admission: {
+        "enqueue": _waiting,
+        "withdraw": lambda world: world.admission.withdraw(_waiting(world)),
+        "admit": lambda world: world.admission.admit(),
+        "hold_back": lambda world: world.admission.hold_back(),
+        "turn_away": lambda world: world.admission.turn_away("the device is gone"),
+        "resume": lambda world: world.admission.resume(),
+    },
+    ReceiptLog: {
+        "write": _write_receipt,
+        "add": _write_receipt,
+    },
+}
+# The others look; `in_flight` and `epoch` are the manager's to set up.
+LOOKS: dict[type, set[str]] = {
+    SlotTable: {
+        *("slot", "free", "held", "longest_live_prefix", "draft_start", "draft_first"),
+        *("status", "check_integrity", "in_flight"),
+    },
+    Holds: {"get", "of", "check_integrity"},
+    HoldRecord: {
+        *("state", "phase", "length", "pending", "runs_alone", "has_leaders", "leaders", "is_led", "loss"),
+    },
+    Life: {"state", "phase"},
+    Ledger: {"cached", "committed", "close"},
+    Admission: {"tickets"},
+    ReceiptLog: {"counts", "newest", "check_integrity"},
+}
+EACH_CHANGE = [(kind, name) for kind, changes in CHANGES.items() for name in changes]
+
+
+@pytest.mark.parametrize("kind", CHANGES, ids=lambda kind: kind.__name__)
+def test_each_public_method_is_known_to_change_something_or_nothing(kind: type) -> None:
+    public = {name for name in vars(kind) if not name.startswith("_")}
+    assert public == CHANGES[kind].keys() | LOOKS[kind], "say in this test whether it changes anything"
+
+
+@pytest.mark.parametrize(("kind", "name"), EACH_CHANGE, ids=lambda value: getattr(value, "__name__", value))
+async def test_a_change_by_another_task_than_the_owner_raises(kind: type, name: str) -> None:
+    owner = TaskOwner()
+    world, change = World(owner), CHANGES[kind][name]
+
+    async def other() -> None:
+        with pytest.raises(NotTheOwner):
+            change(world)
+
+    with owner.claim():
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(other)
+        with pytest.raises(NotTheOwner):
+            await trio.to_thread.run_sync(change, world)
+        change(world)
+
+
+@pytest.mark.parametrize("name", [name for name in CHANGES[SlotTable] if name not in ("grant", "quarantine")])
+def test_a_slot_is_not_changed_while_a_step_names_it(name: str) -> None:
+    world, change = World(TaskOwner()), CHANGES[SlotTable][name]
+    with world.table.in_flight([0]), pytest.raises(SlotInFlight, match="slot 0"):
+        change(world)
+    change(world)
+
+
+def test_another_slot_is_granted_while_a_step_runs() -> None:
+    world = World(TaskOwner())
+    with world.table.in_flight([0]):
+        granted = world.table.grant(("other", 0), world.chain)
+    assert granted is world.table.slot(1)
+
+
+class GrantTasks(Observer):
+    """In which task each grant is made, and whether a step runs then."""
+
+    def __init__(self) -> None:
+        self.grants: list[tuple[str, str]] = []
+
+    def granted(self, event: Granted) -> None:
+        """Note it."""
+        self.grants.append((event.request_id, trio.lowlevel.current_task().name))
+
+
+@simulated()
+async def test_while_the_device_is_busy_the_clerk_grants_and_else_the_manager() -> None:
+    watch = GrantTasks()
+    async with open_simulation(slots=2, step_seconds=same_time) as sim, trio.open_nursery() as nursery:
+        with sim.engine.observed_by(watch):
+            nursery.start_soon(sim.client, ask("first", prompt(4), max_tokens=20))
+            await trio.sleep(2.5 * STEP)
+            second = sim.expect(ask("second", prompt(4, start=9), max_tokens=2))
+            nursery.start_soon(sim.client, second.asked)
+            await trio.sleep(0.2 * STEP)
+            assert [request for request, _ in watch.grants] == ["first", "second"], "it waits for the step's end"
+            await trio.sleep(2 * STEP)
+        (_, manager), (_, clerk) = watch.grants
+        assert "run_manager" in manager
+        assert "run_clerk" in clerk
+
+
+@simulated()
+async def test_one_who_leaves_the_queue_while_the_device_is_busy_has_his_receipt_at_once() -> None:
+    async with open_simulation(slots=1, step_seconds=same_time) as sim, trio.open_nursery() as nursery:
+        nursery.start_soon(sim.client, ask("first", prompt(4), max_tokens=20))
+        await trio.sleep(2.5 * STEP)
+        left = await sim.client(ask("queued", prompt(4, start=9)), hang_up_at=2.7 * STEP)
+        assert trio.current_time() == pytest.approx(2.7 * STEP)
+        assert left.receipt.phase == "queued"
+
+
+@simulated()
+async def test_the_test_s_own_task_may_not_change_a_slot_of_a_running_engine() -> None:
+    async with open_simulation(slots=1) as sim:
+        await sim.client(ask("first", prompt(4)))
+        with pytest.raises(NotTheOwner):
+            sim.manager.table.invalidate(sim.manager.table.slot(0))
