@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 import trio
@@ -30,47 +29,32 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from actors.core.events import Granted
-    from runtime.kv.token_chain import TokenChain
+    from actors.core.hold import Ticket
 
 TOKENS = list(range(80))
 RESULT = SegmentResult(computed=True, last_kernel_at=1.0)
 SAMPLE = SampleSpec(SamplingParams(), position=0, generated=0)
 
 
-@dataclass
 class World:
     """One of each thing that the manager owns, with a hold on slot 0."""
 
-    owner: TaskOwner
-    table: SlotTable = field(init=False)
-    holds: Holds = field(init=False)
-    admission: Admission = field(init=False)
-    record: HoldRecord = field(init=False)
-    receipts: ReceiptLog = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.table = SlotTable(2, 100, root=ROOT, owner=self.owner)
-        self.holds = Holds(self.owner)
-        cache = empty_cache()
-        self.admission = Admission(self.table, cache, self.holds, Observers(), limit=9)
-        self.receipts = ReceiptLog(owner=self.owner)
+    def __init__(self, owner: TaskOwner) -> None:
+        self.owner = owner
+        self.table = SlotTable(2, 100, root=ROOT, owner=owner)
+        self.holds = Holds(owner)
+        self.admission = Admission(self.table, empty_cache(), self.holds, Observers(), limit=9)
+        self.receipts = ReceiptLog(owner=owner)
         ticket = ticket_of("held", TOKENS)
         slot = self.table.grant(ticket.key, ticket.prompt)
         assert slot is not None
-        life = Life(self.owner)
+        life = Life(owner)
         life.take(Event.GRANTED)
+        self.slot = slot
         self.record = self.holds.add(ticket, slot, life)
 
-    @property
-    def slot(self) -> Any:  # noqa: ANN401  a view, which the calls below take
-        return self.record.slot
 
-    @property
-    def chain(self) -> TokenChain:
-        return self.record.hold.prompt
-
-
-def _waiting(world: World) -> Any:  # noqa: ANN401  a ticket
+def _waiting(world: World) -> Ticket:
     ticket = ticket_of("waits", TOKENS)
     world.admission.enqueue(Enqueue([ticket]))
     return ticket
@@ -85,7 +69,7 @@ def _write_receipt(world: World) -> None:
 # Each public method that changes something, and a call of it.
 CHANGES: dict[type, dict[str, Callable[[World], object]]] = {
     SlotTable: {
-        "grant": lambda world: world.table.grant(("other", 0), world.chain),
+        "grant": lambda world: world.table.grant(("other", 0), ticket_of("other", TOKENS).prompt),
         "release": lambda world: world.table.release(world.slot),
         "commit": lambda world: world.table.commit(world.slot, TOKENS[:3]),
         "commit_moved": lambda world: world.table.commit_moved(world.slot, TOKENS[:3]),
@@ -184,7 +168,7 @@ def test_a_slot_is_not_changed_while_a_step_names_it(name: str) -> None:
 def test_another_slot_is_granted_while_a_step_runs() -> None:
     world = World(TaskOwner())
     with world.table.in_flight([0]):
-        granted = world.table.grant(("other", 0), world.chain)
+        granted = world.table.grant(("other", 0), ticket_of("other", TOKENS).prompt)
     assert granted is world.table.slot(1)
 
 
