@@ -179,7 +179,7 @@ class Observers:
 
     def __contains__(self, observer: Observer) -> bool:
         """Whether that one is told; not one that has raised."""
-        return observer in self._all
+        return any(other is observer for other in self._all)
 
     def tell(self, hook: Hook[EventT], event: EventT) -> None:
         """Call the methods of a hook.  What one raises is logged, and costs that observer the rest; nobody else."""

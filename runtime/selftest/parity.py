@@ -15,17 +15,16 @@ import torch.nn.functional as F
 
 from runtime.host_memory import available_memory
 from runtime.loading.load import load_model
-from runtime.nn.linear import Linear
-from runtime.nn.model import Transformer
 from runtime.nn.mtp import MtpModule
 from runtime.nn.quantization import Quantization
 from runtime.nn.quantize import GROUP, choose_formats, quantize_int4, quantize_int8
 from runtime.nn.weights import weight_bytes
-from runtime.sampling.tokens import DraftToken, SampleSpec
+from runtime.sampling.tokens import SampleSpec
 from runtime.selftest.findings import Figures, Mismatch, NotHere
 from runtime.selftest.rates import GREEDY
+from runtime.selftest.subject import Subject, judged
 from runtime.step.device import MAX_LAYERS_AHEAD
-from runtime.step.step import Segment, run_step
+from runtime.step.step import Segment
 from runtime.step.transfer import Copy, Load, Save
 
 if TYPE_CHECKING:
@@ -34,8 +33,7 @@ if TYPE_CHECKING:
     from runtime.checkpoint.config import ModelConfig
     from runtime.loading.drafters import DrafterPlan
     from runtime.loading.options import LoadOptions
-    from runtime.nn.linear import WeightMatrix
-    from runtime.step.step import SegmentResult
+    from runtime.nn.model import Transformer
 
 # The error of a position's scores, as a share of their size.  Rounding alone was seen to make 1.4e-6, 1.5e-3 and 1.4e-2
 # of the embedded model's on an x86 CPU; a wrong row is off by about its own size.
@@ -49,65 +47,10 @@ DRAFTS = 4
 
 # What 8 and 4 bits may cost, in nats between the distributions, on average.  The embedded model was seen to lose 0.002
 # and 0.013; other models lose more or less, but wrong kernels would make noise of any model.
-MOST_DIVERGENCE = {Quantization.INT8: 0.1, Quantization.INT4: 1.0}
+MAX_DIVERGENCE = {Quantization.INT8: 0.1, Quantization.INT4: 1.0}
 # A product with rounded weights, against the same weights expanded: the CPU's int8 spreads the weights before it rounds
 # them, and rounds the rows as well.
 ROUNDED_ROWS = 0.02
-
-
-class Overheard(Linear):
-    """The head, with an ear to it: keeps the scores of each step, float32 `[rows, vocab]` on the host."""
-
-    def __init__(self, head: Linear) -> None:
-        self._matrix: WeightMatrix = head
-        self.scores: list[torch.Tensor] = []
-
-    def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        """Scores `[rows, vocab]` of states `[rows, hidden]`, of which a copy is kept."""
-        scores = self._matrix(x)
-        self.scores.append(scores.float().cpu())
-        return scores
-
-
-class Subject:
-    """A model whose scores can be seen.  It shares weights, KV and states with `model`."""
-
-    def __init__(self, model: Transformer) -> None:
-        self._head = Overheard(model.weights.lm_head)
-        weights = replace(model.weights, lm_head=self._head)
-        self.model = Transformer(model.config, weights, model.kv, model.states)
-
-    def run(
-        self, *segments: Segment, on: Transformer | None = None, cancel: Segment | None = None
-    ) -> tuple[list[SegmentResult], torch.Tensor]:
-        """Run a step, in whose first layer `cancel` is cancelled; what came of it, and the scores of its sampled rows.
-
-        `on` is a module that shares this model's head.
-        """
-        self._head.scores.clear()
-        running = run_step(on or self.model, segments, lambda: 0.0)
-        next(running)
-        if cancel is not None:
-            cancel.mark.set(0.0)
-        try:
-            while True:
-                next(running)
-        except StopIteration as stop:
-            results = list(stop.value.segments)
-        if not all(result.finite for result in results):
-            raise Mismatch("the model yielded numbers that are not finite")
-        return results, torch.cat([torch.empty(0, self.model.config.vocab_size), *self._head.scores])
-
-    def score(self, slot: int, tokens: Sequence[int], chunk: int, start: int = 0) -> torch.Tensor:
-        """The scores after each of `tokens`, which are read into the slot in chunks from position `start` on."""
-        parts = [tokens[at : at + chunk] for at in range(0, len(tokens), chunk)]
-        return torch.cat([self.run(judged(slot, start + at * chunk, part))[1] for at, part in enumerate(parts)])
-
-
-def judged(slot: int, start: int, tokens: Sequence[int], plain: int = 1) -> Segment:
-    """A segment whose rows are all scored but the first `plain` - 1: those after them are drafts to be verified."""
-    sample = SampleSpec(GREEDY, start + plain, 0)
-    return Segment(slot, start, tokens, sample=sample, drafts=[DraftToken(token) for token in tokens[plain:]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,6 +292,6 @@ def _expanded(weight: torch.Tensor, quantization: Quantization) -> torch.Tensor:
 def check_quantised(parity: Parity, options: LoadOptions, config: ModelConfig, quantization: Quantization) -> Figures:
     """Load the model with fewer bits, and compare what it says with the reference."""
     figures = parity.quantised(load_model(replace(options, quantize=quantization), config))
-    if not float(figures["divergence_nats"]) <= MOST_DIVERGENCE[quantization]:
-        raise Mismatch(f"the distributions differ by more than {MOST_DIVERGENCE[quantization]} nats", figures)
+    if not float(figures["divergence_nats"]) <= MAX_DIVERGENCE[quantization]:
+        raise Mismatch(f"the distributions differ by more than {MAX_DIVERGENCE[quantization]} nats", figures)
     return figures

@@ -17,7 +17,6 @@ from actors.config import EngineConfig
 from actors.engine import open_engine
 from actors.kv.config import CacheConfig
 from actors.kv.prefix_cache import PrefixCache
-from actors.testing.chaos import open_chaos
 from runtime.kv.blocks import block_keys
 from runtime.loading.served import Proposer
 from runtime.testing.faults import ShortWrite
@@ -268,9 +267,6 @@ async def open_kv_simulation(
     )
     with reads_in_virtual_time(read_seconds, disk):
         async with open_engine(watch.device, served, settings, cache) as engine:
-            with engine.observed_by(*watch.look_at(engine.manager)):
-                simulation = KVSimulation(engine, model, watch, faults, truth)
-                async with open_chaos(engine, watch.chaos, jump=watch.device.jump):
-                    yield simulation
-                await engine.wait_all_ended()
-                simulation.check_idle()
+            simulation = KVSimulation(engine, model, watch, faults, truth)
+            async with simulation.watched():
+                yield simulation

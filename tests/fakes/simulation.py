@@ -162,6 +162,15 @@ class Simulation:
             story = self.stories[request_id]
             story.deleted_at = trio.current_time() if story.deleted_at is None else story.deleted_at
 
+    @asynccontextmanager
+    async def watched(self) -> AsyncIterator[None]:
+        """Look at the engine, and let the plan's faults happen to it; at the end, all must have been given back."""
+        with self.engine.observed_by(*self.watch.look_at(self.engine.manager)):
+            async with open_chaos(self.engine, self.watch.chaos, jump=self.watch.device.jump):
+                yield
+            await self.engine.wait_all_ended()
+            self.check_idle()
+
     # --- what must hold -----------------------------------------------------------------------------------------------
 
     def check(self) -> None:
@@ -234,9 +243,6 @@ async def open_simulation(
     served = FaultyServed("stand-in", 0, context, VOCABULARY, end_ids, Tokenizer(byte_level()), faults=faults)
     settings = EngineConfig(**{"slots": slots, "chunk_tokens": 8, "speculate": speculate, **config})
     async with open_engine(watch.device, served, settings) as engine:
-        with engine.observed_by(*watch.look_at(engine.manager)):
-            simulation = Simulation(engine, model, watch, faults)
-            async with open_chaos(engine, watch.chaos, jump=watch.device.jump):
-                yield simulation
-            await engine.wait_all_ended()
-            simulation.check_idle()
+        simulation = Simulation(engine, model, watch, faults)
+        async with simulation.watched():
+            yield simulation

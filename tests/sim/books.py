@@ -59,7 +59,7 @@ class Generation:
         return self.cancelled_at is None and not self.lost
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Books(Observer):
     """Who waits and who holds a slot, each in the order in which they came to it.
 

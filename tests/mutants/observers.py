@@ -1,0 +1,49 @@
+"""Bad edits of what observers are told, and of what one that raises costs."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANTS = (
+    Mutant(
+        "a release is told before the slot is free",
+        "actors/manager/slot_manager.py",
+        "        self.table.release(lease.slot, held_until)\n",
+        "        event = Released(*lease.owner, lease.slot.id, lease.reason, lease.computed, lease.committed)\n"
+        "        self.observers.tell(self.observers.released, event)\n"
+        "        self.table.release(lease.slot, held_until)\n",
+    ),
+    Mutant(
+        "a cancel is not told",
+        "actors/core/lease.py",
+        "            if (observers := self.manager.observers).cancelled:\n",
+        "            if (observers := self.manager.observers).cancelled and self.slot is None:\n",
+    ),
+    Mutant(
+        "accepted drafts are not among the rows that are told",
+        "actors/manager/step_runner.py",
+        "        self._tell_committed(planned, len(rows), accepted)\n",
+        "        self._tell_committed(planned, len(rows) - accepted, accepted)\n",
+    ),
+    Mutant(
+        "a grant is told with another slot",
+        "actors/manager/slot_manager.py",
+        "Granted(*lease.owner, slot.id, lease.cached, leaders)",
+        "Granted(*lease.owner, max(0, slot.id - 1), lease.cached, leaders)",
+    ),
+    Mutant(
+        "an observer that raises fails the request",
+        "actors/core/observer.py",
+        "            except Exception:\n                observer",
+        "            except ArithmeticError as error:\n                raise error\n"
+        "            except Exception:\n                observer",
+        ("tests/unit/actors/core/test_observer.py",),
+    ),
+    Mutant(
+        "an observer that raises goes on being told",
+        "actors/core/observer.py",
+        "                self._remove(observer)\n\n    def _remove",
+        "\n    def _remove",
+        ("tests/unit/actors/core/test_observer.py",),
+    ),
+)
