@@ -14,6 +14,7 @@ class EngineConfig:
 
     Attributes:
         slots: sequences that can run at a time; the model's KV has room for as many.
+        answer_bytes, unread_bytes: None for no bound, which no option can say.
         step_seconds: the target time of a step that decoding neighbours share with a prompt, where `chunk_tokens` is
             None.
         speculate: where drafts come from; the executor has a drafter if that takes one.

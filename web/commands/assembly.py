@@ -27,7 +27,7 @@ logger = logging.getLogger("cede.web")
 
 
 def refuse_contradictions(chosen: Chosen) -> None:
-    """Raise UsageError where an option would have no effect, unless something that goes before it is why."""
+    """Raise UsageError where an option would have no effect, unless one from a stronger place is the reason."""
     speculate, draft_tokens, draft_model = chosen["speculate"], chosen["draft-tokens"], chosen["draft-model"]
     if chosen["kv-dir"].value is None and chosen["kv-disk"].is_given:
         raise click.UsageError("--kv-disk has no use without --kv-dir")

@@ -22,7 +22,7 @@ PRECEDENCE = (
     ParameterSource.ENVIRONMENT,
     ParameterSource.COMMANDLINE,
 )
-"""Where a value may be found; what comes later goes before."""
+"""The places where a value may be found, from the weakest to the strongest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +41,11 @@ class Choice:
 
     @property
     def is_given(self) -> bool:
-        """Whether it is not the default's."""
+        """Whether somebody said it, rather than the default."""
         return self.source is not ParameterSource.DEFAULT
 
     def yields_to(self, other: Choice) -> bool:
-        """Whether `other` was found in a place that goes before this one's."""
+        """Whether `other` was found in a stronger place."""
         return PRECEDENCE.index(self.source) < PRECEDENCE.index(other.source)
 
 
@@ -78,7 +78,7 @@ class Chosen:
         return self._choices[key]
 
     def config(self, group: type[Config], **others: Any) -> Config:  # noqa: ANN401  # as the config declares them
-        """A config with the values of its options, and with `others`, which go before."""
+        """A config with the values of its options; `others` are its other fields, or override an option."""
         values = {
             definition.field: self[key].value for key, definition in DEFINITIONS.items() if definition.group is group
         }
