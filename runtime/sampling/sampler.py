@@ -125,8 +125,8 @@ def distribution(logits: torch.Tensor, random_rows: RandomRows) -> torch.Tensor:
     in_top_k = ranks < filters.top_k.column
     candidates = ordered * in_top_k
     mass_before = candidates.cumsum(-1) - candidates
-    # The tokens before which there is too little mass are counted, not marked: where sums are not monotonic (see
-    # `_invert`), one far behind the others may be among them.  The likeliest token stays, also at top_p=0.
+    # Tokens with less mass before them than asked are counted, not marked: where sums are not monotonic (`_invert`),
+    # one of them may stand far behind the others.  The likeliest token stays, also at top_p=0.
     reaching = (mass_before < filters.top_p.column * candidates.sum(-1, keepdim=True)).sum(-1, keepdim=True)
     in_top_p = ranks < reaching.clamp_(min=1)
     in_min_p = ordered >= filters.min_p.column * ordered[:, :1]

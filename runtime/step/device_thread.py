@@ -87,8 +87,8 @@ class DeviceThread:
         job = self._job = _Job(function)
         self._jobs.put(job)
         while not job.ended.is_set():
-            # In turns: a time in which this process was stopped, device thread and all, is one of them at most.
-            # Shielded: an abandoned step would be a thread that writes KV behind everybody's back.
+            # In turns: a time in which this process was stopped, device thread and all, counts as one of them at most.
+            # Shielded: a step that nobody awaits any longer would go on writing KV.
             with trio.move_on_after(patience / HANG_CHECKS, shield=True):
                 await job.ended.wait()
             checks_without = checks_without + 1 if self._progress == progress else 0
