@@ -25,12 +25,18 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from actors.core.generation import GenerationRequest
+    from actors.core.slots import Slot
     from runtime.step.executor import LayerHook
     from runtime.step.step import Segment, StepResult
 
 ROOT = 0x5EED
 SOURCES = (Proposer.NGRAM, Proposer.DRAFT, Proposer.MTP)
 MODELS = (Proposer.DRAFT, Proposer.MTP)
+
+
+def slots_of(engine: Engine) -> list[Slot]:
+    """Return all slots, free or not."""
+    return [engine.manager.table.slot(slot.id) for slot in engine.slots()]
 
 
 class Recorder(SimulatedExecutor):
@@ -59,7 +65,7 @@ class Recorder(SimulatedExecutor):
         self.steps.append((drafting, list(segments)))
         if self._awaited in [(slot.id, slot.state) for slot in self.engine.slots()]:
             self._reached.set()
-        assert not self.engine._manager._mailbox, "a step begins with mail unread"
+        assert not self.engine.manager.unread, "a step begins with mail unread"
         assert all(segment.mark.at is None for segment in segments), "a step begins with a cancelled segment"
         if drafting and any(segment.slot == self.fail_draft_of for segment in segments):
             raise RuntimeError("the drafter ran into a planted fault")
@@ -67,7 +73,7 @@ class Recorder(SimulatedExecutor):
 
     def check_draft_kv(self) -> None:
         """The drafter's KV is that of the slot's own tokens and, at rest, reaches no farther than they do."""
-        for slot in self.engine._manager.table._slots:
+        for slot in slots_of(self.engine):
             assert slot.owner is not None or slot.draft_length <= len(slot.tokens)
             state = ROOT
             for position in range(slot.draft_first, min(slot.draft_length, len(slot.tokens))):
@@ -236,7 +242,7 @@ async def test_an_end_inside_a_run_of_accepted_drafts_cuts_there(source: Propose
             length = output.index(output[end]) + 1  # the token may have come before
             await running.client(ask("x", start, max_tokens=40))
             assert running.got["x"] == [output[:length]]
-            slot = next(slot for slot in running.engine._manager.table._slots if slot.tokens)
+            slot = next(slot for slot in slots_of(running.engine) if slot.tokens)
             assert slot.tokens == [*start, *output[: length - 1]]
             assert slot.draft_length <= len(slot.tokens)
 
