@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from docs.figures.hangup import draw as draw_hangup
+from docs.figures import hangup, request, turn
 
 FOLDER = Path(__file__).parent
-PICTURES = {"hangup.svg": draw_hangup}
+PICTURES = {"hangup.svg": hangup.draw, "request.svg": request.draw, "turn.svg": turn.draw}
 
 if __name__ == "__main__":
     for name, draw in PICTURES.items():

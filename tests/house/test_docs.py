@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from docs.figures.__main__ import FOLDER, PICTURES
+from docs.figures.request import STOPS
 
 ROOT = Path(__file__).parents[2]
 # What was measured once is not rewritten when a file moves.
@@ -107,6 +108,11 @@ def test_a_name_that_is_not_there_is_noticed() -> None:
     assert is_there("actors.engine.open_engine")
     assert not is_there("actors.engin")
     assert PATH.findall("see `web/gone.py::Gone.at`, `web/http/`.") == [("web/gone.py", "Gone.at"), ("web/http/", "")]
+
+
+def test_a_requests_life_names_the_functions_of_its_picture() -> None:
+    named = {f"{path}::{name}" for path, name in PATH.findall((ROOT / "docs" / "request.md").read_text()) if name}
+    assert {stop.name for stop in STOPS} <= named
 
 
 @pytest.mark.parametrize("example", ["test_example.py", "test_simulation_example.py"])
