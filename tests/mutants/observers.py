@@ -8,28 +8,27 @@ MUTANTS = (
     Mutant(
         "a release is told before the slot is free",
         "actors/manager/slot_manager.py",
-        "        self.table.release(lease.slot, held_until)\n",
-        "        event = Released(*lease.owner, lease.slot.id, lease.reason, lease.computed, lease.committed)\n"
-        "        self.observers.tell(self.observers.released, event)\n"
-        "        self.table.release(lease.slot, held_until)\n",
+        "        self.table.release(slot, held_until)\n",
+        "        self.observers.tell(self.observers.released, Released(*record.key, slot.id, reason, 0, 0))\n"
+        "        self.table.release(slot, held_until)\n",
     ),
     Mutant(
         "a cancel is not told",
-        "actors/core/lease.py",
+        "actors/core/hold.py",
         "            if (observers := self.manager.observers).cancelled:\n",
-        "            if (observers := self.manager.observers).cancelled and self.slot is None:\n",
+        "            if (observers := self.manager.observers).cancelled and self.index:\n",
     ),
     Mutant(
         "accepted drafts are not among the rows that are told",
-        "actors/manager/step_runner.py",
+        "actors/manager/settlement.py",
         "        self._tell_committed(planned, len(rows), accepted)\n",
         "        self._tell_committed(planned, len(rows) - accepted, accepted)\n",
     ),
     Mutant(
         "a grant is told with another slot",
-        "actors/manager/slot_manager.py",
-        "Granted(*lease.owner, slot.id, lease.cached, leaders)",
-        "Granted(*lease.owner, max(0, slot.id - 1), lease.cached, leaders)",
+        "actors/manager/admission.py",
+        "Granted(*ticket.key, slot.id, len(slot.tokens), record.leaders)",
+        "Granted(*ticket.key, max(0, slot.id - 1), len(slot.tokens), record.leaders)",
     ),
     Mutant(
         "an observer that raises fails the request",
