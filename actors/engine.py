@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 import time
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import trio
@@ -17,16 +17,17 @@ import trio
 from actors.core.events import Refused
 from actors.core.hold import Ticket
 from actors.core.receipts import CancelReason, Receipt
-from actors.core.slots import SlotStatus, SlotTable
+from actors.core.slots import SlotTable
 from actors.generating.draft_length import Acceptance, DraftLength
 from actors.generating.drafting import Drafting, LookupSource, ModelSource
 from actors.generating.output import Output
-from actors.generating.unread import Unread, UnreadStatistics
+from actors.generating.unread import Unread
 from actors.kv.prefix_cache import empty_cache
 from actors.kv.prompts import chains
 from actors.manager.planner import ChunkLimits
 from actors.manager.slot_manager import SlotManager
 from actors.request import Request
+from actors.statistics import EngineStatistics, SpeculationStatistics
 from runtime.errors import CedeError, RequestError, ShuttingDown
 from runtime.loading.served import Proposer
 
@@ -38,41 +39,11 @@ if TYPE_CHECKING:
     from actors.core.costs import StepCosts
     from actors.core.generation import Event, GenerationRequest, RequestStatus
     from actors.core.observer import Observer
+    from actors.core.slot_views import SlotStatus
     from actors.kv.prefix_cache import PrefixCache
-    from actors.manager.statistics import ManagerStatistics
     from runtime.kv.token_chain import TokenChain
     from runtime.loading.served import ServedModel
     from runtime.step.executor import Executor
-
-
-@dataclass(frozen=True, slots=True)
-class SpeculationStatistics:
-    """What drafting has brought since the start.
-
-    Attributes:
-        draft_steps, draft_rows: run on the drafter; some rows only read what was missed.
-        verify_steps: rounds, of which one device step may hold several.
-        drafted_tokens, accepted_tokens: in those rounds.
-        acceptance_rate: None before the first.
-    """
-
-    proposer: Proposer
-    draft_steps: int
-    draft_rows: int
-    verify_steps: int
-    drafted_tokens: int
-    accepted_tokens: int
-    acceptance_rate: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class EngineStatistics:
-    """The engine as a frozen snapshot."""
-
-    live_requests: int
-    manager: ManagerStatistics
-    speculation: SpeculationStatistics
-    unread: UnreadStatistics
 
 
 def client_disconnect() -> CancelReason:
@@ -163,7 +134,7 @@ class Engine:
                 f"{len(asked.prompts)} generations in one request; at most {self.most_generations} are possible here"
             )
         for prompt in asked.prompts:
-            self._check_length(prompt)
+            _check_length(prompt, self.model.context_length)
 
     def _check_open(self) -> None:
         if self._closing:
@@ -175,16 +146,15 @@ class Engine:
         self._check_open()
         if asked.id in self._live:
             raise RequestError(f"request id {asked.id!r} is in use")
-        tickets = [
-            Ticket(self._manager, asked.id, index, prompt, asked.cache_prompt) for index, prompt in enumerate(prompts)
-        ]
+        handle = self._manager.handle
+        tickets = [Ticket(handle, asked.id, index, prompt, asked.cache_prompt) for index, prompt in enumerate(prompts)]
         timeout = self.config.request_timeout if asked.timeout is None else asked.timeout
         request = Request(
             asked,
             tickets,
             self._outputs(asked),
             lambda: self._drafting(asked),
-            self._manager,
+            handle,
             self.unread.account(f"request {asked.id}"),
             deadline=float("inf") if timeout is None else trio.current_time() + timeout,
             queue_timeout=self.config.queue_timeout,
@@ -194,7 +164,7 @@ class Engine:
             self._all_ended = trio.Event()
         self._live[asked.id] = request
         try:
-            await self._manager.enqueue(tickets)
+            await handle.enqueue(tickets)
         except BaseException:
             self._let_go(request)
             raise
@@ -206,17 +176,6 @@ class Engine:
         del self._live[request.id]
         if not self._live:
             self._all_ended.set()
-
-    def _check_length(self, prompt: tuple[int, ...]) -> None:
-        if not prompt:
-            raise RequestError("the prompt is empty", param="prompt")
-        if len(prompt) >= self.model.context_length:
-            raise RequestError(
-                f"the prompt has {len(prompt)} tokens; the context of {self.model.context_length} "
-                "must hold it and at least one more",
-                param="prompt",
-                code="context_length_exceeded",
-            )
 
     def _outputs(self, asked: GenerationRequest) -> Callable[[int, Callable[[Event], None]], Output]:
         params = asked.sampling
@@ -331,6 +290,17 @@ class Engine:
         """Raise AssertionError if the engine's records contradict one another."""
         self._manager.check_integrity()
         self.unread.check_integrity()
+
+
+def _check_length(prompt: Sequence[int], context: int) -> None:
+    if not prompt:
+        raise RequestError("the prompt is empty", param="prompt")
+    if len(prompt) >= context:
+        raise RequestError(
+            f"the prompt has {len(prompt)} tokens; the context of {context} must hold it and at least one more",
+            param="prompt",
+            code="context_length_exceeded",
+        )
 
 
 @asynccontextmanager

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from actors.generating.drafting import Drafting
     from actors.generating.output import Output
     from actors.generating.unread import Account
-    from actors.manager.slot_manager import SlotManager
+    from actors.manager.handle import Handle
 
 logger = logging.getLogger("cede.engine")
 
@@ -62,7 +62,7 @@ class Request:
         tickets: Sequence[Ticket],
         outputs: Callable[[int, Callable[[Event], None]], Output],
         drafting: Callable[[], Drafting | None],
-        manager: SlotManager,
+        manager: Handle,
         account: Account,
         *,
         deadline: float,

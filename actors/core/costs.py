@@ -15,8 +15,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from actors.core.fit import FittedLine
-
 MEMORY = 0.98  # each step makes those before it count this much less: a memory of about 50 steps
 ROW_VARIANCE = 4.0  # rows squared: steps that differ less in their rows say little about what a row takes
 DEPTH_VARIANCE = 128.0**2  # positions squared: chunks that differ less in depth say little about what depth takes
@@ -90,7 +88,7 @@ class _RowLine:
 
     def __init__(self) -> None:
         self._sizes: set[int] = set()  # of steps so far, in powers of two
-        self._fit = FittedLine(MEMORY, ROW_VARIANCE)
+        self._fit = _FittedLine(MEMORY, ROW_VARIANCE)
         self._widest = 0  # rows
 
     def observe(self, rows: int, seconds: float) -> None:
@@ -121,7 +119,7 @@ class _ChunkRows:
     """
 
     def __init__(self) -> None:
-        self._fit = FittedLine(MEMORY, DEPTH_VARIANCE)
+        self._fit = _FittedLine(MEMORY, DEPTH_VARIANCE)
         self._speed: float | None = None  # what the line is to be multiplied by now
 
     @property
@@ -139,3 +137,35 @@ class _ChunkRows:
     def _line(self, depth: float) -> float:
         fit = self._fit
         return max(fit.mean_y + fit.slope * (depth - fit.mean_x), MIN_DEPTH_SHARE * fit.mean_y)
+
+
+class _FittedLine:
+    """y = mean_y + slope * (x - mean_x), of which the slope is never negative.
+
+    The slope follows the points the slower, the less they differ in x; while they do not, it stays what it was, at
+    first 0.
+
+    Args:
+        forget: each point makes those before it count this much less; the memory is about 1 / (1 - forget) points.
+        little_spread: a variance of x; below it the points say little about the slope.
+    """
+
+    def __init__(self, forget: float, little_spread: float) -> None:
+        self.weight = 0.0  # points, those before the last in part
+        self.mean_x = self.mean_y = 0.0
+        self.slope = 0.0
+        self._forget = forget
+        self._little_spread = little_spread
+        self._spread = self._common = 0.0  # variance of x, covariance with y
+
+    def add(self, x: float, y: float) -> None:
+        """Take in a point."""
+        self.weight = self._forget * self.weight + 1
+        share = 1 / self.weight
+        right, up = x - self.mean_x, y - self.mean_y
+        self.mean_x += share * right
+        self.mean_y += share * up
+        self._spread = (1 - share) * (self._spread + share * right * right)
+        self._common = (1 - share) * (self._common + share * right * up)
+        steeper = (self._common - self.slope * self._spread) / (self._spread + self._little_spread)
+        self.slope = max(self.slope + steeper, 0.0)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from actors.core.events import ActorPhase
     from actors.core.life import State
     from actors.core.observer import Observers
-    from actors.core.slots import GenerationKey, SlotView
+    from actors.core.slot_views import GenerationKey, SlotView
     from runtime.kv.blocks import Block, BlockKey
     from runtime.kv.token_chain import TokenChain
     from runtime.sampling.tokens import DraftToken, SampleSpec

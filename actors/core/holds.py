@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from actors.core.commands import KVCommand, Submit
     from actors.core.hold import Ticket
     from actors.core.life import Life
-    from actors.core.slots import GenerationKey, SlotView
+    from actors.core.slot_views import GenerationKey, SlotView
     from runtime.ownership import TaskOwner
     from runtime.step.step import CancelMark
 

@@ -10,7 +10,7 @@ import trio
 from actors.core.commands import Enqueue, Withdraw
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from actors.core.commands import Command, QueueCommand, SlotCommand
 
@@ -27,6 +27,12 @@ class Mailbox:
         self._for_slots: deque[SlotCommand] = deque()
         self._any_mail = trio.Event()
         self._queue_mail = trio.Event()
+        self._refuse: Callable[[Command], None] | None = None  # set once it is closed
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nobody reads it any more."""
+        return self._refuse is not None
 
     def __len__(self) -> int:
         """How many commands are unread."""
@@ -34,12 +40,20 @@ class Mailbox:
 
     def post(self, command: Command) -> None:
         """Put a command behind all others of its lane."""
-        if isinstance(command, Enqueue | Withdraw):
+        if self._refuse is not None:
+            self._refuse(command)
+        elif isinstance(command, Enqueue | Withdraw):
             self._for_queue.append(command)
             self._queue_mail.set()
         else:
             self._for_slots.append(command)
         self._any_mail.set()
+
+    def close(self, refuse: Callable[[Command], None]) -> None:
+        """Have all that is unread, and all that will still come, answered by `refuse`."""
+        self._refuse = refuse
+        for command in (*self.take_for_queue(), *self.take_for_slots()):
+            refuse(command)
 
     def take_for_slots(self) -> Iterator[SlotCommand]:
         """Take the commands that concern slots, until none is left."""

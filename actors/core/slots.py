@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING
 
+from actors.core.slot_views import Resident, SlotStatus
 from runtime.kv.token_chain import TokenChain
 from runtime.ownership import TaskOwner
 
@@ -18,80 +19,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
 
     from actors.core.life import State
+    from actors.core.slot_views import GenerationKey, SlotView
     from runtime.kv.blocks import BlockKey
-
-GenerationKey: TypeAlias = tuple[str, int]
-"""A generation's identity: its request's id, and its index there."""
 
 
 class SlotInFlight(Exception):
     """A bug in the engine: a slot was to be changed while a step that names it runs."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Resident:
-    """What a slot holds, and where that came from.
-
-    Attributes:
-        tokens: whose KV it is.
-        trial: the blocks among it that were restored, and that no step has run over yet.
-        stands_on: the names of all blocks that it came from, or may have been computed after.
-    """
-
-    tokens: TokenChain
-    trial: frozenset[BlockKey] = frozenset()
-    stands_on: frozenset[BlockKey] = frozenset()
-
-
-class SlotView(Protocol):
-    """A slot as everybody but the table sees it: nothing here can be set."""
-
-    @property
-    def id(self) -> int:
-        """Its number."""
-
-    @property
-    def tokens(self) -> TokenChain:
-        """Those whose KV is committed; they stay after the release."""
-
-    @property
-    def owner(self) -> GenerationKey | None:
-        """The generation that holds it; None while it is free."""
-
-    @property
-    def held_until(self) -> float:
-        """A cancel left its tokens, and the retry may come until then; on Trio's clock."""
-
-    @property
-    def before(self) -> Resident | None:
-        """What it held at the last grant, which displaced some of that."""
-
-    @property
-    def trial(self) -> Sequence[BlockKey]:
-        """Restored blocks that no step has run over yet."""
-
-    @property
-    def stands_on(self) -> Set[BlockKey]:
-        """All blocks that its KV came from, or may have been computed after."""
-
-    @property
-    def suspect(self) -> bool:
-        """Whether another generation's audit has found one of those wrong."""
-
-    @property
-    def computed_from(self) -> int:
-        """The KV from this position on was computed in this slot; what is before it was moved in."""
-
-    @property
-    def draft_first(self) -> int:
-        """The drafter's KV is that of the tokens from this position on …"""
-
-    @property
-    def draft_length(self) -> int:
-        """… to this one, which during a round is beyond the committed tokens."""
-
-    def resident(self) -> Resident:
-        """What it holds now, in a copy that does not change with it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -113,22 +46,6 @@ class _Slot:
 
     def resident(self) -> Resident:
         return Resident(self.tokens.head(len(self.tokens)), frozenset(self.trial), frozenset(self.stands_on))
-
-
-@dataclass(frozen=True, slots=True)
-class SlotStatus:
-    """A slot as `GET /slots` shows it.
-
-    `tokens` counts the sequence of whoever holds it, `resident_tokens` what is reusable, and `draft_tokens` how far the
-    drafter has read: at rest no farther than the resident ones.
-    """
-
-    id: int
-    state: State | Literal["idle"]
-    request_id: str | None
-    tokens: int
-    resident_tokens: int
-    draft_tokens: int
 
 
 class SlotTable:

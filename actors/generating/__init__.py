@@ -1,0 +1,9 @@
+"""What generates an answer: the actors of one request, and what they leave for its reader.
+
+For `actors.request`; rests on `actors.core`.  Nothing here changes what the slot manager owns: the actors send commands
+by their `Hold`.
+
+- `prefill`, `decode`: the actors · `drafting`: where drafts come from · `draft_length`: how many are worth it
+- `output`: what was generated so far · `buffer`: what waits for the reader · `unread`: how much may wait, in all
+- `request_log`: the line in the log for a request that ended
+"""

@@ -26,7 +26,7 @@ from runtime.ownership import TaskOwner
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from actors.core.slots import Resident
+    from actors.core.slot_views import Resident
     from actors.kv.tiers import BlockStore
     from actors.kv.waiting_blocks import SlotBlock
     from runtime.kv.disk.tier import DiskTierStatistics

@@ -10,7 +10,8 @@ from runtime.kv.blocks import BLOCK_TOKENS
 
 if TYPE_CHECKING:
     from actors.core.hold import Hold
-    from actors.core.slots import SlotTable, SlotView
+    from actors.core.slot_views import SlotView
+    from actors.core.slots import SlotTable
     from actors.kv.prefix_cache import PrefixCache
     from runtime.kv.blocks import Block, BlockKey
 

@@ -15,7 +15,7 @@ from runtime.kv.blocks import BLOCK_TOKENS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Set
 
-    from actors.core.slots import Resident
+    from actors.core.slot_views import Resident
     from runtime.kv.blocks import BlockKey
     from runtime.ownership import TaskOwner
 

@@ -9,52 +9,38 @@ changes what it owns stands a check that the manager is at it (`runtime.ownershi
 
 from __future__ import annotations
 
-import math
-from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 import outcome
 import trio
 
 from actors.core.account import Account
-from actors.core.commands import (
-    Audit,
-    CopyPrefix,
-    DiskHasRoom,
-    End,
-    Enqueue,
-    LoadBlocks,
-    Recovered,
-    Restart,
-    Submit,
-    Trim,
-    Withdraw,
-)
+from actors.core.commands import DiskHasRoom
 from actors.core.costs import StepCosts
-from actors.core.events import ActorPhase, Released
-from actors.core.hold import Hold
-from actors.core.holds import Holds, device_lost
-from actors.core.life import Event, State
+from actors.core.holds import Holds
 from actors.core.mailbox import Mailbox
 from actors.core.observer import Observers
-from actors.core.receipts import CancelReason, ReceiptLog
+from actors.core.receipts import ReceiptLog
 from actors.kv.mover import KVMover
-from actors.kv.restore import Restoration
 from actors.manager.admission import Admission
 from actors.manager.device import Device
+from actors.manager.dispatch import Dispatch, refuse
+from actors.manager.handle import Handle
 from actors.manager.recovery import Recovery
 from actors.manager.settlement import Settlement
 from actors.manager.statistics import ManagerStatistics
 from actors.manager.step_planner import StepPlanner
 from actors.manager.step_runner import StepCounts, StepRunner
-from runtime.errors import DeviceLost, QueueTimeout
+from runtime.errors import DeviceLost
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from actors.core.commands import Command, KVCommand, QueueCommand, SlotCommand
     from actors.core.hold import Ticket
-    from actors.core.slots import GenerationKey, SlotStatus, SlotTable, SlotView
+    from actors.core.life import State
+    from actors.core.slot_views import GenerationKey, SlotStatus
+    from actors.core.slots import SlotTable
     from actors.kv.prefix_cache import PrefixCache
     from actors.manager.planner import ChunkLimits
     from actors.manager.step_planner import Planned
@@ -65,7 +51,13 @@ ENDED = "the slot manager has ended"
 
 
 class SlotManager:
-    """See the module's head.  `run` is its task; what is there for actors only reads, or sends a command.
+    """See the module's head.  `run` is its task; everything else that is public only looks.
+
+    Attributes:
+        table, cache, holds, receipts: what it owns, to be looked at.
+        costs: of steps, learnt from those that ran.
+        observers: are told what happens.
+        handle: what requests have of the manager.
 
     Args:
         executor: runs the steps; nobody else may use it.
@@ -94,7 +86,6 @@ class SlotManager:
         self.holds = Holds(table.owner)
         self._counts = StepCounts()
         self._mailbox = Mailbox()
-        self._ended = False
         self._device = Device(executor, table)
         self._admission = Admission(table, cache, self.holds, self.observers, limit=queue_limit)
         self._mover = KVMover(self._device, table, cache, self.observers)
@@ -104,15 +95,23 @@ class SlotManager:
         self._recovery = Recovery(
             *(executor, table, cache, self.holds, self._admission, self.observers),
             invalidate=self._settlement.invalidate,
-            post=self.post,
+            post=self._mailbox.post,
         )
+        self._dispatch = Dispatch(
+            *(table, cache, self.holds, self.receipts, self.observers),
+            admission=self._admission,
+            settlement=self._settlement,
+            recovery=self._recovery,
+            now=executor.clock,
+        )
+        self.handle = Handle(self._mailbox, table, cache, self.holds, self.observers, now=executor.clock)
 
     # --- the task -----------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Serve until cancelled."""
         with self.table.owner.claim():
-            self.cache.wake = lambda: self.post(DiskHasRoom())
+            self.cache.wake = partial(self._mailbox.post, DiskHasRoom())
             try:
                 async with trio.open_nursery() as helpers:
                     await helpers.start(self._device.run_clerk, self._mailbox, self._serve_queue)
@@ -126,7 +125,7 @@ class SlotManager:
                 self._end()
 
     async def turn(self) -> None:
-        """One turn of the loop.
+        """Serve once everything that has come, by at most one move of KV and one step; wait where there is nothing.
 
         Raises:
             DeviceLost: no step can run now.
@@ -145,9 +144,9 @@ class SlotManager:
     def _drain(self) -> None:
         """Apply all commands that have come, in order."""
         for on_queue in self._mailbox.take_for_queue():
-            self._apply_to_queue(on_queue)
+            self._dispatch.apply_to_queue(on_queue)
         for on_slots in self._mailbox.take_for_slots():
-            self._apply_to_slots(on_slots)
+            self._dispatch.apply_to_slots(on_slots)
 
     def _admit(self) -> None:
         """Grant free slots to those who wait."""
@@ -187,172 +186,27 @@ class SlotManager:
             self._drain()
 
     def _serve_queue(self) -> None:
-        """What the clerk does while the device is busy: a free slot is granted even then, and a queued cancel heard."""
+        """Apply what has come for the queue, and grant what is free: for the clerk, while the device is busy."""
         for command in self._mailbox.take_for_queue():
-            self._apply_to_queue(command)
+            self._dispatch.apply_to_queue(command)
         self._admit()
 
-    # --- commands -----------------------------------------------------------------------------------------------------
-
-    def _apply_to_queue(self, command: QueueCommand) -> None:
-        match command:
-            case Enqueue():
-                self._admission.enqueue(command)
-            case Withdraw(ticket, reason):
-                self._admission.withdraw(ticket)
-                self._close(ticket, reason, Account())
-
-    def _apply_to_slots(self, command: SlotCommand) -> None:
-        match command:
-            case Recovered():
-                self._recovery.end(command)
-            case End(hold, reason):
-                self._release(hold, reason)
-            case Trim(hold, length):
-                self.table.trim(hold.slot, min(length, hold.length))
-            case DiskHasRoom():
-                self.cache.write_behind.offer()
-            case Submit() | CopyPrefix() | LoadBlocks() | Audit() | Restart():
-                self._apply_for_answer(command)
-
-    def _apply_for_answer(self, command: Submit | KVCommand | Restart) -> None:
-        """Apply a command whose sender waits for the answer."""
-        record = self.holds.of(command.hold)
-        if record.state is State.LOST:
-            command.reply.set(outcome.Error(record.loss()))
-            return
-        if not isinstance(command, Restart):
-            record.ask(command)
-            return
-        record.happen(Event.RESTARTED)
-        self.cache.verdicts.strike(command.restored)
-        self._settlement.invalidate(record)
-        record.ledger.note_restart()
-        command.reply.set(outcome.Value(None))
-
-    def _release(self, hold: Hold, reason: CancelReason | None) -> None:
-        record, slot = self.holds.of(hold), hold.slot
-        if slot.suspect:
-            self._settlement.invalidate(record)
-        held_until = trio.current_time() + self.cache.config.hold_seconds if reason is not None else 0.0
-        self.table.release(slot, held_until)
-        if not self.cache.waiting.any_of(slot.id):  # else what this hold has not overwritten yet is still to be kept
-            self.cache.leave(slot.id, slot.resident(), held_until)
-        self.holds.remove(record)
-        account = record.close(Event.FINISHED if reason is None else Event.CANCELLED, self.now())
-        self._close(hold.ticket, reason, account)
-
-    def _close(self, ticket: Ticket, reason: CancelReason | None, account: Account) -> None:
-        """The last thing that happens to a generation: its receipt, if it was cancelled, and its account."""
-        if reason is not None:
-            receipt = self.receipts.write(ticket, reason, account)
-            if self.observers.receipt:
-                self.observers.tell(self.observers.receipt, receipt)
-        ticket.ended.set(outcome.Value(account))
-        if self.observers.released:
-            event = Released(*ticket.key, account.slot, reason, account.computed, account.committed)
-            self.observers.tell(self.observers.released, event)
-
     def _end(self) -> None:
-        """The task ends, so nobody may be left waiting for it; usually nobody is."""
-        self._ended = True
+        """End, so that nobody is left waiting; usually nobody waits."""
         self.cache.wake = self.cache.write_behind.offer
-        for command in (*self._mailbox.take_for_queue(), *self._mailbox.take_for_slots()):
-            _refuse(command)
+        self._mailbox.close(partial(refuse, why=ENDED))
         self._admission.turn_away(ENDED)
-        for ticket in self._admission.tickets:
-            ticket.ended.set(outcome.Value(Account()))
         for record in self.holds:
             record.lose(ENDED)
-            record.hold.ticket.ended.set(outcome.Value(Account()))
-
-    # --- for actors ---------------------------------------------------------------------------------------------------
-
-    def now(self) -> float:
-        """The executor's clock, which marks, steps and receipts share."""
-        return self._device.clock()
-
-    def post(self, command: Command) -> None:
-        """Put a command into the mailbox; once the manager has ended it is refused at once."""
-        if self._ended:
-            _refuse(command)
-        else:
-            self._mailbox.post(command)
-
-    async def enqueue(self, tickets: Sequence[Ticket]) -> None:
-        """Give every ticket a place in the queue, or none of them.
-
-        The answer comes at once, also while a step runs, so it is waited for shielded: no cancel can come between a
-        place in the queue and whoever is to hold it.  A slot that is free is granted with it, so that its first rows
-        are in the very next step.
-
-        Raises:
-            QueueFull: too many wait already.
-            DeviceLost: no step can run, and perhaps none ever will.
-        """
-        command = Enqueue(tickets)
-        self.post(command)
-        with trio.CancelScope(shield=True):
-            await command.reply.wait()
-
-    @asynccontextmanager
-    async def hold(
-        self, ticket: Ticket, *, queue_timeout: float | None, cancel_reason: Callable[[], CancelReason]
-    ) -> AsyncIterator[Hold]:
-        """Wait for the grant of an enqueued ticket, and hold the slot until the scope ends, however it ends.
-
-        Leaving waits, shielded, until the manager has taken the slot back: at most one step, of which this hold's rows
-        run at most one more layer.  Then `ticket.ended` has the account.
-
-        Args:
-            ticket: enqueued.
-            queue_timeout: seconds to wait for the grant.
-            cancel_reason: asked for the receipt when the scope is left by a cancel.
-
-        Raises:
-            QueueTimeout: no grant came in time.
-            DeviceLost: the device was lost, and with it what was held or waited for.
-        """
-        hold, reason = None, None
-        try:
-            hold = await _granted(ticket, queue_timeout)
-            yield hold
-        except trio.Cancelled:
-            reason = cancel_reason()
-            raise
-        except QueueTimeout:
-            reason = CancelReason.QUEUE_TIMEOUT
-            raise
-        except Exception:
-            reason = CancelReason.FAULT
-            raise
-        finally:
-            if reason is not None:
-                ticket.note_cancel()
-            if hold is not None:
-                ticket.turn_to(ActorPhase.LEAVING)
-            self.post(Withdraw(ticket, reason) if hold is None else End(hold, reason))
-            with trio.CancelScope(shield=True):
-                await ticket.ended.wait()
-
-    def restoration(self, hold: Hold) -> Restoration:
-        """Return what brings cached KV of the prompt into a slot."""
-        return Restoration(hold, self.table, self.cache)
-
-    def draft_start(self, slot: SlotView) -> int:
-        """The first position that the drafter has not read and can read."""
-        return self.table.draft_start(slot)
-
-    def neighbours(self, hold: Hold) -> int:
-        """How many others generate tokens now, and so have rows in most steps."""
-        return sum(record.hold is not hold and record.phase is not State.PREFILL for record in self.holds)
+        for ticket in (*self._admission.tickets, *(record.hold.ticket for record in self.holds)):
+            ticket.ended.set(outcome.Value(Account()))
 
     # --- looking in ---------------------------------------------------------------------------------------------------
 
     @property
     def lost(self) -> str | None:
         """Why no step can run; None while steps can."""
-        return ENDED if self._ended else self._recovery.lost
+        return ENDED if self._mailbox.is_closed else self._recovery.lost
 
     @property
     def counts(self) -> StepCounts:
@@ -368,18 +222,6 @@ class SlotManager:
     def unread(self) -> int:
         """Commands that have not been applied."""
         return len(self._mailbox)
-
-    def state_of(self, ticket: Ticket) -> State:
-        """Where a generation is; one that was lost is shown in the phase that it was in."""
-        record = self.holds.get(ticket.key)
-        if record is not None:
-            return record.phase
-        return State.DONE if ticket.ended.is_set else State.QUEUED
-
-    def slot_of(self, ticket: Ticket) -> int | None:
-        """Which slot a generation holds; None if it holds none."""
-        record = self.holds.get(ticket.key)
-        return None if record is None else record.slot.id
 
     def slots(self) -> Iterator[SlotStatus]:
         """Every slot as a frozen snapshot, made when its turn comes."""
@@ -414,21 +256,3 @@ class SlotManager:
         record = self.holds.get(key)
         assert record is not None, f"a slot is owned by {key}, who does not hold it"
         return record.phase
-
-
-async def _granted(ticket: Ticket, patience: float | None) -> Hold:
-    """Wait for the grant, so many seconds."""
-    if not ticket.granted.is_set:
-        ticket.turn_to(ActorPhase.WAITING)
-    with trio.move_on_after(math.inf if patience is None else patience):
-        return await ticket.granted.wait(ticket.note_cancel)
-    raise QueueTimeout(f"no slot came free within {patience:g} s", retry_after=patience)
-
-
-def _refuse(command: Command) -> None:
-    """Answer a command that nobody will apply."""
-    match command:
-        case Withdraw(ticket) | End(Hold(ticket)):
-            ticket.ended.set(outcome.Value(Account()))
-        case Enqueue() | Submit() | CopyPrefix() | LoadBlocks() | Audit() | Restart():
-            command.reply.set(outcome.Error(device_lost(ENDED)))

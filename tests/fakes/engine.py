@@ -23,11 +23,11 @@ from actors.core.generation import (
 )
 from actors.core.life import State
 from actors.core.receipts import CancelReason, Receipt
-from actors.core.slots import SlotStatus
-from actors.engine import EngineStatistics, SpeculationStatistics
+from actors.core.slot_views import SlotStatus
 from actors.generating.unread import Unread
 from actors.kv.prefix_cache import CacheStatistics
 from actors.manager.statistics import ManagerStatistics
+from actors.statistics import EngineStatistics, SpeculationStatistics
 from runtime.checkpoint.sampling_defaults import SamplingDefaults
 from runtime.kv.disk.tier import DiskTierStatistics
 from runtime.kv.ram_tier import RamTierStatistics

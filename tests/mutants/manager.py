@@ -30,12 +30,12 @@ MUTANTS = (
     Mutant(
         "release before the step in flight ends",
         "actors/manager/slot_manager.py",
-        "            self.post(Withdraw(ticket, reason) if hold is None else End(hold, reason))\n",
-        "            self.post(Withdraw(ticket, reason)) if hold is None else self._release(hold, reason)\n",
+        "            self._dispatch.apply_to_queue(command)\n        self._admit()\n",
+        "            self._dispatch.apply_to_queue(command)\n        self._drain()\n        self._admit()\n",
     ),
     Mutant(
         "a cancel is ignored while queued",
-        "actors/manager/slot_manager.py",
+        "actors/manager/handle.py",
         "        return await ticket.granted.wait(ticket.note_cancel)\n",
         "        with trio.CancelScope(shield=True):\n"
         "            return await ticket.granted.wait(ticket.note_cancel)\n",
@@ -54,7 +54,7 @@ MUTANTS = (
     ),
     Mutant(
         "the receipt of one who was still queued is lost",
-        "actors/manager/slot_manager.py",
+        "actors/manager/dispatch.py",
         "        if reason is not None:\n            receipt = ",
         "        if reason is not None and account.slot is not None:\n            receipt = ",
     ),
@@ -79,8 +79,8 @@ MUTANTS = (
     ),
     Mutant(
         "a restart forgives the blocks that were restored",
-        "actors/manager/slot_manager.py",
-        "        self.cache.verdicts.strike(command.restored)\n",
+        "actors/manager/dispatch.py",
+        "            self._cache.verdicts.strike(command.restored)\n",
         "",
         ("tests/scenarios/kv/test_unusable_kv.py", "tests/scenarios/kv/test_audit.py"),
     ),
@@ -116,8 +116,8 @@ MUTANTS = (
     ),
     Mutant(
         "an end inside a run of accepted drafts keeps the rest",
-        "actors/manager/slot_manager.py",
-        "                self.table.trim(hold.slot, min(length, hold.length))\n",
+        "actors/manager/dispatch.py",
+        "                self._table.trim(hold.slot, min(length, hold.length))\n",
         "                pass\n",
         ("tests/scenarios/speculation/test_drafting.py",),
     ),
@@ -137,7 +137,7 @@ MUTANTS = (
         "an actor restarts its hold in its own task",
         "actors/core/hold.py",
         "        await self._ask(command, command.reply)\n",
-        "        self.ticket.manager._apply_for_answer(command)\n",
+        "        self.ticket.manager._table.invalidate(self.slot)\n",
         ("tests/scenarios/kv/test_unusable_kv.py",),
     ),
     Mutant(
@@ -153,12 +153,6 @@ MUTANTS = (
         "        if slot.id in self._in_flight:\n",
         "        if False:\n",
         ("tests/scenarios/engine/test_ownership.py",),
-    ),
-    Mutant(
-        "slots are taken back while a step runs",
-        "actors/manager/slot_manager.py",
-        "            self._apply_to_queue(command)\n        self._admit()\n",
-        "            self._apply_to_queue(command)\n        self._drain()\n        self._admit()\n",
     ),
     Mutant(
         "what the manager owns is not lent while the device is busy",

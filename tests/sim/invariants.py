@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from actors.core.events import StepBegins, StepEnded, StepPart, StepRaised, TransferBegins, TransferEnded
-    from actors.core.slots import SlotView
+    from actors.core.slot_views import SlotView
     from runtime.testing.simulated import SimulatedDrafter
     from tests.sim.books import Owner
     from tests.sim.watch import Watch

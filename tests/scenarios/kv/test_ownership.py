@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from actors.core.commands import Fetched
-from actors.core.slots import Resident
+from actors.core.slot_views import Resident
 from actors.kv.prefix_cache import PrefixCache
 from actors.kv.tiers import Tiers
 from actors.kv.verdicts import Verdicts

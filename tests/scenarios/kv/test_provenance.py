@@ -10,7 +10,8 @@ import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.core.slots import Resident, SlotTable
+from actors.core.slot_views import Resident
+from actors.core.slots import SlotTable
 from actors.kv.waiting_blocks import WaitingBlocks
 from runtime.kv.blocks import BLOCK_TOKENS, Block, BlockKey, block_keys
 from runtime.kv.lineage import severed

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from actors.core.events import AuditFailed, StepBegins, StepEnded, TransferBegins, TransferEnded
-    from actors.core.slots import SlotView
+    from actors.core.slot_views import SlotView
     from actors.manager.slot_manager import SlotManager
     from runtime.kv.blocks import BlockKey
     from runtime.step.transfer import KVData, Transfer

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.core.life import State
-from actors.core.slots import SlotTable, SlotView
+from actors.core.slots import SlotTable
 from runtime.kv.token_chain import TokenChain
+
+if TYPE_CHECKING:
+    from actors.core.slot_views import SlotView
 
 A, B, C = ("a", 0), ("b", 0), ("c", 0)
 

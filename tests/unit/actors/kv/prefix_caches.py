@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from actors.core.slots import Resident
+from actors.core.slot_views import Resident
 from actors.kv.config import CacheConfig
 from actors.kv.prefix_cache import PrefixCache
 from actors.kv.waiting_blocks import SlotBlock

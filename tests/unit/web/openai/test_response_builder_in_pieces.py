@@ -12,7 +12,7 @@ import trio.testing
 
 from actors.core.generation import Failed
 from actors.core.receipts import CancelReason, Receipt
-from actors.core.slots import SlotStatus
+from actors.core.slot_views import SlotStatus
 from runtime.errors import StepFailed
 from tests.fakes.engine import Exchange, FakeEngine, FakeRequest, as_engine, finished, posting
 from tests.unit.web.openai.whole_answers import TEXT, bulky

@@ -1,0 +1,142 @@
+"""What each command does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import outcome
+import trio
+
+from actors.core.account import Account
+from actors.core.commands import (
+    Audit,
+    CopyPrefix,
+    DiskHasRoom,
+    End,
+    Enqueue,
+    LoadBlocks,
+    Recovered,
+    Restart,
+    Submit,
+    Trim,
+    Withdraw,
+)
+from actors.core.events import Released
+from actors.core.hold import Hold
+from actors.core.holds import device_lost
+from actors.core.life import Event, State
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from actors.core.commands import Command, KVCommand, QueueCommand, SlotCommand
+    from actors.core.hold import Ticket
+    from actors.core.holds import Holds
+    from actors.core.observer import Observers
+    from actors.core.receipts import CancelReason, ReceiptLog
+    from actors.core.slots import SlotTable
+    from actors.kv.prefix_cache import PrefixCache
+    from actors.manager.admission import Admission
+    from actors.manager.recovery import Recovery
+    from actors.manager.settlement import Settlement
+
+
+class Dispatch:
+    """Applies commands.  Part of the slot manager: called by its task, or its clerk, and by nobody else.
+
+    Args:
+        table, cache, holds, receipts, observers, admission, settlement, recovery: the manager's.
+        now: the executor's clock.
+    """
+
+    def __init__(
+        self,
+        table: SlotTable,
+        cache: PrefixCache,
+        holds: Holds,
+        receipts: ReceiptLog,
+        observers: Observers,
+        *,
+        admission: Admission,
+        settlement: Settlement,
+        recovery: Recovery,
+        now: Callable[[], float],
+    ) -> None:
+        self._table = table
+        self._cache = cache
+        self._holds = holds
+        self._receipts = receipts
+        self._observers = observers
+        self._admission = admission
+        self._settlement = settlement
+        self._recovery = recovery
+        self._now = now
+
+    def apply_to_queue(self, command: QueueCommand) -> None:
+        """Apply a command that concerns the queue alone: at any time."""
+        match command:
+            case Enqueue():
+                self._admission.enqueue(command)
+            case Withdraw(ticket, reason):
+                self._admission.withdraw(ticket)
+                self._close(ticket, reason, Account())
+
+    def apply_to_slots(self, command: SlotCommand) -> None:
+        """Apply a command that concerns slots: between two steps."""
+        match command:
+            case Recovered():
+                self._recovery.end(command)
+            case End(hold, reason):
+                self._release(hold, reason)
+            case Trim(hold, length):
+                self._table.trim(hold.slot, min(length, hold.length))
+            case DiskHasRoom():
+                self._cache.write_behind.offer()
+            case Submit() | CopyPrefix() | LoadBlocks() | Audit() | Restart():
+                self._apply_for_answer(command)
+
+    def _apply_for_answer(self, command: Submit | KVCommand | Restart) -> None:
+        """Apply a command whose sender waits for the answer."""
+        record = self._holds.of(command.hold)
+        if record.state is State.LOST:
+            command.reply.set(outcome.Error(record.loss()))
+        elif isinstance(command, Restart):
+            record.happen(Event.RESTARTED)
+            self._cache.verdicts.strike(command.restored)
+            self._settlement.invalidate(record)
+            record.ledger.note_restart()
+            command.reply.set(outcome.Value(None))
+        else:
+            record.ask(command)
+
+    def _release(self, hold: Hold, reason: CancelReason | None) -> None:
+        record, slot = self._holds.of(hold), hold.slot
+        if slot.suspect:
+            self._settlement.invalidate(record)
+        held_until = trio.current_time() + self._cache.config.hold_seconds if reason is not None else 0.0
+        self._table.release(slot, held_until)
+        if not self._cache.waiting.any_of(slot.id):  # else what this hold has not overwritten yet is still to be kept
+            self._cache.leave(slot.id, slot.resident(), held_until)
+        self._holds.remove(record)
+        account = record.close(Event.FINISHED if reason is None else Event.CANCELLED, self._now())
+        self._close(hold.ticket, reason, account)
+
+    def _close(self, ticket: Ticket, reason: CancelReason | None, account: Account) -> None:
+        """End a generation: write its receipt, if it was cancelled, and hand out its account."""
+        if reason is not None:
+            receipt = self._receipts.write(ticket, reason, account)
+            if self._observers.receipt:
+                self._observers.tell(self._observers.receipt, receipt)
+        ticket.ended.set(outcome.Value(account))
+        if self._observers.released:
+            event = Released(*ticket.key, account.slot, reason, account.computed, account.committed)
+            self._observers.tell(self._observers.released, event)
+
+
+def refuse(command: Command, why: str) -> None:
+    """Answer a command that nobody will apply."""
+    match command:
+        case Withdraw(ticket) | End(Hold(ticket)):
+            ticket.ended.set(outcome.Value(Account()))
+        case Enqueue() | Submit() | CopyPrefix() | LoadBlocks() | Audit() | Restart():
+            command.reply.set(outcome.Error(device_lost(why)))

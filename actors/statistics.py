@@ -1,0 +1,41 @@
+"""The engine as a frozen snapshot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from actors.generating.unread import UnreadStatistics
+    from actors.manager.statistics import ManagerStatistics
+    from runtime.loading.served import Proposer
+
+
+@dataclass(frozen=True, slots=True)
+class SpeculationStatistics:
+    """What drafting has brought since the start.
+
+    Attributes:
+        draft_steps, draft_rows: run on the drafter; some rows only read what was missed.
+        verify_steps: rounds, of which one device step may hold several.
+        drafted_tokens, accepted_tokens: in those rounds.
+        acceptance_rate: None before the first.
+    """
+
+    proposer: Proposer
+    draft_steps: int
+    draft_rows: int
+    verify_steps: int
+    drafted_tokens: int
+    accepted_tokens: int
+    acceptance_rate: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class EngineStatistics:
+    """The engine as a frozen snapshot."""
+
+    live_requests: int
+    manager: ManagerStatistics
+    speculation: SpeculationStatistics
+    unread: UnreadStatistics
