@@ -36,11 +36,13 @@ class Range:
     whole: bool = False
 
     def __contains__(self, value: object) -> bool:
+        """Whether `value` is a number of the right kind and within the bounds; a truth value is no number."""
         if isinstance(value, bool) or not isinstance(value, int if self.whole else int | float):
             return False
         return self.least <= value <= self.most and not (self.above and value == self.least)
 
     def __str__(self) -> str:
+        """Say the range in words, as errors and tables show it."""
         kind = "a whole number" if self.whole else "a number"
         if self.most >= UNBOUNDED:
             return f"{kind} above {self.least:g}" if self.above else f"{kind} from {self.least:g} up"

@@ -75,6 +75,7 @@ class Chosen:
         return cls(choices)
 
     def __getitem__(self, key: str) -> Choice:
+        """Return what was chosen for an option, by its name without the dashes."""
         return self._choices[key]
 
     def config(self, group: type[Config], **others: Any) -> Config:  # noqa: ANN401  # as the config declares them
