@@ -1,7 +1,7 @@
-"""What an `Observer` is told: one frozen dataclass for each of its hooks.
+"""What an `Observer` is told: a frozen dataclass for each of its hooks.
 
-Plain data only, so that a listener may keep it.  Times are seconds on the executor's clock; tokens, rows and blocks are
-counted in tokens of the sequence unless a name says otherwise.
+Nothing of the engine's own goes out with an event, so a listener may keep it.  Times are seconds on the executor's
+clock.  A position counts tokens from the start of a sequence; rows are positions that a step computes.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from actors.core.life import State
     from actors.core.receipts import CancelReason
+    from actors.core.slots import GenerationKey
     from runtime.errors import CedeError
     from runtime.kv.blocks import BlockKey
     from runtime.step.step import StepResult
@@ -20,40 +21,40 @@ if TYPE_CHECKING:
 
 
 class ActorPhase(enum.StrEnum):
-    """What the task of a generation is at."""
+    """What the task of a generation does now."""
 
     WAITING = "waiting"  # for the grant of a slot
-    RESTORING = "restoring"  # has KV that exists elsewhere brought into its slot
-    FETCHING = "fetching"  # reads blocks of KV from a tier, for that
+    RESTORING = "restoring"  # waits while cached KV is moved into its slot
+    FETCHING = "fetching"  # reads blocks of KV from memory or disk, to restore them
     PREFILL = "prefill"
     DECODE = "decode"
     DRAFTING = "drafting"
-    LEAVING = "leaving"  # has ended, and waits until its slot is taken back
+    LEAVING = "leaving"  # waits until its slot is taken back
 
 
 @dataclass(frozen=True, slots=True)
 class GenerationEvent:
-    """An event of one generation: which one it is."""
+    """An event of one generation: number `index` of a request."""
 
     request_id: str
     index: int
 
     @property
-    def owner(self) -> tuple[str, int]:
+    def key(self) -> GenerationKey:
         """The generation's identity."""
         return self.request_id, self.index
 
 
 @dataclass(frozen=True, slots=True)
 class Queued(GenerationEvent):
-    """It has a place in the queue, behind all that were queued before."""
+    """A generation joined the end of the queue."""
 
     prompt_tokens: int
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A request was not let into the queue, none of its generations."""
+    """A request was refused, with all of its generations."""
 
     request_id: str
     generations: int
@@ -62,7 +63,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """A generation that is reading a prefix which another's prompt shares, `shared_tokens` long."""
+    """A generation that reads a prefix now which another's prompt shares: its first `shared_tokens`."""
 
     request_id: str
     index: int
@@ -71,9 +72,9 @@ class Leader:
 
 @dataclass(frozen=True, slots=True)
 class Granted(GenerationEvent):
-    """It has a slot, which holds KV of the first `cached_tokens` of its prompt.
+    """A generation was granted a slot, which holds KV of the first `cached_tokens` of its prompt.
 
-    While one of its `leaders` reads what both prompts share, its own rows wait.
+    Its rows wait while one of the `leaders` reads what both prompts share.
     """
 
     slot: int
@@ -83,14 +84,14 @@ class Granted(GenerationEvent):
 
 @dataclass(frozen=True, slots=True)
 class PhaseBegun(GenerationEvent):
-    """Its task turns to something else; told within that task."""
+    """The task of a generation, in which this is told, turned to another phase."""
 
     phase: ActorPhase
 
 
 @dataclass(frozen=True, slots=True)
 class Submitted(GenerationEvent):
-    """It wants so many rows run, of which `is_bulk` ones may be served in part."""
+    """A generation asked for so many rows of a phase; `is_bulk` says that a step may serve a part of them."""
 
     phase: State
     rows: int
@@ -99,7 +100,7 @@ class Submitted(GenerationEvent):
 
 @dataclass(frozen=True, slots=True)
 class HandedBack(GenerationEvent):
-    """The rows it submitted were not run: another generation has read them, and they may be copied."""
+    """Rows that a generation submitted will not run: another has read the same tokens, whose KV can be copied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,37 +127,37 @@ class StepEvent:
 
 @dataclass(frozen=True, slots=True)
 class StepBegins(StepEvent):
-    """What the step runs."""
+    """A step is given to the device."""
 
     parts: tuple[StepPart, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class LayerDone(StepEvent):
-    """A layer of it has ended; layers count from 0."""
+    """A layer of the step ended; `layer` counts from 0."""
 
     layer: int
 
 
 @dataclass(frozen=True, slots=True)
 class StepEnded(StepEvent):
-    """It ran; `result` has an entry for each of its parts."""
+    """The step ran; `result` has one entry for each part, in their order."""
 
     result: StepResult
 
 
 @dataclass(frozen=True, slots=True)
 class StepRaised(StepEvent):
-    """It raised, and nothing of it is committed."""
+    """The step raised; nothing of it is committed."""
 
     error: Exception
 
 
 @dataclass(frozen=True, slots=True)
 class Committed(GenerationEvent):
-    """KV of so many `rows`, at positions from `start` on, is valid in its slot; with `drafting` the drafter's KV.
+    """KV of `rows` tokens at positions from `start` on is valid in a slot; with `drafting` it is the drafter's KV.
 
-    Of `drafted` tokens that were verified, `accepted` ones are among the rows.
+    Of `drafted` tokens that the step verified, `accepted` ones are among the rows.
     """
 
     slot: int
@@ -169,14 +170,14 @@ class Committed(GenerationEvent):
 
 @dataclass(frozen=True, slots=True)
 class Invalidated(GenerationEvent):
-    """All that its slot held is given up, and none of it will be used again."""
+    """All KV in a generation's slot was given up; it is not used again."""
 
     slot: int
 
 
 @dataclass(frozen=True, slots=True)
 class SavedBlock:
-    """A block that is copied out of a slot, where it begins at position `start`."""
+    """A block that is copied out of a slot, from position `start` on."""
 
     key: BlockKey
     slot: int
@@ -185,7 +186,7 @@ class SavedBlock:
 
 @dataclass(frozen=True, slots=True)
 class TransferBegins:
-    """Pieces of KV are moved, in this order; the first of them copy the blocks `saved` out of their slots."""
+    """KV is given to the device to be moved, in this order; the first transfers copy the blocks `saved`."""
 
     transfers: tuple[Transfer, ...]
     saved: tuple[SavedBlock, ...]
@@ -193,12 +194,12 @@ class TransferBegins:
 
 @dataclass(frozen=True, slots=True)
 class TransferEnded:
-    """The device has moved what it could of that."""
+    """The device is done with the transfers, those included that it failed at."""
 
 
 @dataclass(frozen=True, slots=True)
 class Moved(GenerationEvent):
-    """KV of so many `tokens`, at positions from `start` on, was moved into its slot and is valid."""
+    """KV of `tokens` tokens at positions from `start` on was moved into a slot and is valid."""
 
     slot: int
     start: int
@@ -207,23 +208,23 @@ class Moved(GenerationEvent):
 
 @dataclass(frozen=True, slots=True)
 class AuditFailed(GenerationEvent):
-    """KV that was cached is not what computing it again gives.  What came from the blocks `keys` is given up."""
+    """An audit found cached KV wrong; all that came from the blocks `keys`, or was computed after them, is given up."""
 
     keys: frozenset[BlockKey]
 
 
 @dataclass(frozen=True, slots=True)
 class Cancelled(GenerationEvent):
-    """It ends before it is done; no later layer is to have its rows."""
+    """A generation was cancelled; its rows are dropped at the next layer boundary."""
 
     at: float
 
 
 @dataclass(frozen=True, slots=True)
 class Released(GenerationEvent):
-    """It is over, and the slot that it held is free; `slot` is None if it never had one.
+    """A generation ended, and its slot is free; `slot` is None if it never had one.
 
-    `reason` is None if it was not cancelled.  The token counts are those of the receipt.
+    `reason` is None unless it was cancelled.  The token counts are as in `Receipt`.
     """
 
     slot: int | None
@@ -234,7 +235,7 @@ class Released(GenerationEvent):
 
 @dataclass(frozen=True, slots=True)
 class DeviceIsLost:
-    """No step can run.  Whoever holds a slot ends with it; who is queued does unless `queue_waits` for its return."""
+    """No step can run.  All who hold a slot end; so do all in the queue, unless `queue_waits` for the device."""
 
     reason: str
     queue_waits: bool
@@ -242,4 +243,4 @@ class DeviceIsLost:
 
 @dataclass(frozen=True, slots=True)
 class DeviceIsBack:
-    """Steps can run again; nothing of the KV in the slots has outlived the loss."""
+    """Steps can run again; no KV in the slots outlived the loss."""

@@ -7,17 +7,17 @@
     with engine.observed_by(Queue()):
         ...
 
-The simulation, the self-test and planned faults use this and nothing else of the engine's inside.  Every hook is a
-plain function call in the moment it names, on the event loop's thread unless its docstring says otherwise.  It must not
-block.  Its event is frozen plain data (`actors.core.events`).
+The simulation, the self-test and planned faults see the engine's inside in this way and in no other.  A hook is a plain
+function that is called in the moment it names, on the event loop's thread unless its docstring says otherwise.  It must
+not block.  Its argument is a frozen event (`actors.core.events`).
 
-An event is made only if somebody listens to it.  Whoever tells one first looks whether anybody does:
+No event is made unless somebody listens.  A call site asks first:
 
     if observers.granted:
         observers.tell(observers.granted, Granted(...))
 
-One generation's events come in this order, with any of the others between them: `queued`, `granted`, then steps and
-moves, `cancelled` if it was, `receipt` if it was cancelled, `released`.
+For one generation the order is `queued`, `granted`, its work, `released`; if it is cancelled, `cancelled` and then
+`receipt` come before `released`.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ EventT = TypeVar("EventT")
 
 
 class Observer:
-    """Listens to an engine.  Every hook does nothing; override those that you want to hear.
+    """Listens to an engine.  Each hook does nothing here; override those that you want to hear.
 
     A hook that raises is a bug of the observer's: it is logged, and the observer is told nothing more.
     """
@@ -74,7 +74,7 @@ class Observer:
         """A slot was granted."""
 
     def phase_begun(self, event: PhaseBegun) -> None:
-        """The task that calls this turns to another phase of its generation."""
+        """A generation's task, which is the current one, turned to another phase."""
 
     def submitted(self, event: Submitted) -> None:
         """An actor has asked for rows to be run."""
@@ -86,31 +86,31 @@ class Observer:
         """A step is about to be given to the device."""
 
     def layer_done(self, event: LayerDone) -> None:
-        """A layer has ended.  Called where the step runs: on the device thread, or in virtual time's task."""
+        """A layer has ended.  Called on the device thread; in virtual time, in the task that awaits the step."""
 
     def step_ended(self, event: StepEnded) -> None:
         """A step has ended well; nothing of it is committed yet."""
 
     def step_raised(self, event: StepRaised) -> None:
-        """A step has raised; nobody was told yet."""
+        """A step has raised; its generations were not told yet."""
 
     def committed(self, event: Committed) -> None:
         """Rows that a step computed are valid now."""
 
     def invalidated(self, event: Invalidated) -> None:
-        """A slot's KV was given up while its generation goes on or fails."""
+        """A slot's KV was given up, whether its generation goes on or not."""
 
     def transfer_begins(self, event: TransferBegins) -> None:
         """KV is about to be moved by the device."""
 
     def transfer_ended(self, event: TransferEnded) -> None:
-        """The device is done with moving; not told if it is lost over it."""
+        """The device is done with moving KV; not called if it is lost over that."""
 
     def moved(self, event: Moved) -> None:
         """KV that was moved into a slot is valid now."""
 
     def audit_failed(self, event: AuditFailed) -> None:
-        """Cached KV was found wrong; told before anything is given up for it."""
+        """An audit failed; called before anything is given up for it."""
 
     def cancelled(self, event: Cancelled) -> None:
         """A generation was cancelled, in this very moment."""
@@ -122,7 +122,7 @@ class Observer:
         """A generation is over, and its slot free."""
 
     def device_lost(self, event: DeviceIsLost) -> None:
-        """The device is lost, or is lost for good; whoever that ends was told."""
+        """The device is lost, or lost for good; all whom that ends were told."""
 
     def device_back(self, event: DeviceIsBack) -> None:
         """Steps can run again."""
@@ -134,10 +134,10 @@ Hook: TypeAlias = "tuple[Callable[[EventT], None], ...]"
 
 
 class Observers:
-    """Those who listen to one engine, and for each hook the methods of those who override it.
+    """All observers of one engine; each attribute has the methods of those that override that hook.
 
-    Observers come and go on the event loop's thread.  One whose `layer_done` raises is removed on the device's, which
-    is safe since nothing here is changed in place.
+    Observers are added and removed on the event loop's thread.  One whose `layer_done` raises is removed on the device
+    thread; tuples are replaced and never changed, so whoever reads one meanwhile has a whole one.
     """
 
     queued: Hook[Queued]
@@ -168,7 +168,7 @@ class Observers:
 
     @contextmanager
     def including(self, *observers: Observer) -> Iterator[None]:
-        """Tell these, too, until the scope ends."""
+        """Tell these as well, until the scope ends."""
         self._all += observers
         self._look_up_hooks()
         try:
@@ -178,11 +178,11 @@ class Observers:
                 self._remove(observer)
 
     def __contains__(self, observer: Observer) -> bool:
-        """Whether that one is told; not one that has raised."""
+        """Whether it is told of events; false for one that has raised."""
         return any(other is observer for other in self._all)
 
     def tell(self, hook: Hook[EventT], event: EventT) -> None:
-        """Call the methods of a hook.  What one raises is logged, and costs that observer the rest; nobody else."""
+        """Call the methods of a hook; an observer that raises is logged and removed, and the others are still told."""
         for method in hook:
             try:
                 method(event)

@@ -90,30 +90,30 @@ class Books(Observer):
 
     def queued(self, event: Queued) -> None:
         """Note a newcomer."""
-        if self.find(event.owner) is not None:
-            self.violated(f"I11: {event.owner} joins the queue twice")
-        self.waiting[event.owner] = Generation(event.owner)
-        self.cancelled_at.pop(event.owner, None)  # of an earlier request with this id
+        if self.find(event.key) is not None:
+            self.violated(f"I11: {event.key} joins the queue twice")
+        self.waiting[event.key] = Generation(event.key)
+        self.cancelled_at.pop(event.key, None)  # of an earlier request with this id
 
     def granted(self, event: Granted) -> None:
         """Note a grant, which nobody else may have of that slot."""
-        generation = self.waiting.pop(event.owner, None)
+        generation = self.waiting.pop(event.key, None)
         if generation is None or not generation.is_alive:
-            self.violated(f"I5: {event.owner} is granted a slot, though not waiting for one")
-            generation = generation or Generation(event.owner)
+            self.violated(f"I5: {event.key} is granted a slot, though not waiting for one")
+            generation = generation or Generation(event.key)
         if (other := self.holder(event.slot)) is not None:
-            self.violated(f"I1: slot {event.slot} is granted to {event.owner}, and {other.owner} holds it")
-        if self.table.slot(event.slot).owner != event.owner:
-            self.violated(f"I11: slot {event.slot} is granted to {event.owner}, by what was told only")
+            self.violated(f"I1: slot {event.slot} is granted to {event.key}, and {other.owner} holds it")
+        if self.table.slot(event.slot).owner != event.key:
+            self.violated(f"I11: slot {event.slot} is granted to {event.key}, by what was told only")
         generation.slot, generation.leaders = event.slot, event.leaders
-        self.holding[event.owner] = generation
+        self.holding[event.key] = generation
 
     def cancelled(self, event: Cancelled) -> None:
         """Note a cancel, of which there is one."""
-        if event.owner in self.cancelled_at:
-            self.violated(f"I11: {event.owner} is cancelled twice")
-        self.cancelled_at[event.owner] = event.at
-        if (generation := self.find(event.owner)) is not None:
+        if event.key in self.cancelled_at:
+            self.violated(f"I11: {event.key} is cancelled twice")
+        self.cancelled_at[event.key] = event.at
+        if (generation := self.find(event.key)) is not None:
             generation.cancelled_at = event.at
 
     def receipt(self, event: Receipt) -> None:
@@ -132,14 +132,14 @@ class Books(Observer):
 
     def released(self, event: Released) -> None:
         """Note the end of a generation, whose slot is free by now."""
-        generation = self.waiting.pop(event.owner, None) or self.holding.pop(event.owner, None)
+        generation = self.waiting.pop(event.key, None) or self.holding.pop(event.key, None)
         if generation is None or generation.slot != event.slot:
-            self.violated(f"I11: {event.owner} is released from slot {event.slot}, which it does not hold")
+            self.violated(f"I11: {event.key} is released from slot {event.slot}, which it does not hold")
             return
         if event.slot is not None and self.table.slot(event.slot).owner is not None:
             self.violated(f"I11: slot {event.slot} is released, and not free")
         if len({event.reason is None, generation.cancelled_at is None, generation.receipt is None}) > 1:
-            self.violated(f"I11: {event.owner} ends: {event.reason}; cancelled at {generation.cancelled_at}")
+            self.violated(f"I11: {event.key} ends: {event.reason}; cancelled at {generation.cancelled_at}")
         told = (generation.computed, generation.committed)
         if (event.computed_tokens, event.committed_tokens) != told:
             self.violated(f"I11: the rows told of are {told}, computed and committed; at the end {event}")
@@ -148,17 +148,17 @@ class Books(Observer):
 
     def submitted(self, event: Submitted) -> None:
         """Note what somebody waits for."""
-        generation = self.holding.get(event.owner)
+        generation = self.holding.get(event.key)
         if generation is None or generation.pending is not None:
-            self.violated(f"I11: {event.owner} wants rows run, and holds no slot, or waits for others")
+            self.violated(f"I11: {event.key} wants rows run, and holds no slot, or waits for others")
         elif not generation.lost:  # else it is told so
             generation.pending = event
 
     def handed_back(self, event: HandedBack) -> None:
         """Note that another has read these rows, which then leads no more."""
-        self._answer(event.owner)
-        if event.owner in self.holding:
-            self.holding[event.owner].leaders = ()
+        self._answer(event.key)
+        if event.key in self.holding:
+            self.holding[event.key].leaders = ()
 
     def step_begins(self, event: StepBegins) -> None:
         """Note what runs."""
@@ -166,16 +166,16 @@ class Books(Observer):
             self.violated("I2: two steps at a time")
         self.step = event
         for part in event.parts:
-            if part.owner in self.holding:
-                self.holding[part.owner].phase = part.phase
+            if part.key in self.holding:
+                self.holding[part.key].phase = part.phase
 
     def step_ended(self, event: StepEnded) -> None:
         """Note what was computed; everybody in the step has an answer, or is cancelled."""
         assert self.step is not None
         for part, result in zip(self.step.parts, event.result.segments, strict=True):
-            self._answer(part.owner)
-            if part.owner in self.holding and not event.drafting and result.last_kernel_at is not None:
-                self.holding[part.owner].computed += len(part.token_ids)
+            self._answer(part.key)
+            if part.key in self.holding and not event.drafting and result.last_kernel_at is not None:
+                self.holding[part.key].computed += len(part.token_ids)
         self.step = None
 
     def step_raised(self, event: StepRaised) -> None:
@@ -184,21 +184,21 @@ class Books(Observer):
         parts, self.step = self.step.parts, None
         for part in parts:
             if len(parts) == 1 or isinstance(event.error, DeviceLost):
-                self._answer(part.owner)
-            elif part.owner in self.holding:
-                self.holding[part.owner].runs_alone = True
+                self._answer(part.key)
+            elif part.key in self.holding:
+                self.holding[part.key].runs_alone = True
 
     def committed(self, event: Committed) -> None:
         """Add up the rows."""
-        if event.owner not in self.holding:
-            self.violated(f"I11: rows are committed for {event.owner}, who holds no slot")
+        if event.key not in self.holding:
+            self.violated(f"I11: rows are committed for {event.key}, who holds no slot")
         elif not event.drafting:
-            self.holding[event.owner].committed += event.rows
+            self.holding[event.key].committed += event.rows
 
     def invalidated(self, event: Invalidated) -> None:
         """Begin to count anew."""
-        if event.owner in self.holding:
-            self.holding[event.owner].committed = 0
+        if event.key in self.holding:
+            self.holding[event.key].committed = 0
 
     def device_lost(self, event: DeviceIsLost) -> None:
         """Note who goes with it."""

@@ -78,11 +78,11 @@ class Activity(Observer):
 
     def phase_begun(self, event: PhaseBegun) -> None:
         """Begin or end a wait for the disk."""
-        (self._begin if event.phase is ActorPhase.FETCHING else self._end)(event.owner)
+        (self._begin if event.phase is ActorPhase.FETCHING else self._end)(event.key)
 
     def released(self, event: Released) -> None:
         """End it, if it was cut short."""
-        self._end(event.owner)
+        self._end(event.key)
 
     def _begin(self, what: Hashable) -> None:
         if not self._going_on:
@@ -134,26 +134,26 @@ class Fairness(Observer):
 
     def queued(self, event: Queued) -> None:
         """Note when it came."""
-        self._arrivals[event.owner] = Arrival(self._clock(), self._activity.seconds)
+        self._arrivals[event.key] = Arrival(self._clock(), self._activity.seconds)
 
     def granted(self, event: Granted) -> None:
         """Check that nobody was passed over, and that it waited for work and for nothing else."""
         for ahead in self._arrivals:
-            if ahead == event.owner:
+            if ahead == event.key:
                 break
             generation = self._books.waiting.get(ahead)
             if generation is not None and generation.is_alive:
-                self._violated(f"I8: {event.owner} is granted a slot before {ahead}, who came earlier")
-        mine = self._arrivals.pop(event.owner, None)
+                self._violated(f"I8: {event.key} is granted a slot before {ahead}, who came earlier")
+        mine = self._arrivals.pop(event.key, None)
         if mine is None:
             return  # which the books have complained of
         waited, worked = self._clock() - mine.at, self._activity.seconds - mine.busy
         if waited > worked + ROUNDING:
-            self._violated(f"I8: {event.owner} waited {waited:.6f} s, of which the device worked only {worked:.6f}")
+            self._violated(f"I8: {event.key} waited {waited:.6f} s, of which the device worked only {worked:.6f}")
 
     def released(self, event: Released) -> None:
         """Forget one that never had a slot."""
-        self._arrivals.pop(event.owner, None)
+        self._arrivals.pop(event.key, None)
 
     def step_begins(self, event: StepBegins) -> None:
         """Check that nobody is left out who has work."""
@@ -162,7 +162,7 @@ class Fairness(Observer):
         ready = [(one, work) for one in self._books.holding.values() if (work := self._ready_work(one)) is not None]
         if any(one.runs_alone for one, _ in ready):
             return  # each of those who were in a step that raised runs alone
-        served = {part.owner for part in event.parts}
+        served = {part.key for part in event.parts}
         oldest_prompt_is_served = False
         for one, work in ready:
             if (work.phase is State.DRAFT) != event.drafting:

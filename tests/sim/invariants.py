@@ -135,9 +135,9 @@ class Invariants(Observer):
     def _check_i2_part(self, part: StepPart) -> None:
         holder = self._books.holder(part.slot)
         owner = self._manager.table.slot(part.slot).owner
-        if holder is None or not holder.owner == owner == part.owner:
+        if holder is None or not holder.owner == owner == part.key:
             name = None if holder is None else holder.owner
-            self._violated(f"I2: a step names slot {part.slot} for {part.owner}; {name} holds it, {owner} owns it")
+            self._violated(f"I2: a step names slot {part.slot} for {part.key}; {name} holds it, {owner} owns it")
 
     # --- I3, I4 -------------------------------------------------------------------------------------------------------
 
@@ -189,9 +189,9 @@ class Invariants(Observer):
     # --- I5 -----------------------------------------------------------------------------------------------------------
 
     def _check_i5_part(self, part: StepPart) -> None:
-        holder = self._books.holding.get(part.owner)
+        holder = self._books.holding.get(part.key)
         if holder is not None and holder.cancelled_at is not None:
-            self._violated(f"I5: a step begins with rows of {part.owner}, who was cancelled before it")
+            self._violated(f"I5: a step begins with rows of {part.key}, who was cancelled before it")
 
     def _check_i5_all(self) -> None:
         if self._manager.unread:

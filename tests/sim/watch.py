@@ -91,7 +91,7 @@ class Record(Observer):
 
 
 def _run(part: StepPart) -> Run:
-    return Run(part.owner, part.slot, part.start, len(part.token_ids))
+    return Run(part.key, part.slot, part.start, len(part.token_ids))
 
 
 def _ended(part: StepPart, result: SegmentResult) -> Run:

@@ -141,7 +141,7 @@ async def test_a_step_that_raises_and_what_it_costs_are_told() -> None:
         with sim.engine.observed_by(recorder):
             await sim.client(ask("a", prompt(20)))
     assert [event.number for event in recorder.of("step_raised")] == [2]
-    assert [event.owner for event in recorder.of("invalidated")] == [("a", 0)]
+    assert [event.key for event in recorder.of("invalidated")] == [("a", 0)]
 
 
 @simulated()
