@@ -42,12 +42,13 @@ class _Batch:
     numbers: deque[int]
 
     def block(self, number: int) -> SlotBlock:
-        """Made when it is wanted: a long sequence has thousands."""
+        """Make a block, when it is wanted: a long sequence has thousands."""
         chain, start = self.resident.tokens, number * BLOCK_TOKENS
         tokens = tuple(chain[start : start + BLOCK_TOKENS])
         return SlotBlock(chain.keys[number], chain.parent(number), start, tokens, self.resident.stands_on)
 
     def keep_only(self, numbers: Iterable[int]) -> None:
+        """Let the others wait no more."""
         self.numbers = deque(numbers)
 
 
