@@ -1,7 +1,7 @@
 """KV outside of the slots: what the slot manager keeps of it, and how it comes back.
 
-For the slot manager and the engine; rests on `actors.core` and on the tiers of `runtime.kv`.  Everything here that
-changes anything is called by the slot manager's task, but for a read from disk, for which a request's own task waits.
+For the slot manager and the engine; rests on `actors.core` and on the tiers of `runtime.kv`.  What changes anything is
+called by the slot manager's task; a request's own task looks, waits for reads from disk, and sends commands.
 
     prefix_cache     PrefixCache, CacheStatistics, empty_cache: the parts below as one
     opening          open_prefix_cache, for a model's KV and for the time that a server runs
@@ -12,6 +12,7 @@ changes anything is called by the slot manager's task, but for a read from disk,
     verdicts         Verdicts: strikes, audits, and what is dropped for them
     disk_reader      DiskReader: reads from a disk that may hang
     mover            KVMover: what is moved between two steps
-    restore          where a prompt's KV can be had
+    moves            Moves: those of it that a request's task has asked for
+    restore          Restoration: a request's task looks for KV of its prompt, and asks for it
     prompts          chains: the names of a prompt's blocks
 """

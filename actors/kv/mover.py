@@ -29,7 +29,11 @@ logger = logging.getLogger("cede.kv")
 
 
 class KVMover:
-    """Part of the slot manager: called by its task, between steps, and by nobody else."""
+    """Part of the slot manager: called by its task, between steps, and by nobody else.
+
+    Args:
+        executor, table, cache, observers: the manager's.
+    """
 
     def __init__(self, executor: Executor, table: SlotTable, cache: PrefixCache, observers: Observers) -> None:
         self._executor = executor

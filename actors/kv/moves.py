@@ -1,4 +1,4 @@
-"""What actors want moved: prefixes of other slots, cached blocks, and what an audit is to look at."""
+"""What actors want moved: prefixes of other slots, cached blocks, and what an audit is to compare."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class PlannedMove:
         record: whose slot it is.
         command: the actor's.
         transfers: for the executor.
-        end: how many tokens the slot has KV of then.
+        end: how many tokens the slot has KV of when it is done.
         trial: blocks that the KV comes from, over which no step has run.
         stands_on: all blocks that it comes from, or may have been computed after.
         loaded: the answer to `LoadBlocks`.
-        alarms: the cache's.
+        alarms: times that KV had been found wrong by then.
     """
 
     record: HoldRecord
@@ -55,7 +55,11 @@ class PlannedMove:
 
 
 class Moves:
-    """Plans and settles them; called by the slot manager's task and by nobody else."""
+    """Plans and settles moves; called by the slot manager's task and by nobody else.
+
+    Args:
+        table, cache, observers: the manager's.
+    """
 
     def __init__(self, table: SlotTable, cache: PrefixCache, observers: Observers) -> None:
         self._table = table

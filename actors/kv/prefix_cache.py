@@ -1,4 +1,4 @@
-"""KV outside the slots, as the slot manager sees it: what can be had, what is to be kept, what was found wrong.
+"""KV outside the slots: what can be had of it, what is to be kept, what was found wrong.
 
 Blocks are addressed by their content (`runtime.kv.blocks`), so nothing here maps a place to tokens, and nothing can go
 stale (seed 5).  Each part has its state in a class of its own; here is what concerns several.
@@ -60,12 +60,14 @@ class CacheStatistics:
 
 
 class PrefixCache:
-    """The parts, and what concerns several of them.  See the module's head.
+    """What is kept of KV outside the slots, made of parts of which each has its own state.
+
+    The methods concern several parts; what concerns one is asked of that part.
 
     Attributes:
         owner: the one task that may change anything here: the slot manager's.
         root: the key that stands for the model; see `runtime.kv.blocks.root_key`.
-        config: see there.
+        config: how KV is kept.
         piece_blocks: moved at a time at most, for each request.
         tiers: which blocks exist, in memory and on disk.
         waiting: blocks that are to be kept and are still in their slot.
@@ -149,15 +151,15 @@ class PrefixCache:
     # --- what is to be kept -----------------------------------------------------------------------------------------
 
     def leave(self, slot: int, resident: Resident, held_until: float) -> None:
-        """A slot was released: its complete blocks are to be kept when there is time, and not let go before then."""
+        """Have a released slot's complete blocks kept when there is time, and let go last until `held_until`."""
         self.owner.check()
         self.waiting.put(slot, resident, self._missing(resident, 0), held_until)
         self.tiers.ram.hold(resident.tokens.keys, held_until)
 
     def displace(self, slot: int, resident: Resident, usable: int) -> None:
-        """A slot was granted to a prompt that shares `usable` tokens: the rest is to be kept before it is written to.
+        """Have kept, before it is written to, what a grant displaces: all but the `usable` tokens that are shared.
 
-        So is what an earlier grant displaced, if that lease ended before it wrote anything.
+        So is what an earlier grant displaced, if that hold ended before it wrote anything.
         """
         self.owner.check()
         first = usable // BLOCK_TOKENS

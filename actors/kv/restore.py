@@ -1,4 +1,8 @@
-"""The restore actor: KV that exists elsewhere is brought into the slot instead of being computed again."""
+"""The restore actor: KV that exists elsewhere is brought into the slot instead of being computed again.
+
+It runs in the request's own task, and only looks, reads from disk and sends commands: `CopyPrefix`, `LoadBlocks`,
+`Audit`, `Restart`.  What they change is in `actors.kv.moves` and the slot manager.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +19,13 @@ if TYPE_CHECKING:
     from actors.kv.prefix_cache import PrefixCache
     from runtime.kv.blocks import Block, BlockKey
 
-# Copying costs a round trip through the manager, about as much as computing a few rows of a small model.
+# Tokens.  Moving KV costs a round trip through the manager, about as much as computing a few rows of a small model.
 MIN_GAIN = 16
 
 
 @dataclass(frozen=True, slots=True)
 class LiveSource:
-    """Another slot's committed prefix reaches farthest."""
+    """Another slot's committed prefix reaches farthest; its KV up to position `end` is one piece."""
 
     slot: SlotView
     end: int
@@ -29,19 +33,25 @@ class LiveSource:
 
 @dataclass(frozen=True, slots=True)
 class BlockSource:
-    """The tiers' blocks reach farthest."""
+    """The tiers' blocks reach farthest; these are one piece.
+
+    Attributes:
+        keys: of the blocks.
+        first: number of the first of them in the prompt.
+        is_last: nothing reaches farther.
+    """
 
     keys: tuple[BlockKey, ...]
     first: int
-    is_last: bool  # nothing reaches farther
+    is_last: bool
 
 
 class Restoration:
-    """Restores one generation's prompt; its task's own.
+    """Restores one generation's prompt, and remembers for it what came from the tiers.
 
     Args:
         hold: on the slot that the prompt is read into.
-        table, cache: where KV is.
+        table, cache: where KV is; to look at.
     """
 
     def __init__(self, hold: Hold, table: SlotTable, cache: PrefixCache) -> None:
@@ -50,7 +60,7 @@ class Restoration:
         self._cache = cache
         self._given_up = not hold.ticket.reuse
         self._restored: list[BlockKey] = []
-        self._audited: tuple[int, Block] | None = None  # is computed again to be compared, and its position
+        self._audited: tuple[int, Block] | None = None  # position and block: it is computed again, to be compared
 
     async def run(self) -> None:
         """Bring all there is into the slot, a bounded piece at a time."""
@@ -67,7 +77,9 @@ class Restoration:
         """Compare the block that was computed again with the one that was cached.
 
         A block's KV depends, above the first layer, on all KV before it, so a fault anywhere in the prefix shows here.
-        False if they differ, or if another hold's audit has found wrong what this slot's KV stands on.
+
+        Returns:
+            False if they differ, or if another hold's audit has found wrong what this slot's KV stands on.
         """
         if self._audited is not None:
             (start, block), self._audited = self._audited, None
@@ -81,7 +93,7 @@ class Restoration:
         await self._hold.restart(self._restored)
 
     def next_source(self) -> LiveSource | BlockSource | None:
-        """Where the slot's next tokens can be had without computing them; None if nowhere.
+        """Return where the slot's next tokens can be had without computing them; None if nowhere.
 
         The source that reaches farthest wins; on equal reach, the other slot, which costs less.  The prompt's last
         token is left to compute, because its logits are wanted.
@@ -89,11 +101,11 @@ class Restoration:
         if self._given_up or self._audited is not None:
             return None
         prompt, cache = self._hold.prompt, self._cache
-        have, most = self._hold.length, len(prompt) - 1
+        have, limit = self._hold.length, len(prompt) - 1
         slot, live = self._table.longest_live_prefix(prompt, besides=self._hold.slot)
-        live = min(live, most)
+        live = min(live, limit)
         first = have // BLOCK_TOKENS
-        last = cache.tiers.reach(prompt.keys[: most // BLOCK_TOKENS], first)
+        last = cache.tiers.reach(prompt.keys[: limit // BLOCK_TOKENS], first)
         if max(live, last * BLOCK_TOKENS) < have + MIN_GAIN:
             return None
         if slot is not None and live >= last * BLOCK_TOKENS:
@@ -102,7 +114,7 @@ class Restoration:
         return BlockSource(tuple(prompt.keys[first:end]), first, is_last=end == last)
 
     async def _load(self, source: BlockSource) -> bool:
-        """False if the first block could not be had after all."""
+        """Have a piece of the tiers' loaded; False if nothing was."""
         self._hold.turn_to(ActorPhase.FETCHING)
         fetched = await self._cache.fetch(source.keys)
         self._hold.turn_to(ActorPhase.RESTORING)

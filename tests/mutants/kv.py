@@ -124,4 +124,11 @@ MUTANTS = (
         "        self._queue.drop(keys)",
         ("tests/scenarios/kv/test_ownership.py",),
     ),
+    Mutant(
+        "an idle engine does not hear that the disk has room again",
+        "actors/manager/slot_manager.py",
+        "            self.cache.wake = lambda: self.post(DiskHasRoom())\n",
+        "            self.cache.wake = lambda: None\n",
+        ("tests/scenarios/kv/test_ownership.py",),
+    ),
 )

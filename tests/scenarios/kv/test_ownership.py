@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import pytest
 import trio
@@ -21,6 +22,8 @@ from runtime.kv.ram_tier import RamTier
 from runtime.kv.token_chain import TokenChain
 from runtime.ownership import NotTheOwner, TaskOwner
 from tests.fakes.kv_blocks import DTYPE, PLENTY, ROOT, SHAPE, make_block
+from tests.fakes.kv_simulation import fresh, open_kv_simulation, open_settled_disk, text, until
+from tests.fakes.simulation import ask, simulated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -154,3 +157,42 @@ async def test_looking_is_free(kept: Kept) -> None:
         kept.cache.keep(0, SLOT_BLOCK, BLOCK.data)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(other)
+
+
+# --- in a running engine ----------------------------------------------------------------------------------------------
+
+PROMPT = text(200, 1)
+
+
+@simulated(seeds=2)
+async def test_what_a_running_engine_keeps_is_changed_by_nobody_else(tmp_path: Path) -> None:
+    with open_settled_disk(fresh(tmp_path)) as disk:
+        async with open_kv_simulation(disk=disk) as sim:
+            await sim.client(ask("first", PROMPT))
+            await sim.settle()
+            keys, ram = sim.keys(PROMPT), sim.ram.statistics()
+            with stopped():
+                sim.cache.verdicts.strike(keys)
+            with stopped():
+                sim.cache.tiers.drop(keys)
+            with stopped():
+                sim.ram.touch(keys)
+            with stopped():
+                sim.cache.waiting.forget(0)
+            assert sim.ram.statistics() == ram
+            assert sim.reach(PROMPT) == len(keys)
+            assert (await sim.client(ask("again", PROMPT))).finished().cached_tokens == len(PROMPT) - 1
+
+
+@simulated(seeds=2)
+async def test_an_idle_engine_offers_what_the_disk_refused_when_it_has_room_again(tmp_path: Path) -> None:
+    """The disk tier says so on its own thread, from where nothing may be changed: the manager's task is told."""
+    with open_settled_disk(fresh(tmp_path)) as disk:
+        async with open_kv_simulation(disk=disk) as sim:
+            with mock.patch.object(disk, "put_nowait", return_value=False):
+                await sim.client(ask("first", PROMPT))
+                await sim.settle()
+            await trio.sleep(10)
+            assert not disk.held(sim.keys(PROMPT))
+            sim.cache.wake()
+            await until(lambda: disk.held(sim.keys(PROMPT)) == set(sim.keys(PROMPT)))
