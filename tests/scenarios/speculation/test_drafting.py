@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from actors.core.generation import GenerationRequest
-    from actors.core.slots import Slot
+    from actors.core.slots import SlotView
     from runtime.step.executor import LayerHook
     from runtime.step.step import Segment, StepResult
 
@@ -34,7 +34,7 @@ SOURCES = (Proposer.NGRAM, Proposer.DRAFT, Proposer.MTP)
 MODELS = (Proposer.DRAFT, Proposer.MTP)
 
 
-def slots_of(engine: Engine) -> list[Slot]:
+def slots_of(engine: Engine) -> list[SlotView]:
     """Return all slots, free or not."""
     return [engine.manager.table.slot(slot.id) for slot in engine.slots()]
 
