@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from runtime.kv.cache import KVCache
     from runtime.nn.weights import LayerWeights, Weights
     from runtime.sampling.sampler import SampledRow
+    from runtime.sampling.staging import StagedTensor
     from runtime.step.step import Segment
     from runtime.step.transfer import Transfer
 
@@ -138,7 +139,7 @@ class Transformer:
         token_ids = staging.ints([token for segment in segments for token in segment.token_ids])
         positions = staging.ints([p for segment in segments for p in range(segment.start, segment.end)])
         slots = staging.ints([segment.slot for segment in segments for _ in segment.token_ids])
-        sampled, sampling = staging.ints(_sampled_rows(segments, ranges)), _sampling_batch(segments, staging)
+        sampled_rows, sampling = _stage_sampling(segments, ranges, staging)
         staging.send(self._device)
         return Batch(
             segments=list(segments),
@@ -146,7 +147,7 @@ class Transformer:
             hidden=self.embed(token_ids.tensor, slots.tensor, positions.tensor),
             slots=slots.tensor,
             positions=positions.tensor,
-            sampled_rows=sampled.tensor,
+            sampled_rows=sampled_rows.tensor,
             sampling=sampling,
             cos=self._cos[positions.tensor].unsqueeze(1),
             sin=self._sin[positions.tensor].unsqueeze(1),
@@ -159,12 +160,9 @@ class Transformer:
         kept_rows = staging.ints([row for i in kept for row in batch.ranges[i]])
         batch.segments = [batch.segments[i] for i in kept]
         batch.ranges = _row_ranges(batch.segments)
-        sampled, batch.sampling = (
-            staging.ints(_sampled_rows(batch.segments, batch.ranges)),
-            _sampling_batch(batch.segments, staging),
-        )
+        sampled_rows, batch.sampling = _stage_sampling(batch.segments, batch.ranges, staging)
         staging.send(self._device)
-        rows, batch.sampled_rows = kept_rows.tensor, sampled.tensor
+        rows, batch.sampled_rows = kept_rows.tensor, sampled_rows.tensor
         batch.hidden, batch.slots, batch.positions = batch.hidden[rows], batch.slots[rows], batch.positions[rows]
         batch.cos, batch.sin = batch.cos[rows], batch.sin[rows]
 
@@ -189,15 +187,14 @@ class Transformer:
         finite = batch.hidden.sum(-1, dtype=torch.float32).isfinite()  # [rows]
         states = self._final_norm(batch.hidden)
         self.store_states(batch, states)
-        drawn: list[SampledRow] = []
+        sampled: list[SampledRow] = []
         if batch.sampling.specs:
-            drawn, finite_rows = verify(
-                self.compute_logits(states[batch.sampled_rows]), batch.sampling, also_read=finite
-            )
+            logits = self.compute_logits(states[batch.sampled_rows])  # [sampled rows, vocab]
+            sampled, finite_rows = verify(logits, batch.sampling, also_read=finite)
         else:
             finite_rows = finite.tolist()  # the step's one read from the device, as in `verify`
         self._run_ahead.drain()
-        rest = iter(drawn)
+        rest = iter(sampled)
         return [
             _output(list(islice(rest, segment.num_sampled)), finite_rows[rows.start : rows.stop])
             for segment, rows in zip(batch.segments, batch.ranges, strict=True)
@@ -265,25 +262,23 @@ class Transformer:
         return step_mask(segments, window, group, self._device, self._dtype)
 
 
-def _sampled_rows(segments: Sequence[Segment], ranges: Sequence[range]) -> list[int]:
-    """Return the last rows of each segment, as many as are followed by a token to be drawn."""
+def _stage_sampling(
+    segments: Sequence[Segment], ranges: Sequence[range], staging: StagingBuffer
+) -> tuple[StagedTensor, SamplingBatch]:
+    """Stage the rows after which a token is drawn, the last ones of each segment, and what these rows ask for."""
     pairs = zip(segments, ranges, strict=True)
-    return [row for segment, rows in pairs for row in rows[len(rows) - segment.num_sampled :]]
-
-
-def _sampling_batch(segments: Sequence[Segment], staging: StagingBuffer) -> SamplingBatch:
-    """Stage how tokens are drawn: for each sampled row its spec, and the draft to be verified there or None."""
+    rows = [row for segment, own in pairs for row in own[len(own) - segment.num_sampled :]]
     specs = [spec for segment in segments for spec in segment.sample_specs]
     drafts = [draft for segment in segments if segment.sample for draft in (*segment.drafts, None)]
-    return SamplingBatch.stage(specs, drafts, staging)
+    return staging.ints(rows), SamplingBatch.stage(specs, drafts, staging)
 
 
-def _output(drawn: Sequence[SampledRow], finite_rows: Sequence[float]) -> SegmentOutput:
+def _output(sampled: Sequence[SampledRow], finite_rows: Sequence[float]) -> SegmentOutput:
     """Return one segment's output: its tokens up to the first row that did not accept its draft."""
-    if not all(finite_rows) or not all(row.finite for row in drawn):
+    if not all(finite_rows) or not all(row.finite for row in sampled):
         return SegmentOutput(finite=False)
-    accepted = len(list(takewhile(lambda row: row.accepted, drawn)))
-    return SegmentOutput(finite=True, tokens=tuple(row.token for row in drawn[: accepted + 1]))
+    accepted = len(list(takewhile(lambda row: row.accepted, sampled)))
+    return SegmentOutput(finite=True, tokens=tuple(row.token for row in sampled[: accepted + 1]))
 
 
 def _row_ranges(segments: Sequence[Segment]) -> list[range]:

@@ -288,9 +288,9 @@ def _int8_slab(weight: Tensor, rotation: Tensor | None) -> tuple[Tensor, Tensor]
 
 def _int4_slab(weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     groups = weight.view(weight.shape[0], -1, GROUP).float()
-    least, most = groups.amin(-1, keepdim=True), groups.amax(-1, keepdim=True)
-    scales = ((most - least) / 15).clamp_(min=TINY).to(weight.dtype)
-    zeros = (least + 8 * scales.float()).to(weight.dtype)
+    smallest, largest = groups.amin(-1, keepdim=True), groups.amax(-1, keepdim=True)
+    scales = ((largest - smallest) / 15).clamp_(min=TINY).to(weight.dtype)
+    zeros = (smallest + 8 * scales.float()).to(weight.dtype)
     quantised = ((groups - zeros.float()) / scales.float()).add_(8).round_().clamp_(0, 15)
     return quantised.to(torch.int8).view(torch.uint8).view(weight.shape), scales[..., 0], zeros[..., 0]
 
