@@ -6,6 +6,6 @@ owns all that the device works on.  The rooms, each of which may use those befor
 - `core`: what passes between tasks, and the records of slots and cancels; `config` at the root: the engine's options
 - `kv`: KV outside the slots, and how it comes and goes; `generating`: from the queue to the last token
 - `manager`: the slot manager, its queue, its steps, and what happens when the device is lost
-- at the root: `request`, `engine`
+- at the root: `request`, `engine`, and `statistics` of the whole
 - `diagnostics`, `testing`, `selftest`: who held the event loop; faults and a clock that jumps; what the doctor checks
 """
