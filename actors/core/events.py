@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from actors.core.life import State
     from actors.core.receipts import CancelReason
-    from actors.core.slots import GenerationKey
+    from actors.core.slot_views import GenerationKey
     from runtime.errors import CedeError
     from runtime.kv.blocks import BlockKey
     from runtime.step.step import StepResult
