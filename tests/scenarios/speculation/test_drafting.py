@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from actors.core.generation import GenerationRequest
-    from actors.core.slots import SlotView
+    from actors.core.slot_views import SlotView
     from runtime.step.executor import LayerHook
     from runtime.step.step import Segment, StepResult
 
