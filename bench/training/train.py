@@ -133,7 +133,7 @@ class TargetRun:
             self._resume()
 
     def _resume(self) -> None:
-        state = torch.load(self.file, weights_only=False)  # our own file: optimiser state and random state
+        state = torch.load(self.file, weights_only=False)  # written by `save`: optimiser state and random state
         self.model.load_state_dict(state["model"])
         self.optimiser.restore(state["optimiser"])
         self.rows.__dict__.update(state["rows"], documents=self.rows.documents)

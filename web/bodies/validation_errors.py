@@ -90,7 +90,7 @@ def dotted(location: Sequence[str | int]) -> str:
 def _json_error(context: Mapping[str, Any]) -> RequestError:
     message = str(context["error"])
     place = re.search(r"at (line \d+ column \d+)$", message)
-    fault = next((ours for theirs, ours in _JSON_FAULTS.items() if theirs in message), None)
+    fault = next((sentence for words, sentence in _JSON_FAULTS.items() if words in message), None)
     where = f" ({place[1].replace(' column', ', column')})" if place else ""
     return RequestError(f"The body is not valid JSON{where}{': ' + fault if fault else ''}.", code="invalid_json")
 

@@ -13,7 +13,17 @@ from typing import TYPE_CHECKING
 import httpx
 import trio
 
-from bench.client.attacks.sending import CHAT, COMPLETIONS, MIB, AttackTarget, at_once, message, one_by_one, post, raw
+from bench.client.attacks.sending import (
+    CHAT,
+    COMPLETIONS,
+    MIB,
+    AttackTarget,
+    concurrently,
+    message,
+    one_by_one,
+    post,
+    raw,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -27,51 +37,57 @@ MAX_BODY = int(15.5 * MIB)
 def ordinary(target: AttackTarget) -> Action:
     """No attack, to compare with: ordinary requests with long prompts and several choices, one after the other."""
     prompts = [[300 + (number * 7 + place) % 2000 for place in range(target.tokens // 2)] for number in range(3)]
-    return one_by_one(post(target, target.text(prompt=prompt, n=2, max_tokens=32, stream=True)) for prompt in prompts)
+    return one_by_one(
+        post(target, target.completion_body(prompt=prompt, n=2, max_tokens=32, stream=True)) for prompt in prompts
+    )
 
 
 def long_name(target: AttackTarget) -> Action:
     """A name of 2 MiB, in each of many chunks, and a reader that pauses."""
-    content = target.text(model="m" * target.size(2 * MIB), stream=True, max_tokens=min(target.tokens, 2000))
+    content = target.completion_body(model="m" * target.size(2 * MIB), stream=True, max_tokens=min(target.tokens, 2000))
     return raw(target, message(target, content), pause=target.pause, reads=True)
 
 
 def stop_string(target: AttackTarget) -> Action:
     """A stop string of 2 MiB, and sixteen choices."""
-    return post(target, target.text(stop="s" * target.size(2 * MIB), n=16))
+    return post(target, target.completion_body(stop="s" * target.size(2 * MIB), n=16))
 
 
 def stop_strings(target: AttackTarget) -> Action:
     """Very many stop strings."""
-    return post(target, target.text(stop=["st"] * target.size(MAX_BODY / 6)))
+    return post(target, target.completion_body(stop=["st"] * target.size(MAX_BODY / 6)))
 
 
 def text_of_words(target: AttackTarget) -> Action:
     """Texts of 1 and 6 MiB."""
     sizes = [target.size(MIB), target.size(6 * MIB)]
-    return one_by_one(post(target, target.text(prompt="import os, sys " * (size // 15 + 1))) for size in sizes)
+    return one_by_one(
+        post(target, target.completion_body(prompt="import os, sys " * (size // 15 + 1))) for size in sizes
+    )
 
 
 def one_word(target: AttackTarget) -> Action:
     """One word of 15.5 MiB."""
-    return post(target, target.text(prompt="a" * target.size(MAX_BODY)))
+    return post(target, target.completion_body(prompt="a" * target.size(MAX_BODY)))
 
 
 def one_message(target: AttackTarget) -> Action:
     """One message of 6 MiB."""
-    return post(target, target.chat(messages=[{"role": "user", "content": "word " * target.size(6 * MIB / 5)}]), CHAT)
+    return post(
+        target, target.chat_body(messages=[{"role": "user", "content": "word " * target.size(6 * MIB / 5)}]), CHAT
+    )
 
 
 def many_messages(target: AttackTarget) -> Action:
     """Hundreds of thousands of messages."""
     turn = {"role": "user", "content": "a"}
-    return post(target, target.chat(messages=[turn] * target.size(MAX_BODY / 34)), CHAT)
+    return post(target, target.chat_body(messages=[turn] * target.size(MAX_BODY / 34)), CHAT)
 
 
 def many_parts(target: AttackTarget) -> Action:
     """A message in hundreds of thousands of parts."""
     parts = [{"type": "text", "text": "a"}] * target.size(MAX_BODY / 32)
-    return post(target, target.chat(messages=[{"role": "user", "content": parts}]), CHAT)
+    return post(target, target.chat_body(messages=[{"role": "user", "content": parts}]), CHAT)
 
 
 def many_prompts(target: AttackTarget) -> Action:
@@ -86,19 +102,19 @@ def many_ids(target: AttackTarget) -> Action:
 
 def large_answer(target: AttackTarget) -> Action:
     """Four choices with 20 log-probabilities for each token, as one response."""
-    return post(target, target.text(n=4, max_tokens=target.size(target.tokens), logprobs=20))
+    return post(target, target.completion_body(n=4, max_tokens=target.size(target.tokens), logprobs=20))
 
 
 def paused_reader(target: AttackTarget) -> Action:
     """Four choices with 20 log-probabilities for each token, as a stream that is not read for a while."""
-    content = target.text(n=4, max_tokens=target.size(target.tokens), logprobs=20, stream=True)
+    content = target.completion_body(n=4, max_tokens=target.size(target.tokens), logprobs=20, stream=True)
     return raw(target, message(target, content), pause=2 * target.pause, reads=True)
 
 
 def unread_answers(target: AttackTarget) -> Action:
     """Sixteen streams with log-probabilities, which nobody ever reads."""
-    content = target.text(n=4, max_tokens=target.size(target.tokens / 4), logprobs=20, stream=True)
-    return at_once(raw(target, message(target, content), pause=4 * target.pause, reads=False) for _ in range(16))
+    content = target.completion_body(n=4, max_tokens=target.size(target.tokens / 4), logprobs=20, stream=True)
+    return concurrently(raw(target, message(target, content), pause=4 * target.pause, reads=False) for _ in range(16))
 
 
 def at_the_bounds(target: AttackTarget) -> Action:
@@ -107,24 +123,26 @@ def at_the_bounds(target: AttackTarget) -> Action:
     bias = {str(number): 0.5 for number in range(300, 1300)}
     fields = {"model": "m" * 250, "user": "u" * 250, "stop": stop, "logit_bias": bias, "logprobs": 20}
     prompt = [300 + place % 2000 for place in range(target.tokens // 2)]
-    return post(target, target.text(prompt=prompt, n=16, max_tokens=target.size(target.tokens / 8), **fields))
+    return post(
+        target, target.completion_body(prompt=prompt, n=16, max_tokens=target.size(target.tokens / 8), **fields)
+    )
 
 
 def many_bodies(target: AttackTarget) -> Action:
     """60 connections with bodies of 15.5 MiB, of which the last byte never comes."""
     body = b'{"prompt":"' + b"a" * target.size(MAX_BODY)
     unfinished = message(target, body, length=len(body) + 2)
-    return at_once(raw(target, unfinished, pause=target.pause, reads=False) for _ in range(60))
+    return concurrently(raw(target, unfinished, pause=target.pause, reads=False) for _ in range(60))
 
 
 def many_connections(target: AttackTarget) -> Action:
     """400 connections that send the beginning of a request."""
-    return at_once(raw(target, b"POST /v1/comp", pause=target.pause, reads=False) for _ in range(target.size(400)))
+    return concurrently(raw(target, b"POST /v1/comp", pause=target.pause, reads=False) for _ in range(target.size(400)))
 
 
 def many_streams(target: AttackTarget) -> Action:
     """1100 requests on one HTTP/2 connection, eight at a time."""
-    content, waiting = target.text(max_tokens=1), iter(range(target.size(1100)))
+    content, waiting = target.completion_body(max_tokens=1), iter(range(target.size(1100)))
 
     async def send_some(http: httpx.AsyncClient) -> None:
         for _ in waiting:
@@ -156,24 +174,28 @@ def deep_nesting(target: AttackTarget) -> Action:
 
 def unknown_fields(target: AttackTarget) -> Action:
     """A million fields that no API has."""
-    return post(target, target.text(**{f"f{number}": 0 for number in range(target.size(MAX_BODY / 16))}))
+    return post(target, target.completion_body(**{f"f{number}": 0 for number in range(target.size(MAX_BODY / 16))}))
 
 
 def biases(target: AttackTarget) -> Action:
     """A million entries of `logit_bias`."""
-    return post(target, target.text(logit_bias={str(number): 1 for number in range(target.size(MAX_BODY / 16))}))
+    return post(
+        target, target.completion_body(logit_bias={str(number): 1 for number in range(target.size(MAX_BODY / 16))})
+    )
 
 
 def template_variables(target: AttackTarget) -> Action:
     """Template variables of 15 MiB."""
     return post(
-        target, target.chat(chat_template_kwargs={f"v{n}": "x" * 90 for n in range(target.size(MAX_BODY / 105))}), CHAT
+        target,
+        target.chat_body(chat_template_kwargs={f"v{n}": "x" * 90 for n in range(target.size(MAX_BODY / 105))}),
+        CHAT,
     )
 
 
 def other_site(target: AttackTarget) -> Action:
     """A request that a web page of another site can send, and one with a foreign name for this machine."""
-    content = target.text(max_tokens=1)
+    content = target.completion_body(max_tokens=1)
     heads: list[Mapping[str, str]] = [
         {"content-type": "text/plain", "origin": "http://elsewhere.example"},
         {"host": "elsewhere.example", "content-type": "application/json"},

@@ -1,4 +1,4 @@
-"""The ways to send hostile requests.  Each makes an `Action` of bytes that exist already."""
+"""The ways to send hostile requests.  Each returns an `Action`, which sends bytes that exist already."""
 
 from __future__ import annotations
 
@@ -46,18 +46,20 @@ class AttackTarget:
         """Return a size at this scale; at least one."""
         return max(1, round(whole * self.scale))
 
-    def text(self, **fields: object) -> bytes:
+    def completion_body(self, **fields: object) -> bytes:
         """Return the body of a completion, which is short unless `fields` say otherwise."""
         plain: Json = {"model": self.client.dialect.model, "prompt": "import os", "max_tokens": 8}
         return json.dumps(plain | {"ignore_eos": True} | fields).encode()
 
-    def chat(self, **fields: object) -> bytes:
+    def chat_body(self, **fields: object) -> bytes:
         """Return the body of a chat, which is short unless `fields` say otherwise."""
         plain: Json = {"model": self.client.dialect.model, "messages": [{"role": "user", "content": "hi"}]}
         return json.dumps(plain | {"max_tokens": 8, "ignore_eos": True} | fields).encode()
 
 
 Action: TypeAlias = Callable[[], Awaitable[None]]
+"""What an attack does: a function that is called once, beside a neighbour."""
+
 COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
 
 
@@ -67,7 +69,7 @@ COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
 def post(
     target: AttackTarget, content: bytes, path: str = COMPLETIONS, headers: Mapping[str, str] | None = None
 ) -> Action:
-    """Send one request, and read and drop its response."""
+    """Return an action that sends one request, and reads and drops its response."""
     return partial(_post, target, content, path, headers or {})
 
 
@@ -76,7 +78,7 @@ async def _post(target: AttackTarget, content: bytes, path: str, headers: Mappin
 
 
 def one_by_one(actions: Iterable[Action]) -> Action:
-    """Carry out actions one after the other."""
+    """Return an action that carries out others one after the other."""
     listed = list(actions)
 
     async def act() -> None:
@@ -86,8 +88,8 @@ def one_by_one(actions: Iterable[Action]) -> Action:
     return act
 
 
-def at_once(actions: Iterable[Action]) -> Action:
-    """Carry out actions at the same time."""
+def concurrently(actions: Iterable[Action]) -> Action:
+    """Return an action that carries out others at the same time."""
     listed = list(actions)
 
     async def act() -> None:
@@ -99,7 +101,7 @@ def at_once(actions: Iterable[Action]) -> Action:
 
 
 def raw(target: AttackTarget, content: bytes, *, pause: float, reads: bool) -> Action:
-    """Send bytes over a new connection, pause without reading, then read to the end, or leave."""
+    """Return an action that sends bytes over a new connection, pauses, then reads to the end or leaves."""
 
     async def act() -> None:
         url = urlsplit(target.client.url)

@@ -66,7 +66,7 @@ class Client:
             transport=transport,
             timeout=httpx.Timeout(timeout, connect=CONNECT_SECONDS),
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=0),
-            trust_env=False,  # no proxy between us and what is measured
+            trust_env=False,  # no proxy between the client and the server
         )
 
     async def aclose(self) -> None:

@@ -56,8 +56,9 @@ class Outcome:
 class Goodput:
     """Poisson arrivals with long prompts, of which half hang up at a random moment and some of these come back.
 
-    Useful tokens are those of responses that came whole; they are divided by the time from the first arrival until the
-    last client has been served or has gone, or we stop waiting.  The arrivals are the same for every target of a round.
+    Useful tokens are those of responses that came whole; they are divided by the time from the first arrival until
+    the last client has been served or has gone, or waiting is given up.  The arrivals are the same for every target
+    of a round.
     """
 
     name: ClassVar[str] = "goodput"
@@ -72,7 +73,7 @@ class Goodput:
     streaming: float = size(0.5, "Share of these that read a stream; the others wait for the whole response.")
     returning: float = size(0.5, "Share of these that come back.")
     pause: float = size(0.5, "Seconds until they do.")
-    drain: float = size(120.0, "Seconds after the last arrival when we stop waiting for the rest.")
+    drain: float = size(120.0, "Seconds to wait for the rest after the last arrival.")
 
     def visits(self, rng: random.Random) -> list[Visit]:
         """Draw the clients of a round, in the order in which they come."""

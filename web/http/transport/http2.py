@@ -64,7 +64,7 @@ class Http2Protocol:
         self._is_closed = False
 
     async def initiate(self) -> None:
-        """Send our settings."""
+        """Send the server's settings."""
         self.h2.initiate_connection()
         await self._flush()
 

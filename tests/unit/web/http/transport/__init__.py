@@ -1,4 +1,4 @@
 """Unit tests of `web.http.transport`, module by module.
 
-- `guarded`: an application behind the connection guard, and raw clients, which use h11 and h2 only to parse.
+- `guarded`: an application behind `serve_connections`, and raw clients, which use h11 and h2 only to parse.
 """

@@ -1,4 +1,4 @@
-"""An application behind the connection guard, and raw clients, which use h11 and h2 only to parse."""
+"""An application behind `serve_connections`, and raw clients, which use h11 and h2 only to parse."""
 
 import logging
 import socket

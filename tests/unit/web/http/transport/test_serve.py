@@ -1,4 +1,4 @@
-"""The connection guard, on real loopback sockets: what a connection raises, how many there may be, the end."""
+"""Serving connections, on real loopback sockets: what a connection raises, how many there may be, the end."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""The connection guard: a close is seen, whatever was sent before it."""
+"""Serving connections: a close is seen, whatever was sent before it."""
 
 import socket
 import struct

@@ -1,4 +1,4 @@
-"""The connection guard: a reader that has stalled is cut, a slow one is not."""
+"""Serving connections: a reader that has stalled is cut, a slow one is not."""
 
 import ssl
 
