@@ -155,7 +155,7 @@ class Engine:
             self._outputs(asked),
             lambda: self._drafting(asked),
             handle,
-            self.unread.account(f"request {asked.id}"),
+            self.unread.backlog(f"request {asked.id}"),
             deadline=float("inf") if timeout is None else trio.current_time() + timeout,
             queue_timeout=self.config.queue_timeout,
             disconnect_reason=disconnect_reason,
@@ -172,7 +172,7 @@ class Engine:
 
     def _let_go(self, request: Request) -> None:
         """A request lives no longer."""
-        request.account.close()
+        request.backlog.close()
         del self._live[request.id]
         if not self._live:
             self._all_ended.set()
@@ -318,7 +318,7 @@ async def open_engine(
 
         async def run_manager() -> None:
             with manager_scope:
-                await engine._manager.run()
+                await engine.manager.run()
 
         services.start_soon(run_manager)
         try:

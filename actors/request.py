@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from actors.core.hold import Ticket
     from actors.generating.drafting import Drafting
     from actors.generating.output import Output
-    from actors.generating.unread import Account
+    from actors.generating.unread import Backlog
     from actors.manager.handle import Handle
 
 logger = logging.getLogger("cede.engine")
@@ -50,7 +50,7 @@ class Request:
         outputs: makes the `Output` of generation i, which emits to the function given.
         drafting: makes a generation's drafts; None where it gets none.
         manager: grants them slots.
-        account: for what the client has not read yet; fresh.
+        backlog: for what the client has not read yet; fresh.
         deadline: on Trio's clock.
         queue_timeout: seconds.
         disconnect_reason: asked when a cancel came from outside this request.
@@ -63,7 +63,7 @@ class Request:
         outputs: Callable[[int, Callable[[Event], None]], Output],
         drafting: Callable[[], Drafting | None],
         manager: Handle,
-        account: Account,
+        backlog: Backlog,
         *,
         deadline: float,
         queue_timeout: float | None,
@@ -77,15 +77,16 @@ class Request:
         self._disconnect_reason = disconnect_reason
         self._scope = trio.CancelScope(deadline=deadline)
         self._reason: CancelReason | None = None
-        self.account = account
-        self._buffer = EventBuffer(len(tickets), account)
-        account.on_cut = self._cut
+        self.backlog = backlog
+        self._buffer = EventBuffer(len(tickets), backlog)
+        backlog.on_cut = self._cut
         self._outputs = [outputs(i, self._buffer.put) for i in range(len(tickets))]
         self._drafting = drafting
         self._log = RequestLog(asked)
 
     @property
     def id(self) -> str:
+        """That of the request, and of the response."""
         return self.asked.id
 
     # --- for the client's side ----------------------------------------------------------------------------------------
@@ -207,12 +208,15 @@ class Stopwatch:
         self._done: float | None = None
 
     def granted(self) -> None:
+        """Note the grant of the slot."""
         self._granted = trio.current_time()
 
     def first_token(self) -> None:
+        """Note the first token."""
         self._first_token = trio.current_time()
 
     def done(self) -> None:
+        """Note the last token."""
         self._done = trio.current_time()
 
     def timings(self, ticket: Ticket, predicted_n: int) -> Timings:

@@ -120,10 +120,10 @@ def _add_inspection_routes(app: ScopedApp, engine: Engine, write_bytes: int, wat
     async def list_response(name: str, values: Iterable[DataclassInstance]) -> Response:
         """Return an object with one array, which may be long."""
         http_request = current_request()
-        account = http_request.resources.enter_context(
-            engine.unread.account(f"GET {http_request.path}", gathering=True)
+        backlog = http_request.resources.enter_context(
+            engine.unread.backlog(f"GET {http_request.path}", gathering=True)
         )
-        return await paged_json_response({name: LazyJsonArray(map(asdict, values))}, account, write_bytes)
+        return await paged_json_response({name: LazyJsonArray(map(asdict, values))}, backlog, write_bytes)
 
     @app.get("/health")
     async def health() -> Response:

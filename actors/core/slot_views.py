@@ -72,11 +72,11 @@ class SlotView(Protocol):
 
     @property
     def draft_first(self) -> int:
-        """The drafter's KV is that of the tokens from this position on …"""
+        """The first position of which the drafter has KV."""
 
     @property
     def draft_length(self) -> int:
-        """… to this one, which during a round is beyond the committed tokens."""
+        """The position after the last one of which it has KV: during a round beyond the committed tokens."""
 
     def resident(self) -> Resident:
         """What it holds now, in a copy that does not change with it."""

@@ -81,9 +81,11 @@ class SlotTable:
     # --- looking in ---------------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
+        """How many slots there are."""
         return len(self._slots)
 
     def __iter__(self) -> Iterator[SlotView]:
+        """Look at each slot, by its number."""
         return iter(self._slots)
 
     def slot(self, slot_id: int) -> SlotView:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from types import TracebackType
 
-    from actors.generating.unread import Account
+    from actors.generating.unread import Backlog
     from runtime.errors import CedeError
 
 EVENT_BYTES = 256
@@ -41,28 +41,29 @@ class EventBuffer:
 
     Args:
         generations: how many there are; each puts one `Finished` or `Failed`, its last.
-        account: fresh.  Once its reader was cut, whatever is put is dropped.
+        backlog: fresh.  Once its reader was cut, whatever is put is dropped.
     """
 
-    def __init__(self, generations: int, account: Account) -> None:
-        self._account = account
+    def __init__(self, generations: int, backlog: Backlog) -> None:
+        self._backlog = backlog
         self._not_ended = set(range(generations))  # as far as the reader knows
         self._events: deque[Event] = deque()  # without a bound of its own: the actors never wait for the client
         self._ended = False
         self._reader = trio.lowlevel.ParkingLot()
 
     def __enter__(self) -> None:
-        pass
+        """Begin the scope."""
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        """Let no more events come: the reader is told."""
         self._ended = True
         self._reader.unpark_all()
 
     def put(self, event: Event) -> None:
-        """Add an event, and tell the account, which may cut this reader or another."""
-        if self._account.error is None:
+        """Add an event, and tell the backlog, which may cut this reader or another."""
+        if self._backlog.error is None:
             self._append(event)
-            self._account.hold(self._account.held + size_of(event))
+            self._backlog.hold(self._backlog.held + size_of(event))
 
     def fail(self, error: CedeError) -> None:
         """Drop what is there; each generation whose end the reader has not seen ends with `error`."""
@@ -71,6 +72,7 @@ class EventBuffer:
             self._append(Failed(index, error))
 
     def __aiter__(self) -> AsyncIterator[Event]:
+        """Be read, event by event."""
         return self
 
     async def __anext__(self) -> Event:
@@ -93,8 +95,8 @@ class EventBuffer:
 
     def _take(self) -> Event:
         event = self._events.popleft()
-        if self._account.error is None:
-            self._account.hold(self._account.held - size_of(event))
+        if self._backlog.error is None:
+            self._backlog.hold(self._backlog.held - size_of(event))
         if not isinstance(event, Token):
             self._not_ended.discard(event.index)
         return event

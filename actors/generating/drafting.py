@@ -40,10 +40,12 @@ class LookupSource:
         self._lookup = PromptLookup()
 
     async def propose(self, hold: Hold, output: Output, most: int) -> list[DraftToken]:
+        """Return what followed the last place where the output's end stood before."""
         self._lookup.extend(output.sequence[len(self._lookup) :])
         return [DraftToken(token_id) for token_id in self._lookup.propose(most)]
 
     def behind(self, hold: Hold, output: Output) -> int:
+        """Return 0: there is nothing to read."""
         return 0
 
 
@@ -51,6 +53,11 @@ class ModelSource:
     """Drafts with a model: each token is a device step, between any two of which cancels are seen (seed 3)."""
 
     async def propose(self, hold: Hold, output: Output, most: int) -> list[DraftToken]:
+        """Draw one token after the other, until there are so many or one ends the output.
+
+        Raises:
+            StepFailed: the device failed over these rows.
+        """
         spec = output.next_sample()
         for_rejection = spec.params.temperature > 0 and not spec.params.reproducible
         spec = replace(spec, params=replace(spec.params, logprobs=None), for_rejection=for_rejection)
@@ -66,6 +73,7 @@ class ModelSource:
         return drafts
 
     def behind(self, hold: Hold, output: Output) -> int:
+        """Return how many tokens the drafter has to read, besides the newest."""
         return len(output.sequence) - hold.draft_start - 1
 
 

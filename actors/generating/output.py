@@ -18,8 +18,13 @@ if TYPE_CHECKING:
 class Text(Protocol):
     """Turns tokens into text and watches for stop strings: `runtime.text.text_stream.TextStream`."""
 
-    def push(self, token_id: int, *, match_stops: bool = True) -> TextDelta: ...
-    def flush(self) -> str: ...
+    def push(self, token_id: int, *, match_stops: bool = True) -> TextDelta:
+        """Take the next token; return the text that is certain now, and whether a stop string has come."""
+        ...
+
+    def flush(self) -> str:
+        """Return the text that was held back, once no token follows."""
+        ...
 
 
 class Output:

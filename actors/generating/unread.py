@@ -1,7 +1,7 @@
 """What was made for readers and not yet taken by them: who holds how much, and who is cut when it is too much.
 
 No slot waits for a reader (C6), so what it has not taken waits in memory: the events of a stream, or an answer that is
-gathered to be sent whole.  Each such place has an `Account` with the engine's one `Unread`.  The bound is on what is
+gathered to be sent whole.  Each such place has an `Backlog` with the engine's one `Unread`.  The bound is on what is
 held and not on what a request may ask for: `max_tokens` is seldom reached, and a reader who keeps up holds next to
 nothing, however much it asked for.
 """
@@ -40,11 +40,11 @@ class UnreadStatistics:
 
 
 class Unread:
-    """The accounts that hold something.  An account that holds nothing is not known here, so none is left behind.
+    """The backlogs that hold something.  An backlog that holds nothing is not known here, so none is left behind.
 
     Args:
-        budget: bytes, of all accounts; None for no bound.
-        each: bytes, of one account; None for no bound.
+        budget: bytes, of all backlogs; None for no bound.
+        each: bytes, of one backlog; None for no bound.
     """
 
     def __init__(self, budget: int | None = None, each: int | None = None) -> None:
@@ -52,54 +52,54 @@ class Unread:
         self._each = each
         self._total = 0
         self._cut = 0
-        self._holding: dict[Account, None] = {}  # in the order in which they began to hold something
+        self._holding: dict[Backlog, None] = {}  # in the order in which they began to hold something
 
-    def account(self, name: str, *, gathering: bool = False) -> Account:
+    def backlog(self, name: str, *, gathering: bool = False) -> Backlog:
         """A fresh one, which holds nothing.
 
         Args:
             name: for the log.
             gathering: the reader is owed nothing before the answer is whole, and so cannot be behind.
         """
-        return Account(self, name, gathering)
+        return Backlog(self, name, gathering)
 
     def statistics(self) -> UnreadStatistics:
         """What is held now."""
         return UnreadStatistics(self._total, self._budget, len(self._holding), self._cut)
 
     def check_integrity(self) -> None:
-        """Raise AssertionError if the sum is not that of the accounts."""
-        assert self._total == sum(account.held for account in self._holding)
-        assert all(account.held > 0 for account in self._holding)
+        """Raise AssertionError if the sum is not that of the backlogs."""
+        assert self._total == sum(backlog.held for backlog in self._holding)
+        assert all(backlog.held > 0 for backlog in self._holding)
 
-    def set_held(self, account: Account, size: int) -> None:
-        """An account's new figure; for the account.  Where it is too much, who holds most is cut, in this very call."""
-        self._total += size - account.held
-        account.held = size
+    def set_held(self, backlog: Backlog, size: int) -> None:
+        """An backlog's new figure; for the backlog.  Where it is too much, who holds most is cut, in this very call."""
+        self._total += size - backlog.held
+        backlog.held = size
         if size:
-            self._holding[account] = None
+            self._holding[backlog] = None
         else:
-            self._holding.pop(account, None)
+            self._holding.pop(backlog, None)
         if self._each is not None and size > self._each:
-            self._give_up(account, AnswerTooLarge(_too_large(self._each)))
+            self._give_up(backlog, AnswerTooLarge(_too_large(self._each)))
         while self._total > (math.inf if self._budget is None else self._budget):
             # Of several that hold the same, the first.
             most = max(self._holding, key=lambda other: (other.is_behind, other.held))
             self._give_up(most, AnswersUnread(_too_many(self._budget or 0)))
 
-    def _give_up(self, account: Account, error: AnswersUnread | AnswerTooLarge) -> None:
-        logger.warning("%s: cut, with %s that its reader had not taken", account.name, format_size(account.held))
+    def _give_up(self, backlog: Backlog, error: AnswersUnread | AnswerTooLarge) -> None:
+        logger.warning("%s: cut, with %s that its reader had not taken", backlog.name, format_size(backlog.held))
         self._cut += 1
-        account.cut(error)
+        backlog.cut(error)
 
 
-class Account:
+class Backlog:
     """The bytes that wait in one place for one reader.  A scope: what it holds at the end is let go.
 
     Attributes:
         held: bytes.
-        error: why the reader was cut; None while it was not.  From then on this account holds nothing.
-        gathering: see `Unread.account`; to be set to False once the reader may read.
+        error: why the reader was cut; None while it was not.  From then on this backlog holds nothing.
+        gathering: see `Unread.backlog`; to be set to False once the reader may read.
         on_cut: called with the reason: lets go what is held, and sees to it that the reader is told.
     """
 
@@ -113,9 +113,11 @@ class Account:
         self._closed = False
 
     def __enter__(self) -> Self:
+        """Begin the scope."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        """Let go what is held."""
         self.close()
 
     @property

@@ -8,7 +8,7 @@ from actors.core.receipts import CancelReason
 
 if TYPE_CHECKING:
     from actors.core.generation import Event
-    from actors.generating.unread import Account
+    from actors.generating.unread import Backlog
     from actors.request import Request
     from runtime.errors import CedeError
 
@@ -33,13 +33,13 @@ class EventCollector(Protocol):
         """Return the response object; raise the CedeError that the response ended with, if it did."""
 
 
-async def collect(request: Request, collector: EventCollector, account: Account) -> dict[str, Any]:
+async def collect(request: Request, collector: EventCollector, backlog: Backlog) -> dict[str, Any]:
     """Collect the events of a request to its end, or to the first failure, and return the response object.
 
     Args:
         request: open, and read by nobody else.
         collector: fresh.
-        account: of the bytes that the collector holds.  If its reader is cut, the request is cancelled.
+        backlog: of the bytes that the collector holds.  If its reader is cut, the request is cancelled.
 
     Raises:
         CedeError: a generation failed, or the reader was cut.
@@ -49,10 +49,10 @@ async def collect(request: Request, collector: EventCollector, account: Account)
         collector.fail(error)
         request.cancel(CancelReason.STALLED_READER)
 
-    account.on_cut = on_cut
+    backlog.on_cut = on_cut
     async for event in request:
         collector.add(event)
-        account.hold(len(collector))
+        backlog.hold(len(collector))
         if collector.failed:
             request.cancel(CancelReason.FAULT)  # no use in finishing the other choices
             break

@@ -14,36 +14,36 @@ from web.bodies.page_buffer import PageBuffer
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from actors.generating.unread import Account
+    from actors.generating.unread import Backlog
     from runtime.errors import CedeError
 
 
-async def paged_json_response(value: object, account: Account, page_bytes: int) -> Response:
+async def paged_json_response(value: object, backlog: Backlog, page_bytes: int) -> Response:
     """Encode `value` and return the response that sends it.  All of it is encoded first, so that its length is known.
 
     Args:
         value: as `json_encoding.iter_json` takes it.
-        account: of the unread bytes of this response; open until it is sent.
+        backlog: of the unread bytes of this response; open until it is sent.
         page_bytes: of a page; also how much is encoded before other tasks run.
 
     Raises:
-        CedeError: the account's reader was cut.
+        CedeError: the backlog's reader was cut.
     """
-    pages = await _encode(value, account, page_bytes)
+    pages = await _encode(value, backlog, page_bytes)
     headers = {"content-length": str(len(pages))}
-    return Response(PagedBody(pages, account), headers=headers, content_type="application/json")
+    return Response(PagedBody(pages, backlog), headers=headers, content_type="application/json")
 
 
-async def _encode(value: object, account: Account, page_bytes: int) -> PageBuffer:
+async def _encode(value: object, backlog: Backlog, page_bytes: int) -> PageBuffer:
     pages, next_pause = PageBuffer(page_bytes), page_bytes
     for fragment in iter_json(value):
         pages.write(fragment)
         if len(pages) >= next_pause:
             next_pause = len(pages) + page_bytes
-            account.hold(max(account.held, len(pages)))  # what it is made of is accounted for already
-            account.check()
+            backlog.hold(max(backlog.held, len(pages)))  # what it is made of is accounted for already
+            backlog.check()
             await trio.lowlevel.checkpoint()
-    account.check()
+    backlog.check()
     return pages
 
 
@@ -55,15 +55,15 @@ class PagedBody(ResponseBody):
 
     Args:
         pages: the body.
-        account: of its bytes.
+        backlog: of its bytes.
     """
 
-    def __init__(self, pages: PageBuffer, account: Account) -> None:
+    def __init__(self, pages: PageBuffer, backlog: Backlog) -> None:
         self._pages = pages
-        self._account = account
-        account.on_cut = self._cut
-        account.gathering = False
-        account.hold(len(pages))
+        self._backlog = backlog
+        backlog.on_cut = self._cut
+        backlog.gathering = False
+        backlog.hold(len(pages))
 
     async def __aenter__(self) -> PagedBody:
         """Return the body itself."""
@@ -72,7 +72,7 @@ class PagedBody(ResponseBody):
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
     ) -> None:
-        """Do nothing: the account closes with the request."""
+        """Do nothing: the backlog closes with the request."""
 
     def __aiter__(self) -> PagedBody:
         """Return the body itself."""
@@ -85,9 +85,9 @@ class PagedBody(ResponseBody):
             trio.TooSlowError: the reader was cut.
         """
         await trio.lowlevel.checkpoint()
-        if self._account.error is not None:
-            raise trio.TooSlowError(str(self._account.error))
-        self._account.hold(len(self._pages))  # the page before was taken
+        if self._backlog.error is not None:
+            raise trio.TooSlowError(str(self._backlog.error))
+        self._backlog.hold(len(self._pages))  # the page before was taken
         if page := self._pages.take():
             return page
         raise StopAsyncIteration

@@ -91,12 +91,12 @@ class _Generate:
         """Run the request to its end and return the whole response.  What it raises is an ordinary error."""
         http_request = current_request()
         name = f"request {parsed.request.id}"
-        account = http_request.resources.enter_context(self._engine.unread.account(name, gathering=True))
+        backlog = http_request.resources.enter_context(self._engine.unread.backlog(name, gathering=True))
         builder = ResponseBuilder(parsed.options, parsed.format, self._write_bytes)
         opening = self._engine.open_request(parsed.request, disconnect_reason=http_request.disconnect_reason)
         async with opening as request:
-            response = await collect(request, builder, account)
-        return await paged_json_response(response, account, self._write_bytes)
+            response = await collect(request, builder, backlog)
+        return await paged_json_response(response, backlog, self._write_bytes)
 
 
 def _model_object(model: ServedModel) -> dict[str, Any]:

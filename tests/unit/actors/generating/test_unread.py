@@ -1,4 +1,4 @@
-"""What waits for readers: the accounts, the rule by which a reader is cut, and what that means for its request."""
+"""What waits for readers: the backlogs, the rule by which a reader is cut, and what that means for its request."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import trio
 from actors.core.generation import Failed, Finished, FinishReason, Token
 from actors.core.receipts import CancelReason
 from actors.generating.buffer import size_of
-from actors.generating.unread import BEHIND, Account, Unread
+from actors.generating.unread import BEHIND, Backlog, Unread
 from runtime.errors import AnswersUnread, AnswerTooLarge, QueueFull
 from tests.fakes.engine import finished, token
 from tests.fakes.simulation import Simulation, ask, open_simulation, prompt, simulated
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 EVENT = size_of(token("x"))
 
 
-# --- the accounts -----------------------------------------------------------------------------------------------------
+# --- the backlogs -----------------------------------------------------------------------------------------------------
 
 
-def cut_names(*accounts: Account) -> list[str]:
-    return [account.name for account in accounts if account.error is not None]
+def cut_names(*backlogs: Backlog) -> list[str]:
+    return [backlog.name for backlog in backlogs if backlog.error is not None]
 
 
 def held(unread: Unread) -> int:
@@ -39,7 +39,7 @@ def held(unread: Unread) -> int:
 
 def test_an_account_is_known_while_it_holds_something() -> None:
     unread = Unread()
-    with unread.account("a") as a, unread.account("b"):
+    with unread.backlog("a") as a, unread.backlog("b"):
         assert unread.statistics().readers == 0
         a.hold(7)
         assert (held(unread), unread.statistics().readers) == (7, 1)
@@ -50,13 +50,13 @@ def test_an_account_is_known_while_it_holds_something() -> None:
 def test_whatever_a_scope_holds_at_its_end_is_let_go() -> None:
     unread = Unread()
 
-    def fail(account: Account) -> None:
-        with account:
-            account.hold(7)
+    def fail(backlog: Backlog) -> None:
+        with backlog:
+            backlog.hold(7)
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        fail(a := unread.account("a"))
+        fail(a := unread.backlog("a"))
     a.hold(9)
     assert held(unread) == 0
     assert a.error is None
@@ -64,7 +64,7 @@ def test_whatever_a_scope_holds_at_its_end_is_let_go() -> None:
 
 def test_one_that_holds_too_much_itself_is_cut() -> None:
     unread = Unread(budget=1000, each=100)
-    a, b = unread.account("a"), unread.account("b")
+    a, b = unread.backlog("a"), unread.backlog("b")
     b.hold(100)
     a.hold(101)
     assert isinstance(a.error, AnswerTooLarge)
@@ -78,7 +78,7 @@ def test_one_that_holds_too_much_itself_is_cut() -> None:
 
 def test_of_those_who_are_behind_the_one_that_holds_most_is_cut_whoever_was_last() -> None:
     unread = Unread(budget=6 * BEHIND)
-    slow, slower, other = (unread.account(name) for name in ("slow", "slower", "other"))
+    slow, slower, other = (unread.backlog(name) for name in ("slow", "slower", "other"))
     slow.hold(2 * BEHIND)
     slower.hold(3 * BEHIND)
     other.hold(BEHIND)
@@ -92,7 +92,7 @@ def test_of_those_who_are_behind_the_one_that_holds_most_is_cut_whoever_was_last
 
 def test_an_answer_that_is_gathered_is_not_behind_and_goes_after_those_who_are() -> None:
     unread = Unread(budget=5 * BEHIND)
-    gathered, slow = unread.account("gathered", gathering=True), unread.account("slow")
+    gathered, slow = unread.backlog("gathered", gathering=True), unread.backlog("slow")
     gathered.hold(3 * BEHIND)
     slow.hold(2 * BEHIND)
     gathered.hold(4 * BEHIND)
@@ -104,7 +104,7 @@ def test_an_answer_that_is_gathered_is_not_behind_and_goes_after_those_who_are()
 
 def test_a_reader_who_keeps_up_goes_after_answers_that_are_gathered() -> None:
     unread = Unread(budget=3 * BEHIND)
-    reads, gathered = unread.account("reads"), unread.account("gathered", gathering=True)
+    reads, gathered = unread.backlog("reads"), unread.backlog("gathered", gathering=True)
     gathered.hold(2 * BEHIND + 1)
     reads.hold(BEHIND)
     assert cut_names(reads, gathered) == ["gathered"]
@@ -112,39 +112,39 @@ def test_a_reader_who_keeps_up_goes_after_answers_that_are_gathered() -> None:
 
 def test_of_several_that_hold_the_same_the_first_is_cut() -> None:
     unread = Unread(budget=5 * BEHIND)
-    accounts = [unread.account(name) for name in "abc"]
-    for account in accounts:
-        account.hold(2 * BEHIND)
-    assert cut_names(*accounts) == ["a"]
+    backlogs = [unread.backlog(name) for name in "abc"]
+    for backlog in backlogs:
+        backlog.hold(2 * BEHIND)
+    assert cut_names(*backlogs) == ["a"]
 
 
 def test_cutting_calls_back_once_with_nothing_held_and_keeps_no_reference() -> None:
     calls: list[tuple[CedeError, int]] = []
     unread = Unread(each=10)
-    account = unread.account("a")
-    account.on_cut = lambda error: calls.append((error, account.held))
-    account.hold(11)
-    account.hold(12)
-    assert calls == [(account.error, 0)]
-    assert account.on_cut is None
+    backlog = unread.backlog("a")
+    backlog.on_cut = lambda error: calls.append((error, backlog.held))
+    backlog.hold(11)
+    backlog.hold(12)
+    assert calls == [(backlog.error, 0)]
+    assert backlog.on_cut is None
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_the_sum_never_exceeds_the_budget_and_no_more_are_cut_than_needed(seed: int) -> None:
     draw = random.Random(seed)
     unread = Unread(budget=20 * BEHIND, each=8 * BEHIND)
-    accounts = [unread.account(str(i), gathering=draw.random() < 0.3) for i in range(12)]
+    backlogs = [unread.backlog(str(i), gathering=draw.random() < 0.3) for i in range(12)]
     for _ in range(400):
-        account = draw.choice(accounts)
-        before = {other: other.held for other in accounts}
+        backlog = draw.choice(backlogs)
+        before = {other: other.held for other in backlogs}
         size = draw.randrange(9 * BEHIND)
-        account.hold(size)
+        backlog.hold(size)
         assert held(unread) <= 20 * BEHIND
-        for cut in accounts:
+        for cut in backlogs:
             if cut.error is not None and before[cut]:  # it was cut just now: for itself, or as there was too much
-                wanted = before | {account: size}
+                wanted = before | {backlog: size}
                 assert wanted[cut] > 8 * BEHIND or sum(wanted.values()) > 20 * BEHIND
-        accounts = [unread.account("new") if other.error is not None else other for other in accounts]
+        backlogs = [unread.backlog("new") if other.error is not None else other for other in backlogs]
 
 
 # --- requests ---------------------------------------------------------------------------------------------------------
