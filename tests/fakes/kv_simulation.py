@@ -262,9 +262,8 @@ async def open_kv_simulation(
     served = FaultyServed("stand-in", 0, context, VOCABULARY, end_ids, Tokenizer(byte_level()), faults=faults)
     settings = EngineConfig(**{"slots": slots, "chunk_tokens": 32, "speculate": speculate, **config})
     options = CacheConfig(hold_seconds=hold_seconds, audit_share=audit_share, piece_bytes=piece * BLOCK_BYTES)
-    cache = PrefixCache(
-        ROOT, BLOCK_BYTES, ram=ram * BLOCK_BYTES, disk=disk, config=options, seed=1, owner=LendableOwner()
-    )
+    owner = LendableOwner()
+    cache = PrefixCache(ROOT, BLOCK_BYTES, ram=ram * BLOCK_BYTES, disk=disk, config=options, seed=1, owner=owner)
     with reads_in_virtual_time(read_seconds, disk):
         async with open_engine(watch.device, served, settings, cache) as engine:
             simulation = KVSimulation(engine, model, watch, faults, truth)

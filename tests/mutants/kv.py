@@ -127,7 +127,7 @@ MUTANTS = (
     Mutant(
         "an idle engine does not hear that the disk has room again",
         "actors/manager/slot_manager.py",
-        "            self.cache.wake = lambda: self.post(DiskHasRoom())\n",
+        "            self.cache.wake = partial(self._mailbox.post, DiskHasRoom())\n",
         "            self.cache.wake = lambda: None\n",
         ("tests/scenarios/kv/test_ownership.py",),
     ),

@@ -7,10 +7,10 @@ from tests.mutants.mutant import Mutant
 MUTANTS = (
     Mutant(
         "a release is told before the slot is free",
-        "actors/manager/slot_manager.py",
-        "        self.table.release(slot, held_until)\n",
-        "        self.observers.tell(self.observers.released, Released(*record.key, slot.id, reason, 0, 0))\n"
-        "        self.table.release(slot, held_until)\n",
+        "actors/manager/dispatch.py",
+        "        self._table.release(slot, held_until)\n",
+        "        self._observers.tell(self._observers.released, Released(*hold.ticket.key, slot.id, reason, 0, 0))\n"
+        "        self._table.release(slot, held_until)\n",
     ),
     Mutant(
         "a cancel is not told",

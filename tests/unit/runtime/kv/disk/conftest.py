@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+import os
+from typing import TYPE_CHECKING
+
 import pytest
 
 from runtime.kv.disk.files import write_temporary
 from tests.unit.runtime.kv.disk.gates import Gate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[int]:
+    """A descriptor of the test's folder."""
+    file = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
+    yield file
+    os.close(file)
 
 
 @pytest.fixture

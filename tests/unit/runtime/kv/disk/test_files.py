@@ -23,7 +23,6 @@ from runtime.kv.disk.files import (
     BadBlockFile,
     BlockHeader,
     BlockLayout,
-    block_name,
     checksum,
     decode_header,
     encode_header,
@@ -32,24 +31,12 @@ from runtime.kv.disk.files import (
     read_header,
     write_temporary,
 )
-from tests.fakes.kv_blocks import OTHER_ROOT, ROOT, SHAPE, make_block
+from tests.fakes.kv_blocks import OTHER_ROOT, ROOT, make_block
+from tests.unit.runtime.kv.disk.one_block import BLOCK, DATA, HEADER, LAYOUT, NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
-
-LAYOUT = BlockLayout("F32", SHAPE)
-BLOCK = make_block(1)
-DATA = BLOCK.data.numpy().view(np.uint8).reshape(-1)
-HEADER = BlockHeader(ROOT, BLOCK.key, BLOCK.parent, BLOCK.token_ids, LAYOUT, checksum(DATA))
-NAME = block_name(BLOCK.key, BLOCK.parent)
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Iterator[int]:
-    file = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
-    yield file
-    os.close(file)
 
 
 @pytest.fixture
@@ -320,34 +307,3 @@ def test_only_a_block_file_that_can_never_be_used_is_worthless() -> None:
     kept = {"missing", "unreadable", "irregular", "version"}
     for word in ("header", "size", "root", "layout", "key", "checksum", *kept):
         assert BadBlockFile(word, "").worthless == (word not in kept)
-
-
-# --- writing ------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("call", ["write", "fsync", "utime"])
-def test_a_failed_write_leaves_nothing(folder: int, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
-    def fail(*_: object, **__: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(os, call, fail)
-    with pytest.raises(OSError, match="No space"):
-        write_temporary(folder, HEADER, DATA, stamp=0)
-    assert os.listdir(folder) == []
-
-
-def test_a_write_in_small_pieces(folder: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(os, "write", lambda file, view, write=os.write: write(file, view[:1000]))
-    name = write_temporary(folder, HEADER, DATA, stamp=0)
-    assert (tmp_path / name).read_bytes() == encode_header(HEADER) + DATA.tobytes()
-
-
-def test_a_leftover_or_a_planted_link_of_the_temporary_name_is_replaced(folder: int, tmp_path: Path) -> None:
-    target = tmp_path / "precious"
-    target.write_text("precious")
-    name = write_temporary(folder, HEADER, DATA, stamp=0)
-    (tmp_path / name).unlink()
-    (tmp_path / name).symlink_to(target)
-    assert write_temporary(folder, HEADER, DATA, stamp=0) == name
-    assert target.read_text() == "precious"
-    assert not (tmp_path / name).is_symlink()
