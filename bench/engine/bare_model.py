@@ -28,7 +28,7 @@ class NoText:
 
 
 class BareModel:
-    """What an engine needs to know of the model that it serves.
+    """The few attributes of a served model that an engine needs.
 
     Args:
         config: of the model.

@@ -1,4 +1,4 @@
-"""What the KV cache saves, and what it costs.
+"""The savings and the costs of the KV cache.
 
     python -m bench.engine.cache [--shape qwen3-0.6b] [--lengths 1024,4096]
 

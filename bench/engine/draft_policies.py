@@ -1,4 +1,4 @@
-"""What each part of the choice of a draft length brings, on invented machines and texts.
+"""The parts of the choice of a draft length, compared on simulated machines and texts.
 
     python -m bench.engine.draft_policies [--seeds 2]
 
@@ -51,19 +51,19 @@ class Machine:
 
     @property
     def drafter(self) -> StepCostModel | None:
-        """What was learnt of the drafter; None where drafts are looked up."""
+        """The cost model of the drafter; None if drafts are looked up."""
         return self.costs.drafter if self.draft else None
 
     def draft_seconds(self, rows: int) -> float:
-        """What a step of the drafter takes."""
+        """Return the seconds of a step of the drafter."""
         return self.draft + self.draft_row * (rows - 1)
 
     def target_seconds(self, rows: int) -> float:
-        """What a step of the target takes."""
+        """Return the seconds of a step of the target."""
         return 1 + self.row * (rows - 1)
 
     def round_seconds(self, drafts: int, behind: int, *, learn: bool = True) -> float:
-        """A round of one stream among others that do as it does; what is learnt is noisy, what is returned is not."""
+        """Return the seconds of a round of one stream beside others like it, from which the cost models learn."""
         streams = self.others + 1
         rows = streams * (drafts + 1)
         total = self.target_seconds(rows)
@@ -101,13 +101,13 @@ MACHINES: dict[str, dict[str, Any]] = {
 def generate(
     length: DraftLength, machine: Machine, rate: Callable[[int], float], tokens: int, prompt: int = 0
 ) -> float:
-    """Write so many tokens, and return the seconds that each took.
+    """Generate tokens, and return the seconds for each.
 
     Args:
         length: the policy.
         machine: what steps cost.
-        rate: how likely a draft is accepted that so many tokens precede.
-        tokens: to write.
+        rate: the probability that a draft is accepted, by the number of tokens before it.
+        tokens: to generate.
         prompt: tokens before them that the drafter has not read.
     """
     seconds, written, read = 0.0, 0, -prompt
@@ -126,7 +126,7 @@ def generate(
 
 
 def best_seconds(machine: Machine, rate: float) -> float:
-    """Seconds per token with the best number of drafts, expected and without noise."""
+    """Return the expected seconds per token with the best number of drafts, without noise."""
     return min(
         machine.round_seconds(drafts, 0, learn=False) / sum(rate**i for i in range(drafts + 1))
         for drafts in range(MAX_DRAFTS + 1)
@@ -135,7 +135,7 @@ def best_seconds(machine: Machine, rate: float) -> float:
 
 @dataclass(frozen=True)
 class Text:
-    """Requests one after another, each as phases of (acceptance, tokens); `prompt` tokens before each."""
+    """Requests one after another, each as phases of (acceptance, tokens), after a prompt of `prompt` tokens."""
 
     name: str
     requests: Sequence[Sequence[tuple[float, int]]]
@@ -158,7 +158,7 @@ def texts(seed: int) -> list[Text]:
 
 
 class WithoutTries(DraftLength):
-    """Decodes plainly for good once drafts do not pay."""
+    """The policy in use, without tries: once drafts do not pay, it never drafts again."""
 
     def _may_try(self, prices: object) -> bool:
         return False
@@ -166,17 +166,17 @@ class WithoutTries(DraftLength):
 
 class _NotRenewed(Acceptance):
     def renew(self) -> None:
-        """Expect only what was seen."""
+        """Keep the estimate as it is."""
 
 
 class _Shared(Acceptance):
     def for_request(self) -> Acceptance:
-        """Let all requests go by one estimate."""
+        """Return the same estimate for all requests."""
         return self
 
 
 class FixedWithCutOff(DraftLength):
-    """Always so many drafts, until fewer than three in ten of the first twelve or more of a request were accepted."""
+    """A fixed number of drafts, until fewer than 30 % of a request's drafts, after twelve or more, were accepted."""
 
     drafts = 4
 
@@ -185,7 +185,7 @@ class FixedWithCutOff(DraftLength):
         self._tried = self._accepted = 0
 
     def next(self, target: StepCostModel, drafter: StepCostModel | None, others: int, behind: int = 0) -> int:
-        """Look at nothing but the acceptance."""
+        """Return the fixed number, or 0 once too few drafts were accepted."""
         return 0 if self._tried >= 12 and self._accepted < 0.3 * self._tried else self.drafts
 
     def observe(self, drafted: int, accepted: int) -> None:
@@ -195,20 +195,20 @@ class FixedWithCutOff(DraftLength):
 
 
 class Fixed2(FixedWithCutOff):
-    """Two drafts."""
+    """A fixed number of two drafts."""
 
     drafts = 2
 
 
 class Fixed8(FixedWithCutOff):
-    """Eight drafts."""
+    """A fixed number of eight drafts."""
 
     drafts = 8
 
 
 @dataclass(frozen=True)
 class Policy:
-    """A way to choose, and the estimate that its requests begin with."""
+    """A policy, and the estimate that its requests begin with."""
 
     name: str
     length: Callable[..., DraftLength] = DraftLength
@@ -227,7 +227,7 @@ POLICIES = (
 
 
 def share(policy: Policy, text: Text, machine: Machine) -> float:
-    """Return the policy's speed over the text as a share of what was possible."""
+    """Return a policy's speed on a text as a share of the best possible speed."""
     prior = policy.prior()
     taken = possible = 0.0
     for phases in text.requests:
@@ -256,7 +256,7 @@ def shares(policy: Policy, seeds: int) -> dict[str, list[float]]:
 
 
 @click.command(help=__doc__)
-@click.option("--seeds", default=2, show_default=True, help="Repetitions, each with luck of its own.")
+@click.option("--seeds", default=2, show_default=True, help="Repetitions with different random numbers.")
 def main(seeds: int) -> None:
     """Print the table."""
     click.echo(f"| policy | {' | '.join(text.name for text in texts(1))} | mean |")

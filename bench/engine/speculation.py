@@ -50,7 +50,7 @@ CPU = torch.device("cpu")
 
 @dataclass(frozen=True)
 class Completion:
-    """What came of one completion.
+    """The result of one completion.
 
     Attributes:
         speed: tokens per second after the first.
@@ -65,7 +65,7 @@ class Completion:
 
 @dataclass(frozen=True)
 class Load:
-    """What to load.
+    """The models to load.
 
     Attributes:
         model: folder of the target.

@@ -29,7 +29,7 @@ PHASES = ((0.0, 256, 4), (0.40, 512, 4), (0.88, 2048, 1), (0.97, 4096, 1))
 
 @dataclass
 class Budget:
-    """How far a run has come, by steps if their number is given (so that it can be repeated), else by minutes.
+    """The progress of a run, by steps if their number is given (so that it can be repeated), else by minutes.
 
     Attributes:
         steps: of the whole run; None to go by minutes.

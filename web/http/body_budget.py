@@ -53,7 +53,7 @@ class BodyBudget:
 
 
 class BodyReservation:
-    """What one body takes of the budget.  It is released at the end of its scope at the latest.
+    """The part of the budget that one body takes.  It is released at the end of its scope at the latest.
 
     Args:
         budget: that all bodies share.

@@ -1,4 +1,4 @@
-"""What web pages may ask of the server.  A browser sends what any page tells it to, so a local server needs a policy.
+"""The policy for requests of web pages.  A browser sends what any page tells it to, so a local server needs a policy.
 
 There are three checks, each made before the body is read.  A client that is no browser notices none of them.
 

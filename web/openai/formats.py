@@ -1,7 +1,7 @@
 """The response objects of OpenAI's two generation endpoints, as plain functions of plain data.
 
-`ResponseOptions` holds what a request asks about its response.  `ChatFormat` and `TextFormat` hold all in which the
-responses of the two endpoints differ; what they have in common is in `web.openai.chunks` and
+`ResponseOptions` holds what a request asks about its response.  `ChatFormat` and `TextFormat` hold the differences
+between the two endpoints; what their responses have in common is in `web.openai.chunks` and
 `web.openai.response_builder`.
 """
 
@@ -21,7 +21,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ResponseOptions:
-    """How one request is to be answered.
+    """The options of one request for its response.
 
     Attributes:
         id: of the request and its response.
@@ -58,7 +58,7 @@ class ResponseOptions:
 
 
 class Format(Protocol):
-    """All in which the responses of the two endpoints differ.
+    """The differences between the responses of the two endpoints.
 
     Attributes:
         full: the `object` of a response that is sent whole.

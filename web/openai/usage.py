@@ -1,4 +1,4 @@
-"""What a response says of its cost: OpenAI's `usage` and llama-server's `timings`."""
+"""The cost of a request, as its response reports it: OpenAI's `usage` and llama-server's `timings`."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class AttackTarget:
 
 
 Action: TypeAlias = Callable[[], Awaitable[None]]
-"""What an attack does: a function that is called once, beside a neighbour."""
+"""An attack that is ready: a function that is called once, beside a neighbour."""
 
 COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
 

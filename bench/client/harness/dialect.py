@@ -1,4 +1,4 @@
-"""How requests are put to one server: its endpoint, its fields, and the form of its prompts."""
+"""The dialect of one server: its endpoint, its fields, and the form of its prompts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class RequestSpec:
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How requests are put to one server.
+    """The way in which requests are put to one server.
 
     Attributes:
         model: the name it knows its model by.

@@ -49,7 +49,7 @@ class Figure:
 
     @property
     def key(self) -> tuple[str, str]:
-        """What a figure has in common with those of other rounds and targets."""
+        """Name and case, which are the same for all rounds and targets."""
         return self.name, self.case
 
 

@@ -52,7 +52,7 @@ class Progress(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How a run is carried out.
+    """The plan of a run.
 
     Attributes:
         rounds: turns of each target.

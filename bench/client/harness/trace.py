@@ -1,4 +1,4 @@
-"""What came of one request, with the times at which it came."""
+"""The trace of one request: what came, and when."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class RequestFailed(Exception):
 
 
 class Trace:
-    """What came of one request, filled while it comes.  Times are `trio.current_time()`, in seconds.
+    """The trace of one request, filled while the response comes.  Times are `trio.current_time()`, in seconds.
 
     Args:
         on_arrival: called with the trace after each arrival.

@@ -1,4 +1,4 @@
-"""What a scenario is given: one target's turn in one round, and helpers that several scenarios share."""
+"""One target's turn in one round, which a scenario is given, and helpers that several scenarios share."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class Unloaded:
 
 @dataclass(frozen=True, slots=True)
 class Freed:
-    """How a server recovered from a hang-up, in seconds.
+    """The recovery of a server from a hang-up, in seconds.
 
     Attributes:
         next_request: the wait of the next short request, less the unloaded wait.

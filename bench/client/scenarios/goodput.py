@@ -41,7 +41,7 @@ class Visit:
 
 @dataclass
 class Outcome:
-    """What came of all visits.
+    """The outcome of all visits.
 
     Attributes:
         stayed: a trace for each client that stayed, or came back to stay.

@@ -44,7 +44,7 @@ ALL = "all"
 
 @dataclass
 class Impact:
-    """What was measured during an attack.
+    """The impact of an attack on a neighbour and on the server.
 
     Attributes:
         gaps: seconds between the neighbour's tokens.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Seen:
-    """What the clients have seen so far.
+    """The observations of all clients so far.
 
     Attributes:
         tokens: of all responses.

@@ -63,7 +63,7 @@ class Connection:
     """Serves one connection, and ends with it.
 
     Args:
-        server: what all connections share.
+        server: the context of all connections.
         stream: the client's, with or without TLS.
     """
 

@@ -1,4 +1,4 @@
-"""What connections and their protocols are given, in two frozen structures that are passed on whole."""
+"""The contexts of a server and of a connection: two frozen structures that are passed on whole."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ServerContext:
-    """What all connections of a server share.
+    """The things that all connections of a server share.
 
     Attributes: app: the ASGI application, in Hypercorn's wrapper.  config: Hypercorn's.  Its timeouts, the settings
         of the protocols and the logs are used.  worker: Hypercorn's.  Its event `terminated` is set when idle
@@ -38,10 +38,10 @@ class ServerContext:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionContext:
-    """What the protocol of one connection is given.
+    """The things that the protocol of one connection needs.
 
     Attributes:
-        server: what all connections share.
+        server: the context of all connections.
         tasks: starts the requests.
         state: the connection's copy of the lifespan state.
         tls: whether the connection is encrypted.

@@ -45,7 +45,7 @@ class Http2Protocol:
     """The protocol of one connection, with the interface that Hypercorn's `TCPServer` expects.
 
     Args:
-        context: what the connection is given.
+        context: of the connection.
 
     Attributes:
         h2: the state machine.

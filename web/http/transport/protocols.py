@@ -1,4 +1,4 @@
-"""Which protocol a connection speaks: Hypercorn's HTTP/1.1 without upgrades, or HTTP/2 (`web.http.transport.http2`)."""
+"""The protocol of a connection: Hypercorn's HTTP/1.1 without upgrades, or HTTP/2 (`web.http.transport.http2`)."""
 
 from __future__ import annotations
 
