@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from runtime.step.transfer import Transfer
 
 
-class ActorPhase(enum.StrEnum):
+class ActorStage(enum.StrEnum):
     """What the task of a generation does now."""
 
     WAITING = "waiting"  # for the grant of a slot
@@ -83,10 +83,10 @@ class Granted(GenerationEvent):
 
 
 @dataclass(frozen=True, slots=True)
-class PhaseBegun(GenerationEvent):
-    """The task of a generation, in which this is told, turned to another phase."""
+class StageBegun(GenerationEvent):
+    """The task of a generation, in which this is told, turned to another stage."""
 
-    phase: ActorPhase
+    stage: ActorStage
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from actors.core.commands import Audit, CopyPrefix, LoadBlocks, Restart, Submit, Trim
-from actors.core.events import Cancelled, PhaseBegun, Submitted
+from actors.core.events import Cancelled, StageBegun, Submitted
 from actors.core.reply import Reply
 from runtime.step.step import CancelMark
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from actors.core.account import Account
     from actors.core.commands import Chunk, Command, Fetched, Loaded
-    from actors.core.events import ActorPhase
+    from actors.core.events import ActorStage
     from actors.core.life import State
     from actors.core.observer import Observers
     from actors.core.slot_views import GenerationKey, SlotView
@@ -81,10 +81,10 @@ class Ticket:
             if (observers := self.manager.observers).cancelled:
                 observers.tell(observers.cancelled, Cancelled(*self.key, now))
 
-    def turn_to(self, phase: ActorPhase) -> None:
+    def turn_to(self, stage: ActorStage) -> None:
         """Say what the actor is at from now on."""
-        if (observers := self.manager.observers).phase_begun:
-            observers.tell(observers.phase_begun, PhaseBegun(*self.key, phase))
+        if (observers := self.manager.observers).stage_begun:
+            observers.tell(observers.stage_begun, StageBegun(*self.key, stage))
 
 
 class Figures(Protocol):
@@ -141,9 +141,9 @@ class Hold:
         """How many others generate tokens now, and so have rows in most steps."""
         return self.ticket.manager.neighbours(self)
 
-    def turn_to(self, phase: ActorPhase) -> None:
+    def turn_to(self, stage: ActorStage) -> None:
         """Say what the actor is at from now on."""
-        self.ticket.turn_to(phase)
+        self.ticket.turn_to(stage)
 
     async def submit(
         self, phase: State, token_ids: Sequence[int], sample: SampleSpec, drafts: Sequence[DraftToken] = ()

@@ -40,10 +40,10 @@ if TYPE_CHECKING:
         Invalidated,
         LayerDone,
         Moved,
-        PhaseBegun,
         Queued,
         Refused,
         Released,
+        StageBegun,
         StepBegins,
         StepEnded,
         StepRaised,
@@ -73,8 +73,8 @@ class Observer:
     def granted(self, event: Granted) -> None:
         """A slot was granted."""
 
-    def phase_begun(self, event: PhaseBegun) -> None:
-        """A generation's task, which is the current one, turned to another phase."""
+    def stage_begun(self, event: StageBegun) -> None:
+        """A generation's task, which is the current one, turned to another stage."""
 
     def submitted(self, event: Submitted) -> None:
         """An actor has asked for rows to be run."""
@@ -143,7 +143,7 @@ class Observers:
     queued: Hook[Queued]
     refused: Hook[Refused]
     granted: Hook[Granted]
-    phase_begun: Hook[PhaseBegun]
+    stage_begun: Hook[StageBegun]
     submitted: Hook[Submitted]
     handed_back: Hook[HandedBack]
     step_begins: Hook[StepBegins]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from actors.core.events import ActorPhase
+from actors.core.events import ActorStage
 from actors.core.life import State
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 async def decode(hold: Hold, first: SampledToken, output: Output, drafting: Drafting | None) -> FinishReason:
     """Draw token after token, or verify draft after draft, until the output says that it is whole."""
-    hold.turn_to(ActorPhase.DECODE)
+    hold.turn_to(ActorStage.DECODE)
     tokens: Sequence[SampledToken] = (first,)
     while (reason := _take(tokens, output)) is None:
         drafts = await drafting.propose(hold, output) if drafting else ()

@@ -6,7 +6,7 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
-from actors.core.events import ActorPhase
+from actors.core.events import ActorStage
 from actors.core.life import State
 from runtime.errors import StepFailed
 from runtime.sampling.tokens import DraftToken
@@ -107,7 +107,7 @@ class Drafting:
         most = min(wanted, output.room - 1)  # a round gives one token more than it accepts
         if most <= 0:
             return ()
-        hold.turn_to(ActorPhase.DRAFTING)
+        hold.turn_to(ActorStage.DRAFTING)
         try:
             return await self._source.propose(hold, output, most)
         except StepFailed as error:
@@ -115,7 +115,7 @@ class Drafting:
             self._source = None
             return ()
         finally:
-            hold.turn_to(ActorPhase.DECODE)
+            hold.turn_to(ActorStage.DECODE)
 
     def observe(self, proposed: int, accepted: int) -> None:
         """Learn how a round went; one without drafts drew a single token."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Protocol
 
-from actors.core.events import ActorPhase
+from actors.core.events import ActorStage
 from actors.core.life import State
 from runtime.errors import StepFailed
 
@@ -58,11 +58,11 @@ async def _read_prompt(hold: Hold, restoring: Restoring, sample: SampleSpec) -> 
     another request has read them meanwhile.  What was committed before a cancel stays in the slot for the retry.
     """
     await restoring.run()
-    hold.turn_to(ActorPhase.PREFILL)
+    hold.turn_to(ActorStage.PREFILL)
     while True:
         chunk = await hold.submit(State.PREFILL, hold.prompt[hold.length :], sample)
         if chunk.tokens:
             return chunk.tokens[0]
         if not chunk.rows:
             await restoring.run()
-            hold.turn_to(ActorPhase.PREFILL)
+            hold.turn_to(ActorStage.PREFILL)

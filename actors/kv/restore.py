@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from actors.core.events import ActorPhase
+from actors.core.events import ActorStage
 from runtime.kv.blocks import BLOCK_TOKENS
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Restoration:
 
     async def run(self) -> None:
         """Bring all there is into the slot, a bounded piece at a time."""
-        self._hold.turn_to(ActorPhase.RESTORING)
+        self._hold.turn_to(ActorStage.RESTORING)
         while (source := self.next_source()) is not None:
             if isinstance(source, LiveSource):
                 goes_on = await self._hold.copy_prefix(source.slot.id, source.end)
@@ -115,9 +115,9 @@ class Restoration:
 
     async def _load(self, source: BlockSource) -> bool:
         """Have a piece of the tiers' loaded; False if nothing was."""
-        self._hold.turn_to(ActorPhase.FETCHING)
+        self._hold.turn_to(ActorStage.FETCHING)
         fetched = await self._cache.fetch(source.keys)
-        self._hold.turn_to(ActorPhase.RESTORING)
+        self._hold.turn_to(ActorStage.RESTORING)
         loaded = await self._hold.load_blocks(fetched, source.first, is_last=source.is_last)
         if loaded is None:
             return False

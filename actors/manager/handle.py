@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from actors.core.commands import End, Enqueue, Withdraw
-from actors.core.events import ActorPhase
+from actors.core.events import ActorStage
 from actors.core.life import State
 from actors.core.receipts import CancelReason
 from actors.kv.restore import Restoration
@@ -110,7 +110,7 @@ class Handle:
             if reason is not None:
                 ticket.note_cancel()
             if hold is not None:
-                ticket.turn_to(ActorPhase.LEAVING)
+                ticket.turn_to(ActorStage.LEAVING)
             self.post(Withdraw(ticket, reason) if hold is None else End(hold, reason))
             with trio.CancelScope(shield=True):
                 await ticket.ended.wait()
@@ -145,7 +145,7 @@ class Handle:
 async def _granted(ticket: Ticket, patience: float | None) -> Hold:
     """Wait for the grant, so many seconds."""
     if not ticket.granted.is_set:
-        ticket.turn_to(ActorPhase.WAITING)
+        ticket.turn_to(ActorStage.WAITING)
     with trio.move_on_after(math.inf if patience is None else patience):
         return await ticket.granted.wait(ticket.note_cancel)
     raise QueueTimeout(f"no slot came free within {patience:g} s", retry_after=patience)

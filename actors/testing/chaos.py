@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from actors.core.events import ActorPhase
+from actors.core.events import ActorStage
 from actors.core.generation import GenerationRequest
 from actors.core.observer import Observer
 from runtime.errors import CedeError, DeviceThreadEnded
@@ -29,21 +29,21 @@ if TYPE_CHECKING:
 
     import outcome
 
-    from actors.core.events import PhaseBegun, StepBegins
+    from actors.core.events import StageBegun, StepBegins
     from actors.engine import Engine
     from runtime.step.executor import Executor, LayerHook
     from runtime.step.step import Segment, StepResult
     from runtime.step.transfer import KVData, Transfer
     from runtime.testing.faults import Actor, Chaos
 
-# The actor that a plan may name, for each phase of a generation; no fault is tied to the last, LEAVING.
-_ACTORS: dict[ActorPhase, Actor] = {
-    ActorPhase.WAITING: "queue",
-    ActorPhase.RESTORING: "restore",
-    ActorPhase.FETCHING: "restore",
-    ActorPhase.PREFILL: "prefill",
-    ActorPhase.DECODE: "decode",
-    ActorPhase.DRAFTING: "decode",
+# The actor that a plan may name, for each stage of a generation; no fault is tied to the last, LEAVING.
+_ACTORS: dict[ActorStage, Actor] = {
+    ActorStage.WAITING: "queue",
+    ActorStage.RESTORING: "restore",
+    ActorStage.FETCHING: "restore",
+    ActorStage.PREFILL: "prefill",
+    ActorStage.DECODE: "decode",
+    ActorStage.DRAFTING: "decode",
 }
 
 
@@ -200,16 +200,16 @@ class CancelsAtCheckpoints(Observer, trio.abc.Instrument):
         self._engine = engine
         self._chaos = chaos
         self._passed = dict.fromkeys(_ACTORS.values(), 0)
-        self._tasks: dict[trio.lowlevel.Task, PhaseBegun] = {}
+        self._tasks: dict[trio.lowlevel.Task, StageBegun] = {}
 
-    def phase_begun(self, event: PhaseBegun) -> None:
+    def stage_begun(self, event: StageBegun) -> None:
         """Note what this task is at."""
         self._tasks[trio.lowlevel.current_task()] = event
 
     def before_task_step(self, task: trio.lowlevel.Task) -> None:
         """Count a checkpoint, and cancel the request if the plan says so."""
         event = self._tasks.get(task)
-        actor = None if event is None else _ACTORS.get(event.phase)
+        actor = None if event is None else _ACTORS.get(event.stage)
         if event is None or actor is None:
             return
         self._passed[actor] += 1

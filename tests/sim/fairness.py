@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from actors.core.events import ActorPhase
+from actors.core.events import ActorStage
 from actors.core.life import State
 from actors.core.observer import Observer
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
         DeviceIsBack,
         DeviceIsLost,
         Granted,
-        PhaseBegun,
         Queued,
         Released,
+        StageBegun,
         StepBegins,
         StepEnded,
         StepRaised,
@@ -76,9 +76,9 @@ class Activity(Observer):
         """End that."""
         self._end("recovery")
 
-    def phase_begun(self, event: PhaseBegun) -> None:
+    def stage_begun(self, event: StageBegun) -> None:
         """Begin or end a wait for the disk."""
-        (self._begin if event.phase is ActorPhase.FETCHING else self._end)(event.key)
+        (self._begin if event.stage is ActorStage.FETCHING else self._end)(event.key)
 
     def released(self, event: Released) -> None:
         """End it, if it was cut short."""

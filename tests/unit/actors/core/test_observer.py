@@ -11,7 +11,7 @@ import trio
 
 from actors.config import EngineConfig
 from actors.core import events
-from actors.core.events import ActorPhase, Granted, LayerDone, PhaseBegun, Queued, StepBegins
+from actors.core.events import ActorStage, Granted, LayerDone, Queued, StageBegun, StepBegins
 from actors.core.life import State
 from actors.core.observer import HOOKS, Observer, Observers
 from actors.core.receipts import CancelReason
@@ -41,8 +41,8 @@ class Recorder(Observer):
 
     @property
     def names(self) -> list[str]:
-        """Of the hooks, in order, and of a phase that begins its name."""
-        return [event.phase.value if isinstance(event, PhaseBegun) else name for name, event in self.told]
+        """Of the hooks, in order, and of a stage that begins its name."""
+        return [event.stage.value if isinstance(event, StageBegun) else name for name, event in self.told]
 
     def of(self, name: str) -> list[Any]:
         """The events of one hook."""
@@ -112,7 +112,7 @@ async def test_who_waits_is_told_of_and_who_is_refused() -> None:
                     nursery.start_soon(sim.client, ask(name, prompt(9, start=ord(name) - 90)))
     (refused,) = recorder.of("refused")
     assert isinstance(refused.error, QueueFull)
-    waiting = [event.request_id for event in recorder.of("phase_begun") if event.phase is ActorPhase.WAITING]
+    waiting = [event.request_id for event in recorder.of("stage_begun") if event.stage is ActorStage.WAITING]
     assert sorted([refused.request_id, waiting[0], recorder.of("granted")[0].request_id]) == ["a", "b", "c"]
 
 
