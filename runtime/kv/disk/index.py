@@ -128,17 +128,17 @@ class DiskIndex:
             Whether there is room; and the file of the block that was taken out, None if none was.
         """
         with self._lock:
-            if parent is not None:
-                self._index.touch(parent, self._stamp())
+            if parent is not None and (entry := self._index.get(parent)) is not None:
+                self._touch(parent, entry)
             if self._index.nbytes + need <= self.budget:
                 return True, None
             victim = self._index.next_to_go() if need <= self.budget else None
             if victim is None or parent in (victim, self._refused):
                 return False, None
-            entry = self._index.remove(victim)
-            assert entry is not None
+            evicted = self._index.remove(victim)
+            assert evicted is not None
             self._evicted += 1
-            return False, block_name(victim, entry.parent)
+            return False, block_name(victim, evicted.parent)
 
     def note_refused(self, key: BlockKey) -> None:
         """Note that there was no room for a block."""

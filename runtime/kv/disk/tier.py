@@ -216,5 +216,5 @@ class DiskTier:
 
     def check_integrity(self) -> None:
         """Raise AssertionError unless the index agrees with the folder; for tests, after `flush`."""
-        assert self._queue.is_done
+        assert self.flush(0) == 0, "blocks are still to be written"
         self._blocks.check_integrity()

@@ -144,12 +144,6 @@ class WriteQueue:
         with self._lock:
             return self._closing
 
-    @property
-    def is_done(self) -> bool:
-        """Whether there is nothing left to do."""
-        with self._lock:
-            return self._is_done()
-
     def statistics(self) -> QueueStatistics:
         """Return a snapshot."""
         with self._lock:

@@ -57,6 +57,16 @@ def test_the_order_survives_a_restart(tmp_path: Path) -> None:
     assert stamps[one[0].key.hex()] > stamps[one[1].key.hex()]  # parents later, for whoever looks at the files
 
 
+def test_a_block_is_used_when_its_child_comes_also_for_the_next_start(tmp_path: Path) -> None:
+    parent, other = make_block(1), make_block(50)
+    child = make_block(2, parent.key)
+    with open_tier(tmp_path) as tier:
+        put_all(tier, [parent, other, child])
+        tier.drop([child.key])
+    with open_tier(tmp_path, budget=FILE_BYTES) as tier:
+        assert held(tier, [parent, other]) == [0]
+
+
 def test_a_load_counts_as_a_use(tmp_path: Path) -> None:
     blocks = [make_block(seed) for seed in range(3)]
     with open_tier(tmp_path, budget=3 * FILE_BYTES) as tier:
