@@ -1,5 +1,5 @@
 # Not yet run as a whole: there was no Docker daemon where it was written.  Its commands were run by hand, in a fresh
-# virtual environment, as a user other than root and as process 1 (docs/container.md).
+# virtual environment, as a user other than root and as process 1 (docs/running.md).
 #
 #   docker build -t cede .
 #   docker run --rm -p 127.0.0.1:8000:8000 cede                              the embedded model
