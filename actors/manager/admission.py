@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from actors.core.hold import Ticket
     from actors.core.holds import Holds
     from actors.core.observer import Observers
+    from actors.core.slot_views import GenerationKey
     from actors.core.slots import SlotTable
     from actors.kv.prefix_cache import PrefixCache
 
@@ -48,14 +48,14 @@ class Admission:
         self._observers = observers
         self._limit = limit
         self._owner = table.owner
-        self._queue: deque[_Waiting] = deque()
+        self._queue: dict[GenerationKey, _Waiting] = {}
         self._held_back = False  # no slot is granted: no step can run
         self._closed: str | None = None  # why nobody may wait
 
     @property
     def tickets(self) -> Sequence[Ticket]:
         """Those in the queue, the next first."""
-        return [waiting.ticket for waiting in self._queue]
+        return [waiting.ticket for waiting in self._queue.values()]
 
     def enqueue(self, command: Enqueue) -> None:
         """Give every ticket a place in the queue, or none of them; the command is answered."""
@@ -72,16 +72,14 @@ class Admission:
                 retry_after=1.0,
             )
         for ticket in tickets:
-            self._queue.append(_Waiting(ticket, Life(self._owner)))
+            self._queue[ticket.key] = _Waiting(ticket, Life(self._owner))
             if self._observers.queued:
                 self._observers.tell(self._observers.queued, Queued(*ticket.key, len(ticket.prompt)))
 
     def withdraw(self, ticket: Ticket) -> None:
         """Take a ticket out of the queue."""
         self._owner.check()
-        waiting = next(waiting for waiting in self._queue if waiting.ticket is ticket)
-        waiting.life.take(Event.CANCELLED)
-        self._queue.remove(waiting)
+        self._queue.pop(ticket.key).life.take(Event.CANCELLED)
 
     def admit(self) -> None:
         """Grant the free slots to those who wait, in order; to each the one that costs it least."""
@@ -89,7 +87,7 @@ class Admission:
         if self._held_back or not self._queue:
             return
         # One that ends but has not left yet is passed over: a grant would give up resident KV, for nobody.
-        alive = [one for one in self._queue if one.ticket.mark.at is None and one.life.state is State.QUEUED]
+        alive = [one for one in self._queue.values() if one.ticket.mark.at is None and one.life.state is State.QUEUED]
         for waiting in alive:
             if not self._grant(waiting):
                 return
@@ -104,7 +102,7 @@ class Admission:
         self._cache.displace(slot.id, slot.before, len(slot.tokens))
         self._cache.count_hit("resident", len(slot.tokens))
         waiting.life.take(Event.GRANTED)
-        self._queue.remove(waiting)
+        del self._queue[ticket.key]
         record = self._holds.add(ticket, slot, waiting.life)
         if self._observers.granted:
             event = Granted(*ticket.key, slot.id, len(slot.tokens), record.leaders)
@@ -123,7 +121,7 @@ class Admission:
         """End everybody's wait, and let nobody wait, until `resume`."""
         self._owner.check()
         self._held_back, self._closed = True, why
-        for waiting in self._queue:
+        for waiting in self._queue.values():
             if waiting.life.state is State.QUEUED:
                 waiting.life.take(Event.DEVICE_LOST)
                 waiting.ticket.granted.set(outcome.Error(device_lost(why)))

@@ -49,8 +49,8 @@ MUTANTS = (
     Mutant(
         "the last to come is served first",
         "actors/manager/admission.py",
-        "        alive = [one for one in self._queue if",
-        "        alive = [one for one in reversed(self._queue) if",
+        "        alive = [one for one in self._queue.values() if",
+        "        alive = [one for one in reversed(self._queue.values()) if",
     ),
     Mutant(
         "the receipt of one who was still queued is lost",
@@ -73,8 +73,9 @@ MUTANTS = (
     Mutant(
         "an audit that finds something has no consequence",
         "actors/kv/restore.py",
-        "            if not await self._hold.audit(start, block, self._restored):\n                return False\n",
-        "            await self._hold.audit(start, block, self._restored)\n",
+        "            if not await self._hold.audit(start, block, self._restored):\n                return False\n"
+        "        return not self._hold.slot.suspect\n",
+        "            await self._hold.audit(start, block, self._restored)\n        return True\n",
         ("tests/scenarios/kv/test_audit.py",),
     ),
     Mutant(
