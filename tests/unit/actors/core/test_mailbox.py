@@ -15,7 +15,8 @@ from runtime.ownership import NotTheOwner, TaskOwner
 
 
 def test_each_lane_is_in_order_and_taken_by_itself() -> None:
-    mailbox, commands = Mailbox(), [Enqueue([]), DiskHasRoom(), Enqueue([]), Recovered(None)]
+    mailbox = Mailbox()
+    commands: list[Command] = [Enqueue([]), DiskHasRoom(), Enqueue([]), Recovered(None)]
     for command in commands:
         mailbox.post(command)
     assert len(mailbox) == 4
