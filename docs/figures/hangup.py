@@ -32,7 +32,7 @@ def draw() -> str:
     for number, (start, end) in enumerate(zip(starts, LAYER_ENDS, strict=True), 1):
         _bar(picture, 2, start, _at(end), f"layer {number}", RED if end == LAST_LAYER else GREEN)
     _bar(picture, 2, _at(FREE), RIGHT, "the next step", GREY)
-    _bar(picture, 3, LEFT, _at(FREE), "leased", BLUE)
+    _bar(picture, 3, LEFT, _at(FREE), "held", BLUE)
     _bar(picture, 3, _at(FREE), RIGHT, "the next request", GREEN)
     _moment(picture, CLOSED, "socket closed")
     _moment(picture, NOTICED, "noticed")
