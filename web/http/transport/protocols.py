@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import h11
 from hypercorn.events import RawData
+from hypercorn.protocol.events import Response
 from hypercorn.protocol.h11 import H2ProtocolAssumedError, H11Protocol
 
 from web.http.transport.http2 import Http2Protocol
 
 if TYPE_CHECKING:
+    from hypercorn.protocol.events import Event as StreamEvent
+
     from web.http.transport.context import ConnectionContext
 
 
 class Http1Protocol(H11Protocol):
-    """HTTP/1.1 by h11, as Hypercorn has it, but for upgrades.
+    """HTTP/1.1 by h11, as Hypercorn has it, but for upgrades and for responses that come before the request's end.
 
     A server may ignore an upgrade.  To HTTP/2 there is none any more (RFC 9113, 3.1), and web sockets are not served.
     """
@@ -33,6 +37,17 @@ class Http1Protocol(H11Protocol):
             context.local,
             context.send,
         )
+
+    async def stream_send(self, event: StreamEvent) -> None:
+        """Send a part of a response; one that does not wait for the request's body says that the connection ends.
+
+        It does end then, since what comes next would be the rest of that body.  A client that is not told sends its
+        next request, and loses it (RFC 9112, 9.6).
+        """
+        body_is_missing = self.connection.their_state is h11.SEND_BODY
+        if isinstance(event, Response) and event.status_code >= 200 and body_is_missing:
+            event = replace(event, headers=[*event.headers, (b"connection", b"close")])
+        await super().stream_send(event)
 
     async def _check_protocol(self, event: h11.Request) -> None:
         """Raise H2ProtocolAssumedError where the client begins with the preface of HTTP/2 (RFC 9113, 3.4)."""

@@ -34,6 +34,22 @@ async def test_late_body_is_swallowed_and_its_window_given_back() -> None:
         await is_well(server)
 
 
+async def test_early_response_says_that_the_connection_ends() -> None:
+    """Else a client would send its next request on it, and lose it."""
+    head = b"POST /refuse HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\n\r\n"
+    async with serving() as server, await server.connect() as stream:
+        await stream.send_all(head)
+        with trio.fail_after(PATIENCE):
+            early = b"".join([piece async for piece in stream])  # until it is closed
+        assert early.startswith(b"HTTP/1.1 404")
+        assert b"\r\nconnection: close\r\n" in early
+    async with serving() as server, await server.connect() as stream:
+        await stream.send_all(head.replace(b"/refuse", b"/measure") + b"abc")
+        assert await read_answers(stream, 1) == [(200, b"3")]
+        await stream.send_all(head.replace(b"/refuse", b"/measure") + b"abc")
+        assert await read_answers(stream, 1) == [(200, b"3")], "a whole request keeps its connection"
+
+
 async def test_what_a_connection_raises_ends_it_alone(caplog: pytest.LogCaptureFixture) -> None:
     """A :path beyond ASCII is one of the things that Hypercorn does not expect."""
     async with serving() as server, await server.get("/wait/bystander") as bystander:
