@@ -73,6 +73,20 @@ def prompts() -> list[list[int]]:
     return texts
 
 
+@pytest.fixture(scope="module")
+def plain(prompts: list[list[int]]) -> dict[int, list[Token]]:
+    """What each prompt gets alone and without drafts, whoever could draft."""
+    answers: dict[int, list[Token]] = {}
+
+    async def ask_all() -> None:
+        async with open_embedded(Proposer.OFF, 1) as engine:
+            for i, tokens in enumerate(prompts):
+                await ask(engine, i, tokens, speculate=False, into=answers)
+
+    trio.run(ask_all)
+    return answers
+
+
 def is_same(drafted: Sequence[Token], plain: Sequence[Token]) -> bool:
     """Token for token, but that what follows an exact tie is not compared."""
     for ours, theirs in zip(drafted, plain, strict=True):
@@ -89,15 +103,15 @@ def _is_tied(logprobs: TokenLogprobs | None) -> bool:
 
 @pytest.mark.parametrize("draft_tokens", range(1, 9))
 @pytest.mark.parametrize("proposer", [Proposer.NGRAM, Proposer.DRAFT, Proposer.MTP])
-async def test_two_hundred_prompts(prompts: list[list[int]], proposer: Proposer, draft_tokens: int) -> None:
-    """A share of them for each number of drafts: plain and alone, with drafts alone, with drafts in company."""
+async def test_two_hundred_prompts(
+    prompts: list[list[int]], plain: dict[int, list[Token]], proposer: Proposer, draft_tokens: int
+) -> None:
+    """A share of them for each number of drafts: with drafts alone, and with drafts in company."""
     share = range(draft_tokens - 1, PROMPTS, 8)
-    plain: dict[int, list[Token]] = {}
     alone: dict[int, list[Token]] = {}
     together: dict[int, list[Token]] = {}
     async with open_embedded(proposer, draft_tokens) as engine:
         for i in share:
-            await ask(engine, i, prompts[i], speculate=False, into=plain)
             await ask(engine, i, prompts[i], speculate=True, into=alone)
         async with trio.open_nursery() as clients:
             for i in share:
