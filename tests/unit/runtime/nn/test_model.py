@@ -41,7 +41,9 @@ def subject(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         FAMILIES[request.param](folder)
     reference = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     # The embedded model knows 4096 tokens; those of the families are bytes and few others.
-    prompts = [random_tokens(n, below=256, seed=n) for n in LENGTHS]
+    # With these seeds the best token leads the next by at least 1e-4 of a log-probability, wherever it is drawn: what
+    # is compared here token for token is not decided by how sums are rounded.
+    prompts = [random_tokens(n, below=256, seed=n + 2) for n in LENGTHS]
     return Subject(folder, reference, prompts)
 
 
