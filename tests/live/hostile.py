@@ -3,7 +3,7 @@
     python -m tests.live.hostile --bodies 2000 --seed 5 --size 15000000
 
 The neighbours' tokens must be those that they have alone; no answer is a 5xx; at the end nothing lives or is leased,
-and the server's memory is back where it was after a first, shorter round of the same kinds of bodies.
+and the server's memory is back where it was after a round of the same kinds of bodies, the third at the latest.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ FLAGS = [  # a context in which the longest answer is short
 NEIGHBOUR_TOKENS = 200
 POSTERS = 3  # hostile clients at a time
 WARM_UP = 50  # bodies
+MAX_ROUNDS = 3  # of the same bodies, of which one may not grow the memory
 SIZE = 256 * 2**10  # bytes of each large body
 MEMORY_BOUND = 50 * 10**6  # bytes
 PATIENCE = 300.0  # seconds; only what hangs takes so long
@@ -69,6 +70,12 @@ class Round:
     answers: Counter[str] = field(default_factory=Counter)
     faults: list[str] = field(default_factory=list)
     compared: int = 0  # tokens of the neighbours
+
+    def add(self, other: Round) -> None:
+        """Take in what came of more bodies."""
+        self.answers += other.answers
+        self.faults += other.faults
+        self.compared += other.compared
 
 
 class Crowd:
@@ -168,14 +175,18 @@ class Report:
 
 
 def harass(server: Server, *, bodies: int, seed: int, size: int = SIZE) -> Report:
-    """Send so many bodies to a fresh server, and one of `size` bytes of each large kind."""
+    """Send so many bodies to a fresh server, and one of `size` bytes of each large kind; again while memory grows."""
     crowd = Crowd(server, Neighbour.all(server))
     trio.run(crowd.send, _mixed(seed, -WARM_UP, 0, size))
     server.wait_idle()
-    before = Figures.of(server)
-    found = trio.run(crowd.send, _mixed(seed, 0, bodies, size))
-    server.wait_idle()
-    after = Figures.once_back_at(before, server)
+    found = Round()
+    for _ in range(MAX_ROUNDS):
+        before = Figures.of(server)
+        found.add(trio.run(crowd.send, _mixed(seed, 0, bodies, size)))
+        server.wait_idle()
+        after = Figures.once_back_at(before, server)
+        if after.memory <= before.memory + MEMORY_BOUND:
+            break  # what kernels and allocators take once may come late; what leaks is taken in each round
     health, _ = server.ask("GET", "/health")
     return Report(found, before, after, server.get("/v1/statistics"), health, server.log())
 
