@@ -60,7 +60,10 @@ class TaskOwner:
     @property
     def is_current(self) -> bool:
         """Whether the current task owns the state."""
-        return trio.lowlevel.in_trio_task() and trio.lowlevel.current_task() is self._task
+        try:
+            return trio.lowlevel.current_task() is self._task
+        except RuntimeError:  # outside of Trio
+            return False
 
     def check(self) -> None:
         """Raise unless the current task is the owner, or nobody is.

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import trio
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
 
     import outcome
 
@@ -70,8 +70,6 @@ class Device:
         """Wait for the device to come back, as the executor does."""
         await self._executor.recover()
 
-    @contextmanager
-    def _lent(self) -> Iterator[None]:
+    def _lent(self) -> AbstractContextManager[None]:
         assert self._clerk is not None, "the device is used before its clerk is there"
-        with self._table.owner.lend(self._clerk):
-            yield
+        return self._table.owner.lend(self._clerk)
