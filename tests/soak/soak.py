@@ -24,7 +24,7 @@ from tests.soak.record import Figures, Record
 from tests.soak.visits import STALL_TIMEOUT, Scene, Visit, choose, fill, run_alone
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from random import Random
 
     from tests.live.server import Json
@@ -100,13 +100,19 @@ class Soak:
     async def _by_http2(self, dice: Random, listens: bool) -> None:
         """Several requests at a time on one connection, which may be reset under all of them."""
         slams = not listens and dice.random() < SLAMS
+        met: set[Behaviour] = set()
         async with open_http2(self._scene.address) as connection, trio.open_nursery() as nursery:
+
+            def may_be_cut() -> bool:
+                # A stream that nobody reads uses the connection's window up, and others on it get nothing, either.
+                return slams or Visit.stall in met
 
             async def visits() -> None:
                 tail: list[int] | None = None
                 for _ in range(dice.randint(1, 3)):
                     behaviour = Visit.listen if listens else choose(dice)
-                    tail = await self._visit(Http2(connection), behaviour, dice, tail, may_be_cut=slams)
+                    met.add(behaviour)
+                    tail = await self._visit(Http2(connection), behaviour, dice, tail, may_be_cut=may_be_cut)
                     if connection.ended or self._is_over:
                         return
 
@@ -123,7 +129,7 @@ class Soak:
         dice: Random,
         tail: list[int] | None,
         *,
-        may_be_cut: bool = False,
+        may_be_cut: Callable[[], bool] = lambda: False,
     ) -> list[int]:
         """One request from its first byte to its last; a prompt for the next one."""
         visit = Visit(self._scene, exchange, dice, tail)
@@ -135,7 +141,7 @@ class Soak:
                 assert impatient, f"{behaviour.__name__} has taken {PATIENCE:g} s"
                 outcome = visit.leave()
         except Gone:
-            assert may_be_cut or behaviour is Visit.stall, f"the server has cut {behaviour.__name__}"
+            assert may_be_cut() or behaviour is Visit.stall, f"the server has cut {behaviour.__name__}"
             visit.leave()
             outcome = "cut"
         with suppress(Gone):
