@@ -158,8 +158,8 @@ MUTANTS = (
     Mutant(
         "what the manager owns is not lent while the device is busy",
         "actors/manager/device.py",
-        "        with self._table.owner.lend(self._clerk):\n            yield\n",
-        "        yield\n",
+        "        return self._table.owner.lend(self._clerk)\n",
+        '        return __import__("contextlib").nullcontext()\n',
         ("tests/scenarios/engine/test_ownership.py",),
     ),
 )

@@ -78,14 +78,14 @@ async def test_a_cancelled_wait_says_so_at_once_and_loses_no_later_answer() -> N
 
 
 async def test_what_is_lent_is_the_borrower_s_alone_until_it_comes_back() -> None:
-    owner, tasks = TaskOwner(), list[trio.lowlevel.Task]()
+    owner, tasks, is_lent = TaskOwner(), list[trio.lowlevel.Task](), trio.Event()
 
     async def borrower(task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         tasks.append(trio.lowlevel.current_task())
         with pytest.raises(NotTheOwner):
             owner.check()
         task_status.started()
-        await trio.lowlevel.checkpoint()
+        await is_lent.wait()
         assert owner.is_current
         owner.check()
 
@@ -95,5 +95,6 @@ async def test_what_is_lent_is_the_borrower_s_alone_until_it_comes_back() -> Non
             with owner.lend(tasks[0]):
                 with pytest.raises(NotTheOwner):
                     owner.check()
+                is_lent.set()
                 await wait_all_tasks_blocked()
             owner.check()
