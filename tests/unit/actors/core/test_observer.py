@@ -217,6 +217,10 @@ async def test_nothing_is_made_for_nobody(monkeypatch: pytest.MonkeyPatch) -> No
     async with open_engine(executor, served, config) as engine, trio.open_nursery() as nursery:
         for name, tokens in {"a": prompt(9), "b": [*prompt(9), CULPRIT], "c": prompt(9)}.items():
             nursery.start_soon(partial(_read, engine, ask(name, tokens), hangs_up=name == "a"))
+    manager = engine.statistics().manager
+    assert manager.steps > 0
+    assert manager.failed_steps > 0
+    assert manager.cancels["client_disconnect"] == 1
 
 
 async def _read(engine: Engine, asked: GenerationRequest, *, hangs_up: bool) -> None:

@@ -98,3 +98,4 @@ async def test_the_end_of_the_writer_lets_nobody_wait(
         await writer.join()
         writer.put(b"dropped")
         await writer.join()
+    assert scope.cancelled_caught
