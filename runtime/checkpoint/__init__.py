@@ -6,5 +6,6 @@ every other room of `runtime` may use it.  To add a model family is to add an en
 - `locate`: `resolve_model`, from a name to a folder; `hub`: `download`
 - `config`: `ModelConfig`, `load_config`; `families`, `rope_config`, `mtp_layout`, `json_fields` are its parts
 - `sampling_defaults`: `SamplingDefaults`, of generation_config.json
+- `stored`: `StoredTensor`, a tensor in whatever format it is stored
 - `shards`: `read_shards`, `check_shapes`, `fingerprint`; `tensor_reader`: `TensorReader`
 """

@@ -1,0 +1,143 @@
+"""Tensors as they lie in a checkpoint's files, whatever the format: plain numbers, or codes of a few bits.
+
+What reads weights knows this and nothing of formats.  Names are those of Hugging Face's Llama (`model.layers.0.…`), also
+where the file has others; shapes are PyTorch's, outputs before inputs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import torch
+
+    # Which rows of a matrix are wanted, in which order.
+    Rows = slice | Sequence[int]
+
+ALL = slice(None)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupCodes:
+    """A matrix in four bits, as PyTorch's kernels take it: a weight is `(code - 8) * scale + zero` of its group.
+
+    Attributes:
+        codes: 0 to 15 in uint8, `[out, in]`.
+        scales: float32 `[out, in / group]`.
+        zeros: likewise.
+        group: neighbouring inputs that share a scale and a zero: 32, 64, 128 or 256.
+    """
+
+    codes: torch.Tensor
+    scales: torch.Tensor
+    zeros: torch.Tensor
+    group: int
+
+
+class StoredTensor(Protocol):
+    """One tensor of a file.  Nothing is read before it is asked for, and nothing is kept of it after.
+
+    A tensor of three dimensions, such as a stack of experts, is read as the matrix of all its rows.
+    """
+
+    @property
+    def file(self) -> str:
+        """The file's name, for messages."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """PyTorch's order: outputs before inputs."""
+
+    @property
+    def form(self) -> str:
+        """What its numbers are, in the format's own word: `BF16`, `Q4_K`, `affine 4 bits by 64`."""
+
+    @property
+    def num_bytes(self) -> int:
+        """Its size in the file."""
+
+    @property
+    def code_group(self) -> int | None:
+        """The group of `codes`; None where the form has no codes of four bits."""
+
+    def expand(self, rows: Rows = ALL) -> torch.Tensor:
+        """Read rows as plain numbers, in host memory.
+
+        Returns:
+            `[rows, …]`: float32, or the file's own float16 or bfloat16 where it is plain.  No rounding is added.
+
+        Raises:
+            CheckpointError: the file is unreadable.
+        """
+
+    def codes(self, rows: Rows = ALL) -> GroupCodes:
+        """Read rows in their own four bits; only where `code_group` is not None.  Raises as `expand` does."""
+
+
+@dataclass(frozen=True, slots=True)
+class SelectedRows:
+    """Some rows of another tensor, as a tensor of its own: a part of a fused matrix, one expert, rows in another order.
+
+    Attributes:
+        whole: the tensor in the file.
+        rows: which of its rows, counted over all dimensions but the last; a slice has a start and an end.
+        shape: of the selection.
+    """
+
+    whole: StoredTensor
+    rows: Rows
+    shape: tuple[int, ...]
+
+    @property
+    def file(self) -> str:
+        """The file's name."""
+        return self.whole.file
+
+    @property
+    def form(self) -> str:
+        """That of the whole."""
+        return self.whole.form
+
+    @property
+    def num_bytes(self) -> int:
+        """Its share of the whole's bytes."""
+        return self.whole.num_bytes * _count(self.rows) // _rows_of(self.whole.shape)
+
+    @property
+    def code_group(self) -> int | None:
+        """That of the whole."""
+        return self.whole.code_group
+
+    def expand(self, rows: Rows = ALL) -> torch.Tensor:
+        """Read rows of the selection."""
+        read = self.whole.expand(_within(self.rows, rows))
+        return read.reshape(self.shape) if rows == ALL else read
+
+    def codes(self, rows: Rows = ALL) -> GroupCodes:
+        """Read rows of the selection in their own four bits."""
+        return self.whole.codes(_within(self.rows, rows))
+
+
+def _count(rows: Rows) -> int:
+    return rows.stop - rows.start if isinstance(rows, slice) else len(rows)
+
+
+def _rows_of(shape: tuple[int, ...]) -> int:
+    count = 1
+    for size in shape[:-1]:
+        count *= size
+    return count if len(shape) > 1 else shape[0]
+
+
+def _within(outer: Rows, inner: Rows) -> Rows:
+    """Return the rows of the whole that are the rows `inner` of the selection `outer`."""
+    if isinstance(outer, slice):
+        first = outer.start
+        if isinstance(inner, slice):
+            start, stop, _ = inner.indices(outer.stop - outer.start)
+            return slice(first + start, first + stop)
+        return [first + row for row in inner]
+    return outer[inner] if isinstance(inner, slice) else [outer[row] for row in inner]
