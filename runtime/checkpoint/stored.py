@@ -1,7 +1,7 @@
 """Tensors as they lie in a checkpoint's files, whatever the format: plain numbers, or codes of a few bits.
 
-What reads weights knows this and nothing of formats.  Names are those of Hugging Face's Llama (`model.layers.0.…`), also
-where the file has others; shapes are PyTorch's, outputs before inputs.
+What reads weights knows this and nothing of formats.  Names are those of Hugging Face's Llama (`model.layers.0.…`),
+also where the file has others; shapes are PyTorch's, outputs before inputs.
 """
 
 from __future__ import annotations
