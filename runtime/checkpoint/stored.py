@@ -36,6 +36,11 @@ class GroupCodes:
     zeros: torch.Tensor
     group: int
 
+    def expand(self) -> torch.Tensor:
+        """Return the weights that the codes stand for, float32 `[out, in]`."""
+        groups = self.codes.float().view(*self.scales.shape, self.group)
+        return groups.sub_(8).mul_(self.scales[..., None]).add_(self.zeros[..., None]).view(self.codes.shape)
+
 
 class StoredTensor(Protocol):
     """One tensor of a file.  Nothing is read before it is asked for, and nothing is kept of it after.

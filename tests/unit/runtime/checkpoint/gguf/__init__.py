@@ -1,0 +1,1 @@
+"""Unit tests of `runtime.checkpoint.gguf`, module by module."""

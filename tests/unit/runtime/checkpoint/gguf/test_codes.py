@@ -1,0 +1,58 @@
+"""The 4-bit types of GGUF: their codes stand for what the gguf library makes of the same blocks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
+from gguf.quants import dequantize, quantize
+
+from runtime.checkpoint.gguf.codes import FOUR_BIT_TYPES, GROUP, group_codes
+
+ROWS, COLUMNS = 24, 1024
+ALL = list(FOUR_BIT_TYPES)
+
+
+def _blocks(kind: GGMLQuantizationType, seed: int = 0) -> np.ndarray[tuple[int, int], np.dtype[np.uint8]]:
+    """Rows of blocks with every code, scale and minimum that bits can say, and numbers as those of trained weights."""
+    weights, size = GGML_QUANT_SIZES[kind]
+    random = np.random.default_rng(seed)
+    blocks = random.integers(0, 256, (ROWS * COLUMNS // weights, size), dtype=np.uint8)
+    floats = 1 if kind is GGMLQuantizationType.Q4_0 else 2
+    numbers = random.normal(0, 0.01, (len(blocks), floats)).astype(np.float16)
+    blocks[:, : 2 * floats] = numbers.view(np.uint8)
+    return blocks.reshape(ROWS, -1)
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_codes_stand_for_what_the_library_dequantises(kind: GGMLQuantizationType) -> None:
+    """Up to the rounding of a zero in float32, half a unit in the last place of the largest number met on the way."""
+    blocks = _blocks(kind)
+    expected = torch.from_numpy(dequantize(blocks, kind))
+    found = group_codes(kind, blocks)
+    assert (found.codes.dtype, found.codes.shape) == (torch.uint8, (ROWS, COLUMNS))
+    assert found.scales.shape == found.zeros.shape == (ROWS, COLUMNS // GROUP)
+    assert (found.scales.dtype, found.zeros.dtype, found.group) == (torch.float32, torch.float32, GROUP)
+    if kind is GGMLQuantizationType.Q4_0:
+        assert torch.equal(found.expand(), expected)
+    largest = torch.maximum(8 * found.scales.abs(), found.zeros.abs()).repeat_interleave(GROUP, 1)
+    assert ((found.expand() - expected).abs() <= 2 * torch.finfo(torch.float32).eps * largest).all()
+
+
+@pytest.mark.parametrize("kind", [GGMLQuantizationType.Q4_0, GGMLQuantizationType.Q4_1])
+def test_quantised_weights_are_near_what_they_were(kind: GGMLQuantizationType) -> None:
+    weights = np.random.default_rng(1).normal(0, 0.02, (ROWS, COLUMNS)).astype(np.float32)
+    expanded = group_codes(kind, quantize(weights, kind)).expand().numpy()
+    assert np.linalg.norm(expanded - weights) < 0.11 * np.linalg.norm(weights)
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_blocks_of_a_mapped_file_are_read_and_not_changed(kind: GGMLQuantizationType) -> None:
+    blocks = _blocks(kind)
+    blocks.flags.writeable = False
+    before = blocks.copy()
+    some = group_codes(kind, blocks[3:5])
+    some.codes.zero_()
+    assert np.array_equal(blocks, before)
+    assert torch.equal(some.scales, group_codes(kind, blocks).scales[3:5])
