@@ -5,4 +5,5 @@ ggml's docs/gguf.md.  Files come from anywhere, so whatever is malformed in one 
 
 - `header`: `read_header`, of one file: metadata and where each tensor lies; `metadata`: `Metadata`, its typed values
 - `file`: `GgufFile`, of one file or of a split set
+- `tensors`: `GgufTensor`, a `StoredTensor`; `codes`: `group_codes`, of the types of four bits
 """
