@@ -23,7 +23,6 @@ from actors.engine import Engine, open_engine
 from actors.kv.config import CacheConfig, TierOptions
 from actors.kv.opening import open_prefix_cache
 from runtime.checkpoint.sampling_defaults import SamplingDefaults
-from runtime.checkpoint.shards import fingerprint
 from runtime.loading.drafters import plan_drafter
 from runtime.loading.load import adapts_threads, describe_model, load_model
 from runtime.step.thread_executor import open_thread_executor
@@ -135,12 +134,12 @@ async def _open_engine(
 ) -> AsyncIterator[tuple[Engine, ThreadExecutor[Any]]]:
     """The model on its device thread, the cache of its KV, and the engine over both, with what they are fitted with."""
     load = options.load
-    described, model_config = describe_model(load, options.model_name)
-    drafter = plan_drafter(load, model_config, described.tokenizer)
-    identity = await trio.to_thread.run_sync(fingerprint, load.folder)
+    described, checkpoint = describe_model(load, options.model_name)
+    drafter = plan_drafter(load, checkpoint, described.tokenizer)
+    identity = await trio.to_thread.run_sync(checkpoint.fingerprint)
     async with (
         open_thread_executor(
-            partial(load_model, load, model_config, drafter, progress),
+            partial(load_model, load, checkpoint, drafter, progress),
             drafter.load,
             wrap=fittings.model,
             hang_timeout=options.patience.hang_timeout,
@@ -149,7 +148,7 @@ async def _open_engine(
         open_prefix_cache(
             options.tiers,
             options.cache,
-            load.folder,
+            checkpoint,
             identity,
             executor.model.kv,
             quantization=None if load.quantize is None else load.quantize.identity,

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import trio
 
 from actors.kv.prefix_cache import PrefixCache
-from runtime.checkpoint.shards import fingerprint
 from runtime.errors import CheckpointError
 from runtime.host_memory import available_memory
 from runtime.kv.blocks import BLOCK_TOKENS, root_key
@@ -21,9 +20,9 @@ from runtime.units import MIB, format_size
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from contextlib import AbstractContextManager
-    from pathlib import Path
 
     from actors.kv.config import CacheConfig, TierOptions
+    from runtime.checkpoint.open import Checkpoint
     from runtime.kv.cache import KVCache
 
 # Of KV that is on its way to disk and perhaps no longer in the memory tier, so much is held beyond its budget.
@@ -38,7 +37,7 @@ logger = logging.getLogger("cede.kv")
 async def open_prefix_cache(
     options: TierOptions,
     config: CacheConfig,
-    model_folder: Path,
+    checkpoint: Checkpoint,
     identity: str,
     kv: KVCache,
     *,
@@ -50,17 +49,17 @@ async def open_prefix_cache(
     Args:
         options: where KV is kept.
         config: how it is kept.
-        model_folder: of the model's files.
-        identity: the fingerprint of that folder from before the weights were read.
+        checkpoint: the model's files.
+        identity: their fingerprint from before the weights were read.
         kv: the model's KV in the slots.
         quantization: what was made of the weights; None if nothing was.
         open_blocks: as for `open_disk_tier`.
 
     Raises:
-        CheckpointError: the folder has changed since, so that nobody knows whose KV this model's would be.
+        CheckpointError: the files have changed since, so that nobody knows whose KV this model's would be.
         KVFolderError: the disk tier's folder cannot be used, or another server uses it.
     """
-    await _check_unchanged(model_folder, identity)
+    await _check_unchanged(checkpoint, identity)
     block_shape = (*kv.row_shape[:3], BLOCK_TOKENS, kv.row_shape[3])
     root = root_key(fingerprint=identity, dtype=str(kv.dtype), kv_shape=block_shape, quantization=quantization)
     block_bytes = BLOCK_TOKENS * kv.bytes_per_token
@@ -97,9 +96,9 @@ async def open_prefix_cache(
                     await _write_the_rest(cache, disk, options.flush_seconds)
 
 
-async def _check_unchanged(model_folder: Path, identity: str) -> None:
-    if await trio.to_thread.run_sync(fingerprint, model_folder) != identity:
-        raise CheckpointError(f"{model_folder}: has changed while the model was loaded from it")
+async def _check_unchanged(checkpoint: Checkpoint, identity: str) -> None:
+    if await trio.to_thread.run_sync(checkpoint.fingerprint) != identity:
+        raise CheckpointError(f"{checkpoint.path}: has changed while the model was loaded from it")
 
 
 async def _write_the_rest(cache: PrefixCache, disk: DiskTier, seconds: float) -> None:

@@ -20,9 +20,10 @@ import torch.nn.functional as F
 
 from bench.corpus import load_corpus
 from runtime.checkpoint.locate import resolve_model
+from runtime.checkpoint.open import open_checkpoint
 from runtime.loading.load import describe_model, load_model
 from runtime.loading.options import LoadOptions
-from runtime.nn.quantization import Quantization
+from runtime.nn.matrices.quantization import Quantization
 from runtime.step.step import Segment
 from runtime.text.tokenizer import Tokenizer
 
@@ -81,12 +82,10 @@ def distance(full: Tensor, other: Tensor, following: Tensor) -> Distance:
 
 def scores(model: Transformer, token_ids: Sequence[int]) -> Tensor:
     """Return the scores of what follows each token, in float32 on the host: `[tokens, vocab]`."""
-    config = model.config
     batch = model.begin([Segment(0, 0, token_ids)])
     for layer in range(model.num_layers):
         model.run_layer(batch, layer)
-    states = F.rms_norm(batch.hidden, (config.hidden_size,), model.weights.final_norm, config.norm_eps)
-    return model.weights.lm_head(states).float().cpu()
+    return model.weights.lm_head(model.weights.final_norm(batch.hidden)).float().cpu()
 
 
 def compare(full: Transformer, other: Transformer, texts: Sequence[Sequence[int]]) -> Distance:
@@ -105,7 +104,7 @@ def open_form(folder: Path, form: str, dtype: str, context: int) -> Transformer:
 
 def held_out(folder: Path, count: int, tokens: int, text: str = CODE) -> list[list[int]]:
     """Return the first `tokens` tokens of `count` texts, which the embedded model has not learnt from."""
-    tokenizer = Tokenizer.load(folder)
+    tokenizer = Tokenizer.load(open_checkpoint(folder))
     texts = load_corpus(0)[1].files if text == CODE else [topics[name] for name in sorted(topics)]
     encoded = (tokenizer.encode(text[: 8 * tokens]) for text in texts)
     return [ids[:tokens] for ids in encoded if len(ids) >= tokens][:count]

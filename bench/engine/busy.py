@@ -21,7 +21,7 @@ import torch
 import trio
 
 from bench.engine.shapes import SHAPES, random_model, shape
-from runtime.nn.quantization import Quantization
+from runtime.nn.matrices.quantization import Quantization
 from runtime.sampling.tokens import SampleSpec
 from runtime.selftest.rates import GREEDY, prefill, random_prompt
 from runtime.step.device import select_device, select_dtype

@@ -50,8 +50,8 @@ async def open_model(spec: ModelSpec) -> AsyncIterator[tuple[ThreadExecutor[Tran
     """Open the embedded model as it is served, or a shape with random weights, on a device thread."""
     if spec.model == EMBEDDED:
         options = LoadOptions(resolve_model(None), spec.slots, spec.context, spec.device, spec.dtype)
-        served, config = describe_model(options, EMBEDDED)
-        async with open_thread_executor(partial(load_model, options, config)) as executor:
+        served, checkpoint = describe_model(options, EMBEDDED)
+        async with open_thread_executor(partial(load_model, options, checkpoint)) as executor:
             yield executor, served
         return
     config, device = shape(spec.model), select_device(spec.device)

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from runtime.checkpoint.config import ModelConfig, parse_config
 from runtime.kv.cache import KVCache
+from runtime.nn.matrices.quantize import choose_formats
 from runtime.nn.model import Transformer
-from runtime.nn.quantize import choose_formats
 from runtime.nn.weights import random_weights
 
 if TYPE_CHECKING:
     import torch
 
-    from runtime.nn.quantization import Quantization
+    from runtime.nn.matrices.quantization import Quantization
 
 # From the models' published config.json files.
 SHAPES: dict[str, dict[str, Any]] = {
@@ -79,6 +79,6 @@ def random_model(
         quantize: how to quantise the weights; None for not at all.
     """
     kv = KVCache(config, slots=slots, context=context, device=device, dtype=dtype)
-    weights = random_weights(config, device=device, dtype=dtype, seed=0)
-    weights.pack(choose_formats(quantize, device, dtype))
+    formats = choose_formats(quantize, device, dtype)
+    weights = random_weights(config, device=device, dtype=dtype, seed=0, formats=formats)
     return Transformer(config, weights, kv)

@@ -33,7 +33,7 @@ from runtime.loading.load import describe_model, load_model
 from runtime.loading.options import LoadOptions
 from runtime.loading.served import Proposer
 from runtime.nn.draft_model import DraftModel
-from runtime.nn.quantize import choose_formats
+from runtime.nn.matrices.quantize import choose_formats
 from runtime.nn.weights import random_weights
 from runtime.sampling.params import SamplingParams
 from runtime.step.thread_executor import open_thread_executor
@@ -131,12 +131,11 @@ def _random_drafter(target: Transformer) -> Transformer:
         num_heads=4,
         num_kv_heads=2,
         window=(None,) * 7,
-        rotary=(True,) * 7,
+        ropes=target.config.ropes[:1] * 7,
     )
     dtype = target.weights.embedding.dtype
     kv = KVCache(config, slots=1, context=target.context, device=CPU, dtype=dtype)
-    weights = random_weights(config, device=CPU, dtype=dtype, seed=1)
-    weights.pack(choose_formats(None, CPU, dtype))
+    weights = random_weights(config, device=CPU, dtype=dtype, seed=1, formats=choose_formats(None, CPU, dtype))
     return DraftModel(config, weights, kv, target.config.vocab_size)
 
 

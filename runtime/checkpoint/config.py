@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runtime.checkpoint.families import DEFAULTS, FAMILIES, SLIDING, layer_types, uses_sliding_window
 from runtime.checkpoint.json_fields import (
@@ -18,14 +18,9 @@ from runtime.checkpoint.json_fields import (
     integer,
     invalid,
     number,
-    read_object,
-    read_optional_object,
 )
 from runtime.checkpoint.rope_config import RopeConfig, RopeKind, yarn_attention_factor
 from runtime.errors import CheckpointError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +38,7 @@ class ModelConfig:
         head_dim: numbers of a head; even.
         context_length: tokens that a sequence may have.
         norm_eps: is added to the mean square in a norm.
-        rope: the rotary position embeddings.
-        rotary: per layer, whether queries and keys are rotated (they are not in SmolLM3's NoPE layers).
+        ropes: per layer, its rotary position embeddings; None where queries and keys are not rotated (SmolLM3).
         window: per layer, how many positions each one sees, itself included; None means all before it.
         qk_norm: whether query and key heads are normalised.
         qkv_bias: whether these projections have a bias; likewise `output_bias` and `mlp_bias`.
@@ -66,8 +60,7 @@ class ModelConfig:
     head_dim: int
     context_length: int
     norm_eps: float
-    rope: RopeConfig
-    rotary: tuple[bool, ...]
+    ropes: tuple[RopeConfig | None, ...]
     window: tuple[int | None, ...]
     qk_norm: bool
     qkv_bias: bool
@@ -78,15 +71,10 @@ class ModelConfig:
     bos_token_id: int | None
     dtype: str | None
 
-
-def load_config(folder: Path) -> ModelConfig:
-    """Read `config.json`, and `generation_config.json` where there is one.
-
-    Raises:
-        CheckpointError: a file is missing or broken, or asks for what cede does not compute.
-    """
-    config = read_object(folder / "config.json")
-    return parse_config(config, read_optional_object(folder / "generation_config.json"))
+    @property
+    def distinct_ropes(self) -> tuple[RopeConfig, ...]:
+        """The rotary position embeddings that any layer has, each once."""
+        return tuple(dict.fromkeys(rope for rope in self.ropes if rope is not None))
 
 
 def check_context(config: ModelConfig, context: int | None) -> None:
@@ -123,8 +111,7 @@ def parse_config(config: Settings, generation: Settings | None = None) -> ModelC
         head_dim=head_dim,
         context_length=_stretched_context(rope, context_length),
         norm_eps=number(settings, "rms_norm_eps"),
-        rope=rope,
-        rotary=rotary,
+        ropes=tuple(rope if rotates else None for rotates in rotary),
         window=_windows(settings, layer_types(family, settings, rotary)),
         qk_norm=family.qk_norm,
         qkv_bias=boolean(settings, family.qkv_bias),

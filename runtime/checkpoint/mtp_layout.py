@@ -35,9 +35,15 @@ class MtpLayout:
 
 
 # DeepSeek-V3's names, without the number of a layer, in a file of their own beside the target's: the embedded model.
+# Its tensors are known by this prefix, which the file does not have.
 BESIDE = "mtp.safetensors"
 DEEPSEEK = MtpLayout(
-    modules="", first="", token_norm="enorm", state_norm="hnorm", projection="eh_proj", final_norm="shared_head.norm"
+    modules="mtp.",
+    first="mtp.",
+    token_norm="enorm",
+    state_norm="hnorm",
+    projection="eh_proj",
+    final_norm="shared_head.norm",
 )
 
 # Xiaomi MiMo-7B.  Sources: the authors' modeling_mimo.py (names, order) and their models for vLLM, mimo.py, which takes

@@ -22,9 +22,9 @@ class RopeConfig:
         factor: how much the context is stretched.
         original_context: the length that the model was trained at, in tokens.
         low_freq_factor: llama3's, as the next.
-        high_freq_factor: see `runtime.nn.rope`.
+        high_freq_factor: see `runtime.nn.layers.rope`.
         beta_fast: YaRN's, as all that follow.
-        beta_slow: see `runtime.nn.rope`.
+        beta_slow: see `runtime.nn.layers.rope`.
         truncate: whether the ends of the ramp are rounded to whole dimensions.
         attention_factor: multiplies both tables, and so scales every attention logit by its square.
     """

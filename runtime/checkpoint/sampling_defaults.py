@@ -11,12 +11,12 @@ import logging
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Annotated, Any
 
-from runtime.checkpoint.json_fields import read_optional_object
 from runtime.options import Option, Range, whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
+
+    from runtime.checkpoint.json_fields import Settings
 
 logger = logging.getLogger("cede.model")
 
@@ -142,17 +142,16 @@ class SamplingDefaults:
         return "; ".join(f"{', '.join(values)} ({source})" for source, values in by_source.items())
 
 
-def sampling_defaults(folder: Path, options: SamplingOptions) -> SamplingDefaults:
-    """Return the defaults for the model in `folder`; the operator's values go before all others.
+def sampling_defaults(recommended: Settings, options: SamplingOptions) -> SamplingDefaults:
+    """Return the defaults for a model whose files recommend `recommended`; the operator's values go before all others.
 
     Raises:
-        CheckpointError: `generation_config.json` is not JSON.
         ValueError: a value of the operator's is out of its range.
     """
     found: dict[str, tuple[float, str]] = {}
     if options.source is SamplingSource.MODEL:
         found |= {name: (value, "llama-server's default") for name, value in LLAMA_SERVER.items()}
-        found |= {name: (value, FILE) for name, value in _recommended(folder).items()}
+        found |= {name: (value, FILE) for name, value in _recommended(recommended).items()}
     found |= {name: (value, "operator") for name, value in options.values().items()}
     neutral = SamplingDefaults()
     return SamplingDefaults(
@@ -161,12 +160,11 @@ def sampling_defaults(folder: Path, options: SamplingOptions) -> SamplingDefault
     )
 
 
-def _recommended(folder: Path) -> dict[str, float]:
+def _recommended(settings: Settings) -> dict[str, float]:
     """Return what the model's file says, without values out of range, which a line in the log names.
 
     As for vLLM, `do_sample` is not read: it is false in most files, by nobody's decision, even beside a temperature.
     """
-    settings = read_optional_object(folder / FILE) or {}
     recommended: dict[str, float] = {}
     for name, allowed in RANGES.items():
         value = settings.get(name)

@@ -44,8 +44,8 @@ class Block:
 def root_key(*, fingerprint: str, dtype: str, kv_shape: tuple[int, ...], quantization: str | None = None) -> BlockKey:
     """Return the parent of every sequence's first block: what the rows depend on besides the tokens.
 
-    `fingerprint` is `runtime.checkpoint.shards.fingerprint`'s, which covers weights and config.json, rope settings
-    included; `quantization` is what was made of those weights.
+    `fingerprint` is `Checkpoint.fingerprint`'s, which covers weights and config, rope settings included;
+    `quantization` is what was made of those weights.
     """
     parts = ["cede kv", str(LAYOUT_VERSION), str(BLOCK_TOKENS), fingerprint, dtype, repr(tuple(kv_shape))]
     if quantization is not None:

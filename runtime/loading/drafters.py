@@ -10,16 +10,16 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from runtime.checkpoint.config import load_config
+from runtime.checkpoint.open import open_checkpoint
 from runtime.errors import CheckpointError
 from runtime.kv.cache import KVCache, kv_bytes_per_token
 from runtime.loading.footprint import DrafterMemory, packed_weight_bytes
 from runtime.loading.mtp_weights import find_mtp, load_mtp_weights, missing_mtp, mtp_bytes
 from runtime.loading.served import Proposer
 from runtime.nn.draft_model import DraftModel
+from runtime.nn.matrices.quantize import choose_formats
 from runtime.nn.model import HiddenStates
 from runtime.nn.mtp import MtpModule, one_layer_config
-from runtime.nn.quantize import choose_formats
 from runtime.nn.weights import load_weights
 from runtime.step.device import select_dtype
 from runtime.text.tokenizer import Tokenizer
@@ -30,10 +30,11 @@ if TYPE_CHECKING:
     import torch
 
     from runtime.checkpoint.config import ModelConfig
+    from runtime.checkpoint.open import Checkpoint
     from runtime.loading.mtp_weights import MtpSource
     from runtime.loading.options import LoadOptions
+    from runtime.nn.matrices.quantization import Quantization
     from runtime.nn.model import Transformer
-    from runtime.nn.quantization import Quantization
 
 logger = logging.getLogger("cede.model")
 
@@ -106,8 +107,10 @@ class MtpPlan:
     def load(self, target: Transformer) -> Transformer | None:
         """Load the module, which shares the target's embedding and head."""
         embedding = target.weights.embedding
-        weights = load_mtp_weights(self.source, self.config, device=embedding.device, dtype=embedding.dtype)
-        weights.pack(choose_formats(self.quantize, embedding.device, embedding.dtype).layers)
+        formats = choose_formats(self.quantize, embedding.device, embedding.dtype)
+        weights = load_mtp_weights(
+            self.source, self.config, device=embedding.device, dtype=embedding.dtype, formats=formats
+        )
         assert target.states is not None, "the target was made with this plan's states"
         return MtpModule(self.config, weights, target, target.states)
 
@@ -117,15 +120,13 @@ class DraftModelPlan:
     """A smaller model of the same vocabulary.
 
     Attributes:
-        folder: the draft model's.
-        config: likewise.
+        checkpoint: the draft model's.
         vocab_size: the target's.
         dtype: a name, or `auto`.
         quantize: the target's.
     """
 
-    folder: Path
-    config: ModelConfig
+    checkpoint: Checkpoint
     vocab_size: int
     dtype: str = "auto"
     quantize: Quantization | None = None
@@ -133,9 +134,10 @@ class DraftModelPlan:
 
     def memory(self, device: torch.device, dtype: torch.dtype) -> DrafterMemory:
         """Return the bytes of the model's weights and KV, which are of its own dtype."""
-        own = select_dtype(self.dtype, device, self.config.dtype)
-        weights = packed_weight_bytes(self.config, device, own, self.quantize)
-        return DrafterMemory(weights, kv_bytes_per_token(self.config, own))
+        config = self.checkpoint.config
+        own = select_dtype(self.dtype, device, config.dtype)
+        weights = packed_weight_bytes(config, device, own, self.quantize)
+        return DrafterMemory(weights, kv_bytes_per_token(config, own))
 
     def states(self, slots: int, context: int, device: torch.device, dtype: torch.dtype) -> HiddenStates | None:
         """Return None: no states are read."""
@@ -144,11 +146,12 @@ class DraftModelPlan:
     def load(self, target: Transformer) -> Transformer | None:
         """Load the model, with KV for the target's slots and context."""
         device = target.weights.embedding.device
-        dtype = select_dtype(self.dtype, device, self.config.dtype)
+        config = self.checkpoint.config
+        dtype = select_dtype(self.dtype, device, config.dtype)
         formats = choose_formats(self.quantize, device, dtype)
-        weights = load_weights(self.folder, self.config, device=device, dtype=dtype, formats=formats)
-        kv = KVCache(self.config, slots=target.kv.slots, context=target.context, device=device, dtype=dtype)
-        return DraftModel(self.config, weights, kv, self.vocab_size)
+        weights = load_weights(self.checkpoint, device=device, dtype=dtype, formats=formats)
+        kv = KVCache(config, slots=target.kv.slots, context=target.context, device=device, dtype=dtype)
+        return DraftModel(config, weights, kv, self.vocab_size)
 
 
 # --- the choice ---------------------------------------------------------------------------------------------------
@@ -163,27 +166,27 @@ def choose_proposer(wanted: Proposer | None, *, has_mtp: bool, has_draft: bool) 
     return Proposer.DRAFT if has_draft else Proposer.NGRAM
 
 
-def plan_drafter(options: LoadOptions, config: ModelConfig, tokenizer: Tokenizer) -> DrafterPlan:
+def plan_drafter(options: LoadOptions, checkpoint: Checkpoint, tokenizer: Tokenizer) -> DrafterPlan:
     """Choose a drafter for a target, and check all of it but its weights.
 
     Args:
         options: as given to `describe_model`.
-        config: the target's.
+        checkpoint: the target's.
         tokenizer: likewise.
 
     Raises:
         CheckpointError: what was asked for is not there, or does not go with the target.
     """
-    source = find_mtp(options.folder, config) if options.speculate in (None, Proposer.MTP) else None
+    source = find_mtp(checkpoint) if options.speculate in (None, Proposer.MTP) else None
     proposer = choose_proposer(options.speculate, has_mtp=source is not None, has_draft=options.draft is not None)
     if proposer is Proposer.MTP:
         if source is None:
-            raise missing_mtp(options.folder)
-        return MtpPlan(source, config, options.quantize)
+            raise missing_mtp(checkpoint)
+        return MtpPlan(source, checkpoint.config, options.quantize)
     if proposer is Proposer.DRAFT:
         if options.draft is None:
             raise CheckpointError("--speculate draft needs a --draft-model for this target")
-        return _plan_model(options, options.draft, config, tokenizer)
+        return _plan_model(options, options.draft, checkpoint.config, tokenizer)
     return NoDrafter(proposer)
 
 
@@ -207,9 +210,10 @@ def _plan_model(options: LoadOptions, folder: Path, target: ModelConfig, tokeniz
         CheckpointError: it is not a model, or of another vocabulary, or of a shorter context.
     """
     context = options.context or target.context_length
-    config = load_config(folder)
-    if (folder / "tokenizer.json").is_file():
-        _check_vocabulary(folder, Tokenizer.load(folder), tokenizer)
+    checkpoint = open_checkpoint(folder)
+    config = checkpoint.config
+    if checkpoint.has_tokenizer:
+        _check_vocabulary(folder, Tokenizer.load(checkpoint), tokenizer)
     elif config.vocab_size != target.vocab_size:
         raise CheckpointError(
             f"{folder}: has no tokenizer.json, and the draft model's vocabulary has {config.vocab_size} tokens where "
@@ -220,7 +224,7 @@ def _plan_model(options: LoadOptions, folder: Path, target: ModelConfig, tokeniz
             f"{folder}: the draft model's context, {config.context_length} tokens, is shorter than the target's, "
             f"{context}; --context {config.context_length} would serve both"
         )
-    return DraftModelPlan(folder, config, target.vocab_size, options.dtype, options.quantize)
+    return DraftModelPlan(checkpoint, target.vocab_size, options.dtype, options.quantize)
 
 
 def _check_vocabulary(folder: Path, draft: Tokenizer, target: Tokenizer) -> None:

@@ -9,10 +9,11 @@ import torch
 
 from runtime.errors import CheckpointError
 from runtime.kv.cache import kv_bytes_per_token
-from runtime.nn.linear import PlainMatrix
-from runtime.nn.quantization import Quantization
-from runtime.nn.quantize import choose_formats, packed_bytes
-from runtime.nn.weights import allocate_layer
+from runtime.nn.matrices.linear import PlainMatrix
+from runtime.nn.matrices.quantization import Quantization
+from runtime.nn.matrices.quantize import choose_formats, packed_bytes
+from runtime.nn.source import ShapeSource
+from runtime.nn.weights import build_weights, weight_shapes
 from runtime.step.device import memory_limit
 from runtime.units import format_size
 
@@ -60,13 +61,15 @@ def footprint(
     options: LoadOptions, config: ModelConfig, drafter: DrafterMemory, device: torch.device, dtype: torch.dtype
 ) -> Footprint:
     """Compute the footprint of the model that `options` describe, on `device` in `dtype`."""
-    layer = allocate_layer(config, "meta", dtype)
-    widths = layer.qkv.weight.shape[0] + 3 * config.intermediate_size + 4 * config.hidden_size
+    shapes = weight_shapes(config)
+    heads = (config.num_heads + 2 * config.num_kv_heads) * config.head_dim
+    widths = heads + 3 * config.intermediate_size + 4 * config.hidden_size
     logits = LOGITS_COPIES * options.slots * config.vocab_size * torch.float32.itemsize
+    largest = max(outputs * inputs for outputs, inputs in [*shapes.matrices, (config.vocab_size, config.hidden_size)])
     return Footprint(
         weights=packed_weight_bytes(config, device, dtype, options.quantize),
         drafter=drafter.weights,
-        largest_part=max(layer.nbytes, config.vocab_size * config.hidden_size * dtype.itemsize),
+        largest_part=largest * dtype.itemsize,
         activations=STEP_ROWS * widths * dtype.itemsize + logits,
         per_token=kv_bytes_per_token(config, dtype) + drafter.per_token,
     )
@@ -76,15 +79,19 @@ def packed_weight_bytes(
     config: ModelConfig, device: torch.device, dtype: torch.dtype, quantization: Quantization | None
 ) -> int:
     """Estimate the bytes of a model's weights in their formats, which `Weights.nbytes` tells once they are loaded."""
-    layer = allocate_layer(config, "meta", dtype)
-    matrices = [linear.weight for linear in (layer.qkv, layer.output, layer.gate_up, layer.down)]
-    plain = sum(matrix.nbytes for matrix in matrices)
-    packed = sum(packed_bytes(matrix.shape[0], matrix.shape[1], dtype, quantization) for matrix in matrices)
-    vocab, hidden = config.vocab_size, config.hidden_size
-    head = packed_bytes(vocab, hidden, dtype, None if quantization is None else Quantization.INT8)
-    if config.tied_embeddings and choose_formats(quantization, device, dtype).head is PlainMatrix:
+    source = ShapeSource(dtype)
+    plain = build_weights(source, config).nbytes
+    matrices = source.matrices if config.tied_embeddings else source.matrices[:-1]  # the head is the last
+    packed = sum(
+        packed_bytes(*matrix, dtype, quantization) - matrix[0] * matrix[1] * dtype.itemsize for matrix in matrices
+    )
+    head_shape = config.vocab_size, config.hidden_size
+    head = packed_bytes(*head_shape, dtype, None if quantization is None else Quantization.INT8)
+    if not config.tied_embeddings:
+        head -= config.vocab_size * config.hidden_size * dtype.itemsize
+    elif choose_formats(quantization, device, dtype).head is PlainMatrix:
         head = 0  # it is the embedding
-    return (vocab + 1) * hidden * dtype.itemsize + head + config.num_layers * (layer.nbytes - plain + packed)
+    return plain + packed + head
 
 
 def check_memory(

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from runtime.checkpoint.config import check_context, load_config
+from runtime.checkpoint.config import check_context
+from runtime.checkpoint.open import open_checkpoint
 from runtime.errors import CheckpointError
 from runtime.kv.cache import KVCache, kv_bytes_per_token
 from runtime.loading.drafters import NoDrafter, log_drafter
 from runtime.loading.footprint import check_memory
 from runtime.loading.served import ServedModel
+from runtime.nn.matrices.quantize import choose_formats
 from runtime.nn.model import Transformer
-from runtime.nn.quantize import choose_formats
 from runtime.nn.weights import load_weights, weight_bytes
 from runtime.step.device import free_memory, select_device, select_dtype
 from runtime.text.chat import ChatTemplate
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from runtime.checkpoint.config import ModelConfig
+    from runtime.checkpoint.open import Checkpoint
     from runtime.loading.drafters import DrafterPlan
     from runtime.loading.footprint import DrafterMemory
     from runtime.loading.options import LoadOptions
@@ -42,15 +44,16 @@ def adapts_threads(options: LoadOptions) -> bool:
     return options.threads is None and select_device(options.device).type == "cpu"
 
 
-def describe_model(options: LoadOptions, name: str) -> tuple[ServedModel, ModelConfig]:
-    """Read everything but the weights, which is fast, so that a wrong folder or value is refused at once.
+def describe_model(options: LoadOptions, name: str) -> tuple[ServedModel, Checkpoint]:
+    """Read everything but the weights, which is fast, so that a wrong model or value is refused at once.
 
     Raises:
-        CheckpointError: the folder is not one that cede loads, or the context is longer than the model's.
+        CheckpointError: the model is not one that cede loads, or the context is longer than the model's.
     """
-    config = load_config(options.folder)
+    checkpoint = open_checkpoint(options.path)
+    config = checkpoint.config
     check_context(config, options.context)
-    tokenizer = Tokenizer.load(options.folder)
+    tokenizer = Tokenizer.load(checkpoint)
     served = ServedModel(
         name=name,
         created=int(time.time()),
@@ -58,9 +61,9 @@ def describe_model(options: LoadOptions, name: str) -> tuple[ServedModel, ModelC
         vocab_size=config.vocab_size,
         eos_token_ids=_end_tokens(config, tokenizer),
         tokenizer=tokenizer,
-        chat_template=ChatTemplate.load(options.folder),
+        chat_template=ChatTemplate.load(checkpoint),
     )
-    return served, config
+    return served, checkpoint
 
 
 def _end_tokens(config: ModelConfig, tokenizer: Tokenizer) -> tuple[int, ...]:
@@ -74,7 +77,7 @@ def _end_tokens(config: ModelConfig, tokenizer: Tokenizer) -> tuple[int, ...]:
 
 def load_model(
     options: LoadOptions,
-    config: ModelConfig,
+    checkpoint: Checkpoint,
     drafter: DrafterPlan | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Transformer:
@@ -82,7 +85,7 @@ def load_model(
 
     Args:
         options: as given to `describe_model`.
-        config: what that returned.
+        checkpoint: what that returned.
         drafter: what `plan_drafter` returned; None for none.
         progress: called with bytes done and in all, of the weights' files.
 
@@ -90,13 +93,14 @@ def load_model(
         CheckpointError: the weights are not what the config says, or memory does not hold them and the KV.
     """
     drafter = drafter or NoDrafter()
+    config = checkpoint.config
     device = select_device(options.device)
     dtype = select_dtype(options.dtype, device, config.dtype)
     takes = drafter.memory(device, dtype)
     check_memory(options, config, takes, device, dtype)
     _set_threads(options.threads, weight_bytes(config, dtype))
     formats = choose_formats(options.quantize, device, dtype)
-    weights = load_weights(options.folder, config, device=device, dtype=dtype, formats=formats, progress=progress)
+    weights = load_weights(checkpoint, device=device, dtype=dtype, formats=formats, progress=progress)
     context = options.context or _affordable_context(config, options.slots, device, dtype, takes)
     kv = KVCache(config, slots=options.slots, context=context, device=device, dtype=dtype)
     logger.info(

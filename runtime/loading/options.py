@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 from runtime.loading.served import Proposer
-from runtime.nn.quantization import Quantization
+from runtime.nn.matrices.quantization import Quantization
 from runtime.options import Option, whole
 
 
@@ -14,11 +14,11 @@ class LoadOptions:
     """What to load, and in which form; the fields with an `Option` say themselves what they are.
 
     Attributes:
-        folder: in Hugging Face layout.
-        draft: the folder of a draft model, in the same layout.
+        path: of the model, as `open_checkpoint` takes it.
+        draft: likewise, of a draft model.
     """
 
-    folder: Path
+    path: Path
     slots: Annotated[
         int,
         Option(

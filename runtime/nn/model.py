@@ -6,16 +6,15 @@ implements `runtime.step.step.StepModel`; everything here happens on the device 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
 
-from runtime.nn.attention import attend, choose_tile_kernel, first_visible, step_mask
-from runtime.nn.norm import RMSNorm
-from runtime.nn.rope import apply_rope, rope_tables
+from runtime.nn.layers.attention import step_mask
+from runtime.nn.layers.batch import Batch
+from runtime.nn.layers.rope import rope_tables
 from runtime.sampling.acceptance import verify
 from runtime.sampling.batch import SamplingBatch
 from runtime.sampling.staging import StagingBuffer
@@ -28,44 +27,11 @@ if TYPE_CHECKING:
 
     from runtime.checkpoint.config import ModelConfig
     from runtime.kv.cache import KVCache
-    from runtime.nn.weights import LayerWeights, Weights
+    from runtime.nn.weights import Weights
     from runtime.sampling.sampler import SampledRow
     from runtime.sampling.staging import StagedTensor
     from runtime.step.step import Segment
     from runtime.step.transfer import Transfer
-
-
-@dataclass(slots=True)
-class Batch:
-    """A step in progress: the segments still in it, and a row for each of their tokens, in order."""
-
-    segments: list[Segment]
-    ranges: list[range]  # each segment's rows
-    hidden: torch.Tensor  # [rows, hidden]
-    slots: torch.Tensor  # [rows]
-    positions: torch.Tensor  # [rows]
-    sampled_rows: torch.Tensor  # [sampled rows], the rows after which a token is drawn
-    sampling: SamplingBatch  # what these ask for
-    cos: torch.Tensor  # [rows, 1, head_dim]
-    sin: torch.Tensor  # [rows, 1, head_dim]
-    masks: dict[int | None, torch.Tensor | None]  # by window, as `step_mask` makes them
-
-
-@dataclass(frozen=True, slots=True)
-class _LayerNorms:
-    """The normalisations of one layer."""
-
-    input: RMSNorm
-    query_key: RMSNorm | None  # of every query and key head; a family may have none
-    post: RMSNorm
-
-    @classmethod
-    def of(cls, config: ModelConfig, layer: LayerWeights) -> _LayerNorms:
-        query_key = None
-        if layer.q_norm is not None and layer.k_norm is not None:
-            heads = layer.q_norm.expand(config.num_heads, -1), layer.k_norm.expand(config.num_kv_heads, -1)
-            query_key = RMSNorm(torch.cat(heads), config.norm_eps)
-        return cls(RMSNorm(layer.input_norm, config.norm_eps), query_key, RMSNorm(layer.post_norm, config.norm_eps))
 
 
 class HiddenStates:
@@ -124,10 +90,7 @@ class Transformer:
         self.states = states
         self._device = weights.embedding.device
         self._dtype = weights.embedding.dtype
-        self._cos, self._sin = rope_tables(config.rope, kv.context, self._device, self._dtype)
-        self._norms = [_LayerNorms.of(config, layer) for layer in weights.layers]
-        self._final_norm = RMSNorm(weights.final_norm, config.norm_eps)
-        self._tile_kernel = choose_tile_kernel(self._device, self._dtype)
+        self._ropes = [rope_tables(rope, kv.context, self._device, self._dtype) for rope in config.distinct_ropes]
         self._run_ahead = RunAhead(self._device)
 
     # --- StepModel ------------------------------------------------------------------------------------------------
@@ -149,8 +112,9 @@ class Transformer:
             positions=positions.tensor,
             sampled_rows=sampled_rows.tensor,
             sampling=sampling,
-            cos=self._cos[positions.tensor].unsqueeze(1),
-            sin=self._sin[positions.tensor].unsqueeze(1),
+            rotations=[
+                (cos[positions.tensor].unsqueeze(1), sin[positions.tensor].unsqueeze(1)) for cos, sin in self._ropes
+            ],
             masks={window: self.build_mask(segments, window) for window in set(self.config.window)},
         )
 
@@ -164,17 +128,11 @@ class Transformer:
         staging.send(self._device)
         rows, batch.sampled_rows = kept_rows.tensor, sampled_rows.tensor
         batch.hidden, batch.slots, batch.positions = batch.hidden[rows], batch.slots[rows], batch.positions[rows]
-        batch.cos, batch.sin = batch.cos[rows], batch.sin[rows]
+        batch.rotations = [(cos[rows], sin[rows]) for cos, sin in batch.rotations]
 
     def run_layer(self, batch: Batch, index: int) -> int:
         """Encode one layer; returns how many layers the device has not finished."""
-        weights, norms = self.weights.layers[index], self._norms[index]
-        attended = self._attention(batch, index, norms.input(batch.hidden))
-        batch.hidden.add_(weights.output(attended))
-        gate_up = weights.gate_up(norms.post(batch.hidden))
-        middle = gate_up.shape[1] // 2
-        gate, up = gate_up.narrow(1, 0, middle), gate_up.narrow(1, middle, middle)
-        batch.hidden.add_(weights.down(F.silu(gate).mul_(up)))
+        self.weights.layers[index](batch, self.kv)
         return self._run_ahead.layer_encoded()
 
     def abandon(self, batch: Batch) -> None:
@@ -185,7 +143,7 @@ class Transformer:
         """Sample and verify, check that all rows are finite, and read the results from the device, at once."""
         # A sum is finite only if every term is (in float32 no sum of finite rows overflows), and costs one pass.
         finite = batch.hidden.sum(-1, dtype=torch.float32).isfinite()  # [rows]
-        states = self._final_norm(batch.hidden)
+        states = self.weights.final_norm(batch.hidden)
         self.store_states(batch, states)
         sampled: list[SampledRow] = []
         if batch.sampling.specs:
@@ -225,36 +183,6 @@ class Transformer:
     def compute_logits(self, states: torch.Tensor) -> torch.Tensor:
         """Return the logits of the tokens after rows of `states`, float32 `[rows, vocab]`."""
         return self.weights.lm_head(states).float()
-
-    # --- the parts of a layer ---------------------------------------------------------------------------------------
-
-    def _attention(self, batch: Batch, index: int, normed: torch.Tensor) -> torch.Tensor:
-        """Attend from all rows, `[rows, hidden]` to `[rows, heads * head_dim]`, and write their keys and values."""
-        config = self.config
-        heads, kv_heads, dim = config.num_heads, config.num_kv_heads, config.head_dim
-        qkv = self.weights.layers[index].qkv(normed).view(-1, heads + 2 * kv_heads, dim)  # [rows, all heads, dim]
-        self._rotate(qkv.narrow(1, 0, heads + kv_heads), index, batch)  # query and key heads together, in place
-        query = qkv.narrow(1, 0, heads)
-        # [2, kv_heads, rows, dim]
-        keys_values = qkv.narrow(1, heads, 2 * kv_heads).view(-1, 2, kv_heads, dim).permute(1, 2, 0, 3)
-        window = config.window[index]
-        counts = [len(rows) for rows in batch.ranges]
-        queries, written = query.split_with_sizes(counts), keys_values.split_with_sizes(counts, dim=2)
-        attended = []
-        for segment, own, new in zip(batch.segments, queries, written, strict=True):
-            self.kv.write(index, segment.slot, segment.start, new)
-            seen = self.kv.read(index, segment.slot, first_visible(segment, window), segment.end)
-            attended.append(attend(own, *seen, batch.masks[window], self._tile_kernel))
-        return torch.cat(attended) if len(attended) > 1 else attended[0]
-
-    def _rotate(self, heads: torch.Tensor, index: int, batch: Batch) -> None:
-        """Normalise and rotate query and key heads, `[rows, heads + kv_heads, head_dim]`, in place."""
-        norm = self._norms[index].query_key
-        normed = heads if norm is None else norm(heads)
-        if self.config.rotary[index]:
-            apply_rope(normed, batch.cos, batch.sin, out=heads)
-        elif norm is not None:
-            heads.copy_(normed)
 
     def build_mask(self, segments: Sequence[Segment], window: int | None) -> torch.Tensor | None:
         """Build the step's mask for layers with this window, as `step_mask` does."""

@@ -10,44 +10,50 @@ after it are computed again, with others, once the target's states are there (DE
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
-import torch.nn.functional as F
 
 from runtime.kv.cache import KVCache
-from runtime.nn.model import Batch, HiddenStates, Transformer
+from runtime.nn.layers.decoder_layer import DecoderLayer
+from runtime.nn.layers.norm import RMSNorm
+from runtime.nn.model import HiddenStates, Transformer
 from runtime.nn.weights import Weights
 
 if TYPE_CHECKING:
     from runtime.checkpoint.config import ModelConfig
-    from runtime.nn.linear import Linear, MatrixFormat
-    from runtime.nn.weights import LayerWeights
+    from runtime.checkpoint.mtp_layout import MtpLayout
+    from runtime.nn.layers.batch import Batch
+    from runtime.nn.source import WeightSource
 
 
-@dataclass(frozen=True, slots=True)
 class MtpWeights:
     """The weights of one module; embedding and head are the target's.
 
-    Attributes:
-        token_norm: of the embedding, `[hidden]`.
-        state_norm: of the target's state, `[hidden]`.
-        projection: `2 * hidden` to `hidden`; its left half takes the embedding.
-        layer: a decoder layer of the target's shape.
-        final_norm: `[hidden]`.
+    Args:
+        source: of the weights; the left half of the projection takes the embedding.
+        config: the target's.
+        layout: the names of the parts.
     """
 
-    token_norm: torch.Tensor
-    state_norm: torch.Tensor
-    projection: Linear
-    layer: LayerWeights
-    final_norm: torch.Tensor
+    def __init__(self, source: WeightSource, config: ModelConfig, layout: MtpLayout) -> None:
+        hidden, first = config.hidden_size, layout.first
 
-    def pack(self, matrix_format: MatrixFormat) -> None:
-        """Convert the matrices to that format."""
-        self.projection.pack(matrix_format)
-        self.layer.pack(matrix_format)
+        def norm(name: str) -> RMSNorm:
+            return RMSNorm(source.tensor(f"{first}{name}.weight", hidden), config.norm_eps)
+
+        self.token_norm = norm(layout.token_norm)  # of the embedding
+        self.state_norm = norm(layout.state_norm)  # of the target's state
+        self.projection = source.linear({f"{first}{layout.projection}": hidden}, 2 * hidden)
+        self.layer = DecoderLayer(source.under(first.removesuffix(".")), one_layer_config(config), 0)
+        self.final_norm = norm(layout.final_norm)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory."""
+        parts = (self.token_norm, self.state_norm, self.projection, self.layer, self.final_norm)
+        return sum(part.nbytes for part in parts)
 
 
 class MtpModule(Transformer):
@@ -79,9 +85,8 @@ class MtpModule(Transformer):
     def embed(self, token_ids: torch.Tensor, slots: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
         """Project the tokens' embeddings and the states before them to `[rows, hidden]`."""
         assert self.states is not None
-        shape, eps = (self.config.hidden_size,), self.config.norm_eps
-        embedded = F.rms_norm(super().embed(token_ids, slots, positions), shape, self._mtp.token_norm, eps)
-        state = F.rms_norm(self.states.read(slots, positions - 1), shape, self._mtp.state_norm, eps)
+        embedded = self._mtp.token_norm(super().embed(token_ids, slots, positions))
+        state = self._mtp.state_norm(self.states.read(slots, positions - 1))
         return self._mtp.projection(torch.cat((embedded, state), dim=-1))
 
     def store_states(self, batch: Batch, states: torch.Tensor) -> None:
@@ -97,4 +102,4 @@ class MtpModule(Transformer):
 
 def one_layer_config(config: ModelConfig) -> ModelConfig:
     """Return the target's configuration with a single layer, which attends to everything."""
-    return replace(config, num_layers=1, window=(None,), rotary=(True,))
+    return replace(config, num_layers=1, window=(None,), ropes=config.distinct_ropes[:1])

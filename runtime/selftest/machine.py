@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import torch
 
-from runtime.checkpoint.config import load_config
 from runtime.checkpoint.locate import resolve_model
+from runtime.checkpoint.open import open_checkpoint
 from runtime.errors import CedeError
 from runtime.host_memory import available_memory
 from runtime.kv.disk.folder import opened_root, roots, scan
@@ -78,9 +78,9 @@ def describe_choice(device: str, dtype: str, checkpoint_dtype: str | None) -> Fa
 def describe_embedded() -> str:
     """Whether the model that comes with cede is there and can be loaded."""
     try:
-        folder = resolve_model(None)
-        config = load_config(folder)
-        weights = load_weights(folder, config, device="cpu", dtype=torch.float32)
+        checkpoint = open_checkpoint(resolve_model(None))
+        config = checkpoint.config
+        weights = load_weights(checkpoint, device="cpu", dtype=torch.float32)
     except CedeError as error:
         return f"cannot be loaded: {without_paths(str(error))}"
     return f"loads: {config.architecture}, {config.num_layers} layers, {format_size(weights.nbytes)} in float32"

@@ -15,9 +15,9 @@ import torch.nn.functional as F
 
 from runtime.host_memory import available_memory
 from runtime.loading.load import load_model
+from runtime.nn.matrices.quantization import Quantization
+from runtime.nn.matrices.quantize import GROUP, choose_formats, quantize_int4, quantize_int8
 from runtime.nn.mtp import MtpModule
-from runtime.nn.quantization import Quantization
-from runtime.nn.quantize import GROUP, choose_formats, quantize_int4, quantize_int8
 from runtime.nn.weights import weight_bytes
 from runtime.sampling.tokens import SampleSpec
 from runtime.selftest.findings import Figures, Mismatch, NotHere
@@ -30,7 +30,7 @@ from runtime.step.transfer import Copy, Load, Save
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from runtime.checkpoint.config import ModelConfig
+    from runtime.checkpoint.open import Checkpoint
     from runtime.loading.drafters import DrafterPlan
     from runtime.loading.options import LoadOptions
     from runtime.nn.model import Transformer
@@ -108,7 +108,7 @@ def worst(figures: Sequence[Figures]) -> Figures:
 def open_parity(
     model: Transformer,
     options: LoadOptions,
-    config: ModelConfig,
+    checkpoint: Checkpoint,
     plan: DrafterPlan,
     prompt: Sequence[int],
     tokens: int,
@@ -118,10 +118,10 @@ def open_parity(
     Raises:
         NotHere: memory does not hold it.
     """
-    if weight_bytes(config, torch.float32) > HOST_SHARE * available_memory():
+    if weight_bytes(checkpoint.config, torch.float32) > HOST_SHARE * available_memory():
         raise NotHere("memory does not hold the same model in float32 beside it")
     beside = replace(options, device="cpu", dtype="float32", slots=1)
-    return Parity(model, load_model(beside, config, plan), prompt, tokens)
+    return Parity(model, load_model(beside, checkpoint, plan), prompt, tokens)
 
 
 class Parity:
@@ -289,9 +289,11 @@ def _expanded(weight: torch.Tensor, quantization: Quantization) -> torch.Tensor:
     return (groups * scales.float()[..., None] + zeros.float()[..., None]).view(weight.shape)
 
 
-def check_quantised(parity: Parity, options: LoadOptions, config: ModelConfig, quantization: Quantization) -> Figures:
+def check_quantised(
+    parity: Parity, options: LoadOptions, checkpoint: Checkpoint, quantization: Quantization
+) -> Figures:
     """Load the model with fewer bits, and compare what it says with the reference."""
-    figures = parity.quantised(load_model(replace(options, quantize=quantization), config))
+    figures = parity.quantised(load_model(replace(options, quantize=quantization), checkpoint))
     if not float(figures["divergence_nats"]) <= MAX_DIVERGENCE[quantization]:
         raise Mismatch(f"the distributions differ by more than {MAX_DIVERGENCE[quantization]} nats", figures)
     return figures

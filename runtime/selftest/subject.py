@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from runtime.nn.linear import Linear
+from runtime.nn.matrices.linear import Linear
 from runtime.nn.model import Transformer
 from runtime.sampling.tokens import DraftToken, SampleSpec
 from runtime.selftest.findings import Mismatch
@@ -17,7 +17,7 @@ from runtime.step.step import Segment, run_step
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from runtime.nn.linear import WeightMatrix
+    from runtime.nn.matrices.linear import WeightMatrix
     from runtime.step.step import SegmentResult
 
 

@@ -17,15 +17,14 @@ from jinja2 import nodes
 from jinja2.ext import Extension
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from runtime.checkpoint.json_fields import read_optional_object
 from runtime.errors import CheckpointError, RequestError
-from runtime.text.tokenizer import read_token_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from jinja2.parser import Parser
+
+    from runtime.checkpoint.open import Checkpoint
 
 # Errors of a template when the messages are not of the shape that it expects.
 RENDER_ERRORS = (
@@ -60,8 +59,8 @@ class ChatTemplate:
         self._token_names = dict(token_names or {})
 
     @classmethod
-    def load(cls, folder: Path, *, source: str | None = None) -> ChatTemplate | None:
-        """Load a folder's template: `source` if given, `chat_template.jinja`, or that of `tokenizer_config.json`.
+    def load(cls, checkpoint: Checkpoint) -> ChatTemplate | None:
+        """Load the template of a checkpoint.
 
         Returns:
             None where there is none, as for a base model.
@@ -69,9 +68,8 @@ class ChatTemplate:
         Raises:
             CheckpointError: the template is broken, or cannot be read.
         """
-        if source is None:
-            source = _find_source(folder)
-        return None if source is None else cls(source, read_token_names(folder))
+        source = checkpoint.chat_template()
+        return None if source is None else cls(source, checkpoint.token_names())
 
     def render(
         self,
@@ -107,32 +105,6 @@ class ChatTemplate:
             raise RequestError(
                 f"The model's chat template does not accept these messages: {reason}", param="messages"
             ) from error
-
-
-def _find_source(folder: Path) -> str | None:
-    path = folder / "chat_template.jinja"
-    try:
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        pass
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path}: cannot be read: {error}") from error
-    configuration = read_optional_object(folder / "tokenizer_config.json") or {}
-    return _default_source(configuration.get("chat_template"))
-
-
-def _default_source(entry: object) -> str | None:
-    """Read `chat_template` of a configuration: absent, a template, or a list of named ones."""
-    match entry:
-        case None | str():
-            return entry
-        case list():
-            for named in entry:
-                match named:
-                    case {"name": "default", "template": str(source)}:
-                        return source
-            raise CheckpointError("tokenizer_config.json has several chat templates, none of them named `default`")
-    raise CheckpointError("chat_template in tokenizer_config.json is neither a string nor a list of named ones")
 
 
 # --- the environment that the templates of the Hub are written for ----------------------------------------

@@ -9,18 +9,15 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, cast
 
-import tokenizers
-
-from runtime.checkpoint.json_fields import read_optional_object
 from runtime.errors import CheckpointError, RequestError
 from runtime.text.token_bytes import PieceRules, compile_decoder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
-# Files of a vocabulary in a form that cede does not read.
-OTHER_FORMS = ("tokenizer.model", "tekken.json", "vocab.json", "tiktoken.model")
+    import tokenizers
+
+    from runtime.checkpoint.open import Checkpoint
 
 
 class Tokenizer:
@@ -28,7 +25,7 @@ class Tokenizer:
 
     Args:
         backend: the library's tokenizer.
-        token_names: what `read_token_names` returned.
+        token_names: the spelling of the special tokens, by names such as `bos_token`.
 
     Attributes:
         rules: how tokens become bytes.
@@ -56,20 +53,13 @@ class Tokenizer:
         self._texts: dict[int, str] = {}  # memo of token_text
 
     @classmethod
-    def load(cls, folder: Path) -> Tokenizer:
-        """Read `tokenizer.json`, and the names of the special tokens beside it.
+    def load(cls, checkpoint: Checkpoint) -> Tokenizer:
+        """Read the tokenizer of a checkpoint.
 
         Raises:
-            CheckpointError: a file is missing, broken, or not supported; the message names it.
+            CheckpointError: it is missing, broken, or not supported; the message names the file.
         """
-        path = folder / "tokenizer.json"
-        if not path.is_file():
-            raise CheckpointError(_what_is_missing(folder))
-        try:
-            backend = tokenizers.Tokenizer.from_file(str(path))
-        except Exception as error:  # the library raises nothing more precise
-            raise CheckpointError(f"{path}: cannot be read: {error}") from error
-        return cls(backend, read_token_names(folder))
+        return cls(checkpoint.tokenizer(), checkpoint.token_names())
 
     @property
     def vocab_size(self) -> int:
@@ -141,38 +131,8 @@ class Tokenizer:
         return found
 
 
-# --- the files beside it ----------------------------------------------------------------------------------
-
-
-def read_token_names(folder: Path) -> dict[str, str]:
-    """Return the spelling of `bos_token`, `eos_token`, ...: each `*_token` of `tokenizer_config.json` that is set.
-
-    A value is a string, or an object with the string.  Older folders have them in `special_tokens_map.json`.
-    """
-    entries = read_optional_object(folder / "special_tokens_map.json") or {}
-    entries |= read_optional_object(folder / "tokenizer_config.json") or {}
-    spelled = {
-        name: entry.get("content") if isinstance(entry, dict) else entry
-        for name, entry in entries.items()
-        if name.endswith("_token")
-    }
-    return {name: text for name, text in spelled.items() if isinstance(text, str)}  # add_bos_token is a bool
-
-
 def _rules_of(backend: tokenizers.Tokenizer) -> PieceRules:
     if backend.decoder is None:
         raise CheckpointError("tokenizer.json names no decoder, so its tokens cannot be turned into text")
     # What the library pickles is the decoder's part of tokenizer.json, without the large vocabulary.
     return compile_decoder(json.loads(cast("bytes", backend.decoder.__getstate__())))
-
-
-def _what_is_missing(folder: Path) -> str:
-    if not folder.is_dir():
-        return f"{folder} is not a folder"
-    present = [name for name in OTHER_FORMS if (folder / name).is_file()]
-    if not present:
-        return f"{folder} has no tokenizer.json"
-    return (
-        f"{folder} has {' and '.join(present)} but no tokenizer.json, the only form that cede reads; "
-        "transformers' AutoTokenizer.from_pretrained(...).save_pretrained(...) writes one"
-    )

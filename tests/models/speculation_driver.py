@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from runtime.checkpoint.config import load_config
+from runtime.checkpoint.open import open_checkpoint
 from runtime.loading.drafters import plan_drafter
 from runtime.loading.load import load_model
 from runtime.loading.options import LoadOptions
@@ -43,9 +43,9 @@ def open_pair(
     options = LoadOptions(
         folder, slots=slots, context=context, device="cpu", dtype=dtype, threads=1, speculate=speculate, draft=draft
     )
-    config = load_config(folder)
-    plan = plan_drafter(options, config, Tokenizer.load(folder))
-    target = load_model(options, config, plan)
+    checkpoint = open_checkpoint(folder)
+    plan = plan_drafter(options, checkpoint, Tokenizer.load(checkpoint))
+    target = load_model(options, checkpoint, plan)
     drafter = plan.load(target)
     for model in (target, drafter):
         if model is not None:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from runtime.checkpoint.config import load_config
+from runtime.checkpoint.open import open_checkpoint
 from runtime.kv.cache import KVCache
+from runtime.nn.matrices.quantize import choose_formats
 from runtime.nn.model import Transformer
-from runtime.nn.quantize import choose_formats
 from runtime.nn.weights import load_weights
 from runtime.sampling.params import SamplingParams
 from runtime.sampling.tokens import SampledToken, SampleSpec
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from pathlib import Path
 
-    from runtime.nn.linear import WeightFormats
+    from runtime.nn.matrices.linear import WeightFormats
     from runtime.sampling.tokens import TokenLogprobs
     from runtime.step.step import StepModel
     from runtime.step.transfer import Transfer
@@ -37,13 +37,15 @@ def open_transformer(
     formats: WeightFormats | None = None,
 ) -> Transformer:
     """The model in `folder` on the CPU, its KV full of NaN: whatever reads a row before writing it is found out."""
-    config = load_config(folder)
+    config = open_checkpoint(folder).config
     kv = KVCache(config, slots=slots, context=context, device=CPU, dtype=dtype)
     poison = torch.full((2, config.num_kv_heads, context, config.head_dim), torch.nan, dtype=dtype)
     for layer in range(config.num_layers):
         for slot in range(slots):
             kv.write(layer, slot, 0, poison)
-    weights = load_weights(folder, config, device=CPU, dtype=dtype, formats=formats or choose_formats(None, CPU, dtype))
+    weights = load_weights(
+        open_checkpoint(folder), device=CPU, dtype=dtype, formats=formats or choose_formats(None, CPU, dtype)
+    )
     return Transformer(config, weights, kv)
 
 

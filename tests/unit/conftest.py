@@ -13,27 +13,27 @@ from runtime.selftest.parity import Parity
 from web.selftest.checks import TEXT
 
 if TYPE_CHECKING:
-    from runtime.checkpoint.config import ModelConfig
+    from runtime.checkpoint.open import Checkpoint
     from runtime.loading.served import ServedModel
     from runtime.nn.model import Transformer
 
 
 @pytest.fixture(scope="session")
-def loaded() -> tuple[LoadOptions, ModelConfig, ServedModel]:
-    """Options, configuration and description of the embedded model."""
+def loaded() -> tuple[LoadOptions, Checkpoint, ServedModel]:
+    """Options, checkpoint and description of the embedded model."""
     options = LoadOptions(resolve_model(None), slots=4, context=512, device="cpu", dtype="float32", threads=1)
-    served, config = describe_model(options, "embedded")
-    return options, config, served
+    served, checkpoint = describe_model(options, "embedded")
+    return options, checkpoint, served
 
 
 @pytest.fixture
-def model(loaded: tuple[LoadOptions, ModelConfig, ServedModel]) -> Transformer:
+def model(loaded: tuple[LoadOptions, Checkpoint, ServedModel]) -> Transformer:
     """The embedded model, for one test to change."""
     return load_model(*loaded[:2])
 
 
 @pytest.fixture
-def parity(model: Transformer, loaded: tuple[LoadOptions, ModelConfig, ServedModel]) -> Parity:
+def parity(model: Transformer, loaded: tuple[LoadOptions, Checkpoint, ServedModel]) -> Parity:
     """What the self-test compares: that model, and one that nobody changes."""
-    options, config, served = loaded
-    return Parity(model, load_model(options, config), served.tokenizer.encode(TEXT)[:40], 8)
+    options, checkpoint, served = loaded
+    return Parity(model, load_model(options, checkpoint), served.tokenizer.encode(TEXT)[:40], 8)

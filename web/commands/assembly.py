@@ -47,6 +47,8 @@ def refuse_contradictions(chosen: Chosen) -> None:
 
 def server_options(chosen: Chosen) -> ServerOptions:
     """All that the server is told.  Raises CedeError; what needs no torch is looked at first."""
+    from runtime.checkpoint.config import check_context
+    from runtime.checkpoint.open import open_checkpoint
     from web.http.api_keys import read_keys
     from web.http.listeners import tls_context
 
@@ -56,8 +58,10 @@ def server_options(chosen: Chosen) -> ServerOptions:
     tls = None if listening.certfile is None else tls_context(listening.certfile, listening.keyfile)
     model = chosen.config(ModelChoice)
     load = _load_options(chosen, model)
-    sampling = sampling_defaults(load.folder, chosen.config(SamplingOptions))
-    logger.info("loading %s from %s", _model_name(model.model), load.folder)
+    checkpoint = open_checkpoint(load.path)
+    check_context(checkpoint.config, load.context)
+    sampling = sampling_defaults(checkpoint.generation, chosen.config(SamplingOptions))
+    logger.info("loading %s from %s", _model_name(model.model), load.path)
 
     from actors.config import EngineConfig
     from actors.kv.config import CacheConfig, TierOptions
@@ -86,17 +90,15 @@ def _browser_policy(access: Access, listening: Listening) -> BrowserPolicy:
 
 
 def _load_options(chosen: Chosen, choice: ModelChoice) -> LoadOptions:
-    """What to load; the model's own config and the context that is asked for are looked at already."""
-    from runtime.checkpoint.config import check_context, load_config
+    """What to load, and where it lies.  Raises CheckpointError."""
     from runtime.checkpoint.locate import resolve_model
 
-    options = chosen.config(LoadOptions, folder=resolve_model(choice.model))
-    check_context(load_config(options.folder), options.context)
-    return replace(options, draft=_draft_folder(choice, options.speculate))
+    options = chosen.config(LoadOptions, path=resolve_model(choice.model))
+    return replace(options, draft=_draft_path(choice, options.speculate))
 
 
-def _draft_folder(choice: ModelChoice, speculate: Proposer | None) -> Path | None:
-    """The draft model's folder, if there is one that may be used.  Raises CheckpointError."""
+def _draft_path(choice: ModelChoice, speculate: Proposer | None) -> Path | None:
+    """Where the draft model lies, if there is one that may be used.  Raises CheckpointError."""
     from runtime.checkpoint.locate import embedded_draft, resolve_model
 
     if speculate not in (None, Proposer.DRAFT):

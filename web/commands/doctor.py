@@ -97,11 +97,11 @@ def _figures(figures: Figures) -> str:
 
 
 def _facts(model: str | None, device: str, dtype: str, kv_dir: Path | None) -> Facts:
-    from runtime.checkpoint.config import load_config
     from runtime.checkpoint.locate import resolve_model
+    from runtime.checkpoint.open import open_checkpoint
     from runtime.selftest.machine import describe_choice, describe_embedded, describe_kv_folder, describe_machine
 
-    config = load_config(resolve_model(model))
+    config = open_checkpoint(resolve_model(model)).config
     facts = describe_machine() | describe_choice(device, dtype, config.dtype) | {"embedded model": describe_embedded()}
     if model is not None:
         facts["model"] = f"{config.architecture}, {config.num_layers} layers of {config.hidden_size}"

@@ -22,7 +22,7 @@ from runtime.errors import CheckpointError
 from runtime.loading.drafters import plan_drafter
 from runtime.loading.load import describe_model, load_model
 from runtime.loading.served import Proposer
-from runtime.nn.quantization import Quantization
+from runtime.nn.matrices.quantization import Quantization
 from runtime.selftest.findings import Mismatch, NotHere, from_error, passed, without_paths
 from runtime.selftest.parity import SLOTS, Parity, cancel_limits, check_products, check_quantised, open_parity
 from runtime.selftest.rates import (
@@ -41,7 +41,7 @@ from web.selftest.hangup_check import hang_up_in
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from runtime.checkpoint.config import ModelConfig
+    from runtime.checkpoint.open import Checkpoint
     from runtime.loading.drafters import DrafterPlan
     from runtime.loading.options import LoadOptions
     from runtime.loading.served import ServedModel
@@ -137,12 +137,12 @@ async def self_test(options: LoadOptions, sizes: Sizes, tell: Callable[[Finding]
     Raises:
         CheckpointError: the model cannot be used, its context is too short, or the device is not there.
     """
-    described, config = describe_model(options, "self-test")
-    longest = config.context_length
+    described, checkpoint = describe_model(options, "self-test")
+    longest = checkpoint.config.context_length
     if longest < CONTEXT:
         raise CheckpointError(f"the self-test needs a context of {CONTEXT} tokens; the model's is {longest}")
     options = replace(options, slots=sizes.slots, context=CONTEXT)
-    plan = plan_drafter(options, config, described.tokenizer)
+    plan = plan_drafter(options, checkpoint, described.tokenizer)
     text = described.tokenizer.encode(TEXT, add_special_tokens=False)
     device = select_device(options.device)
     checks = _Checks(tell)
@@ -151,10 +151,10 @@ async def self_test(options: LoadOptions, sizes: Sizes, tell: Callable[[Finding]
         warnings.simplefilter("always")
         started = time.perf_counter()
         try:
-            load = partial(load_model, options, config, plan)
+            load = partial(load_model, options, checkpoint, plan)
             async with open_thread_executor(load, plan.load, hang_timeout=HANG_TIMEOUT) as executor:
                 tell(passed("model", "load", time.perf_counter() - started, {"threads": await executor.call(threads)}))
-                await _parity(checks, executor, options, config, plan, text, sizes)
+                await _parity(checks, executor, options, checkpoint, plan, text, sizes)
                 served = replace(described, context_length=executor.model.context)
                 await _cancellation(checks, executor, served, plan.proposer, text, sizes)
                 await _throughput(checks, executor, sizes)
@@ -184,7 +184,7 @@ async def _parity(
     checks: _Checks,
     executor: ThreadExecutor[Transformer],
     options: LoadOptions,
-    config: ModelConfig,
+    checkpoint: Checkpoint,
     plan: DrafterPlan,
     text: Sequence[int],
     sizes: Sizes,
@@ -195,7 +195,7 @@ async def _parity(
     async def reference() -> Figures:
         prompt = text[: sizes.prompt]
         opened.append(
-            await executor.call(lambda: open_parity(executor.model, options, config, plan, prompt, sizes.tokens))
+            await executor.call(lambda: open_parity(executor.model, options, checkpoint, plan, prompt, sizes.tokens))
         )
         return {"prompt_tokens": len(prompt), "tokens": sizes.tokens}
 
@@ -211,7 +211,7 @@ async def _parity(
     for bits in Quantization:
         products = partial(check_products, bits, executor.model)
         await checks.make("parity", f"{bits} products", partial(executor.call, products))
-        quantised = partial(check_quantised, options=options, config=config, quantization=bits)
+        quantised = partial(check_quantised, options=options, checkpoint=checkpoint, quantization=bits)
         await checks.make("parity", f"{bits} model", partial(compared, quantised))
 
 

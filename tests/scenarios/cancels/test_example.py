@@ -8,6 +8,7 @@ from actors.core.generation import GenerationRequest, Token
 from actors.engine import Engine, open_engine
 from actors.testing.chaos import open_chaos
 from runtime.checkpoint.locate import resolve_model
+from runtime.checkpoint.open import open_checkpoint
 from runtime.loading.served import ServedModel
 from runtime.sampling.params import SamplingParams
 from runtime.step.executor import SimulatedExecutor
@@ -27,7 +28,7 @@ async def test_a_fault_costs_nobody_else_anything(autojump_clock: MockClock) -> 
     model = SimulatedModel(slots=2, context=256)
     chaos = Chaos(FaultPlan((DeviceError(step=5, layer=2), CancelAt(actor="decode", checkpoint=20))))
     executor = SimulatedExecutor(UnreliableModel(model, chaos), lambda rows: 0.001)
-    served = ServedModel("stand-in", 0, 256, 1000, (), Tokenizer.load(resolve_model(None)))
+    served = ServedModel("stand-in", 0, 256, 1000, (), Tokenizer.load(open_checkpoint(resolve_model(None))))
     prompts, got = {"a": (1, 2, 3), "b": (4, 5)}, dict[str, list[int]]()
     async with open_engine(executor, served, EngineConfig(slots=2)) as engine, open_chaos(engine, chaos):
         async with trio.open_nursery() as clients:

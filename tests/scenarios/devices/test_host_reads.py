@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 
-from runtime.checkpoint.config import load_config
 from runtime.checkpoint.locate import resolve_model
+from runtime.checkpoint.mtp_layout import DEEPSEEK
+from runtime.checkpoint.open import open_checkpoint
 from runtime.kv.cache import KVCache
-from runtime.loading.mtp_weights import allocate_mtp
-from runtime.nn import quantize
 from runtime.nn.draft_model import DraftModel
+from runtime.nn.matrices import quantize
+from runtime.nn.matrices.quantization import Quantization
 from runtime.nn.model import HiddenStates, Transformer
-from runtime.nn.mtp import MtpModule
-from runtime.nn.quantization import Quantization
-from runtime.nn.weights import allocate_weights
+from runtime.nn.mtp import MtpModule, MtpWeights
+from runtime.nn.weights import build_weights
 from runtime.sampling.batch import SamplingBatch
 from runtime.sampling.params import SamplingParams
 from runtime.sampling.staging import StagingBuffer
@@ -31,6 +31,7 @@ from runtime.selftest.readbacks import check_readbacks
 from runtime.step.step import Segment
 from runtime.step.transfer import Copy, Load, Save
 from tests.fakes.mps import MPS, Traffic, fake_mps
+from tests.fakes.weights import EmptySource
 from tests.models.checkpoints import FAMILIES
 from tests.models.step_driver import CPU, run
 from tests.scenarios.devices.steps import EVERYTHING, NOT_ON_MPS, Recorder, verify_drafts, whole_step
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from runtime.checkpoint.config import ModelConfig
-    from runtime.nn.model import Batch
+    from runtime.nn.layers.batch import Batch
     from runtime.step.step import SegmentOutput
 
 
@@ -49,11 +50,11 @@ DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.
 @pytest.fixture(scope="module")
 def configs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ModelConfig]:
     """Three families, and the embedded model, whose matrices are large enough for four bits."""
-    found = {"embedded": load_config(resolve_model(None))}
+    found = {"embedded": open_checkpoint(resolve_model(None)).config}
     for family in ("llama-bias", "qwen3-tied", "mistral"):
         folder = tmp_path_factory.mktemp(family)
         FAMILIES[family](folder)
-        found[family] = load_config(folder)
+        found[family] = open_checkpoint(folder).config
     return found
 
 
@@ -64,8 +65,7 @@ def _on_mps(
     kind: type[Transformer] = Transformer,
     *rest: Any,  # noqa: ANN401
 ) -> Transformer:
-    weights = allocate_weights(config, MPS, dtype)
-    weights.pack(quantize.choose_formats(quantization, MPS, dtype))
+    weights = build_weights(EmptySource(MPS, dtype, quantize.choose_formats(quantization, MPS, dtype)), config)
     return kind(config, weights, KVCache(config, slots=4, context=128, device=MPS, dtype=dtype), *rest)
 
 
@@ -145,7 +145,7 @@ def test_drafts_stay_on_their_device_and_are_read_once(
     with fake_mps() as traffic:
         states = HiddenStates(4, 128, config.hidden_size, MPS, dtype)
         target = _on_mps(config, dtype, None, Transformer, states)
-        module = MtpModule(config, allocate_mtp(config, MPS, dtype), target, states)
+        module = MtpModule(config, MtpWeights(EmptySource(MPS, dtype), config, DEEPSEEK), target, states)
         model = _on_mps(replace(config, vocab_size=4000), dtype, None, DraftModel, config.vocab_size)
         assert _reads_of(traffic, target, [Segment(0, 0, range(20))]) == ["tolist"]
         for drafter, first in ((module, 1), (model, 0)):

@@ -19,8 +19,8 @@ from torchgen.model import DispatchKey  # type: ignore[import-untyped]
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from runtime.loading.served import Proposer
-from runtime.nn import linear, quantize
-from runtime.nn.quantization import Quantization
+from runtime.nn.matrices import linear, quantize
+from runtime.nn.matrices.quantization import Quantization
 from runtime.sampling.params import SamplingParams
 from runtime.sampling.tokens import DraftToken, SampleSpec
 from runtime.step.step import Segment

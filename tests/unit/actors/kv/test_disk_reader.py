@@ -12,7 +12,6 @@ import pytest
 import torch
 import trio
 
-from actors.kv import opening
 from actors.kv.config import CacheConfig, TierOptions
 from actors.kv.disk_reader import MAX_READ_SECONDS, MAX_READERS, REST_SECONDS, DiskReader
 from actors.kv.opening import open_prefix_cache
@@ -217,17 +216,17 @@ async def test_the_end_does_not_wait_for_a_thread_that_hangs(tmp_path: Path, mon
         finally:
             has_read.set()
 
-    monkeypatch.setattr(opening, "fingerprint", lambda _: FINGERPRINT)
+    checkpoint: Any = SimpleNamespace(fingerprint=lambda: FINGERPRINT)
     monkeypatch.setattr(DiskTier, "load", load_later)
     kv: Any = SimpleNamespace(row_shape=(1, 2, 1, 8), dtype=torch.float32, bytes_per_token=64)
     options = TierOptions(ram=0, folder=tmp_path / "kv")
     tokens = text(BLOCK_TOKENS, 1)
-    async with open_prefix_cache(options, CacheConfig(), tmp_path, FINGERPRINT, kv) as cache:
+    async with open_prefix_cache(options, CacheConfig(), checkpoint, FINGERPRINT, kv) as cache:
         (key,) = block_keys(cache.root, tokens)
         cache.keep(0, SlotBlock(key, cache.root, 0, tuple(tokens)), torch.zeros(1, 2, 1, BLOCK_TOKENS, 8))
     with trio.fail_after(PATIENCE):
         async with (
-            open_prefix_cache(options, CacheConfig(), tmp_path, FINGERPRINT, kv) as cache,
+            open_prefix_cache(options, CacheConfig(), checkpoint, FINGERPRINT, kv) as cache,
             trio.open_nursery() as nursery,
         ):
             nursery.start_soon(cache.fetch, [key])

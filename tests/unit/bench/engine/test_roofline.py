@@ -27,10 +27,10 @@ async def test_a_step_reads_the_weights_and_the_kv(capsys: pytest.CaptureFixture
     async with open_model(ROOM) as (executor, _):
         model = executor.model
         norms = sum(
-            tensor.nbytes
+            norm.nbytes
             for layer in model.weights.layers
-            for tensor in (layer.input_norm, layer.post_norm, layer.q_norm, layer.k_norm)
-            if tensor is not None
+            for norm in (layer.input_norm, layer.post_norm, layer.attention.query_key_norm)
+            if norm is not None
         )
         matrices = sum(layer.nbytes for layer in model.weights.layers) - norms + model.weights.lm_head.nbytes
         assert decode_bytes(model, 3, 0) == matrices

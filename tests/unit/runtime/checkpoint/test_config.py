@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from transformers import AutoConfig
 
-from runtime.checkpoint.config import load_config, parse_config
+from runtime.checkpoint.config import parse_config
 from runtime.checkpoint.families import FAMILIES as ARCHITECTURES
+from runtime.checkpoint.open import open_checkpoint
 from runtime.checkpoint.rope_config import RopeConfig
 from runtime.errors import CheckpointError
 from tests.models.checkpoints import FAMILIES
@@ -44,7 +45,7 @@ def _as(architecture: str, **settings: Any) -> dict[str, Any]:  # noqa: ANN401
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_family_as_transformers_reads_it(family: str, tmp_path: Path) -> None:
     FAMILIES[family](tmp_path)
-    ours, theirs = load_config(tmp_path), AutoConfig.from_pretrained(tmp_path)
+    ours, theirs = open_checkpoint(tmp_path).config, AutoConfig.from_pretrained(tmp_path)
     assert [ours.architecture] == theirs.architectures
     assert ours.vocab_size == theirs.vocab_size
     assert ours.hidden_size == theirs.hidden_size
@@ -55,7 +56,7 @@ def test_every_family_as_transformers_reads_it(family: str, tmp_path: Path) -> N
     assert ours.head_dim == (getattr(theirs, "head_dim", None) or ours.hidden_size // ours.num_heads)
     assert ours.context_length == theirs.max_position_embeddings
     assert ours.norm_eps == theirs.rms_norm_eps
-    assert ours.rope.theta == theirs.rope_parameters["rope_theta"]
+    assert ours.distinct_ropes[0].theta == theirs.rope_parameters["rope_theta"]
     assert ours.tied_embeddings == theirs.tie_word_embeddings
     assert ours.dtype == "float32"
     assert ours.eos_token_ids == (256, 258)
@@ -77,9 +78,9 @@ def test_windows_and_rotation_by_layer(
     family: str, window: tuple[int | None, ...], rotary: tuple[bool, ...], tmp_path: Path
 ) -> None:
     FAMILIES[family](tmp_path)
-    config = load_config(tmp_path)
+    config = open_checkpoint(tmp_path).config
     assert config.window == window
-    assert config.rotary == rotary
+    assert tuple(rope is not None for rope in config.ropes) == rotary
 
 
 @pytest.mark.parametrize(
@@ -95,7 +96,7 @@ def test_windows_and_rotation_by_layer(
 )
 def test_norms_and_biases(family: str, switches: tuple[bool, ...], tmp_path: Path) -> None:
     FAMILIES[family](tmp_path)
-    config = load_config(tmp_path)
+    config = open_checkpoint(tmp_path).config
     assert (config.qk_norm, config.qkv_bias, config.output_bias, config.mlp_bias) == switches
 
 
@@ -134,7 +135,7 @@ def test_yarn_lengthens_the_context_that_the_file_left_as_it_was() -> None:
 def test_llama3_scaling() -> None:
     scaling = {"rope_type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4}
     config = parse_config({**LLAMA, "rope_theta": 5e5, "rope_scaling": scaling})
-    assert config.rope == RopeConfig(
+    assert config.distinct_ropes[0] == RopeConfig(
         "llama3", 16, 5e5, factor=8, original_context=128, low_freq_factor=1, high_freq_factor=4
     )
 
@@ -158,10 +159,10 @@ def test_keys_that_a_family_names_have_a_default(architecture: str) -> None:
 def test_absent_keys_mean_what_they_mean_to_transformers(architecture: str, tmp_path: Path) -> None:
     bare = _bare(architecture)
     (tmp_path / "config.json").write_text(json.dumps(bare))
-    ours, theirs = load_config(tmp_path), AutoConfig.from_pretrained(tmp_path)
+    ours, theirs = open_checkpoint(tmp_path).config, AutoConfig.from_pretrained(tmp_path)
     assert ours.num_kv_heads == theirs.num_key_value_heads
     assert ours.norm_eps == theirs.rms_norm_eps
-    assert ours.rope.theta == theirs.rope_parameters["rope_theta"]
+    assert ours.distinct_ropes[0].theta == theirs.rope_parameters["rope_theta"]
     assert ours.tied_embeddings == theirs.tie_word_embeddings
     assert ours.bos_token_id == theirs.bos_token_id
     assert ours.eos_token_ids == (() if theirs.eos_token_id is None else (theirs.eos_token_id,))
@@ -180,8 +181,8 @@ def test_mimo_is_qwen2_by_another_name() -> None:
 
 def test_smollm3_leaves_out_every_fourth_rotation() -> None:
     config = parse_config(_as("SmolLM3ForCausalLM"))
-    assert config.rotary == (True, True, True, False)
-    assert config.rope.theta == 2e6
+    assert tuple(rope is not None for rope in config.ropes) == (True, True, True, False)
+    assert config.distinct_ropes[0].theta == 2e6
 
 
 def test_model_type_stands_in_for_the_architecture() -> None:
@@ -282,4 +283,4 @@ def test_unreadable_files_are_named(text: str | bytes | None, tmp_path: Path) ->
     if text is not None:
         (tmp_path / "config.json").write_bytes(text.encode() if isinstance(text, str) else text)
     with pytest.raises(CheckpointError, match=r"config\.json"):
-        load_config(tmp_path)
+        _ = open_checkpoint(tmp_path).config

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from runtime.checkpoint.open import open_checkpoint
 from runtime.checkpoint.sampling_defaults import (
     LLAMA_SERVER,
     RANGES,
@@ -25,6 +26,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+def recommended(folder: Path, options: SamplingOptions) -> SamplingDefaults:
+    """The defaults for the model in `folder`."""
+    return sampling_defaults(open_checkpoint(folder).generation, options)
+
+
 def folder_with(folder: Path, **settings: object) -> Path:
     (folder / "generation_config.json").write_text(json.dumps(settings))
     return folder
@@ -32,7 +38,7 @@ def folder_with(folder: Path, **settings: object) -> Path:
 
 def test_the_models_own_go_before_llama_servers(tmp_path: Path) -> None:
     folder_with(tmp_path, eos_token_id=2, do_sample=False, temperature=0.6, top_k=20, min_p=None)
-    defaults = sampling_defaults(tmp_path, SamplingOptions())
+    defaults = recommended(tmp_path, SamplingOptions())
     assert defaults == SamplingDefaults(temperature=0.6, top_p=0.95, top_k=20, min_p=0.05, repetition_penalty=1.0)
     assert str(defaults) == (
         "temperature 0.6, top_k 20 (generation_config.json); "
@@ -41,13 +47,13 @@ def test_the_models_own_go_before_llama_servers(tmp_path: Path) -> None:
 
 
 def test_a_model_that_says_nothing(tmp_path: Path) -> None:
-    assert sampling_defaults(tmp_path, SamplingOptions()).values() == LLAMA_SERVER
-    assert sampling_defaults(folder_with(tmp_path, eos_token_id=2), SamplingOptions()).values() == LLAMA_SERVER
+    assert recommended(tmp_path, SamplingOptions()).values() == LLAMA_SERVER
+    assert recommended(folder_with(tmp_path, eos_token_id=2), SamplingOptions()).values() == LLAMA_SERVER
 
 
 def test_openai_is_neutral(tmp_path: Path) -> None:
     folder_with(tmp_path, temperature=0.1, repetition_penalty=1.3)
-    defaults = sampling_defaults(tmp_path, SamplingOptions(SamplingSource.OPENAI))
+    defaults = recommended(tmp_path, SamplingOptions(SamplingSource.OPENAI))
     assert SamplingParams(**defaults.values()) == SamplingParams()
     assert set(defaults.sources.values()) == {"openai"}
 
@@ -55,7 +61,7 @@ def test_openai_is_neutral(tmp_path: Path) -> None:
 @pytest.mark.parametrize("source", SamplingSource)
 def test_the_operator_overrules(source: SamplingSource, tmp_path: Path) -> None:
     folder_with(tmp_path, temperature=0.1)
-    defaults = sampling_defaults(tmp_path, SamplingOptions(source, temperature=0, min_p=0.2))
+    defaults = recommended(tmp_path, SamplingOptions(source, temperature=0, min_p=0.2))
     assert (defaults.temperature, defaults.min_p) == (0, 0.2)
     assert (defaults.sources["temperature"], defaults.sources["min_p"]) == ("operator", "operator")
 
@@ -79,7 +85,7 @@ def test_the_operator_overrules(source: SamplingSource, tmp_path: Path) -> None:
 def test_what_cannot_be_meant_is_named_and_left_out(
     name: str, value: object, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert sampling_defaults(folder_with(tmp_path, **{name: value}), SamplingOptions()).values() == LLAMA_SERVER
+    assert recommended(folder_with(tmp_path, **{name: value}), SamplingOptions()).values() == LLAMA_SERVER
     (message,) = caplog.messages
     assert message.startswith(f"generation_config.json: {name} ")
     assert message.endswith(f"is not used: it should be {RANGES[name]}")
@@ -87,19 +93,19 @@ def test_what_cannot_be_meant_is_named_and_left_out(
 
 
 def test_no_limit_as_vllm_writes_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    assert sampling_defaults(folder_with(tmp_path, top_k=-1), SamplingOptions()).top_k == 0
+    assert recommended(folder_with(tmp_path, top_k=-1), SamplingOptions()).top_k == 0
     assert caplog.messages == []
 
 
 def test_a_broken_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "generation_config.json").write_text("{")
     with pytest.raises(CheckpointError, match="cannot be read"):
-        sampling_defaults(tmp_path, SamplingOptions())
+        recommended(tmp_path, SamplingOptions())
 
 
 def test_a_value_that_is_given_is_in_its_range(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="top_p 7: it should be a number above 0 and at most 1"):
-        sampling_defaults(tmp_path, SamplingOptions(top_p=7))
+        recommended(tmp_path, SamplingOptions(top_p=7))
 
 
 # --- as requests see them ---------------------------------------------------------------------------------------------

@@ -12,8 +12,8 @@ from tokenizers import AddedToken
 from tokenizers import Tokenizer as Backend
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from runtime.checkpoint.config import load_config
 from runtime.checkpoint.locate import embedded_draft, resolve_model
+from runtime.checkpoint.open import open_checkpoint
 from runtime.errors import CheckpointError
 from runtime.kv.cache import kv_bytes_per_token
 from runtime.loading import load as loading
@@ -48,7 +48,8 @@ CPU = torch.device("cpu")
 
 def plan(folder: Path, speculate: Proposer | None = None, **options: Any) -> DrafterPlan:  # noqa: ANN401
     asked = LoadOptions(folder, speculate=speculate, device="cpu", dtype="float32", **options)
-    return plan_drafter(asked, load_config(folder), Tokenizer.load(folder))
+    checkpoint = open_checkpoint(folder)
+    return plan_drafter(asked, checkpoint, Tokenizer.load(checkpoint))
 
 
 @pytest.fixture(scope="module")
@@ -209,10 +210,8 @@ def test_mimo_is_qwen2_and_its_modules_are_passed_over(tmp_path: Path) -> None:
     assert output == logits[len(prompt) - 1 :].argmax(-1).tolist()
 
     seen: list[tuple[int, int]] = []
-    config = load_config(tmp_path)
-    load_weights(
-        tmp_path, config, device=CPU, dtype=torch.float32, progress=lambda done, total: seen.append((done, total))
-    )
+    checkpoint = open_checkpoint(tmp_path)
+    load_weights(checkpoint, device=CPU, dtype=torch.float32, progress=lambda done, total: seen.append((done, total)))
     assert seen[-1] == (sum(p.nbytes for p in reference.target.parameters()),) * 2
 
     target, module = open_pair(tmp_path, Proposer.MTP)
@@ -272,18 +271,18 @@ def _bytes(path: Path) -> int:
 
 def test_the_context_leaves_room_for_the_drafter(llama: Path, smollm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     options = LoadOptions(llama, slots=2, device="cpu", dtype="float32", draft=smollm, speculate=Proposer.DRAFT)
-    config = load_config(llama)
-    drafter = plan_drafter(options, config, Tokenizer.load(llama))
+    checkpoint = open_checkpoint(llama)
+    drafter = plan_drafter(options, checkpoint, Tokenizer.load(checkpoint))
     takes = drafter.memory(CPU, torch.float32)
-    enough = 128 * 2 * kv_bytes_per_token(config, torch.float32) / loading.KV_SHARE + 1
+    enough = 128 * 2 * kv_bytes_per_token(checkpoint.config, torch.float32) / loading.KV_SHARE + 1
 
     monkeypatch.setattr(loading, "free_memory", lambda device: int(enough))
-    assert load_model(options, config).context == 128
+    assert load_model(options, checkpoint).context == 128
     monkeypatch.setattr(loading, "free_memory", lambda device: int(enough) + takes.weights)
-    assert load_model(options, config, drafter).context == 64  # and what is left does not make a whole step
+    assert load_model(options, checkpoint, drafter).context == 64  # and what is left does not make a whole step
     monkeypatch.setattr(loading, "free_memory", lambda device: takes.weights)
     with pytest.raises(CheckpointError, match="not enough memory"):
-        load_model(options, config, drafter)
+        load_model(options, checkpoint, drafter)
 
 
 def test_drafters_compute_in_the_dtype_asked_for(tmp_path: Path, llama: Path, smollm: Path) -> None:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 import torch
 
-from runtime.checkpoint.config import load_config
 from runtime.checkpoint.locate import resolve_model
+from runtime.checkpoint.open import open_checkpoint
 from runtime.errors import CheckpointError
 from runtime.loading import footprint
 from runtime.loading.drafters import plan_drafter
@@ -19,11 +19,10 @@ from runtime.loading.footprint import DrafterMemory, packed_weight_bytes
 from runtime.loading.load import load_model
 from runtime.loading.options import LoadOptions
 from runtime.loading.served import Proposer
-from runtime.nn import weights
-from runtime.nn.linear import PlainMatrix, WeightFormats
-from runtime.nn.quantization import Quantization
-from runtime.nn.quantize import choose_formats
-from runtime.nn.weights import allocate_layer, load_weights
+from runtime.nn.matrices.linear import PlainMatrix, WeightFormats
+from runtime.nn.matrices.quantization import Quantization
+from runtime.nn.matrices.quantize import choose_formats
+from runtime.nn.weights import load_weights
 from runtime.text.tokenizer import Tokenizer
 from tests.models.checkpoints import FAMILIES
 from tests.models.step_driver import CPU
@@ -33,9 +32,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from runtime.checkpoint.config import ModelConfig
     from runtime.nn.model import Transformer
-    from runtime.nn.weights import LayerWeights
 
 GIB = 2**30
 
@@ -47,7 +44,7 @@ def llama(tmp_path: Path) -> Path:
 
 
 def _load(options: LoadOptions) -> Transformer:
-    return load_model(options, load_config(options.folder))
+    return load_model(options, open_checkpoint(options.path))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
@@ -59,31 +56,24 @@ def test_what_weights_take_is_what_was_foreseen(
     folder = resolve_model(None) if family == "embedded" else tmp_path
     if family != "embedded":
         FAMILIES[family](tmp_path)
-    config, formats = load_config(folder), choose_formats(quantization, CPU, dtype)
-    kept = load_weights(folder, config, device=CPU, dtype=dtype, formats=formats).nbytes
+    config, formats = open_checkpoint(folder).config, choose_formats(quantization, CPU, dtype)
+    kept = load_weights(open_checkpoint(folder), device=CPU, dtype=dtype, formats=formats).nbytes
     # WeightInt8, of processors without products of integers, has its scales in the model's dtype.
     assert kept <= packed_weight_bytes(config, CPU, dtype, quantization) <= 1.05 * kept
 
 
-def test_one_layer_at_a_time_is_plain(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_matrix_at_a_time_is_plain(llama: Path) -> None:
     """With `--quantize`, the whole model was there before the first matrix was quantised."""
     plain: list[weakref.ref[Tensor]] = []
-    found: list[int] = []
-
-    def allocate(config: ModelConfig, device: torch.device | str, dtype: torch.dtype) -> LayerWeights:
-        layer = allocate_layer(config, device, dtype)
-        if device == CPU:  # others have shapes only
-            found.append(sum(matrix() is not None for matrix in plain))
-            plain.extend(weakref.ref(linear.weight) for linear in (layer.qkv, layer.output, layer.gate_up, layer.down))
-        return layer
 
     def halve(weight: Tensor, bias: Tensor | None) -> PlainMatrix:
+        assert not any(matrix() is not None for matrix in plain)
+        plain.append(weakref.ref(weight))
         return PlainMatrix(weight.bfloat16(), bias)
 
-    config = load_config(llama)
-    monkeypatch.setattr(weights, "allocate_layer", allocate)
-    load_weights(llama, config, device=CPU, dtype=torch.float32, formats=WeightFormats(halve, halve))
-    assert found == [0] * config.num_layers
+    checkpoint = open_checkpoint(llama)
+    load_weights(checkpoint, device=CPU, dtype=torch.float32, formats=WeightFormats(halve, halve))
+    assert len(plain) == 4 * checkpoint.config.num_layers + 1
     assert not any(matrix() is not None for matrix in plain)
 
 
@@ -98,8 +88,9 @@ def test_weights_that_do_not_fit_are_refused_before_they_are_read(llama: Path, m
 
 def test_the_drafter_counts(llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     options = LoadOptions(llama, device="cpu", dtype="float32", draft=llama, speculate=Proposer.DRAFT)
-    config = load_config(llama)
-    drafter = plan_drafter(options, config, Tokenizer.load(llama))
+    checkpoint = open_checkpoint(llama)
+    config = checkpoint.config
+    drafter = plan_drafter(options, checkpoint, Tokenizer.load(checkpoint))
     alone = footprint.footprint(options, config, DrafterMemory(), CPU, torch.float32)
     monkeypatch.setattr(footprint, "memory_limit", lambda device: alone.without_kv)
     footprint.check_memory(options, config, DrafterMemory(), CPU, torch.float32)
@@ -110,7 +101,7 @@ def test_the_drafter_counts(llama: Path, tmp_path: Path, monkeypatch: pytest.Mon
 def test_slots_and_context_that_do_not_fit_are_refused_with_what_would(
     llama: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = load_config(llama)
+    config = open_checkpoint(llama).config
     options = LoadOptions(llama, slots=10_000, context=config.context_length, device="cpu", dtype="float32")
     takes = footprint.footprint(options, config, DrafterMemory(), CPU, torch.float32)
     monkeypatch.setattr(footprint, "memory_limit", lambda device: takes.without_kv + 30_000 * takes.per_token)

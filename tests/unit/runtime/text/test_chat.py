@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from runtime.checkpoint.open import open_checkpoint
 from runtime.errors import CheckpointError, RequestError
 from runtime.text.chat import ChatTemplate
 from tests.models.small_tokenizers import byte_level
@@ -120,7 +121,7 @@ def save(folder: Path, template: object = None, **config: object) -> Path:
 
 
 def load(folder: Path, template: str) -> ChatTemplate:
-    loaded = ChatTemplate.load(save(folder, template))
+    loaded = ChatTemplate.load(open_checkpoint(save(folder, template)))
     assert loaded is not None
     return loaded
 
@@ -147,8 +148,7 @@ def test_parity_with_transformers(
 ) -> None:
     transformers = pytest.importorskip("transformers")
     theirs = transformers.AutoTokenizer.from_pretrained(folder_of_transformers)
-    ours = ChatTemplate.load(folder_of_transformers, source=TEMPLATES[name])
-    assert ours is not None
+    ours = ChatTemplate(TEMPLATES[name], open_checkpoint(folder_of_transformers).token_names())
     for variables in ({}, {"tools": TOOLS}, {"enable_thinking": False, "date_string": "1 Jan 2026"}):
         expected = theirs.apply_chat_template(
             messages,
@@ -172,8 +172,7 @@ def test_parity_with_transformers_on_parts_tool_calls_and_loop_controls(folder_o
         {"role": "end", "content": "no"},
     ]
     for source in (CHATML.replace("message.content }}", "message.content | string }}"), LLAMA_3):
-        ours = ChatTemplate.load(folder_of_transformers, source=source)
-        assert ours is not None
+        ours = ChatTemplate(source, open_checkpoint(folder_of_transformers).token_names())
         expected = theirs.apply_chat_template(messages, chat_template=source, tokenize=False)
         assert ours.render(messages, add_generation_prompt=False) == expected
 
@@ -183,38 +182,35 @@ def test_parity_with_transformers_on_parts_tool_calls_and_loop_controls(folder_o
 
 def test_the_file_comes_before_the_configuration(tmp_path: Path) -> None:
     save(tmp_path, "config {{ bos_token }}")
-    loaded = ChatTemplate.load(tmp_path)
+    loaded = ChatTemplate.load(open_checkpoint(tmp_path))
     assert loaded is not None
     assert loaded.render([]) == "config <|bos|>"
     (tmp_path / "chat_template.jinja").write_text("file {{ eos_token }}")
-    loaded = ChatTemplate.load(tmp_path)
+    loaded = ChatTemplate.load(open_checkpoint(tmp_path))
     assert loaded is not None
     assert loaded.render([]) == "file <|im_end|>"
-    override = ChatTemplate.load(tmp_path, source="override")
-    assert override is not None
-    assert override.render([]) == "override"
 
 
 def test_named_templates(tmp_path: Path) -> None:
     named = [{"name": "tool_use", "template": "tools"}, {"name": "default", "template": "plain"}]
-    loaded = ChatTemplate.load(save(tmp_path, named))
+    loaded = ChatTemplate.load(open_checkpoint(save(tmp_path, named)))
     assert loaded is not None
     assert loaded.render([]) == "plain"
     with pytest.raises(CheckpointError, match="none of them named `default`"):
-        ChatTemplate.load(save(tmp_path, named[:1]))
+        ChatTemplate.load(open_checkpoint(save(tmp_path, named[:1])))
     with pytest.raises(CheckpointError, match="neither a string nor a list"):
-        ChatTemplate.load(save(tmp_path, 7))
+        ChatTemplate.load(open_checkpoint(save(tmp_path, 7)))
 
 
 def test_a_base_model_has_none(tmp_path: Path) -> None:
-    assert ChatTemplate.load(tmp_path) is None
-    assert ChatTemplate.load(save(tmp_path)) is None
+    assert ChatTemplate.load(open_checkpoint(tmp_path)) is None
+    assert ChatTemplate.load(open_checkpoint(save(tmp_path))) is None
 
 
 @pytest.mark.parametrize("source", ["a\n{% for %}", "a\n{{ x | no_such_filter }}", "a\n{% generation %}"])
 def test_a_broken_template_is_the_operator_s_fault(tmp_path: Path, source: str) -> None:
     with pytest.raises(CheckpointError, match="broken at line 2"):
-        ChatTemplate.load(save(tmp_path, source))
+        ChatTemplate.load(open_checkpoint(save(tmp_path, source)))
 
 
 @pytest.mark.parametrize(
@@ -228,7 +224,7 @@ def test_a_template_that_python_cannot_compile_is_the_operator_s_fault_too(sourc
 def test_an_unreadable_file(tmp_path: Path) -> None:
     (tmp_path / "chat_template.jinja").write_bytes(b"\xff")
     with pytest.raises(CheckpointError, match="cannot be read"):
-        ChatTemplate.load(tmp_path)
+        ChatTemplate.load(open_checkpoint(tmp_path))
 
 
 # --- rendering ----------------------------------------------------------------------------------------------

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer as Backend
 from tokenizers import decoders, models, pre_tokenizers
 
+from runtime.checkpoint.open import open_checkpoint
 from runtime.errors import CheckpointError, RequestError
 from runtime.text.token_bytes import BYTE_ALPHABET, compile_decoder
-from runtime.text.tokenizer import Tokenizer, read_token_names
+from runtime.text.tokenizer import Tokenizer
 from tests.models.small_tokenizers import USER, byte_level, llama2_style
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_load(folder: Path) -> None:
-    tokenizer = Tokenizer.load(folder)
+    tokenizer = Tokenizer.load(open_checkpoint(folder))
     assert tokenizer.vocab_size == byte_level().get_vocab_size()
     assert tokenizer.special_ids == {0, 1, 2}  # `<think>` is an added token, but text
     assert tokenizer.eos_id == 2
@@ -49,33 +50,33 @@ def test_load(folder: Path) -> None:
 def test_another_form_of_vocabulary_is_named(tmp_path: Path, name: str) -> None:
     (tmp_path / name).touch()
     with pytest.raises(CheckpointError, match=rf"has {name} but no tokenizer\.json.*save_pretrained"):
-        Tokenizer.load(tmp_path)
+        Tokenizer.load(open_checkpoint(tmp_path))
 
 
 def test_missing_and_broken_files(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="is not a folder"):
-        Tokenizer.load(tmp_path / "absent")
+        Tokenizer.load(open_checkpoint(tmp_path / "absent"))
     with pytest.raises(CheckpointError, match=r"has no tokenizer\.json"):
-        Tokenizer.load(tmp_path)
+        Tokenizer.load(open_checkpoint(tmp_path))
     (tmp_path / "tokenizer.json").write_text("{")
     with pytest.raises(CheckpointError, match=r"tokenizer\.json: cannot be read"):
-        Tokenizer.load(tmp_path)
+        Tokenizer.load(open_checkpoint(tmp_path))
 
 
 def test_broken_configuration(folder: Path) -> None:
     (folder / "tokenizer_config.json").write_text("[]")
     with pytest.raises(CheckpointError, match="is not a JSON object"):
-        Tokenizer.load(folder)
+        Tokenizer.load(open_checkpoint(folder))
     (folder / "tokenizer_config.json").write_bytes(b"\xff")
     with pytest.raises(CheckpointError, match=r"tokenizer_config\.json: cannot be read"):
-        Tokenizer.load(folder)
+        Tokenizer.load(open_checkpoint(folder))
 
 
 def test_token_names(tmp_path: Path) -> None:
     (tmp_path / "special_tokens_map.json").write_text(json.dumps({"bos_token": "<s>", "eos_token": "</s>"}))
     config = {"eos_token": {"content": "<|end|>"}, "pad_token": None, "add_bos_token": True, "legacy": 1}
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
-    assert read_token_names(tmp_path) == {"bos_token": "<s>", "eos_token": "<|end|>"}
+    assert open_checkpoint(tmp_path).token_names() == {"bos_token": "<s>", "eos_token": "<|end|>"}
 
 
 @pytest.mark.parametrize(
@@ -113,7 +114,7 @@ def test_truncation_and_padding_of_the_file_are_ignored(folder: Path) -> None:
     backend.enable_padding(length=64)
     backend.save(str(folder / "tokenizer.json"))
     text = "A request is a nursery; cancelling it stops exactly its own work."
-    assert Tokenizer.load(folder).encode(text) == Tokenizer(byte_level()).encode(text)
+    assert Tokenizer.load(open_checkpoint(folder)).encode(text) == Tokenizer(byte_level()).encode(text)
 
 
 def test_half_a_surrogate_pair_is_the_client_s_fault() -> None:
@@ -132,7 +133,7 @@ def test_parity_with_transformers(tmp_path: Path, add_bos_token: bool | None, st
         config["add_bos_token"] = add_bos_token
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
-    ours = Tokenizer.load(tmp_path)
+    ours = Tokenizer.load(open_checkpoint(tmp_path))
     for text in ["Hello, the dog does not mind.", "", " 東京 👩‍👩‍👧‍👦\n", f"{bos}spelled out"]:
         for special in (True, False):
             ids = theirs.encode(text, add_special_tokens=special)

@@ -74,7 +74,7 @@ def test_the_draft_model(flags: list[str], draft: str | None, tmp_path: Path, mo
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own").mkdir()
     load = server_options(chosen(flags)).load
-    assert load.folder == resolve_model(None)
+    assert load.path == resolve_model(None)
     expected = {None: None, "embedded": embedded_draft(), "own": resolve_model("own") if draft == "own" else None}
     assert load.draft == expected[draft]
 

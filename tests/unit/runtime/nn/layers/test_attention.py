@@ -7,8 +7,8 @@ import math
 import pytest
 import torch
 
-from runtime.nn import attention
-from runtime.nn.attention import (
+from runtime.nn.layers import attention
+from runtime.nn.layers.attention import (
     MASK_ALIGNMENT,
     TILE,
     attend,

@@ -22,15 +22,15 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from runtime.nn.linear import WeightFormats, lossless_format, total_bytes
-from runtime.nn.quantization import HADAMARD_BLOCK, Quantization
+from runtime.nn.matrices.linear import WeightFormats, lossless_format, total_bytes
+from runtime.nn.matrices.quantization import HADAMARD_BLOCK, Quantization
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from torch import ScriptObject
 
-    from runtime.nn.linear import MatrixFormat, WeightMatrix
+    from runtime.nn.matrices.linear import MatrixFormat, WeightMatrix
 
 GROUP = 32  # inputs that share a scale and a zero in int4
 # From so many rows on, int4 weights are dequantised for the product: 512 rows take half the time (bench/LOG.md).

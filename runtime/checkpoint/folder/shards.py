@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from safetensors import SafetensorError, safe_open
 
+from runtime.checkpoint.folder.plain import ITEM_BYTES, PlainTensor
 from runtime.checkpoint.json_fields import read_object
+from runtime.checkpoint.mtp_layout import BESIDE, DEEPSEEK
 from runtime.errors import CheckpointError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable
     from pathlib import Path
     from typing import BinaryIO
 
@@ -25,54 +24,43 @@ SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 # Buffers that old Llama files hold; they are computed from config.json, as transformers does too.
 _IGNORED = re.compile(r"rotary_emb\.inv_freq$")
 
-# Bytes of a number, by safetensors' names of the dtypes that are not quantised.
-_ITEM_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
-
 HASHED_WHOLE = 256 << 20  # bytes of weights; a second or less to read and hash
 _SAMPLE = 4096  # bytes
 
 
-@dataclass(frozen=True, slots=True)
-class TensorEntry:
-    """A tensor as its file's header describes it."""
-
-    file: str
-    shape: tuple[int, ...]
-    kind: str  # safetensors' name of the dtype
-
-    @property
-    def num_bytes(self) -> int:
-        """Its size in the file."""
-        return math.prod(self.shape) * _ITEM_BYTES[self.kind]
-
-
-@dataclass(frozen=True, slots=True)
-class Shard:
-    """One file, and the tensors in it by name, without those that are never read."""
-
-    path: Path
-    tensors: Mapping[str, TensorEntry]
-
-
-def read_shards(folder: Path) -> tuple[Shard, ...]:
-    """Read the headers of all weight files of `folder`.
+def read_shards(folder: Path) -> dict[str, PlainTensor]:
+    """Read the headers of all weight files of `folder`, and of `mtp.safetensors` where there is one.
 
     Raises:
-        CheckpointError: a file is missing or broken, or a tensor is in none of them, or in two.
+        CheckpointError: a file is missing or broken, or a tensor is in two of them.
     """
-    shards = tuple(read_shard(path) for path in weight_files(folder))
-    seen: dict[str, str] = {}
-    for shard in shards:
-        for name in shard.tensors:
-            if name in seen:
-                raise CheckpointError(f"{shard.path.name}: {name} is in {seen[name]} too")
-            seen[name] = shard.path.name
-    return shards
+    found: dict[str, PlainTensor] = {}
+    beside = {f"{DEEPSEEK.modules}{name}": tensor for name, tensor in _read_beside(folder).items()}
+    for part in (*map(read_shard, weight_files(folder)), beside):
+        for name, tensor in part.items():
+            if name in found:
+                raise CheckpointError(f"{tensor.file}: {name} is in {found[name].file} too")
+            found[name] = tensor
+    return found
 
 
-def read_shard(path: Path) -> Shard:
+def read_shard(path: Path) -> dict[str, PlainTensor]:
     """Read the header of one file; raises CheckpointError if it is unreadable."""
-    return Shard(path, _header(path))
+    _check_readable(path)
+    try:
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            header = json.loads(file.read(length))
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path}: cannot be read: {error}") from error
+    for name, entry in header.items():
+        if name != "__metadata__" and entry["dtype"] not in ITEM_BYTES:
+            raise CheckpointError(f"{path.name}: {name} has numbers of the type {entry['dtype']}, which are not read")
+    return {
+        name: PlainTensor(path, entry["dtype"], tuple(entry["shape"]), 8 + length + entry["data_offsets"][0])
+        for name, entry in header.items()
+        if name != "__metadata__" and not _IGNORED.search(name)
+    }
 
 
 def weight_files(folder: Path) -> tuple[Path, ...]:
@@ -91,33 +79,7 @@ def weight_files(folder: Path) -> tuple[Path, ...]:
     return tuple(folder / name for name in names)
 
 
-def check_shapes(found: Mapping[str, TensorEntry], expected: Mapping[str, tuple[int, ...]]) -> None:
-    """Raise CheckpointError, naming a tensor, unless `found` has the names and shapes `expected`."""
-    for name, entry in found.items():
-        if entry.kind not in _ITEM_BYTES:  # first: in quantized files most other things look odd as well
-            raise CheckpointError(f"{entry.file}: {name} is {entry.kind}; quantized weights are not supported")
-    for name in sorted(expected.keys() - found.keys()):
-        raise CheckpointError(f"{name}: is missing from the weights")
-    for name in sorted(found.keys() - expected.keys()):
-        raise CheckpointError(f"{found[name].file}: {name} belongs to no part of this architecture")
-    for name, shape in expected.items():
-        if found[name].shape != shape:
-            raise CheckpointError(
-                f"{found[name].file}: {name} is {list(found[name].shape)}, config.json makes it {list(shape)}"
-            )
-
-
-@contextmanager
-def open_shard(path: Path) -> Iterator[Any]:
-    """Open a file, whose `get_tensor(name)` reads one tensor on the CPU; raises CheckpointError if it is unreadable."""
-    try:
-        with safe_open(path, framework="pt") as file:
-            yield file
-    except (OSError, SafetensorError) as error:
-        raise CheckpointError(f"{path}: cannot be read: {error}") from error
-
-
-def fingerprint(folder: Path) -> str:
+def folder_fingerprint(folder: Path) -> str:
     """Hash the folder's model to 64 hex digits: equal fingerprints mean equal keys and values for equal tokens.
 
     It is SHA-256 over config.json and, for each weight file, its name, size, header and contents.  Files of 256 MiB and
@@ -150,10 +112,18 @@ def fingerprint(folder: Path) -> str:
 # --- the inside of a file -----------------------------------------------------------------------------------------
 
 
-def _header(path: Path) -> dict[str, TensorEntry]:
-    with open_shard(path) as file:
-        parts = {name: file.get_slice(name) for name in file.keys() if not _IGNORED.search(name)}
-        return {name: TensorEntry(path.name, tuple(part.get_shape()), part.get_dtype()) for name, part in parts.items()}
+def _read_beside(folder: Path) -> dict[str, PlainTensor]:
+    """Read the header of the file beside the weights that may hold a module for multi-token prediction."""
+    return read_shard(folder / BESIDE) if (folder / BESIDE).is_file() else {}
+
+
+def _check_readable(path: Path) -> None:
+    """Let the library check the header against the file, which it does when it opens one."""
+    try:
+        with safe_open(path, framework="numpy"):
+            pass
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(f"{path}: cannot be read: {error}") from error
 
 
 def _samples(file: BinaryIO, path: Path) -> Iterable[bytes]:
@@ -184,7 +154,7 @@ def _add(digest: hashlib._Hash, part: bytes) -> None:
 def _why_no_weights(folder: Path) -> str:
     if not folder.is_dir():
         return "there is no such folder"
-    for pattern in ("*.bin", "*.pt", "*.pth", "*.gguf"):
+    for pattern in ("*.bin", "*.pt", "*.pth"):
         for path in sorted(folder.glob(pattern)):
             return f"holds {path.name}, and weights are read from safetensors files only, never from pickles"
     return f"holds neither {SINGLE} nor {INDEX}"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import torch
 import torch.nn.functional as F
 
-from runtime.nn.linear import has_bfloat16_products
+from runtime.nn.matrices.linear import has_bfloat16_products
 from runtime.processor import processor_name
 
 if TYPE_CHECKING:

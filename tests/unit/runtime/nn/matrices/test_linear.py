@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 import torch
 
-from runtime.checkpoint.config import load_config
-from runtime.nn import linear
-from runtime.nn.linear import BlockedMatrix, Linear, PlainMatrix, WeightFormats, has_onednn, lossless_format
+from runtime.checkpoint.open import open_checkpoint
+from runtime.nn.matrices import linear
+from runtime.nn.matrices.linear import BlockedMatrix, Linear, PlainMatrix, WeightFormats, has_onednn, lossless_format
 from runtime.nn.weights import random_weights
 from tests.models.checkpoints import FAMILIES
 from tests.models.step_driver import CPU
@@ -65,9 +66,9 @@ def test_packed_weights_cannot_be_looked_at() -> None:
 @needs_onednn
 def test_a_packed_head_is_counted_beside_the_embedding_that_it_was_tied_to(tmp_path: Path) -> None:
     FAMILIES["qwen3-tied"](tmp_path)
-    weights = random_weights(load_config(tmp_path), device="cpu", dtype=torch.float32, seed=0)
-    plain = weights.nbytes
-    weights.pack(WeightFormats(BlockedMatrix, BlockedMatrix))
+    draw = partial(random_weights, open_checkpoint(tmp_path).config, device="cpu", dtype=torch.float32, seed=0)
+    plain = draw().nbytes
+    weights = draw(formats=WeightFormats(BlockedMatrix, BlockedMatrix))
     assert weights.nbytes == plain + weights.embedding.nbytes
 
 

@@ -9,9 +9,9 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from runtime.kv.blocks import root_key
-from runtime.nn.linear import PlainMatrix
-from runtime.nn.quantization import Quantization
-from runtime.nn.quantize import (
+from runtime.nn.matrices.linear import PlainMatrix
+from runtime.nn.matrices.quantization import Quantization
+from runtime.nn.matrices.quantize import (
     DEQUANTIZE_ROWS,
     GROUP,
     CpuInt4,
@@ -31,7 +31,7 @@ from tests.models.step_driver import CPU, Running, generate, open_transformer, r
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from runtime.nn.linear import MatrixFormat
+    from runtime.nn.matrices.linear import MatrixFormat
 
 needs_vnni = pytest.mark.skipif(not has_integer_products(CPU), reason="no FBGEMM, or a processor without VNNI")
 FORMS = [pytest.param(DynamicInt8, marks=needs_vnni), WeightInt8, CpuInt4]

@@ -27,6 +27,16 @@ class RMSNorm:
         self._min_norm = torch.full((1,), math.sqrt(size * eps), device=weight.device)
         self._scaled = weight.float() * math.sqrt(size)
 
+    @property
+    def weight(self) -> Tensor:
+        """The weight as it was given."""
+        return self._weight
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory."""
+        return self._weight.nbytes
+
     def __call__(self, x: Tensor) -> Tensor:
         """Normalise `[..., size]`, or `[..., heads, size]`, to the same shape and dtype."""
         if x.device.type != "cpu":

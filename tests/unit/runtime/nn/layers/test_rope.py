@@ -13,9 +13,10 @@ from transformers.models.qwen2.modeling_qwen2 import Qwen2RotaryEmbedding
 from transformers.models.qwen3.modeling_qwen3 import Qwen3RotaryEmbedding
 from transformers.models.smollm3.modeling_smollm3 import SmolLM3RotaryEmbedding
 
-from runtime.checkpoint.config import load_config, parse_config
+from runtime.checkpoint.config import parse_config
+from runtime.checkpoint.open import open_checkpoint
 from runtime.checkpoint.rope_config import RopeConfig, RopeKind
-from runtime.nn.rope import apply_rope, frequencies, rope_tables
+from runtime.nn.layers.rope import apply_rope, frequencies, rope_tables
 from tests.models.checkpoints import FAMILIES
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def _assert_same_tables(theirs: Any, ours: RopeConfig, dtype: torch.dtype) -> No
 @pytest.mark.parametrize("family", FAMILIES)
 def test_tables_of_every_family(family: str, dtype: torch.dtype, tmp_path: Path) -> None:
     FAMILIES[family](tmp_path)
-    _assert_same_tables(AutoConfig.from_pretrained(tmp_path), load_config(tmp_path).rope, dtype)
+    _assert_same_tables(AutoConfig.from_pretrained(tmp_path), open_checkpoint(tmp_path).config.distinct_ropes[0], dtype)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +107,7 @@ def test_tables_at_published_sizes(parameters: dict[str, Any]) -> None:
         max_position_embeddings=131072,
         rope_parameters=dict(parameters),
     )
-    ours = parse_config({**theirs.to_dict(), "architectures": ["LlamaForCausalLM"]}).rope
+    ours = parse_config({**theirs.to_dict(), "architectures": ["LlamaForCausalLM"]}).distinct_ropes[0]
     _assert_same_tables(theirs, ours, torch.float32)
 
 

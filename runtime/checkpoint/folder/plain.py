@@ -1,0 +1,85 @@
+"""Tensors of safetensors files that hold plain numbers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NoReturn
+
+from runtime.checkpoint.stored import ALL
+from runtime.errors import CheckpointError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import torch
+
+    from runtime.checkpoint.stored import Rows
+
+# Bytes of a number, by safetensors' names of the dtypes.
+ITEM_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class PlainTensor:
+    """A tensor as its file's header describes it.
+
+    Attributes:
+        path: of the file.
+        form: safetensors' name of the dtype.
+        shape: PyTorch's.
+        offset: of its first byte in the file.
+    """
+
+    path: Path
+    form: str
+    shape: tuple[int, ...]
+    offset: int
+
+    @property
+    def file(self) -> str:
+        """The file's name."""
+        return self.path.name
+
+    @property
+    def num_bytes(self) -> int:
+        """Its size in the file."""
+        return math.prod(self.shape) * ITEM_BYTES[self.form]
+
+    @property
+    def code_group(self) -> int | None:
+        """None: there are no codes."""
+        return None
+
+    def expand(self, rows: Rows = ALL) -> torch.Tensor:
+        """Read rows in the file's dtype, float64 as float32.
+
+        The file is read, not mapped: what is mapped counts as this process's memory.
+        """
+        import torch
+
+        dtypes = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
+        if not isinstance(rows, slice):  # the rows between are read along
+            first = min(rows)
+            return self.expand(slice(first, max(rows) + 1))[[row - first for row in rows]]
+        columns = self.shape[-1] if len(self.shape) > 1 else 1
+        start, stop, _ = rows.indices(math.prod(self.shape) // columns)
+        size = columns * ITEM_BYTES[self.form]
+        try:
+            with self.path.open("rb") as file:
+                file.seek(self.offset + start * size)
+                data = bytearray((stop - start) * size)
+                read = file.readinto(data)
+        except OSError as error:
+            raise CheckpointError(f"{self.path}: cannot be read: {error}") from error
+        if read != len(data):
+            raise CheckpointError(f"{self.path}: cannot be read: it ends within a tensor")
+        numbers = torch.frombuffer(data, dtype=dtypes[self.form])
+        numbers = numbers.float() if self.form == "F64" else numbers
+        if rows == ALL:
+            return numbers.view(self.shape)
+        return numbers.view(-1, columns) if len(self.shape) > 1 else numbers
+
+    def codes(self, rows: Rows = ALL) -> NoReturn:
+        """Raise TypeError: there are none."""
+        raise TypeError(f"{self.form} has no codes")

@@ -1,0 +1,64 @@
+"""A model's files, whatever their layout, as one thing to be asked: `open_checkpoint`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from runtime.checkpoint.folder.checkpoint import FolderCheckpoint
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    import tokenizers
+
+    from runtime.checkpoint.config import ModelConfig
+    from runtime.checkpoint.json_fields import Settings
+    from runtime.checkpoint.stored import StoredTensor
+
+
+class Checkpoint(Protocol):
+    """What a model's files say.  Opening one reads its small parts only, and needs no torch.
+
+    Every method raises CheckpointError, naming the file, where that is missing, broken or not supported.
+    """
+
+    @property
+    def path(self) -> Path:
+        """The folder or file that was opened."""
+
+    @property
+    def config(self) -> ModelConfig:
+        """The model's shape and the switches of its family."""
+
+    @property
+    def generation(self) -> Settings:
+        """What the files recommend for generation, by the keys of generation_config.json; empty where nothing is."""
+
+    def tensors(self) -> Mapping[str, StoredTensor]:
+        """Return every tensor, under its canonical name; their files' headers are read, no weights are."""
+
+    def fingerprint(self) -> str:
+        """Hash the model to 64 hex digits: equal fingerprints mean equal keys and values for equal tokens."""
+
+    @property
+    def has_tokenizer(self) -> bool:
+        """Whether there is a tokenizer; a draft model may come without one."""
+
+    def tokenizer(self) -> tokenizers.Tokenizer:
+        """Return the library's tokenizer, as the files describe it."""
+
+    def token_names(self) -> Mapping[str, str]:
+        """Return the spelling of the special tokens, by names such as `bos_token`."""
+
+    def chat_template(self) -> str | None:
+        """Return the source of the chat template; None for a base model."""
+
+
+def open_checkpoint(path: Path) -> Checkpoint:
+    """Open the model at `path`, a folder in the layout of Hugging Face checkpoints.
+
+    Raises:
+        CheckpointError: it is not a model that cede loads.
+    """
+    return FolderCheckpoint(path)

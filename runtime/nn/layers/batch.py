@@ -1,0 +1,30 @@
+"""A step in progress, as the layers see it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
+
+    from runtime.sampling.batch import SamplingBatch
+    from runtime.step.step import Segment
+
+    # Cosines and sines of the rows' positions, each [rows, 1, head_dim].
+    Rotation = tuple[torch.Tensor, torch.Tensor]
+
+
+@dataclass(slots=True)
+class Batch:
+    """A step in progress: the segments still in it, and a row for each of their tokens, in order."""
+
+    segments: list[Segment]
+    ranges: list[range]  # each segment's rows
+    hidden: torch.Tensor  # [rows, hidden]
+    slots: torch.Tensor  # [rows]
+    positions: torch.Tensor  # [rows]
+    sampled_rows: torch.Tensor  # [sampled rows], the rows after which a token is drawn
+    sampling: SamplingBatch  # what these ask for
+    rotations: list[Rotation]  # for each of the model's rotary embeddings (`ModelConfig.distinct_ropes`)
+    masks: dict[int | None, torch.Tensor | None]  # by window, as `step_mask` makes them

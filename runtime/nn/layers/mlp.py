@@ -1,0 +1,39 @@
+"""The gated MLP of a decoder layer (Shazeer, "GLU Variants Improve Transformer", arXiv 2002.05202)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch.nn.functional as F
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from runtime.checkpoint.config import ModelConfig
+    from runtime.nn.source import WeightSource
+
+
+class GatedMlp:
+    """`down(silu(gate(x)) * up(x))`; gate and up are rows of one matrix, so they are one product.
+
+    Args:
+        source: of the weights, under the module's name.
+        config: the model's.
+    """
+
+    def __init__(self, source: WeightSource, config: ModelConfig) -> None:
+        hidden, inner, bias = config.hidden_size, config.intermediate_size, config.mlp_bias
+        self.gate_up = source.linear({"gate_proj": inner, "up_proj": inner}, hidden, bias=bias)
+        self.down = source.linear({"down_proj": hidden}, inner, bias=bias)
+        self._inner = inner
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory."""
+        return self.gate_up.nbytes + self.down.nbytes
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Transform rows, `[rows, hidden]` to the same."""
+        gate_up = self.gate_up(x)  # [rows, 2 * inner]
+        gate, up = gate_up.narrow(1, 0, self._inner), gate_up.narrow(1, self._inner, self._inner)
+        return self.down(F.silu(gate).mul_(up))

@@ -1,0 +1,82 @@
+"""Self-attention of a decoder layer, with grouped query heads (Ainslie et al., arXiv 2305.13245)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from runtime.nn.layers.attention import attend, choose_tile_kernel, first_visible
+from runtime.nn.layers.norm import RMSNorm
+from runtime.nn.layers.rope import apply_rope
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from runtime.checkpoint.config import ModelConfig
+    from runtime.kv.cache import KVCache
+    from runtime.nn.layers.batch import Batch
+    from runtime.nn.source import WeightSource
+
+
+class SelfAttention:
+    """Attention of each segment's rows over its slot's KV; queries, keys and values are rows of one matrix.
+
+    Args:
+        source: of the weights, under the module's name.
+        config: the model's.
+        index: of the layer.
+    """
+
+    def __init__(self, source: WeightSource, config: ModelConfig, index: int) -> None:
+        self._heads, self._kv_heads, self._dim = config.num_heads, config.num_kv_heads, config.head_dim
+        self._index = index
+        self._window = config.window[index]
+        rope = config.ropes[index]
+        self._rope = None if rope is None else config.distinct_ropes.index(rope)
+        query, key_value = self._heads * self._dim, self._kv_heads * self._dim
+        parts = {"q_proj": query, "k_proj": key_value, "v_proj": key_value}
+        self.qkv = source.linear(parts, config.hidden_size, bias=config.qkv_bias)
+        self.query_key_norm = self._query_key_norm(source, config) if config.qk_norm else None
+        self.output = source.linear({"o_proj": config.hidden_size}, query, bias=config.output_bias)
+        self._tile_kernel = choose_tile_kernel(source.device, source.dtype)
+
+    def _query_key_norm(self, source: WeightSource, config: ModelConfig) -> RMSNorm:
+        """Return the norm of all query and key heads: one product, with a weight of its own for each head."""
+        query, key = source.tensor("q_norm.weight", self._dim), source.tensor("k_norm.weight", self._dim)
+        heads = query.expand(self._heads, -1), key.expand(self._kv_heads, -1)
+        return RMSNorm(torch.cat(heads), config.norm_eps)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory."""
+        norm = 0 if self.query_key_norm is None else self.query_key_norm.nbytes
+        return self.qkv.nbytes + self.output.nbytes + norm
+
+    def __call__(self, x: Tensor, batch: Batch, kv: KVCache) -> Tensor:
+        """Attend from all rows, `[rows, hidden]` to the same, and write their keys and values."""
+        heads, kv_heads, dim = self._heads, self._kv_heads, self._dim
+        qkv = self.qkv(x).view(-1, heads + 2 * kv_heads, dim)  # [rows, all heads, dim]
+        self._rotate(qkv.narrow(1, 0, heads + kv_heads), batch)  # query and key heads together, in place
+        query = qkv.narrow(1, 0, heads)
+        # [2, kv_heads, rows, dim]
+        keys_values = qkv.narrow(1, heads, 2 * kv_heads).view(-1, 2, kv_heads, dim).permute(1, 2, 0, 3)
+        counts = [len(rows) for rows in batch.ranges]
+        queries, written = query.split_with_sizes(counts), keys_values.split_with_sizes(counts, dim=2)
+        mask = batch.masks[self._window]
+        attended = []
+        for segment, own, new in zip(batch.segments, queries, written, strict=True):
+            kv.write(self._index, segment.slot, segment.start, new)
+            seen = kv.read(self._index, segment.slot, first_visible(segment, self._window), segment.end)
+            attended.append(attend(own, *seen, mask, self._tile_kernel))
+        return self.output(torch.cat(attended) if len(attended) > 1 else attended[0])
+
+    def _rotate(self, heads: Tensor, batch: Batch) -> None:
+        """Normalise and rotate query and key heads, `[rows, heads + kv_heads, head_dim]`, in place."""
+        norm = self.query_key_norm
+        normed = heads if norm is None else norm(heads)
+        if self._rope is not None:
+            cos, sin = batch.rotations[self._rope]
+            apply_rope(normed, cos, sin, out=heads)
+        elif norm is not None:
+            heads.copy_(normed)

@@ -1,0 +1,27 @@
+"""Weights that were never filled, for tests that look at operations and not at numbers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runtime.nn.matrices.linear import Linear
+from runtime.nn.source import WeightSource
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torch import Tensor
+
+
+class EmptySource(WeightSource):
+    """Gives memory as it is found."""
+
+    def tensor(self, name: str, *shape: int) -> Tensor:
+        """Return a tensor of that shape."""
+        return self._empty(*shape)
+
+    def linear(self, parts: Mapping[str, int], inputs: int, *, bias: bool = False, head: bool = False) -> Linear:
+        """Return a matrix of that shape."""
+        outputs = sum(parts.values())
+        linear = Linear(self._empty(outputs, inputs), self._empty(outputs) if bias else None)
+        return self._packed(linear, head=head)
