@@ -35,11 +35,11 @@ class MtpLayout:
 
 
 # DeepSeek-V3's names, without the number of a layer, in a file of their own beside the target's: the embedded model.
-# Its tensors are known by this prefix, which the file does not have.
+# Its tensors are known by a prefix that the file does not have.
 BESIDE = "mtp.safetensors"
 DEEPSEEK = MtpLayout(
-    modules="mtp.",
-    first="mtp.",
+    modules="mtp_beside.",
+    first="mtp_beside.",
     token_norm="enorm",
     state_norm="hnorm",
     projection="eh_proj",

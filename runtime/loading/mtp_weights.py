@@ -56,7 +56,7 @@ def missing_mtp(checkpoint: Checkpoint) -> CheckpointError:
     other = next((name for name in names if name.startswith(DEEPSEEK.modules) or _OF_A_MODULE.search(name)), None)
     what = "has no module for multi-token prediction"
     if other is not None:
-        what = f"{other.removeprefix(DEEPSEEK.modules)} is of a form that is not known"
+        what = f"{_name_in_file(other)} is of a form that is not known"
     return CheckpointError(f"{checkpoint.path}: {what}; these are: {known}")
 
 
@@ -82,7 +82,10 @@ def load_mtp_weights(
     """
     shapes = ShapeSource(dtype)
     MtpWeights(shapes, config, source.layout)
-    check_shapes(source.tensors, shapes.shapes)
+    check_shapes(
+        {_name_in_file(name): stored for name, stored in source.tensors.items()},
+        {_name_in_file(name): shape for name, shape in shapes.shapes.items()},
+    )
     tensors = dict(source.tensors)
     if source.layout.state_first:
         projection = f"{source.layout.first}{source.layout.projection}.weight"
@@ -93,6 +96,10 @@ def load_mtp_weights(
 def mtp_bytes(config: ModelConfig, dtype: torch.dtype) -> int:
     """Return the bytes of a module's plain weights, for a target of `config`."""
     return MtpWeights(ShapeSource(dtype), config, DEEPSEEK).nbytes
+
+
+def _name_in_file(name: str) -> str:
+    return name.removeprefix(DEEPSEEK.modules)
 
 
 @dataclass(frozen=True, slots=True)

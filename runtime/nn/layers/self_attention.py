@@ -49,8 +49,8 @@ class SelfAttention:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory."""
-        norm = 0 if self.query_key_norm is None else self.query_key_norm.nbytes
+        """Bytes of memory, as the files have them: a norm's copies for each head are not counted."""
+        norm = 0 if self.query_key_norm is None else 2 * self.query_key_norm.weight[0].nbytes
         return self.qkv.nbytes + self.output.nbytes + norm
 
     def __call__(self, x: Tensor, batch: Batch, kv: KVCache) -> Tensor:

@@ -26,13 +26,12 @@ def test_attention_is_a_triangle() -> None:
 async def test_a_step_reads_the_weights_and_the_kv(capsys: pytest.CaptureFixture[str]) -> None:
     async with open_model(ROOM) as (executor, _):
         model = executor.model
-        norms = sum(
-            norm.nbytes
+        linears = [
+            linear
             for layer in model.weights.layers
-            for norm in (layer.input_norm, layer.post_norm, layer.attention.query_key_norm)
-            if norm is not None
-        )
-        matrices = sum(layer.nbytes for layer in model.weights.layers) - norms + model.weights.lm_head.nbytes
+            for linear in (layer.attention.qkv, layer.attention.output, layer.mlp.gate_up, layer.mlp.down)
+        ]
+        matrices = sum(linear.nbytes for linear in (*linears, model.weights.lm_head))
         assert decode_bytes(model, 3, 0) == matrices
         assert decode_bytes(model, 3, 10) - decode_bytes(model, 3, 0) == 30 * model.kv.bytes_per_token
         await executor.call(lambda: measure_decode(model, 2, DEPTH, TOKENS, bandwidth=1e9))

@@ -150,7 +150,7 @@ def test_a_file_of_another_form_beside_the_target(tmp_path: Path) -> None:
         ("mlp.up_proj.weight", None, r"mlp\.up_proj\.weight: is missing"),
         ("eh_proj.weight", torch.zeros(64, 64), r"eh_proj\.weight is \[64, 64\], config\.json makes it \[64, 128\]"),
         ("eh_proj.bias", torch.zeros(64), r"mtp\.safetensors: eh_proj\.bias belongs to no part"),
-        ("enorm.weight", torch.zeros(64, dtype=torch.int8), r"enorm\.weight is I8; quantized"),
+        ("enorm.weight", torch.zeros(64, dtype=torch.int8), r"enorm\.weight has numbers of the type I8"),
     ],
 )
 def test_a_module_that_does_not_fit(tmp_path: Path, name: str, tensor: torch.Tensor | None, message: str) -> None:

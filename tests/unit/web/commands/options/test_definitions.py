@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[5]
 REQUIRED: dict[type, dict[str, Any]] = {
     EngineConfig: {"slots": 4},
-    LoadOptions: {"folder": Path("model")},
+    LoadOptions: {"path": Path("model")},
 }  # fields that are no options
 
 every_option = pytest.mark.parametrize("definition", DEFINITIONS.values(), ids=list(DEFINITIONS))
