@@ -76,6 +76,11 @@ class ModelConfig:
         """The rotary position embeddings that any layer has, each once."""
         return tuple(dict.fromkeys(rope for rope in self.ropes if rope is not None))
 
+    @property
+    def kv_shape(self) -> tuple[int, int, int]:
+        """What a layer stores for a token: `(parts, heads, numbers of a head)`; the parts are keys and values."""
+        return (2, self.num_kv_heads, self.head_dim)
+
 
 def check_context(config: ModelConfig, context: int | None) -> None:
     """Raise CheckpointError where `context`, tokens per slot or None, is longer than the model's own."""

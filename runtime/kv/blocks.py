@@ -33,7 +33,7 @@ class Block:
     key: BlockKey
     parent: BlockKey
     token_ids: tuple[int, ...]
-    data: torch.Tensor  # [layers, 2, kv_heads, BLOCK_TOKENS, head_dim], CPU, contiguous, the model's dtype
+    data: torch.Tensor  # [layers, parts, kv_heads, BLOCK_TOKENS, dim], CPU, contiguous, the model's dtype
 
     @property
     def nbytes(self) -> int:

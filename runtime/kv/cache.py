@@ -1,8 +1,9 @@
 """The slots' keys and values.
 
-One tensor a layer, `[2, slots, kv_heads, context, head_dim]`, contiguous for each slot and head so that attention reads
-it in place.  Lengths are not here: what is valid in a slot is for the slot manager to say (DESIGN.md, section 3), and
-rows beyond a committed length do not exist, whatever a dropped segment wrote there.
+One tensor a layer, `[parts, slots, kv_heads, context, dim]`, contiguous for each slot and head so that attention reads
+it in place.  `ModelConfig.kv_shape` says what the parts are.  Lengths are not here: what is valid in a slot is for the
+slot manager to say (DESIGN.md, section 3), and rows beyond a committed length do not exist, whatever a dropped segment
+wrote there.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ TOLERANCE, TOLERANCE_EXPONENT = 4, 0.75
 
 def kv_bytes_per_token(config: ModelConfig, dtype: torch.dtype) -> int:
     """Return the bytes of keys and values that one token takes over all layers."""
-    return 2 * config.num_layers * config.num_kv_heads * config.head_dim * dtype.itemsize
+    return config.num_layers * math.prod(config.kv_shape) * dtype.itemsize
 
 
 def kv_agrees(first: torch.Tensor, second: torch.Tensor) -> bool:
@@ -54,25 +55,25 @@ class KVCache:
     ) -> None:
         self.slots = slots
         self.context = context
-        shape = (2, slots, config.num_kv_heads, context, config.head_dim)
+        parts, kv_heads, dim = config.kv_shape
+        shape = (parts, slots, kv_heads, context, dim)
         # Not zeroed: rows are written before they are read, and pages that no sequence reached are never touched.
         self._layers = [torch.empty(shape, device=device, dtype=dtype) for _ in range(config.num_layers)]
-        self._slots = [layer.unbind(1) for layer in self._layers]  # views, [2, kv_heads, context, head_dim]
+        self._slots = [layer.unbind(1) for layer in self._layers]  # views, [parts, kv_heads, context, dim]
 
     def write(self, layer: int, slot: int, start: int, keys_values: torch.Tensor) -> None:
-        """Store `keys_values`, `[2, kv_heads, rows, head_dim]`, at the positions from `start`.
+        """Store `keys_values`, `[parts, kv_heads, rows, dim]`, at the positions from `start`.
 
         One copy a sequence: less than half the time of one indexed write of all sequences' rows (bench/LOG.md).
         """
         self._slots[layer][slot].narrow(2, start, keys_values.shape[2]).copy_(keys_values)
 
-    def read(self, layer: int, slot: int, start: int, end: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the keys and values at positions `start` to `end`, as views `[kv_heads, end - start, head_dim]`."""
-        keys, values = self._slots[layer][slot].narrow(2, start, end - start).unbind()
-        return keys, values
+    def read(self, layer: int, slot: int, start: int, end: int) -> tuple[torch.Tensor, ...]:
+        """Return the parts at positions `start` to `end`, as views `[kv_heads, end - start, dim]`."""
+        return self._slots[layer][slot].narrow(2, start, end - start).unbind()
 
     def save(self, slot: int, start: int, end: int) -> torch.Tensor:
-        """Return a copy in host memory, `[layers, 2, kv_heads, end - start, head_dim]`."""
+        """Return a copy in host memory, `[layers, parts, kv_heads, end - start, dim]`."""
         shape = (len(self._layers), *self._layers[0][:, slot, :, start:end].shape)
         saved = torch.empty(shape, dtype=self._layers[0].dtype)
         for layer, keys_values in enumerate(self._layers):
@@ -92,9 +93,9 @@ class KVCache:
 
     @property
     def row_shape(self) -> tuple[int, int, int, int]:
-        """The shape of one token's KV: `(layers, 2, kv_heads, head_dim)`."""
-        layer = self._layers[0]
-        return (len(self._layers), 2, layer.shape[2], layer.shape[4])
+        """The shape of one token's KV: `(layers, parts, kv_heads, dim)`."""
+        parts, _, kv_heads, _, dim = self._layers[0].shape
+        return (len(self._layers), parts, kv_heads, dim)
 
     @property
     def dtype(self) -> torch.dtype:

@@ -159,7 +159,7 @@ class Transformer:
         ]
 
     def transfer(self, transfer: Transfer) -> torch.Tensor | None:
-        """Move KV; returns what a `Save` copied, `[layers, 2, kv_heads, tokens, head_dim]` in host memory."""
+        """Move KV; returns what a `Save` copied, `[layers, parts, kv_heads, tokens, dim]` in host memory."""
         match transfer:
             case Save(slot, start, end):
                 return self.kv.save(slot, start, end)

@@ -153,7 +153,7 @@ class StepModel(Protocol[BatchT]):
         """Move KV, between steps.
 
         Returns:
-            What a `Save` copied, `[layers, 2, kv_heads, tokens, head_dim]` in host memory; None for other transfers.
+            What a `Save` copied, `[layers, parts, kv_heads, tokens, dim]` in host memory; None for other transfers.
         """
 
 

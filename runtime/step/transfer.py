@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import torch
 
 
-KVData: TypeAlias = "torch.Tensor"  # [layers, 2, kv_heads, tokens, head_dim], in host memory
+KVData: TypeAlias = "torch.Tensor"  # [layers, parts, kv_heads, tokens, dim], in host memory
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,8 @@ def open_transformer(
     """The model in `folder` on the CPU, its KV full of NaN: whatever reads a row before writing it is found out."""
     config = open_checkpoint(folder).config
     kv = KVCache(config, slots=slots, context=context, device=CPU, dtype=dtype)
-    poison = torch.full((2, config.num_kv_heads, context, config.head_dim), torch.nan, dtype=dtype)
+    parts, heads, dim = config.kv_shape
+    poison = torch.full((parts, heads, context, dim), torch.nan, dtype=dtype)
     for layer in range(config.num_layers):
         for slot in range(slots):
             kv.write(layer, slot, 0, poison)

@@ -69,7 +69,7 @@ class BlockLayout:
 
     Attributes:
         kind: the dtype, by safetensors' name.
-        shape: `[layers, 2, kv_heads, BLOCK_TOKENS, head_dim]`.
+        shape: `[layers, parts, kv_heads, BLOCK_TOKENS, dim]`.
     """
 
     kind: str

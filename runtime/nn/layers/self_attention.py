@@ -67,8 +67,9 @@ class SelfAttention:
         attended = []
         for segment, own, new in zip(batch.segments, queries, written, strict=True):
             kv.write(self._index, segment.slot, segment.start, new)
-            seen = kv.read(self._index, segment.slot, first_visible(segment, self._window), segment.end)
-            attended.append(attend(own, *seen, mask, self._tile_kernel))
+            first = first_visible(segment, self._window)
+            keys, values = kv.read(self._index, segment.slot, first, segment.end)
+            attended.append(attend(own, keys, values, mask, self._tile_kernel))
         return self.output(torch.cat(attended) if len(attended) > 1 else attended[0])
 
     def _rotate(self, heads: Tensor, batch: Batch) -> None:
