@@ -7,20 +7,19 @@ what it means there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
-from runtime.checkpoint.families import DEFAULTS, FAMILIES, SLIDING, layer_types, uses_sliding_window
-from runtime.checkpoint.json_fields import (
-    Settings,
-    boolean,
-    integer,
-    invalid,
-    number,
-)
-from runtime.checkpoint.rope_config import RopeConfig, RopeKind, yarn_attention_factor
+from runtime.checkpoint.families.layer_kinds import layer_types, windows
+from runtime.checkpoint.families.rotary import read_ropes, stretched_context
+from runtime.checkpoint.families.table import DEFAULTS, FAMILIES
+from runtime.checkpoint.json_fields import Settings, boolean, integer, invalid, number
 from runtime.errors import CheckpointError
+
+if TYPE_CHECKING:
+    from runtime.checkpoint.rope_config import RopeConfig
+
+MAX_LAYERS = 1000  # what a file says of each layer takes memory before any weight is looked at
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +99,11 @@ def parse_config(config: Settings, generation: Settings | None = None) -> ModelC
     _refuse_unsupported(settings)
 
     hidden_size, num_heads = integer(settings, "hidden_size"), integer(settings, "num_attention_heads")
-    num_layers = integer(settings, "num_hidden_layers")
+    num_layers = _num_layers(settings)
     context_length = integer(settings, "max_position_embeddings")
     head_dim = _head_dim(settings, hidden_size, num_heads)
-    rope = _rope(settings, head_dim, context_length)
-    rotary = family.rotary(settings, num_layers)
+    types = layer_types(family, settings, num_layers)
+    ropes = read_ropes(family, settings, types, head_dim, context_length)
     return ModelConfig(
         architecture=architecture,
         vocab_size=integer(settings, "vocab_size"),
@@ -114,10 +113,10 @@ def parse_config(config: Settings, generation: Settings | None = None) -> ModelC
         num_heads=num_heads,
         num_kv_heads=_num_kv_heads(settings, num_heads),
         head_dim=head_dim,
-        context_length=_stretched_context(rope, context_length),
+        context_length=max([context_length, *(stretched_context(rope) for rope in ropes if rope is not None)]),
         norm_eps=number(settings, "rms_norm_eps"),
-        ropes=tuple(rope if rotates else None for rotates in rotary),
-        window=_windows(settings, layer_types(family, settings, rotary)),
+        ropes=ropes,
+        window=windows(settings, types),
         qk_norm=family.qk_norm,
         qkv_bias=boolean(settings, family.qkv_bias),
         output_bias=boolean(settings, family.output_bias),
@@ -157,6 +156,13 @@ def _refuse_unsupported(settings: Settings) -> None:
 # --- parts --------------------------------------------------------------------------------------------------------
 
 
+def _num_layers(settings: Settings) -> int:
+    num_layers = integer(settings, "num_hidden_layers")
+    if num_layers > MAX_LAYERS:
+        raise invalid("num_hidden_layers", num_layers, f"is more than {MAX_LAYERS}, which no model has")
+    return num_layers
+
+
 def _head_dim(settings: Settings, hidden_size: int, num_heads: int) -> int:
     if settings["head_dim"] is None:
         if hidden_size % num_heads:
@@ -176,86 +182,6 @@ def _num_kv_heads(settings: Settings, num_heads: int) -> int:
     if num_heads % num_kv_heads:
         raise invalid("num_key_value_heads", num_kv_heads, f"does not divide the {num_heads} attention heads")
     return num_kv_heads
-
-
-_ROPE_KEYS: dict[RopeKind, tuple[str, ...]] = {  # the numbers that each kind requires; YaRN's have rules of their own
-    "default": (),
-    "linear": ("factor",),
-    "llama3": ("factor", "low_freq_factor", "high_freq_factor"),
-    "yarn": (),
-}
-
-
-def _rope(settings: Settings, head_dim: int, context_length: int) -> RopeConfig:
-    """Read the rope's parameters; `rope_scaling` goes before `rope_parameters`, as in transformers."""
-    given = settings.get("rope_scaling") or settings.get("rope_parameters") or {}
-    if not isinstance(given, Mapping) or any(isinstance(value, Mapping) for value in given.values()):
-        raise invalid("rope_parameters", given, "is not supported: one set of parameters for all layers is")
-    named = given.get("rope_type", given.get("type", "default"))
-    kind = next((known for known in _ROPE_KEYS if known == named), None)
-    if kind is None:
-        raise invalid("rope_type", named, f"is not supported; these are: {', '.join(_ROPE_KEYS)}")
-    for source in (given, settings):
-        if source.get("partial_rotary_factor") not in (None, 1):
-            raise invalid("partial_rotary_factor", source["partial_rotary_factor"], "is not supported")
-
-    scaling: dict[str, Any] = {key: number(given, key) for key in _ROPE_KEYS[kind]}
-    if kind in ("llama3", "yarn"):
-        scaling["original_context"] = _original_context(settings, given, context_length)
-    if kind == "yarn":
-        scaling |= _yarn(given, context_length / scaling["original_context"])
-    theta = number(given if given.get("rope_theta") is not None else settings, "rope_theta")
-    return RopeConfig(kind=kind, head_dim=head_dim, theta=theta, **scaling)
-
-
-def _original_context(settings: Settings, given: Settings, context_length: int) -> int:
-    """Read the length before stretching, among the rope's parameters or beside them, as Phi's files have it.
-
-    Two that differ are refused, for transformers uses one here and the other there.
-    """
-    key = "original_max_position_embeddings"
-    lengths = {integer(source, key) for source in (given, settings) if source.get(key) is not None}
-    if len(lengths) > 1:
-        raise invalid(key, settings[key], f"differs from the {given[key]} of the rope's parameters")
-    return lengths.pop() if lengths else context_length
-
-
-def _yarn(given: Settings, stretch: float) -> dict[str, Any]:
-    """Read YaRN's parameters, as transformers' `_compute_yarn_parameters` does.
-
-    `stretch` takes the place of a null `factor`; the other keys are optional.
-    """
-
-    def optional(key: str, default: float | None) -> float | None:
-        return number(given, key) if given.get(key) is not None else default
-
-    factor = stretch if given.get("factor", 0) is None else number(given, "factor")
-    attention_factor = optional("attention_factor", None)
-    if attention_factor is None:
-        attention_factor = yarn_attention_factor(factor, optional("mscale", None), optional("mscale_all_dim", None))
-    return {
-        "factor": factor,
-        "beta_fast": optional("beta_fast", 32.0),
-        "beta_slow": optional("beta_slow", 1.0),
-        "truncate": boolean({"truncate": True, **given}, "truncate"),
-        "attention_factor": attention_factor,
-    }
-
-
-def _stretched_context(rope: RopeConfig, context_length: int) -> int:
-    """Return the length that the file states, or for YaRN the stretched one: its files state that before stretching."""
-    if rope.kind != "yarn":
-        return context_length
-    return max(context_length, int(rope.original_context * rope.factor))
-
-
-def _windows(settings: Settings, types: list[str]) -> tuple[int | None, ...]:
-    if SLIDING not in types:
-        return (None,) * len(types)
-    if not uses_sliding_window(settings):
-        raise invalid("layer_types", types, "asks for a sliding window, which the other keys switch off")
-    window = integer(settings, "sliding_window")
-    return tuple(window if kind == SLIDING else None for kind in types)
 
 
 def _eos_token_ids(settings: Settings, generation: Settings) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-RopeKind = Literal["default", "linear", "llama3", "yarn"]
+RopeKind = Literal["default", "linear", "llama3", "yarn", "longrope"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,20 +17,22 @@ class RopeConfig:
 
     Attributes:
         kind: how the frequencies are scaled.
-        head_dim: numbers of a head.
+        rotary_dim: how many numbers of a head are rotated, its first ones; the others stay as they are.
         theta: the base of the wavelengths.
         factor: how much the context is stretched.
         original_context: the length that the model was trained at, in tokens.
         low_freq_factor: llama3's, as the next.
         high_freq_factor: see `runtime.nn.layers.rope`.
-        beta_fast: YaRN's, as all that follow.
+        beta_fast: YaRN's, as the next two.
         beta_slow: see `runtime.nn.layers.rope`.
         truncate: whether the ends of the ramp are rounded to whole dimensions.
-        attention_factor: multiplies both tables, and so scales every attention logit by its square.
+        short_factor: LongRoPE's, for each pair, where a slot holds no more than the original context.
+        long_factor: likewise, where it holds more.
+        attention_factor: YaRN's and LongRoPE's; multiplies both tables, and so every attention logit by its square.
     """
 
     kind: RopeKind
-    head_dim: int
+    rotary_dim: int
     theta: float
     factor: float = 1.0
     original_context: int = 0
@@ -39,6 +41,8 @@ class RopeConfig:
     beta_fast: float = 32.0
     beta_slow: float = 1.0
     truncate: bool = True
+    short_factor: tuple[float, ...] = ()
+    long_factor: tuple[float, ...] = ()
     attention_factor: float = 1.0
 
 
@@ -49,3 +53,8 @@ def yarn_attention_factor(factor: float, mscale: float | None, mscale_all_dim: f
         return 0.1 * scale * math.log(factor) + 1.0 if factor > 1 else 1.0
 
     return at(mscale) / at(mscale_all_dim) if mscale and mscale_all_dim else at(1.0)
+
+
+def longrope_attention_factor(factor: float, original_context: int) -> float:
+    """Return LongRoPE's temperature (arXiv 2402.13753, section 3.3) for a checkpoint that does not state it."""
+    return math.sqrt(1 + math.log(factor) / math.log(original_context)) if factor > 1 else 1.0

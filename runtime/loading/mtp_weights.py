@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from runtime.checkpoint.families import FAMILIES
+from runtime.checkpoint.families.table import FAMILIES
 from runtime.checkpoint.mtp_layout import BESIDE, DEEPSEEK
 from runtime.checkpoint.stored import ALL
 from runtime.errors import CheckpointError

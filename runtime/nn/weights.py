@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from runtime.checkpoint.families import FAMILIES
+from runtime.checkpoint.families.table import FAMILIES
 from runtime.checkpoint.mtp_layout import DEEPSEEK
 from runtime.errors import CheckpointError
 from runtime.nn.layers.decoder_layer import DecoderLayer

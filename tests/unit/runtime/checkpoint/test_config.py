@@ -10,7 +10,7 @@ import pytest
 from transformers import AutoConfig
 
 from runtime.checkpoint.config import parse_config
-from runtime.checkpoint.families import FAMILIES as ARCHITECTURES
+from runtime.checkpoint.families.table import FAMILIES as ARCHITECTURES
 from runtime.checkpoint.open import open_checkpoint
 from runtime.checkpoint.rope_config import RopeConfig
 from runtime.errors import CheckpointError
@@ -221,7 +221,9 @@ def test_end_tokens_of_both_files_once_each() -> None:
         ({"quantization_config": {"quant_method": "fp8"}}, "quantization_config"),
         ({"is_causal": False}, "is_causal"),
         ({"rope_scaling": {"type": "dynamic", "factor": 2.0}}, "rope_type 'dynamic'"),
-        ({"rope_parameters": {"rope_type": "longrope"}}, "rope_type 'longrope'"),
+        ({"rope_parameters": {"rope_type": "longrope"}}, "short_factor None"),
+        ({"rope_parameters": {"rope_type": "longrope", "short_factor": [1.0] * 8, "long_factor": [1]}}, "long_factor"),
+        ({"rope_parameters": [1]}, "rope_parameters"),
         ({"rope_parameters": {"rope_type": ["yarn"]}}, "rope_type"),
         ({"rope_parameters": {"full_attention": {"rope_type": "default"}}}, "rope_parameters"),
         ({"rope_scaling": {"type": "linear"}}, "factor None"),
@@ -242,6 +244,7 @@ def test_end_tokens_of_both_files_once_each() -> None:
         ({"hidden_size": None}, "hidden_size None"),
         ({"vocab_size": True}, "vocab_size True"),
         ({"num_hidden_layers": 0}, "num_hidden_layers 0"),
+        ({"num_hidden_layers": 10**12}, "num_hidden_layers 1000000000000"),
         ({"head_dim": 15}, "head_dim 15"),
         ({"num_key_value_heads": 3}, "num_key_value_heads 3"),
         ({"rms_norm_eps": 0}, "rms_norm_eps 0"),

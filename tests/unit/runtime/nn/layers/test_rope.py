@@ -53,7 +53,7 @@ def _assert_same_tables(theirs: Any, ours: RopeConfig, dtype: torch.dtype) -> No
     expected = cos, _signed(sin)
     for mine, other in zip(rope_tables(ours, _LENGTH, "cpu", dtype), expected, strict=True):
         assert mine.dtype == dtype
-        assert mine.shape == (_LENGTH, ours.head_dim)
+        assert mine.shape == (_LENGTH, ours.rotary_dim)
         assert torch.equal(mine, other)
 
 
@@ -113,8 +113,9 @@ def test_tables_at_published_sizes(parameters: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("kind", get_args(RopeKind))
 def test_frequencies_are_float32(kind: RopeKind) -> None:
-    config = RopeConfig(kind, head_dim=64, theta=1e4, factor=4.0, original_context=4096)
-    found = frequencies(config)
+    pairs = (2.0,) * 32
+    config = RopeConfig(kind, 64, 1e4, factor=4.0, original_context=4096, short_factor=pairs, long_factor=pairs)
+    found = frequencies(config, _LENGTH)
     assert found.dtype == torch.float32
     assert found.shape == (32,)
 

@@ -1,0 +1,7 @@
+"""What distinguishes one architecture from another, as data.
+
+- `table`: `FAMILIES`, an entry for each architecture, and `DEFAULTS`
+- `family`: `Family`, the form of an entry
+- `layer_kinds`: rules that tell each layer's kind: with or without a window, rotated or not
+- `rotary`: the rotary position embeddings of config.json
+"""

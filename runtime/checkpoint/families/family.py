@@ -1,0 +1,53 @@
+"""The form of an entry in the table of families."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from runtime.checkpoint.families.layer_kinds import all_full, all_rotate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from runtime.checkpoint.json_fields import Settings
+    from runtime.checkpoint.mtp_layout import MtpLayout
+    from runtime.checkpoint.rope_config import RopeKind
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """How one architecture departs from plain Llama.
+
+    A bias is always there, never, or as the key of config.json says that is named here.
+
+    Attributes:
+        model_type: the name of the family's configuration class in transformers.
+        qkv_bias: of the projections to queries, keys and values.
+        output_bias: of the attention's output.
+        mlp_bias: of the MLP's projections.
+        qk_norm: whether query and key heads are normalised.
+        layer_types: tells for each layer whether its attention has a window, from settings and number of layers.
+        reads_layer_types: the key `layer_types`, where it is given, goes before that rule.
+        rotary: tells for each layer whether it rotates, from the settings and the layers' types.
+        local_theta: the key that has the theta of layers with a window, which rotate by a plain rope of their own;
+            None where all layers share one.
+        partial_rotary: the key `partial_rotary_factor` may leave the last numbers of each head as they are.
+        rope_names: other names of rope types in the family's files.
+        defaults: those of the family's configuration class in transformers, for keys that the file may leave out.
+        mtp: how its checkpoints name modules for multi-token prediction among the weights; None where they have none.
+    """
+
+    model_type: str
+    qkv_bias: bool | str = False
+    output_bias: bool | str = False
+    mlp_bias: bool | str = False
+    qk_norm: bool = False
+    layer_types: Callable[[Settings, int], list[str]] = all_full
+    reads_layer_types: bool = False
+    rotary: Callable[[Settings, list[str]], tuple[bool, ...]] = all_rotate
+    local_theta: str | None = None
+    partial_rotary: bool = False
+    rope_names: Mapping[str, RopeKind] = field(default_factory=dict)
+    defaults: Settings = field(default_factory=dict)
+    mtp: MtpLayout | None = None

@@ -1,0 +1,111 @@
+"""Rules that tell what each layer is: with or without a window, rotated or not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runtime.checkpoint.json_fields import boolean, integer, invalid
+
+if TYPE_CHECKING:
+    from runtime.checkpoint.families.family import Family
+    from runtime.checkpoint.json_fields import Settings
+
+FULL, SLIDING = "full_attention", "sliding_attention"  # transformers' names
+
+
+def layer_types(family: Family, settings: Settings, num_layers: int) -> list[str]:
+    """Return `FULL` or `SLIDING` for each layer.
+
+    Raises:
+        CheckpointError: the file asks for anything else.
+    """
+    by_rule = family.layer_types(settings, num_layers)
+    given = settings.get("layer_types")
+    if given is None or given == by_rule:
+        return by_rule
+    if not family.reads_layer_types:
+        raise invalid("layer_types", given, f"is not what {family.model_type} computes")
+    known = isinstance(given, list) and all(kind in (FULL, SLIDING) for kind in given)
+    if not known or len(given) != num_layers:
+        raise invalid("layer_types", given, f"is not one of {FULL} and {SLIDING} for each of {num_layers} layers")
+    return [str(kind) for kind in given]
+
+
+def windows(settings: Settings, types: list[str]) -> tuple[int | None, ...]:
+    """Return how many positions each layer sees; None means all before its own."""
+    if SLIDING not in types:
+        return (None,) * len(types)
+    if not uses_sliding_window(settings):
+        raise invalid("layer_types", types, "asks for a sliding window, which the other keys switch off")
+    window = integer(settings, "sliding_window")
+    return tuple(window if kind == SLIDING else None for kind in types)
+
+
+def uses_sliding_window(settings: Settings) -> bool:
+    """Whether any layer has a window."""
+    return boolean(settings, "use_sliding_window") and settings["sliding_window"] is not None
+
+
+# --- which layers have a window -----------------------------------------------------------------------------------
+
+
+def all_full(settings: Settings, num_layers: int) -> list[str]:
+    """Let all layers see everything, as Llama does."""
+    return [FULL] * num_layers
+
+
+def all_sliding(settings: Settings, num_layers: int) -> list[str]:
+    """Let all layers have the window, as Mistral does."""
+    return [SLIDING if uses_sliding_window(settings) else FULL] * num_layers
+
+
+def sliding_above(settings: Settings, num_layers: int) -> list[str]:
+    """Slide in the layers from `max_window_layers` on, as Qwen does."""
+    if not uses_sliding_window(settings):
+        return [FULL] * num_layers
+    first = integer(settings, "max_window_layers", minimum=0)
+    return [SLIDING if layer >= first else FULL for layer in range(num_layers)]
+
+
+def sliding_without_rope(settings: Settings, num_layers: int) -> list[str]:
+    """Slide in the layers that do not rotate, as SmolLM3 does."""
+    slides = uses_sliding_window(settings)
+    rotates = _no_rope_layers(settings, num_layers)
+    return [SLIDING if slides and not rotates[layer] else FULL for layer in range(num_layers)]
+
+
+def full_at_intervals(settings: Settings, num_layers: int) -> list[str]:
+    """Slide in all layers but each `sliding_window_pattern`-th, as Gemma does."""
+    if not uses_sliding_window(settings):
+        return [FULL] * num_layers
+    interval = integer(settings, "sliding_window_pattern")
+    return [SLIDING if (layer + 1) % interval else FULL for layer in range(num_layers)]
+
+
+# --- which layers rotate ------------------------------------------------------------------------------------------
+
+
+def all_rotate(settings: Settings, types: list[str]) -> tuple[bool, ...]:
+    """Rotate queries and keys in all layers, as Llama does."""
+    return (True,) * len(types)
+
+
+def rotates_by_list(settings: Settings, types: list[str]) -> tuple[bool, ...]:
+    """Rotate where `no_rope_layers` says so, as SmolLM3 does."""
+    return _no_rope_layers(settings, len(types))
+
+
+def sliding_rotate(settings: Settings, types: list[str]) -> tuple[bool, ...]:
+    """Rotate in the layers with a window alone, as Cohere 2 does."""
+    return tuple(kind == SLIDING for kind in types)
+
+
+def _no_rope_layers(settings: Settings, num_layers: int) -> tuple[bool, ...]:
+    """Read `no_rope_layers`, which despite its name has a 1 for each layer that does rotate."""
+    flags = settings["no_rope_layers"]
+    if flags is None:
+        interval = integer(settings, "no_rope_layer_interval")
+        return tuple((layer + 1) % interval != 0 for layer in range(num_layers))
+    if not isinstance(flags, list) or len(flags) < num_layers or any(flag not in (0, 1) for flag in flags):
+        raise invalid("no_rope_layers", flags, f"wants a 0 or 1 for each of {num_layers} layers")
+    return tuple(bool(flag) for flag in flags[:num_layers])

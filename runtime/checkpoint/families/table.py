@@ -1,0 +1,87 @@
+"""The architectures that the decoder computes, each as its differences from plain Llama.
+
+To add a family, read transformers' module of the same name and add an entry to `FAMILIES`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runtime.checkpoint.families.family import Family
+from runtime.checkpoint.families.layer_kinds import all_sliding, rotates_by_list, sliding_above, sliding_without_rope
+from runtime.checkpoint.mtp_layout import MIMO
+
+if TYPE_CHECKING:
+    from runtime.checkpoint.json_fields import Settings
+
+_QWEN_WINDOW = {"sliding_window": 4096, "max_window_layers": 28, "num_key_value_heads": 32}
+
+FAMILIES: dict[str, Family] = {
+    "LlamaForCausalLM": Family(
+        "llama",
+        qkv_bias="attention_bias",
+        output_bias="attention_bias",
+        mlp_bias="mlp_bias",
+        defaults={"bos_token_id": 1, "eos_token_id": 2},
+    ),
+    "MistralForCausalLM": Family(
+        "mistral",
+        layer_types=all_sliding,
+        defaults={
+            "num_key_value_heads": 8,
+            "sliding_window": 4096,
+            "use_sliding_window": True,
+            "bos_token_id": 1,
+            "eos_token_id": 2,
+        },
+    ),
+    "Qwen2ForCausalLM": Family(
+        "qwen2", qkv_bias=True, layer_types=sliding_above, reads_layer_types=True, defaults=_QWEN_WINDOW
+    ),
+    # Qwen2 with modules for multi-token prediction; its configuration class is Qwen2's too.
+    "MiMoForCausalLM": Family(
+        "mimo", qkv_bias=True, layer_types=sliding_above, reads_layer_types=True, defaults=_QWEN_WINDOW, mtp=MIMO
+    ),
+    "Qwen3ForCausalLM": Family(
+        "qwen3",
+        qkv_bias="attention_bias",
+        output_bias="attention_bias",
+        qk_norm=True,
+        layer_types=sliding_above,
+        reads_layer_types=True,
+        defaults={**_QWEN_WINDOW, "head_dim": 128},
+    ),
+    "SmolLM3ForCausalLM": Family(
+        "smollm3",
+        qkv_bias="attention_bias",
+        output_bias="attention_bias",
+        mlp_bias="mlp_bias",
+        rotary=rotates_by_list,
+        layer_types=sliding_without_rope,
+        reads_layer_types=True,
+        defaults={
+            "num_key_value_heads": 4,
+            "rope_theta": 2_000_000.0,
+            "tie_word_embeddings": True,
+            "bos_token_id": 128000,
+            "eos_token_id": 128001,
+        },
+    ),
+}
+
+DEFAULTS: Settings = {
+    "num_key_value_heads": None,
+    "head_dim": None,
+    "rms_norm_eps": 1e-6,
+    "hidden_act": "silu",
+    "rope_theta": 10_000.0,
+    "attention_bias": False,
+    "mlp_bias": False,
+    "tie_word_embeddings": False,
+    "use_sliding_window": False,
+    "sliding_window": None,
+    "no_rope_layers": None,
+    "no_rope_layer_interval": 4,
+    "bos_token_id": None,
+    "eos_token_id": None,
+}
