@@ -146,9 +146,6 @@ def _architecture(config: Settings) -> str:
 def _refuse_unsupported(settings: Settings) -> None:
     if settings["hidden_act"] not in ("silu", "swish"):  # two names of one function
         raise invalid("hidden_act", settings["hidden_act"], "is not supported, only 'silu' is")
-    for key in ("quantization_config", "compression_config"):
-        if settings.get(key) is not None:
-            raise CheckpointError(f"config.json: {key!r}: quantized checkpoints are not supported")
     if settings.get("is_causal") is False:  # embedding models are published under these architectures too
         raise invalid("is_causal", False, "is not supported: attention here is causal")
 

@@ -2,5 +2,7 @@
 
 - `checkpoint`: `FolderCheckpoint`
 - `shards`: the weight files' headers, and the fingerprint
-- `plain`: `PlainTensor`, numbers that are not quantised
+- `plain`: `PlainTensor`, a tensor of such a file
+- `quantized`: which layout of packed matrices a folder has; `packed`: `PackedMatrix`; `mlx`, `gptq` (with AWQ),
+  `compressed_tensors`: the layouts
 """

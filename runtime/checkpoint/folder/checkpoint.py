@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import tokenizers
 
 from runtime.checkpoint.config import ModelConfig, parse_config
+from runtime.checkpoint.folder.quantized import read_quantized, refuse_parts
 from runtime.checkpoint.folder.shards import folder_fingerprint, read_shards
 from runtime.checkpoint.json_fields import read_object, read_optional_object
 from runtime.errors import CheckpointError
@@ -36,7 +37,8 @@ class FolderCheckpoint:
     @cached_property
     def config(self) -> ModelConfig:
         """The model of `config.json`, with the end tokens of `generation_config.json`."""
-        return parse_config(read_object(self.path / "config.json"), self.generation)
+        read_quantized(self._settings)  # so that a form that is not read is refused before the weights are looked at
+        return parse_config(self._settings, self.generation)
 
     @cached_property
     def generation(self) -> Settings:
@@ -44,8 +46,12 @@ class FolderCheckpoint:
         return read_optional_object(self.path / "generation_config.json") or {}
 
     def tensors(self) -> Mapping[str, StoredTensor]:
-        """Return what the headers of the weight files describe."""
-        return read_shards(self.path)
+        """Return what the headers of the weight files describe, the parts of packed matrices put together."""
+        found: Mapping[str, StoredTensor] = read_shards(self.path)
+        quantized = read_quantized(self._settings)
+        tensors = found if quantized is None else quantized.assemble(found)
+        refuse_parts(tensors)
+        return tensors
 
     def fingerprint(self) -> str:
         """Hash config.json and the weights, as `folder_fingerprint` does."""
@@ -89,6 +95,10 @@ class FolderCheckpoint:
             return _default_template(self._tokenizer_config.get("chat_template"))
         except (OSError, ValueError) as error:
             raise CheckpointError(f"{path}: cannot be read: {error}") from error
+
+    @cached_property
+    def _settings(self) -> Settings:
+        return read_object(self.path / "config.json")
 
     @cached_property
     def _tokenizer_config(self) -> Settings:

@@ -1,4 +1,4 @@
-"""Tensors of safetensors files that hold plain numbers."""
+"""Tensors of safetensors files as they are: plain numbers, or a part of a packed matrix."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
     from runtime.checkpoint.stored import Rows
 
-# Bytes of a number, by safetensors' names of the dtypes.
-ITEM_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
+# Bytes of a number, by safetensors' names of the dtypes: of weights, and of what packed matrices are made of.
+FLOAT_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
+ITEM_BYTES = {**FLOAT_BYTES, "I64": 8, "I32": 4, "U32": 4, "I8": 1, "U8": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +53,14 @@ class PlainTensor:
         return None
 
     def expand(self, rows: Rows = ALL) -> torch.Tensor:
-        """Read rows in the file's dtype, float64 as float32.
+        """Read rows in the file's dtype, float64 as float32, and 32 bits without a sign as int32.
 
         The file is read, not mapped: what is mapped counts as this process's memory.
         """
         import torch
 
-        dtypes = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
+        floats = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
+        whole = {"I64": torch.int64, "I32": torch.int32, "U32": torch.int32, "I8": torch.int8, "U8": torch.uint8}
         if not isinstance(rows, slice):  # the rows between are read along
             first = min(rows)
             return self.expand(slice(first, max(rows) + 1))[[row - first for row in rows]]
@@ -74,7 +76,7 @@ class PlainTensor:
             raise CheckpointError(f"{self.path}: cannot be read: {error}") from error
         if read != len(data):
             raise CheckpointError(f"{self.path}: cannot be read: it ends within a tensor")
-        numbers = torch.frombuffer(data, dtype=dtypes[self.form])
+        numbers = torch.frombuffer(data, dtype=(floats | whole)[self.form])
         numbers = numbers.float() if self.form == "F64" else numbers
         if rows == ALL:
             return numbers.view(self.shape)

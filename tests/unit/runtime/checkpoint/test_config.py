@@ -218,7 +218,6 @@ def test_end_tokens_of_both_files_once_each() -> None:
         ({"architectures": None, "model_type": "mamba"}, "mamba"),
         ({"model_type": "mistral"}, "model_type 'mistral'"),
         ({"hidden_act": "gelu"}, "hidden_act 'gelu'"),
-        ({"quantization_config": {"quant_method": "fp8"}}, "quantization_config"),
         ({"is_causal": False}, "is_causal"),
         ({"rope_scaling": {"type": "dynamic", "factor": 2.0}}, "rope_type 'dynamic'"),
         ({"rope_parameters": {"rope_type": "longrope"}}, "short_factor None"),
