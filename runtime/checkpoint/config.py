@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from runtime.checkpoint.families.latent import parse_latent, rotated_dim
 from runtime.checkpoint.families.layer_kinds import layer_types, windows
 from runtime.checkpoint.families.rotary import read_ropes, stretched_context
 from runtime.checkpoint.families.table import DEFAULTS, FAMILIES
@@ -17,6 +18,7 @@ from runtime.checkpoint.json_fields import Settings, boolean, integer, invalid, 
 from runtime.errors import CheckpointError
 
 if TYPE_CHECKING:
+    from runtime.checkpoint.latent_config import LatentConfig
     from runtime.checkpoint.rope_config import RopeConfig
 
 MAX_LAYERS = 1000  # what a file says of each layer takes memory before any weight is looked at
@@ -47,6 +49,7 @@ class ModelConfig:
         eos_token_ids: tokens that end an output.
         bos_token_id: the token that begins a text, if there is one.
         dtype: the checkpoint's, by torch's name; None where the file does not say.
+        latent: of latent attention; None where keys and values are stored themselves.
     """
 
     architecture: str
@@ -69,6 +72,7 @@ class ModelConfig:
     eos_token_ids: tuple[int, ...]
     bos_token_id: int | None
     dtype: str | None
+    latent: LatentConfig | None = None
 
     @property
     def distinct_ropes(self) -> tuple[RopeConfig, ...]:
@@ -77,7 +81,12 @@ class ModelConfig:
 
     @property
     def kv_shape(self) -> tuple[int, int, int]:
-        """What a layer stores for a token: `(parts, heads, numbers of a head)`; the parts are keys and values."""
+        """What a layer stores for a token: `(parts, heads, numbers of a head)`.
+
+        The parts are keys and values, or the one row of latent attention, which all heads share.
+        """
+        if self.latent is not None:
+            return (1, 1, self.latent.stored_dim)
         return (2, self.num_kv_heads, self.head_dim)
 
 
@@ -101,9 +110,10 @@ def parse_config(config: Settings, generation: Settings | None = None) -> ModelC
     hidden_size, num_heads = integer(settings, "hidden_size"), integer(settings, "num_attention_heads")
     num_layers = _num_layers(settings)
     context_length = integer(settings, "max_position_embeddings")
-    head_dim = _head_dim(settings, hidden_size, num_heads)
+    head_dim = rotated_dim(settings) if family.latent else _head_dim(settings, hidden_size, num_heads)
     types = layer_types(family, settings, num_layers)
     ropes = read_ropes(family, settings, types, head_dim, context_length)
+    latent = parse_latent(settings, ropes) if family.latent else None
     return ModelConfig(
         architecture=architecture,
         vocab_size=integer(settings, "vocab_size"),
@@ -112,7 +122,7 @@ def parse_config(config: Settings, generation: Settings | None = None) -> ModelC
         num_layers=num_layers,
         num_heads=num_heads,
         num_kv_heads=_num_kv_heads(settings, num_heads),
-        head_dim=head_dim,
+        head_dim=head_dim if latent is None else latent.query_dim,
         context_length=max([context_length, *(stretched_context(rope) for rope in ropes if rope is not None)]),
         norm_eps=number(settings, "rms_norm_eps"),
         ropes=ropes,
@@ -125,6 +135,7 @@ def parse_config(config: Settings, generation: Settings | None = None) -> ModelC
         eos_token_ids=_eos_token_ids(settings, generation or {}),
         bos_token_id=_token_id(settings, "bos_token_id"),
         dtype=_dtype(settings),
+        latent=latent,
     )
 
 

@@ -48,11 +48,14 @@ class RopeConfig:
 
 def yarn_attention_factor(factor: float, mscale: float | None, mscale_all_dim: float | None) -> float:
     """Return YaRN's temperature (arXiv 2309.00071, equation 22) for a checkpoint that does not state it."""
+    if mscale and mscale_all_dim:
+        return yarn_magnitude(factor, mscale) / yarn_magnitude(factor, mscale_all_dim)
+    return yarn_magnitude(factor, 1.0)
 
-    def at(scale: float) -> float:
-        return 0.1 * scale * math.log(factor) + 1.0 if factor > 1 else 1.0
 
-    return at(mscale) / at(mscale_all_dim) if mscale and mscale_all_dim else at(1.0)
+def yarn_magnitude(factor: float, scale: float) -> float:
+    """Return the root of what attention logits are multiplied by in a context that is stretched by `factor`."""
+    return 0.1 * scale * math.log(factor) + 1.0 if factor > 1 else 1.0
 
 
 def longrope_attention_factor(factor: float, original_context: int) -> float:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from runtime.checkpoint.families.table import FAMILIES
+from runtime.checkpoint.latent_rows import order_rotated_rows
 from runtime.checkpoint.mtp_layout import DEEPSEEK
 from runtime.errors import CheckpointError
 from runtime.nn.layers.decoder_layer import DecoderLayer
@@ -68,6 +69,8 @@ def load_weights(
     config = checkpoint.config
     modules = tuple(layout.modules for layout in (DEEPSEEK, FAMILIES[config.architecture].mtp) if layout is not None)
     found = {name: stored for name, stored in checkpoint.tensors().items() if not name.startswith(modules)}
+    if config.latent is not None:
+        found = order_rotated_rows(found, config.latent)
     expected = weight_shapes(config).shapes
     redundant_head = config.tied_embeddings and f"{_LM_HEAD}.weight" in found
     if redundant_head:  # many published files repeat the embedding as a tied head

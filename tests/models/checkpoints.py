@@ -14,6 +14,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import (
+    DeepseekV2Config,
+    DeepseekV2ForCausalLM,
+    DeepseekV3Config,
+    DeepseekV3ForCausalLM,
     LlamaConfig,
     LlamaForCausalLM,
     MistralConfig,
@@ -127,6 +131,8 @@ _mistral = partial(write_checkpoint, model_class=MistralForCausalLM, config_clas
 _qwen2 = partial(write_checkpoint, model_class=Qwen2ForCausalLM, config_class=Qwen2Config)
 _qwen3 = partial(write_checkpoint, model_class=Qwen3ForCausalLM, config_class=Qwen3Config)
 _smollm3 = partial(write_checkpoint, model_class=SmolLM3ForCausalLM, config_class=SmolLM3Config)
+_deepseek2 = partial(write_checkpoint, model_class=DeepseekV2ForCausalLM, config_class=DeepseekV2Config)
+_deepseek3 = partial(write_checkpoint, model_class=DeepseekV3ForCausalLM, config_class=DeepseekV3Config)
 
 _LLAMA3_ROPE = {
     "rope_type": "llama3",
@@ -143,6 +149,16 @@ _YARN_ROPE = {
     "factor": 4.0,
     "original_max_position_embeddings": 64,
 }
+# Of other widths each, so that none can be taken for another.
+_LATENT = {
+    "num_key_value_heads": 4,
+    "kv_lora_rank": 48,
+    "qk_nope_head_dim": 12,
+    "qk_rope_head_dim": 8,
+    "v_head_dim": 16,
+    "first_k_dense_replace": 3,
+}
+_LATENT_YARN_ROPE = {**_YARN_ROPE, "mscale": 0.8, "mscale_all_dim": 0.6}
 
 FAMILIES: dict[str, Callable[[Path], None]] = {
     "llama": partial(_llama, seed=1),
@@ -160,4 +176,7 @@ FAMILIES: dict[str, Callable[[Path], None]] = {
     "qwen2-window": partial(_qwen2, seed=12, use_sliding_window=True, sliding_window=16, max_window_layers=1),
     "qwen3": partial(_qwen3, seed=13, head_dim=32),
     "qwen3-tied": partial(_qwen3, seed=14, head_dim=16, tie_word_embeddings=True, attention_bias=True),
+    "deepseek2-lite": partial(_deepseek2, seed=15, **_LATENT, q_lora_rank=None),
+    "deepseek2": partial(_deepseek2, seed=16, **_LATENT, q_lora_rank=40, rope_parameters=_LATENT_YARN_ROPE),
+    "deepseek3": partial(_deepseek3, seed=17, **_LATENT, q_lora_rank=40, attention_bias=True),
 }

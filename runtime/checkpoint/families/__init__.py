@@ -4,4 +4,5 @@
 - `family`: `Family`, the form of an entry
 - `layer_kinds`: rules that tell each layer's kind: with or without a window, rotated or not
 - `rotary`: the rotary position embeddings of config.json
+- `latent`: DeepSeek's latent attention
 """

@@ -33,6 +33,7 @@ class Family:
         local_theta: the key that has the theta of layers with a window, which rotate by a plain rope of their own;
             None where all layers share one.
         partial_rotary: the key `partial_rotary_factor` may leave the last numbers of each head as they are.
+        latent: attention is over a latent, as the keys of DeepSeek's files say (`families.latent`).
         rope_names: other names of rope types in the family's files.
         defaults: those of the family's configuration class in transformers, for keys that the file may leave out.
         mtp: how its checkpoints name modules for multi-token prediction among the weights; None where they have none.
@@ -48,6 +49,7 @@ class Family:
     rotary: Callable[[Settings, list[str]], tuple[bool, ...]] = all_rotate
     local_theta: str | None = None
     partial_rotary: bool = False
+    latent: bool = False
     rope_names: Mapping[str, RopeKind] = field(default_factory=dict)
     defaults: Settings = field(default_factory=dict)
     mtp: MtpLayout | None = None

@@ -15,6 +15,14 @@ if TYPE_CHECKING:
     from runtime.checkpoint.json_fields import Settings
 
 _QWEN_WINDOW = {"sliding_window": 4096, "max_window_layers": 28, "num_key_value_heads": 32}
+_DEEPSEEK = {
+    "q_lora_rank": 1536,
+    "kv_lora_rank": 512,
+    "qk_nope_head_dim": 128,
+    "qk_rope_head_dim": 64,
+    "v_head_dim": 128,
+    "rope_interleave": True,
+}
 
 FAMILIES: dict[str, Family] = {
     "LlamaForCausalLM": Family(
@@ -66,6 +74,20 @@ FAMILIES: dict[str, Family] = {
             "bos_token_id": 128000,
             "eos_token_id": 128001,
         },
+    ),
+    "DeepseekV2ForCausalLM": Family(
+        "deepseek_v2",
+        qkv_bias="attention_bias",
+        output_bias="attention_bias",
+        latent=True,
+        defaults={**_DEEPSEEK, "first_k_dense_replace": 0, "bos_token_id": 1, "eos_token_id": 2},
+    ),
+    "DeepseekV3ForCausalLM": Family(
+        "deepseek_v3",
+        qkv_bias="attention_bias",
+        output_bias="attention_bias",
+        latent=True,
+        defaults={**_DEEPSEEK, "first_k_dense_replace": 3, "bos_token_id": 0, "eos_token_id": 1},
     ),
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from runtime.nn.layers.latent_attention import LatentAttention
 from runtime.nn.layers.mlp import GatedMlp
 from runtime.nn.layers.norm import RMSNorm
 from runtime.nn.layers.self_attention import SelfAttention
@@ -26,7 +27,7 @@ class DecoderLayer:
 
     def __init__(self, source: WeightSource, config: ModelConfig, index: int) -> None:
         self.input_norm = _norm(source, "input_layernorm", config)
-        self.attention = SelfAttention(source.under("self_attn"), config, index)
+        self.attention = _attention(source.under("self_attn"), config, index)
         self.post_norm = _norm(source, "post_attention_layernorm", config)
         self.mlp = GatedMlp(source.under("mlp"), config)
 
@@ -40,6 +41,10 @@ class DecoderLayer:
         """Transform the hidden states of all rows, in place, and write their KV."""
         batch.hidden.add_(self.attention(self.input_norm(batch.hidden), batch, kv))
         batch.hidden.add_(self.mlp(self.post_norm(batch.hidden)))
+
+
+def _attention(source: WeightSource, config: ModelConfig, index: int) -> SelfAttention | LatentAttention:
+    return (SelfAttention if config.latent is None else LatentAttention)(source, config, index)
 
 
 def _norm(source: WeightSource, name: str, config: ModelConfig) -> RMSNorm:

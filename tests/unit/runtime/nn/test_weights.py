@@ -10,6 +10,7 @@ from safetensors.torch import load_file, save_file
 
 from runtime.checkpoint.open import open_checkpoint
 from runtime.errors import CheckpointError
+from runtime.nn.layers.self_attention import SelfAttention
 from runtime.nn.weights import Weights, load_weights, random_weights
 from tests.models.checkpoints import FAMILIES
 
@@ -29,6 +30,7 @@ def _load(folder: Path, dtype: torch.dtype = torch.float32) -> Weights:
 def _tensors(weights: Weights) -> Iterator[tuple[str, Tensor]]:
     yield "embedding", weights.embedding
     for index, layer in enumerate(weights.layers):
+        assert isinstance(layer.attention, SelfAttention)
         norms = (layer.input_norm, layer.post_norm, layer.attention.query_key_norm)
         linears = (layer.attention.qkv, layer.attention.output, layer.mlp.gate_up, layer.mlp.down)
         yield from ((f"{index}.norm.{i}", norm.weight) for i, norm in enumerate(norms) if norm is not None)
@@ -74,7 +76,7 @@ def llama(tmp_path: Path) -> Path:
 # --- loading ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", [family for family in FAMILIES if not family.startswith("deepseek")])
 def test_every_tensor_of_the_file_is_in_its_place(family: str, tmp_path: Path) -> None:
     FAMILIES[family](tmp_path)
     weights, source = _load(tmp_path), _source(tmp_path)
@@ -84,6 +86,7 @@ def test_every_tensor_of_the_file_is_in_its_place(family: str, tmp_path: Path) -
         return torch.cat([source.pop(f"model.layers.{layer}.{module}.{part}.{kind}") for part in parts])
 
     for index, layer in enumerate(weights.layers):
+        assert isinstance(layer.attention, SelfAttention)
         for name, kind, place in (
             ("self_attn", "weight", layer.attention.qkv.weight),
             ("self_attn", "bias", layer.attention.qkv.bias),
@@ -225,4 +228,6 @@ def test_random_weights_follow_the_seed(llama: Path) -> None:
     assert not torch.equal(first.embedding, other.embedding)
     assert torch.all(first.final_norm.weight == 1)
     assert torch.all(first.layers[2].post_norm.weight == 1)
-    assert first.layers[0].attention.qkv.weight.float().std().item() == pytest.approx(0.02, rel=0.05)
+    attention = first.layers[0].attention
+    assert isinstance(attention, SelfAttention)
+    assert attention.qkv.weight.float().std().item() == pytest.approx(0.02, rel=0.05)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import pytest
 import torch
 from transformers import AutoConfig, LlamaConfig
+from transformers.models.deepseek_v3.modeling_deepseek_v3 import DeepseekV3RotaryEmbedding
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply_rotary_pos_emb
 from transformers.models.mistral.modeling_mistral import MistralRotaryEmbedding
 from transformers.models.qwen2.modeling_qwen2 import Qwen2RotaryEmbedding
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 _ROTARY = {
+    "deepseek_v2": DeepseekV3RotaryEmbedding,  # its own gives the same as complex numbers
+    "deepseek_v3": DeepseekV3RotaryEmbedding,
     "llama": LlamaRotaryEmbedding,
     "mistral": MistralRotaryEmbedding,
     "qwen2": Qwen2RotaryEmbedding,
