@@ -1,0 +1,129 @@
+"""The tensors of a GGUF file under Hugging Face's names, as Hugging Face's files would hold them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from runtime.checkpoint.gguf.architectures import MODEL_TENSORS, Architecture
+from runtime.checkpoint.gguf.rope import LLAMA3_FACTORS
+from runtime.checkpoint.gguf.tensors import GgufTensor
+from runtime.checkpoint.stored import ALL, SelectedRows
+from runtime.errors import CheckpointError
+
+if TYPE_CHECKING:
+    import torch
+
+    from runtime.checkpoint.gguf.file import GgufFile
+    from runtime.checkpoint.stored import GroupCodes, Rows, StoredTensor
+
+_LAYER = re.compile(r"blk\.(?P<layer>0|[1-9]\d{0,5})\.(?P<name>\w+)\.(?P<part>weight|bias)", re.ASCII)
+_MODEL = re.compile(r"(?P<name>\w+)\.(?P<part>weight|bias)", re.ASCII)
+
+_NOT_WEIGHTS = frozenset({LLAMA3_FACTORS})  # `rope.py` reads them
+
+
+def canonical_tensors(file: GgufFile, architecture: Architecture, settings: dict[str, Any]) -> dict[str, StoredTensor]:
+    """Return every tensor of the model by its canonical name.
+
+    Args:
+        file: the file.
+        architecture: its entry in the table.
+        settings: what `read_settings` returned.
+
+    Raises:
+        CheckpointError: a tensor has a name that the architecture does not know, a type that is not read, or a shape
+            that its rows cannot be put in order for.
+    """
+    tensors: dict[str, StoredTensor] = {}
+    for name, entry in file.tensors.items():
+        if name in _NOT_WEIGHTS:
+            continue
+        tensor: StoredTensor = GgufTensor(entry)
+        if architecture.permuted:
+            tensor = _in_order(tensor, name, settings)
+        if architecture.added_to_norms and name.endswith("norm.weight"):
+            tensor = AddedVector(tensor, -architecture.added_to_norms)
+        tensors[_canonical(file, architecture, name)] = tensor
+    return tensors
+
+
+def _canonical(file: GgufFile, architecture: Architecture, name: str) -> str:
+    if (found := _LAYER.fullmatch(name)) and found["name"] in architecture.tensors:
+        return f"model.layers.{found['layer']}.{architecture.tensors[found['name']]}.{found['part']}"
+    if (found := _MODEL.fullmatch(name)) and found["name"] in MODEL_TENSORS:
+        return f"{MODEL_TENSORS[found['name']]}.{found['part']}"
+    path = file.tensors[name].path
+    raise CheckpointError(f"{path}: {name} belongs to no part of the architecture {file.architecture!r}")
+
+
+# --- rows in another order ------------------------------------------------------------------------------------------
+
+
+def _in_order(tensor: StoredTensor, name: str, settings: dict[str, Any]) -> StoredTensor:
+    """Return queries and keys with the halves of each head as Hugging Face has them, and other tensors as they are.
+
+    llama.cpp's conversion puts number `i` of a head's first half beside number `i` of its second.
+    """
+    found = _LAYER.fullmatch(name)
+    if found is None or found["name"] not in ("attn_q", "attn_k"):
+        return tensor
+    heads = settings["num_attention_heads"]
+    if found["name"] == "attn_k":
+        heads = settings.get("num_key_value_heads", heads)
+    rows = tensor.shape[0]
+    if rows % (2 * heads):
+        raise CheckpointError(f"{tensor.file}: {name} has {rows} rows, which are not {heads} heads of an even size")
+    half = rows // heads // 2
+    order = [2 * half * head + 2 * pair + side for head in range(heads) for side in (0, 1) for pair in range(half)]
+    return SelectedRows(tensor, order, tensor.shape)
+
+
+# --- what was added -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class AddedVector:
+    """A vector to whose numbers another is added, in float32.
+
+    Attributes:
+        stored: the tensor in the file.
+        added: the number.
+    """
+
+    stored: StoredTensor
+    added: float
+
+    @property
+    def file(self) -> str:
+        """The file's name."""
+        return self.stored.file
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The vector's."""
+        return self.stored.shape
+
+    @property
+    def form(self) -> str:
+        """The file's."""
+        return self.stored.form
+
+    @property
+    def num_bytes(self) -> int:
+        """Its size in the file."""
+        return self.stored.num_bytes
+
+    @property
+    def code_group(self) -> int | None:
+        """None: a sum has no codes."""
+        return None
+
+    def expand(self, rows: Rows = ALL) -> torch.Tensor:
+        """Read entries, and add to them."""
+        return self.stored.expand(rows).float() + self.added
+
+    def codes(self, rows: Rows = ALL) -> GroupCodes:
+        """Refuse: there are none."""
+        raise NotImplementedError

@@ -1,0 +1,147 @@
+"""The metadata of a GGUF file as the settings of Hugging Face's config.json and generation_config.json."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gguf import TokenType
+
+from runtime.checkpoint.gguf import rope
+from runtime.checkpoint.gguf.architectures import ARCHITECTURES, COMMON_KEYS, Architecture
+from runtime.checkpoint.gguf.tensors import PLAIN_TYPES
+from runtime.errors import CheckpointError
+
+if TYPE_CHECKING:
+    from runtime.checkpoint.gguf.file import GgufFile
+    from runtime.checkpoint.gguf.metadata import Metadata
+
+_EMBEDDING, _HEAD = "token_embd.weight", "output.weight"
+_READ_HERE = frozenset({"vocab_size", "attention.value_length"}) | rope.KEYS
+
+# Control tokens that end an answer whatever the keys say: llama.cpp's list, of the families that cede knows.  A chat
+# model's end of turn is often in no key.
+_ENDS = frozenset(
+    {
+        *("<|eot_id|>", "<|eom_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<end_of_turn>"),
+        *(
+            "<|endoftext|>",
+            "<|end_of_text|>",
+            "<\N{FULLWIDTH VERTICAL LINE}end▁of▁sentence\N{FULLWIDTH VERTICAL LINE}>",
+        ),
+    }
+)
+_END_KEYS = ("tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id")
+
+_SAMPLING: dict[str, tuple[str, type[Any]]] = {
+    "temperature": ("general.sampling.temp", float),
+    "top_k": ("general.sampling.top_k", int),
+    "top_p": ("general.sampling.top_p", float),
+    "min_p": ("general.sampling.min_p", float),
+    "repetition_penalty": ("general.sampling.penalty_repeat", float),
+}
+
+
+def find_architecture(file: GgufFile) -> Architecture:
+    """Return the entry of the table that is the file's.
+
+    Raises:
+        CheckpointError: it is not in the table, or the file holds no whole model.
+    """
+    kind = file.metadata.find("general.type", str)
+    if kind not in (None, "model"):
+        raise file.metadata.invalid("general.type", f"is {kind!r}; the file holds a part that belongs to a model")
+    name = file.architecture
+    if name not in ARCHITECTURES:
+        raise file.metadata.invalid(
+            "general.architecture", f"{name!r} is not supported; these are: {', '.join(ARCHITECTURES)}"
+        )
+    return ARCHITECTURES[name]
+
+
+def read_settings(file: GgufFile) -> dict[str, Any]:
+    """Return what config.json would say of the model.
+
+    Raises:
+        CheckpointError: a key is missing, of another type, or not one that is known.
+    """
+    architecture, metadata, prefix = find_architecture(file), file.metadata, f"{file.architecture}."
+    keys = {**COMMON_KEYS, **architecture.keys}
+    for name in metadata:
+        suffix = name.removeprefix(prefix)
+        if suffix != name and suffix not in keys and suffix not in _READ_HERE and suffix not in architecture.ignored:
+            raise metadata.invalid(name, "is not a key that cede knows, and it may change what is computed")
+    settings: dict[str, Any] = {"architectures": [architecture.name], "model_type": architecture.model_type}
+    settings |= architecture.settings
+    for suffix, key in keys.items():
+        value = (metadata.require if key.required else metadata.find)(prefix + suffix, key.kind)
+        if value is not None:
+            settings[key.setting] = value
+    _check_layers(file, settings["num_hidden_layers"])
+    settings |= rope.rope_settings(file, _head_dim(file, settings))
+    return settings | _of_tensors(file, architecture) | _of_tokens(metadata)
+
+
+def read_generation(file: GgufFile) -> dict[str, Any]:
+    """Return what generation_config.json would say: the sampling parameters that the model's publisher recommends.
+
+    Raises:
+        CheckpointError: one is of another type.
+    """
+    found = {name: file.metadata.find(key, kind) for name, (key, kind) in _SAMPLING.items()}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _check_layers(file: GgufFile, layers: int) -> None:
+    """Refuse a number of layers that no tensors are there for, before anything is made for each of them."""
+    if not 0 < layers <= len(file.tensors):
+        raise file.metadata.invalid(
+            f"{file.architecture}.block_count", f"is {layers}, and there are {len(file.tensors)} tensors"
+        )
+
+
+def _head_dim(file: GgufFile, settings: dict[str, Any]) -> int:
+    """Return the numbers of a head, all of which are rotated; those of a value must be as many."""
+    metadata, prefix = file.metadata, f"{file.architecture}."
+    heads = settings["num_attention_heads"]
+    if heads < 1:
+        raise metadata.invalid(f"{prefix}attention.head_count", f"is {heads}")
+    head_dim: int = settings.get("head_dim") or settings["hidden_size"] // heads
+    for suffix in ("attention.value_length", "rope.dimension_count"):
+        if metadata.find(prefix + suffix, int) not in (None, head_dim):
+            raise metadata.invalid(prefix + suffix, f"is not the {head_dim} of attention.key_length, as it has to be")
+    return head_dim
+
+
+def _of_tensors(file: GgufFile, architecture: Architecture) -> dict[str, Any]:
+    """Return the settings that tensors tell: sizes, biases, the dtype."""
+    if _EMBEDDING not in file.tensors:
+        raise CheckpointError(f"{file.metadata.file}: {_EMBEDDING} is missing")
+    settings: dict[str, Any] = {
+        "vocab_size": file.tensors[_EMBEDDING].shape[0],
+        "tie_word_embeddings": _HEAD not in file.tensors,
+    }
+    for setting, tensor in ((architecture.attention_bias, "attn_q"), (architecture.mlp_bias, "ffn_up")):
+        if setting is not None:
+            settings[setting] = f"blk.0.{tensor}.bias" in file.tensors
+    largest = max(file.tensors.values(), key=lambda entry: entry.num_bytes)
+    if largest.kind in PLAIN_TYPES:
+        settings["dtype"] = str(PLAIN_TYPES[largest.kind]).removeprefix("torch.")
+    return settings
+
+
+def _of_tokens(metadata: Metadata) -> dict[str, Any]:
+    """Return the tokens that begin a text, and that end one."""
+    ends = dict.fromkeys(found for key in _END_KEYS if (found := metadata.find(key, int)) is not None)
+    tokens = metadata.find_list("tokenizer.ggml.tokens", str) or []
+    kinds = metadata.find_list("tokenizer.ggml.token_type", int) or []
+    control = {
+        token: index
+        for index, (token, kind) in enumerate(zip(tokens, kinds, strict=False))
+        if kind == TokenType.CONTROL and token in _ENDS
+    }
+    if {"<|return|>", "<|call|>"} <= control.keys():
+        control.pop("<|end|>", None)  # in harmony's format it ends one of an answer's messages
+    ends |= dict.fromkeys(control.values())
+    settings: dict[str, Any] = {"eos_token_id": list(ends)}
+    bos = metadata.find("tokenizer.ggml.bos_token_id", int)
+    return settings if bos is None else settings | {"bos_token_id": bos}
