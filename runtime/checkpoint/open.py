@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Protocol
 
 from runtime.checkpoint.folder.checkpoint import FolderCheckpoint
+from runtime.errors import CheckpointError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
     from runtime.checkpoint.config import ModelConfig
     from runtime.checkpoint.json_fields import Settings
     from runtime.checkpoint.stored import StoredTensor
+
+_LATER_PART = re.compile(r"-(?!00001)\d{5}-of-\d{5}\.gguf$")  # of a split set
 
 
 class Checkpoint(Protocol):
@@ -56,9 +60,30 @@ class Checkpoint(Protocol):
 
 
 def open_checkpoint(path: Path) -> Checkpoint:
-    """Open the model at `path`, a folder in the layout of Hugging Face checkpoints.
+    """Open the model at `path`.
+
+    Args:
+        path: a folder in the layout of Hugging Face checkpoints; a GGUF file, or the first of a split set; or a folder
+            that holds exactly one such model and no other.
 
     Raises:
         CheckpointError: it is not a model that cede loads.
     """
-    return FolderCheckpoint(path)
+    file = _gguf_file(path)
+    if file is None:
+        return FolderCheckpoint(path)
+    from runtime.checkpoint.gguf.checkpoint import GgufCheckpoint  # the library's import takes a while
+
+    return GgufCheckpoint(file)
+
+
+def _gguf_file(path: Path) -> Path | None:
+    """Return the GGUF file that `path` stands for; None where it is another kind of model."""
+    if path.is_file():
+        return path
+    if (path / "config.json").exists():
+        return None
+    files = [file for file in sorted(path.glob("*.gguf")) if not _LATER_PART.search(file.name)]
+    if len(files) > 1:
+        raise CheckpointError(f"{path}: holds several models, {', '.join(file.name for file in files)}: name one")
+    return files[0] if files else None

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from typing import TYPE_CHECKING
 
 from safetensors import SafetensorError, safe_open
 
+from runtime.checkpoint.fingerprint import hash_files
 from runtime.checkpoint.folder.plain import ITEM_BYTES, PlainTensor
 from runtime.checkpoint.json_fields import read_object
 from runtime.checkpoint.mtp_layout import BESIDE, DEEPSEEK
 from runtime.errors import CheckpointError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from pathlib import Path
-    from typing import BinaryIO
 
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 
 # Buffers that old Llama files hold; they are computed from config.json, as transformers does too.
 _IGNORED = re.compile(r"rotary_emb\.inv_freq$")
-
-HASHED_WHOLE = 256 << 20  # bytes of weights; a second or less to read and hash
-_SAMPLE = 4096  # bytes
 
 
 def read_shards(folder: Path) -> dict[str, PlainTensor]:
@@ -80,33 +75,17 @@ def weight_files(folder: Path) -> tuple[Path, ...]:
 
 
 def folder_fingerprint(folder: Path) -> str:
-    """Hash the folder's model to 64 hex digits: equal fingerprints mean equal keys and values for equal tokens.
-
-    It is SHA-256 over config.json and, for each weight file, its name, size, header and contents.  Files of 256 MiB and
-    less in all are hashed whole.  Hashing a larger model would delay the start, so of each tensor the first, middle and
-    last 4 KiB are taken, and each file's modification time is hashed too: a fine-tune shows in the samples, and an edit
-    that they miss shows in the time.  The price is that a fresh copy of a large model has another fingerprint.
+    """Hash config.json and the weight files with their names, as `hash_files` does.
 
     Raises:
         CheckpointError: a file is missing or broken.
     """
     files = weight_files(folder)
-    whole = sum(path.stat().st_size for path in files) <= HASHED_WHOLE
-    digest = hashlib.sha256()
     try:
-        _add(digest, (folder / "config.json").read_bytes())
-        for path in files:
-            _add(digest, path.name.encode())
-            with path.open("rb") as file:
-                if whole:
-                    _add(digest, hashlib.file_digest(file, "sha256").digest())
-                else:
-                    _add(digest, str(path.stat().st_mtime_ns).encode())
-                    for part in _samples(file, path):
-                        _add(digest, part)
+        config = (folder / "config.json").read_bytes()
     except OSError as error:
         raise CheckpointError(f"{folder}: cannot be read: {error}") from error
-    return digest.hexdigest()
+    return hash_files([config, *(path.name.encode() for path in files)], files, _spans)
 
 
 # --- the inside of a file -----------------------------------------------------------------------------------------
@@ -126,29 +105,11 @@ def _check_readable(path: Path) -> None:
         raise CheckpointError(f"{path}: cannot be read: {error}") from error
 
 
-def _samples(file: BinaryIO, path: Path) -> Iterable[bytes]:
-    """Yield the size, the header, and three places of each tensor of a file (8 bytes of length, JSON, data)."""
-    size = path.stat().st_size
-    yield size.to_bytes(8, "little")
-    length = int.from_bytes(file.read(8), "little")
-    if length > size:
-        raise CheckpointError(f"{path}: is not a safetensors file")
-    header = file.read(length)
-    yield header
-    try:
-        entries = [entry for name, entry in json.loads(header).items() if name != "__metadata__"]
-        spans = sorted(tuple(entry["data_offsets"]) for entry in entries)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CheckpointError(f"{path}: is not a safetensors file") from error
-    for begin, end in spans:
-        for offset in (begin, (begin + end) // 2, max(begin, end - _SAMPLE)):
-            file.seek(8 + length + offset)
-            yield file.read(min(_SAMPLE, end - offset))
-
-
-def _add(digest: hashlib._Hash, part: bytes) -> None:
-    """Add `part` after its length, so that no two lists of parts add up to the same bytes."""
-    digest.update(len(part).to_bytes(8, "little") + part)
+def _spans(path: Path) -> tuple[int, list[tuple[int, int]]]:
+    """Return the size of a file's header, and where its tensors lie."""
+    tensors = read_shard(path).values()
+    header = min((tensor.offset for tensor in tensors), default=0)
+    return header, [(tensor.offset, tensor.num_bytes) for tensor in tensors]
 
 
 def _why_no_weights(folder: Path) -> str:

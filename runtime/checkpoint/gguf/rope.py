@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import torch
+import numpy as np
 
-from runtime.checkpoint.gguf.tensors import GgufTensor
+from runtime.checkpoint.gguf.tensors import read_vector
 
 if TYPE_CHECKING:
     from runtime.checkpoint.gguf.file import GgufFile
@@ -87,17 +87,15 @@ def _llama3(file: GgufFile, head_dim: int, theta: float) -> dict[str, Any]:
     `low_freq_factor` and `high_freq_factor` are taken to be 1 and 4; the length of training is the one that gives the
     same factors.  Other factors are refused.
     """
-    entry = file.tensors[LLAMA3_FACTORS]
-    if entry.shape != (head_dim // 2,):
-        raise file.metadata.invalid(LLAMA3_FACTORS, f"has the shape {list(entry.shape)}, and not [{head_dim // 2}]")
-    factors = GgufTensor(entry).expand().double()
-    factor = float(factors.max())
-    if torch.all(factors == 1.0):
+    factors = read_vector(file.tensors[LLAMA3_FACTORS], head_dim // 2)
+    if np.all(factors == 1):
         return {}
-    lengths = 2 * torch.pi * theta ** (torch.arange(0, head_dim, 2, dtype=torch.float64) / head_dim)
+    factor = float(factors.max())
+    with np.errstate(all="ignore"):  # `theta` may be anything: `parse_config` looks at it
+        lengths = 2 * np.pi * theta ** (np.arange(0, head_dim, 2) / head_dim)
     for original in _LENGTHS:
-        smooth = ((original / lengths - _LOW) / (_HIGH - _LOW)).clamp(0, 1)
-        if torch.allclose(factors, 1 / ((1 - smooth) / factor + smooth), rtol=_ROUNDING, atol=0):
+        smooth = ((original / lengths - _LOW) / (_HIGH - _LOW)).clip(0, 1)
+        if np.allclose(factors, 1 / ((1 - smooth) / factor + smooth), rtol=_ROUNDING, atol=0):
             return {
                 "rope_type": "llama3",
                 "factor": factor,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gguf import TokenType
+from gguf.constants import Keys
 
 from runtime.checkpoint.gguf import rope
 from runtime.checkpoint.gguf.architectures import ARCHITECTURES, COMMON_KEYS, Architecture
 from runtime.checkpoint.gguf.tensors import PLAIN_TYPES
+from runtime.checkpoint.gguf.vocabulary import Vocabulary, end_token_ids
 from runtime.errors import CheckpointError
 
 if TYPE_CHECKING:
@@ -17,20 +18,6 @@ if TYPE_CHECKING:
 
 _EMBEDDING, _HEAD = "token_embd.weight", "output.weight"
 _READ_HERE = frozenset({"vocab_size", "attention.value_length"}) | rope.KEYS
-
-# Control tokens that end an answer whatever the keys say: llama.cpp's list, of the families that cede knows.  A chat
-# model's end of turn is often in no key.
-_ENDS = frozenset(
-    {
-        *("<|eot_id|>", "<|eom_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<end_of_turn>"),
-        *(
-            "<|endoftext|>",
-            "<|end_of_text|>",
-            "<\N{FULLWIDTH VERTICAL LINE}end▁of▁sentence\N{FULLWIDTH VERTICAL LINE}>",
-        ),
-    }
-)
-_END_KEYS = ("tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id")
 
 _SAMPLING: dict[str, tuple[str, type[Any]]] = {
     "temperature": ("general.sampling.temp", float),
@@ -125,23 +112,14 @@ def _of_tensors(file: GgufFile, architecture: Architecture) -> dict[str, Any]:
             settings[setting] = f"blk.0.{tensor}.bias" in file.tensors
     largest = max(file.tensors.values(), key=lambda entry: entry.num_bytes)
     if largest.kind in PLAIN_TYPES:
-        settings["dtype"] = str(PLAIN_TYPES[largest.kind]).removeprefix("torch.")
+        settings["dtype"] = PLAIN_TYPES[largest.kind]
     return settings
 
 
 def _of_tokens(metadata: Metadata) -> dict[str, Any]:
     """Return the tokens that begin a text, and that end one."""
-    ends = dict.fromkeys(found for key in _END_KEYS if (found := metadata.find(key, int)) is not None)
-    tokens = metadata.find_list("tokenizer.ggml.tokens", str) or []
-    kinds = metadata.find_list("tokenizer.ggml.token_type", int) or []
-    control = {
-        token: index
-        for index, (token, kind) in enumerate(zip(tokens, kinds, strict=False))
-        if kind == TokenType.CONTROL and token in _ENDS
-    }
-    if {"<|return|>", "<|call|>"} <= control.keys():
-        control.pop("<|end|>", None)  # in harmony's format it ends one of an answer's messages
-    ends |= dict.fromkeys(control.values())
-    settings: dict[str, Any] = {"eos_token_id": list(ends)}
-    bos = metadata.find("tokenizer.ggml.bos_token_id", int)
+    if Keys.Tokenizer.LIST not in metadata:  # a draft model may come without a tokenizer
+        return {}
+    settings: dict[str, Any] = {"eos_token_id": list(end_token_ids(metadata))}
+    bos = Vocabulary.read(metadata).special_id(Keys.Tokenizer.BOS_ID)
     return settings if bos is None else settings | {"bos_token_id": bos}

@@ -7,28 +7,31 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
 from gguf.quants import dequantize
 
-from runtime.checkpoint.gguf.codes import FOUR_BIT_TYPES, GROUP, group_codes
 from runtime.checkpoint.stored import ALL
 from runtime.errors import CheckpointError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import torch
     from numpy.typing import NDArray
 
     from runtime.checkpoint.gguf.header import TensorEntry
     from runtime.checkpoint.stored import GroupCodes, Rows
 
-# What is not quantised stays in the file's own type.
+# What is not quantised stays in the file's own type: torch's names.
 PLAIN_TYPES = {
-    GGMLQuantizationType.F32: torch.float32,
-    GGMLQuantizationType.F16: torch.float16,
-    GGMLQuantizationType.BF16: torch.bfloat16,
+    GGMLQuantizationType.F32: "float32",
+    GGMLQuantizationType.F16: "float16",
+    GGMLQuantizationType.BF16: "bfloat16",
 }
+
+# The types that are read in their own codes, and how many weights share a scale.  `codes.py` takes them apart; it
+# imports torch, which takes seconds, and a file is opened before that.
+CODE_GROUPS = dict.fromkeys(map(GGMLQuantizationType.__getitem__, ("Q4_0", "Q4_1", "Q4_K")), 32)
 
 # The quantised types that are read.  NVFP4 is none of them: a second tensor has its scale.
 PACKED_TYPES = frozenset(
@@ -84,19 +87,23 @@ class GgufTensor:
     @property
     def code_group(self) -> int | None:
         """32 for a matrix of a type of four bits."""
-        return GROUP if self.entry.kind in FOUR_BIT_TYPES and len(self.shape) > 1 else None
+        return CODE_GROUPS.get(self.entry.kind) if len(self.shape) > 1 else None
 
     def expand(self, rows: Rows = ALL) -> torch.Tensor:
         """Read rows as plain numbers; of a vector, entries.  Quantised ones become what `gguf.quants` makes of them.
 
         Beside the result there are never more than some megabytes.
 
+        Returns:
+            `[rows, columns]`, or the tensor's own shape for all rows.
+
         Raises:
             CheckpointError: the file is unreadable.
         """
         if len(self.shape) == 1:
-            return self._expanded(self._mapped().reshape(1, -1), ALL)[0][rows]
-        return self._expanded(self._mapped(), rows)
+            return self._expanded(_mapped(self.entry).reshape(1, -1), ALL)[0][rows]
+        expanded = self._expanded(_mapped(self.entry), rows)
+        return expanded.view(self.shape) if rows == ALL else expanded
 
     def codes(self, rows: Rows = ALL) -> GroupCodes:
         """Read rows in their own four bits.
@@ -104,33 +111,52 @@ class GgufTensor:
         Raises:
             CheckpointError: the file is unreadable.
         """
-        return group_codes(self.entry.kind, self._mapped()[rows])
+        from runtime.checkpoint.gguf.codes import group_codes
 
-    def _mapped(self) -> NDArray[np.uint8]:
-        """Map the rows' bytes, `[rows, bytes]`, for as long as the array is there."""
-        entry = self.entry
-        try:
-            data = np.memmap(entry.path, np.uint8, "r", entry.offset, (entry.num_bytes,))
-        except (OSError, ValueError) as error:  # the latter where the file is shorter than it was
-            raise CheckpointError(f"{entry.path}: {entry.name} cannot be read: {error}") from error
-        return data.reshape(math.prod(entry.shape[:-1]), -1)
+        return group_codes(self.entry.kind, _mapped(self.entry)[rows])
 
     def _expanded(self, data: NDArray[np.uint8], rows: Rows) -> torch.Tensor:
         """Expand rows of `data`, some at a time."""
-        width = data.shape[1] // GGML_QUANT_SIZES[self.entry.kind][1] * GGML_QUANT_SIZES[self.entry.kind][0]
+        import torch
+
+        kind = self.entry.kind
+        block, block_bytes = GGML_QUANT_SIZES[kind]
+        width = data.shape[1] // block_bytes * block
         count = len(range(data.shape[0])[rows]) if isinstance(rows, slice) else len(rows)
-        plain = PLAIN_TYPES.get(self.entry.kind)
+        plain = getattr(torch, PLAIN_TYPES[kind]) if kind in PLAIN_TYPES else None
         expanded = torch.empty((count, width), dtype=plain or torch.float32)
         for place, some in _pieces(rows, count, data.shape[0], max(1, _AT_ONCE // width)):
             # One long row: the library takes rows sixteen by sixteen, and blocks do not depend on each other.
             raw = np.array(data[some]).reshape(1, -1)
             if plain is None:
                 with np.errstate(all="ignore"):  # a scale may be infinite
-                    numbers = torch.from_numpy(dequantize(raw, self.entry.kind))
+                    numbers = torch.from_numpy(dequantize(raw, kind))
             else:
                 numbers = torch.from_numpy(raw).view(plain)
             expanded[place] = numbers.reshape(-1, width)
         return expanded
+
+
+def read_vector(entry: TensorEntry, size: int) -> NDArray[np.float32]:
+    """Read a vector of `size` float32 numbers, as those that are part of the settings are.
+
+    Raises:
+        CheckpointError: it is of another type or shape, or the file is unreadable.
+    """
+    if entry.kind is not GGMLQuantizationType.F32 or entry.shape != (size,):
+        raise CheckpointError(
+            f"{entry.path}: {entry.name} is {entry.kind.name} {list(entry.shape)}, and should be F32 [{size}]"
+        )
+    return np.array(_mapped(entry)).reshape(-1).view(np.float32)
+
+
+def _mapped(entry: TensorEntry) -> NDArray[np.uint8]:
+    """Map a tensor's rows, `[rows, bytes]`, for as long as the array is there."""
+    try:
+        data = np.memmap(entry.path, np.uint8, "r", entry.offset, (entry.num_bytes,))
+    except (OSError, ValueError) as error:  # the latter where the file is shorter than it was
+        raise CheckpointError(f"{entry.path}: {entry.name} cannot be read: {error}") from error
+    return data.reshape(math.prod(entry.shape[:-1]), -1)
 
 
 def _pieces(rows: Rows, count: int, of: int, at_once: int) -> Iterator[tuple[slice, Rows]]:

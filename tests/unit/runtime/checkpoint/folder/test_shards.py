@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from safetensors.torch import load_file, save_file
 
-from runtime.checkpoint.folder import shards
+from runtime.checkpoint import fingerprint
 from runtime.checkpoint.open import open_checkpoint
 from runtime.errors import CheckpointError
 from tests.models.checkpoints import FAMILIES
@@ -78,7 +78,7 @@ def hashing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     """Whether files are hashed whole; the sampled way is otherwise for large files only."""
     whole = bool(request.param)
     if not whole:
-        monkeypatch.setattr(shards, "HASHED_WHOLE", 0)
+        monkeypatch.setattr(fingerprint, "HASHED_WHOLE", 0)
     return whole
 
 
@@ -119,7 +119,7 @@ def test_fingerprint_names_what_is_missing(llama: Path) -> None:
 
 
 def test_fingerprint_of_what_is_no_safetensors_file(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shards, "HASHED_WHOLE", 0)
+    monkeypatch.setattr(fingerprint, "HASHED_WHOLE", 0)
     (llama / "model.safetensors").write_bytes(b"\x02\0\0\0\0\0\0\0[]" + bytes(100))
-    with pytest.raises(CheckpointError, match=r"model\.safetensors: is not a safetensors file"):
+    with pytest.raises(CheckpointError, match=r"model\.safetensors: cannot be read"):
         open_checkpoint(llama).fingerprint()
