@@ -1,0 +1,63 @@
+"""Tensors from GGUF files beside those of the Hugging Face folders that the files were made of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+from gguf import GGMLQuantizationType
+
+from runtime.checkpoint.gguf.checkpoint import GgufCheckpoint
+from runtime.checkpoint.gguf.file import GgufFile
+from runtime.checkpoint.gguf.names import AddedVector
+from runtime.checkpoint.gguf.tensors import GgufTensor
+from runtime.checkpoint.open import open_checkpoint
+from runtime.errors import CheckpointError
+from tests.models.gguf_files import GGUF_FAMILIES, write_gguf
+from tests.unit.runtime.checkpoint.gguf.edited_files import with_tensor
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize("family", GGUF_FAMILIES)
+def test_tensors_have_the_names_and_numbers_of_hugging_face(family: str, tmp_path: Path) -> None:
+    GGUF_FAMILIES[family](tmp_path)
+    expected = open_checkpoint(tmp_path).tensors()
+    found = GgufCheckpoint(write_gguf(tmp_path, tmp_path / "m.gguf")).tensors()
+    assert found.keys() == expected.keys()
+    for name, tensor in expected.items():
+        assert found[name].shape == tensor.shape, name
+        # A norm to which 1 was added, and of which it is subtracted again, may have lost its last bit.
+        tolerance = 2**-23 if isinstance(found[name], AddedVector) else 0.0
+        torch.testing.assert_close(found[name].expand(), tensor.expand(), rtol=0, atol=tolerance, msg=name)
+
+
+def test_rows_of_queries_and_keys_are_in_order_in_their_own_codes_too(tmp_path: Path) -> None:
+    GGUF_FAMILIES["llama"](tmp_path)
+    path = write_gguf(tmp_path, tmp_path / "m.gguf", matrices=GGMLQuantizationType.Q4_0)
+    found = GgufCheckpoint(path).tensors()
+    for part in ("q_proj", "k_proj", "v_proj"):
+        tensor = found[f"model.layers.1.self_attn.{part}.weight"]
+        assert torch.equal(tensor.codes().expand(), tensor.expand())
+        assert torch.equal(tensor.expand([5, 3]), tensor.expand()[[5, 3]])
+
+
+def test_a_tensor_that_no_part_has_is_refused_by_name(tmp_path: Path) -> None:
+    GGUF_FAMILIES["llama"](tmp_path)
+    for name in ("blk.0.attn_sinks.weight", "blk.00.attn_q.weight", "blk.0.attn_q.scale", "cls.weight", "blk.x"):
+        path = with_tensor(write_gguf(tmp_path, tmp_path / "m.gguf"), name)
+        with pytest.raises(CheckpointError, match=rf"m\.gguf: {name} belongs to no part of the architecture 'llama'"):
+            GgufCheckpoint(path).tensors()
+
+
+def test_what_was_added_to_a_vector_is_taken_off(tmp_path: Path) -> None:
+    GGUF_FAMILIES["llama"](tmp_path)
+    entry = GgufFile.open(write_gguf(tmp_path, tmp_path / "m.gguf")).tensors["output_norm.weight"]
+    stored = GgufTensor(entry)
+    less = AddedVector(stored, -1.0)
+    assert torch.equal(less.expand(), stored.expand() - 1)
+    assert torch.equal(less.expand([3, 1]), stored.expand([3, 1]) - 1)
+    assert (less.file, less.shape, less.form, less.num_bytes) == ("m.gguf", (64,), "F32", 256)
+    assert less.code_group is None
