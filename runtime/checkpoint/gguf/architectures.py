@@ -31,6 +31,21 @@ class Key:
     required: bool = False
 
 
+COMMON_KEYS = {
+    "block_count": Key("num_hidden_layers", required=True),
+    "context_length": Key("max_position_embeddings", required=True),
+    "embedding_length": Key("hidden_size", required=True),
+    "feed_forward_length": Key("intermediate_size", required=True),
+    "attention.head_count": Key("num_attention_heads", required=True),
+    "attention.head_count_kv": Key("num_key_value_heads"),
+    "attention.key_length": Key("head_dim"),
+    "attention.causal": Key("is_causal", bool),
+}
+_RMS_NORM = {"attention.layer_norm_rms_epsilon": Key("rms_norm_eps", float, required=True)}
+_LAYER_NORM = {"attention.layer_norm_epsilon": Key("layer_norm_eps", float, required=True)}
+_WINDOW = {"attention.sliding_window": Key("sliding_window")}
+
+
 @dataclass(frozen=True, slots=True)
 class Architecture:
     """One architecture of llama.cpp.
@@ -38,10 +53,10 @@ class Architecture:
     Attributes:
         name: the architecture in config.json.
         model_type: likewise.
-        keys: those beside `COMMON_KEYS`.
-        ignored: keys that change nothing that is computed here.
-        settings: those that are the same for all files.
         tensors: names of a layer's tensors, without `.weight` or `.bias`: llama.cpp's to transformers'.
+        keys: those beside `COMMON_KEYS`.
+        fixed: keys that are read only to see that their value is this one.
+        settings: those that are the same for all files.
         permuted: whether the rows of each query and key head lie in the order of llama.cpp's first rotation: pairs are
             neighbours, and not half a head apart.
         added_to_norms: what was added to the weights of all norms.
@@ -51,27 +66,15 @@ class Architecture:
 
     name: str
     model_type: str
-    keys: Mapping[str, Key] = field(default_factory=dict)
-    ignored: frozenset[str] = frozenset()
+    tensors: Mapping[str, str]
+    keys: Mapping[str, Key] = field(default_factory=lambda: _RMS_NORM)
+    fixed: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
-    tensors: Mapping[str, str] = field(default_factory=dict)
     permuted: bool = False
     added_to_norms: float = 0.0
     attention_bias: str | None = None
     mlp_bias: str | None = None
 
-
-COMMON_KEYS = {
-    "block_count": Key("num_hidden_layers", required=True),
-    "context_length": Key("max_position_embeddings", required=True),
-    "embedding_length": Key("hidden_size", required=True),
-    "feed_forward_length": Key("intermediate_size", required=True),
-    "attention.head_count": Key("num_attention_heads", required=True),
-    "attention.head_count_kv": Key("num_key_value_heads"),
-    "attention.key_length": Key("head_dim"),
-    "attention.layer_norm_rms_epsilon": Key("rms_norm_eps", float, required=True),
-    "attention.causal": Key("is_causal", bool),
-}
 
 MODEL_TENSORS = {
     "token_embd": "model.embed_tokens",
@@ -89,33 +92,131 @@ _QK_NORM = {"attn_q_norm": "self_attn.q_norm", "attn_k_norm": "self_attn.k_norm"
 _MLP = {"ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj"}
 _NORMS = {"attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm"}
 _LLAMA = {**_ATTENTION, **_MLP, **_NORMS}
+_GEMMA_NORMS = {
+    "attn_norm": "input_layernorm",
+    "post_attention_norm": "post_attention_layernorm",
+    "ffn_norm": "pre_feedforward_layernorm",
+    "post_ffw_norm": "post_feedforward_layernorm",
+}
+_GEMMA = {**_ATTENTION, **_MLP, **_GEMMA_NORMS}
 
 ARCHITECTURES = {
     # Mistral's models are of this architecture, too; llama.cpp knows no window of theirs.
     "llama": Architecture(
-        "LlamaForCausalLM",
-        "llama",
-        tensors=_LLAMA,
-        permuted=True,
-        attention_bias="attention_bias",
-        mlp_bias="mlp_bias",
+        "LlamaForCausalLM", "llama", _LLAMA, permuted=True, attention_bias="attention_bias", mlp_bias="mlp_bias"
     ),
-    "qwen2": Architecture("Qwen2ForCausalLM", "qwen2", settings={"use_sliding_window": False}, tensors=_LLAMA),
+    "qwen2": Architecture("Qwen2ForCausalLM", "qwen2", _LLAMA, settings={"use_sliding_window": False}),
     "qwen3": Architecture(
         "Qwen3ForCausalLM",
         "qwen3",
+        {**_LLAMA, **_QK_NORM},
         settings={"use_sliding_window": False},
-        tensors={**_LLAMA, **_QK_NORM},
         attention_bias="attention_bias",
     ),
     # Which layers do not rotate, every fourth, stands in no key.
     "smollm3": Architecture(
         "SmolLM3ForCausalLM",
         "smollm3",
+        _LLAMA,
         settings={"use_sliding_window": False, "no_rope_layer_interval": 4},
-        tensors=_LLAMA,
         permuted=True,
         attention_bias="attention_bias",
         mlp_bias="mlp_bias",
+    ),
+    "gemma2": Architecture(
+        "Gemma2ForCausalLM",
+        "gemma2",
+        _GEMMA,
+        keys={
+            **_RMS_NORM,
+            **_WINDOW,
+            "attn_logit_softcapping": Key("attn_logit_softcapping", float),
+            "final_logit_softcapping": Key("final_logit_softcapping", float),
+        },
+        settings={"sliding_window": 4096, "attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0},
+        added_to_norms=1.0,
+    ),
+    # The theta of layers with a window stands in a key of late files only; it is 10,000.
+    "gemma3": Architecture(
+        "Gemma3ForCausalLM",
+        "gemma3_text",
+        {**_GEMMA, **_QK_NORM},
+        keys={
+            **_RMS_NORM,
+            **_WINDOW,
+            "rope.freq_base_swa": Key("rope_local_base_freq", float),
+            "final_logit_softcapping": Key("final_logit_softcapping", float),
+        },
+        settings={"sliding_window": None, "rope_local_base_freq": 10_000.0},
+        added_to_norms=1.0,
+    ),
+    "phi3": Architecture(
+        "Phi3ForCausalLM",
+        "phi3",
+        {
+            **_NORMS,
+            "attn_qkv": "self_attn.qkv_proj",
+            "attn_output": "self_attn.o_proj",
+            "ffn_up": "mlp.gate_up_proj",
+            "ffn_down": "mlp.down_proj",
+        },
+        keys={**_RMS_NORM, **_WINDOW},
+    ),
+    "olmo2": Architecture(
+        "Olmo2ForCausalLM",
+        "olmo2",
+        {
+            **_ATTENTION,
+            **_QK_NORM,
+            **_MLP,
+            "post_attention_norm": "post_attention_layernorm",
+            "post_ffw_norm": "post_feedforward_layernorm",
+        },
+        attention_bias="attention_bias",
+    ),
+    "granite": Architecture(
+        "GraniteForCausalLM",
+        "granite",
+        _LLAMA,
+        keys={
+            **_RMS_NORM,
+            "attention.scale": Key("attention_multiplier", float),
+            "embedding_scale": Key("embedding_multiplier", float),
+            "residual_scale": Key("residual_multiplier", float),
+            "logit_scale": Key("logits_scaling", float),
+        },
+        fixed={"rope.scaling.finetuned": True},  # of this architecture, the switch that turns rotation off
+        permuted=True,
+        attention_bias="attention_bias",
+        mlp_bias="mlp_bias",
+    ),
+    "glm4": Architecture(
+        "Glm4ForCausalLM",
+        "glm4",
+        {
+            **_ATTENTION,
+            "attn_norm": "input_layernorm",
+            "post_attention_norm": "post_self_attn_layernorm",
+            "ffn_norm": "post_attention_layernorm",
+            "post_ffw_norm": "post_mlp_layernorm",
+            "ffn_up": "mlp.gate_up_proj",
+            "ffn_down": "mlp.down_proj",
+        },
+        attention_bias="attention_bias",
+    ),
+    "command-r": Architecture(
+        "CohereForCausalLM",
+        "cohere",
+        {**_ATTENTION, **_QK_NORM, **_MLP, "attn_norm": "input_layernorm"},
+        keys={**_LAYER_NORM, "logit_scale": Key("logit_scale", float)},
+        attention_bias="attention_bias",
+    ),
+    "cohere2": Architecture(
+        "Cohere2ForCausalLM",
+        "cohere2",
+        {**_ATTENTION, **_MLP, "attn_norm": "input_layernorm"},
+        keys={**_LAYER_NORM, **_WINDOW, "logit_scale": Key("logit_scale", float)},
+        settings={"sliding_window_pattern": 4},
+        attention_bias="attention_bias",
     ),
 }

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from runtime.checkpoint.gguf import rope
 from runtime.checkpoint.gguf.architectures import MODEL_TENSORS, Architecture
-from runtime.checkpoint.gguf.rope import LLAMA3_FACTORS
 from runtime.checkpoint.gguf.tensors import GgufTensor
 from runtime.checkpoint.stored import ALL, SelectedRows
 from runtime.errors import CheckpointError
@@ -16,15 +16,14 @@ if TYPE_CHECKING:
     import torch
 
     from runtime.checkpoint.gguf.file import GgufFile
+    from runtime.checkpoint.json_fields import Settings
     from runtime.checkpoint.stored import GroupCodes, Rows, StoredTensor
 
 _LAYER = re.compile(r"blk\.(?P<layer>0|[1-9]\d{0,5})\.(?P<name>\w+)\.(?P<part>weight|bias)", re.ASCII)
 _MODEL = re.compile(r"(?P<name>\w+)\.(?P<part>weight|bias)", re.ASCII)
 
-_NOT_WEIGHTS = frozenset({LLAMA3_FACTORS})  # `rope.py` reads them
 
-
-def canonical_tensors(file: GgufFile, architecture: Architecture, settings: dict[str, Any]) -> dict[str, StoredTensor]:
+def canonical_tensors(file: GgufFile, architecture: Architecture, settings: Settings) -> dict[str, StoredTensor]:
     """Return every tensor of the model by its canonical name.
 
     Args:
@@ -38,7 +37,7 @@ def canonical_tensors(file: GgufFile, architecture: Architecture, settings: dict
     """
     tensors: dict[str, StoredTensor] = {}
     for name, entry in file.tensors.items():
-        if name in _NOT_WEIGHTS:
+        if name in rope.TENSORS:
             continue
         tensor: StoredTensor = GgufTensor(entry)
         if architecture.permuted:
@@ -61,7 +60,7 @@ def _canonical(file: GgufFile, architecture: Architecture, name: str) -> str:
 # --- rows in another order ------------------------------------------------------------------------------------------
 
 
-def _in_order(tensor: StoredTensor, name: str, settings: dict[str, Any]) -> StoredTensor:
+def _in_order(tensor: StoredTensor, name: str, settings: Settings) -> StoredTensor:
     """Return queries and keys with the halves of each head as Hugging Face has them, and other tensors as they are.
 
     llama.cpp's conversion puts number `i` of a head's first half beside number `i` of its second.

@@ -8,25 +8,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from runtime.checkpoint.gguf.tensors import read_vector
 
 if TYPE_CHECKING:
     from runtime.checkpoint.gguf.file import GgufFile
 
-LLAMA3_FACTORS = "rope_freqs.weight"
+FACTORS = "rope_freqs.weight"  # Llama 3's
+LONG_FACTORS, SHORT_FACTORS = "rope_factors_long.weight", "rope_factors_short.weight"  # LongRoPE's
+TENSORS = frozenset({FACTORS, LONG_FACTORS, SHORT_FACTORS})
 
 KEYS = frozenset(
     {
         "rope.freq_base",
         "rope.dimension_count",
-        "rope.scale_linear",
+        "rope.scale_linear",  # of old files
         "rope.scaling.type",
         "rope.scaling.factor",
         "rope.scaling.attn_factor",
         "rope.scaling.original_context_length",
-        "rope.scaling.finetuned",
+        "rope.scaling.finetuned",  # says how a model was made
         "rope.scaling.yarn_ext_factor",
         "rope.scaling.yarn_attn_factor",
         "rope.scaling.yarn_beta_fast",
@@ -34,75 +34,79 @@ KEYS = frozenset(
     }
 )
 
-# Only the ratios of these to the length of training count, and every published model has these two.
-_LOW, _HIGH = 1.0, 4.0
-_LENGTHS = [1 << power for power in range(5, 21)]
-_ROUNDING = 1e-5  # relative, of factors that were computed in float32
-
 
 def rope_settings(file: GgufFile, head_dim: int) -> dict[str, Any]:
-    """Return `rope_theta`, and `rope_scaling` where there is any.
+    """Return `rope_theta`, `partial_rotary_factor` where a part of each head rotates, and `rope_scaling` if any.
 
     Raises:
         CheckpointError: a key or tensor asks for what cede does not compute.
     """
-    prefix, metadata = f"{file.architecture}.", file.metadata
-    theta = metadata.find(f"{prefix}rope.freq_base", float) or 10_000.0
-    if metadata.find(f"{prefix}rope.scaling.attn_factor", float) not in (None, 1.0):
-        raise metadata.invalid(f"{prefix}rope.scaling.attn_factor", "is not supported")
-    scaling = _scaling(file)
-    if LLAMA3_FACTORS in file.tensors:
-        if scaling:
-            raise metadata.invalid(f"{prefix}rope.scaling.type", f"is not supported beside {LLAMA3_FACTORS}")
-        scaling = _llama3(file, head_dim, theta)
-    return {"rope_theta": theta, **({"rope_scaling": scaling} if scaling else {})}
-
-
-def _scaling(file: GgufFile) -> dict[str, Any]:
-    """Return what the keys say; empty for no scaling."""
     prefix, metadata = f"{file.architecture}.rope.", file.metadata
-    kind = metadata.find(f"{prefix}scaling.type", str) or "linear"
-    factor = metadata.find(f"{prefix}scaling.factor", float) or metadata.find(f"{prefix}scale_linear", float)
-    if kind == "none" or (kind == "linear" and factor in (None, 1.0)):
+    rotary_dim = metadata.find(f"{prefix}dimension_count", int) or head_dim
+    settings: dict[str, Any] = {"rope_theta": metadata.find(f"{prefix}freq_base", float) or 10_000.0}
+    if rotary_dim != head_dim:
+        settings["partial_rotary_factor"] = rotary_dim / head_dim
+        if int(head_dim * settings["partial_rotary_factor"]) != rotary_dim:  # as `parse_config` computes it
+            raise metadata.invalid(f"{prefix}dimension_count", f"is {rotary_dim}, which is no part of {head_dim}")
+    scalings = [_of_keys(file), _of_factors(file, rotary_dim), _of_long_factors(file, rotary_dim)]
+    given = [scaling for scaling in scalings if scaling]
+    if len(given) > 1:
+        raise metadata.invalid(f"{prefix}scaling.type", "is not supported beside factors of each frequency")
+    return settings | ({"rope_scaling": given[0]} if given else {})
+
+
+def _of_keys(file: GgufFile) -> dict[str, Any]:
+    """Return the scaling that the keys describe; empty for none."""
+    prefix, metadata = f"{file.architecture}.rope.scaling.", file.metadata
+    kind = metadata.find(f"{prefix}type", str) or "linear"
+    factor = metadata.find(f"{prefix}factor", float) or metadata.find(f"{file.architecture}.rope.scale_linear", float)
+    if LONG_FACTORS not in file.tensors and metadata.find(f"{prefix}attn_factor", float) not in (None, 1.0):
+        raise metadata.invalid(f"{prefix}attn_factor", f"is not supported without {LONG_FACTORS}")
+    if kind in ("none", "longrope") or (kind == "linear" and factor in (None, 1.0)):
         return {}
     if kind == "linear":
         return {"rope_type": "linear", "factor": factor}
     if kind != "yarn":
-        raise metadata.invalid(f"{prefix}scaling.type", f"is {kind!r}, which is not supported; linear and yarn are")
-    if (metadata.find(f"{prefix}scaling.yarn_ext_factor", float) or 1.0) not in (1.0, -1.0):  # -1: not set
-        raise metadata.invalid(f"{prefix}scaling.yarn_ext_factor", "is not supported, only 1 is")
-    found = {
-        "factor": factor,
-        "original_max_position_embeddings": metadata.find(f"{prefix}scaling.original_context_length", int),
-        "attention_factor": metadata.find(f"{prefix}scaling.yarn_attn_factor", float),
-        "beta_fast": metadata.find(f"{prefix}scaling.yarn_beta_fast", float),
-        "beta_slow": metadata.find(f"{prefix}scaling.yarn_beta_slow", float),
-    }
-    return {"rope_type": "yarn"} | {name: value for name, value in found.items() if value is not None}
-
-
-def _llama3(file: GgufFile, head_dim: int, theta: float) -> dict[str, Any]:
-    """Find the parameters of Llama 3's scaling, of which the file has only the factors that they result in.
-
-    `low_freq_factor` and `high_freq_factor` are taken to be 1 and 4; the length of training is the one that gives the
-    same factors.  Other factors are refused.
-    """
-    factors = read_vector(file.tensors[LLAMA3_FACTORS], head_dim // 2)
-    if np.all(factors == 1):
-        return {}
-    factor = float(factors.max())
-    with np.errstate(all="ignore"):  # `theta` may be anything: `parse_config` looks at it
-        lengths = 2 * np.pi * theta ** (np.arange(0, head_dim, 2) / head_dim)
-    for original in _LENGTHS:
-        smooth = ((original / lengths - _LOW) / (_HIGH - _LOW)).clip(0, 1)
-        if np.allclose(factors, 1 / ((1 - smooth) / factor + smooth), rtol=_ROUNDING, atol=0):
-            return {
-                "rope_type": "llama3",
-                "factor": factor,
-                "low_freq_factor": _LOW,
-                "high_freq_factor": _HIGH,
-                "original_max_position_embeddings": original,
-            }
-    raise file.metadata.invalid(
-        LLAMA3_FACTORS, "are not the factors of Llama 3's scaling, and others are not supported"
+        raise metadata.invalid(f"{prefix}type", f"is {kind!r:.60}, which is not supported; linear and yarn are")
+    if metadata.find(f"{prefix}yarn_ext_factor", float) not in (None, 1.0, -1.0):  # -1: not set
+        raise metadata.invalid(f"{prefix}yarn_ext_factor", "is not supported, only 1 is")
+    return _given(
+        rope_type="yarn",
+        factor=factor,
+        original_max_position_embeddings=metadata.find(f"{prefix}original_context_length", int),
+        attention_factor=metadata.find(f"{prefix}yarn_attn_factor", float),
+        beta_fast=metadata.find(f"{prefix}yarn_beta_fast", float),
+        beta_slow=metadata.find(f"{prefix}yarn_beta_slow", float),
     )
+
+
+def _of_factors(file: GgufFile, rotary_dim: int) -> dict[str, Any]:
+    """Return Llama 3's scaling, of which the file has the factors that its parameters result in.
+
+    The same factors whatever the length make it a case of LongRoPE, without its temperature.
+    """
+    if FACTORS not in file.tensors:
+        return {}
+    factors = read_vector(file.tensors[FACTORS], rotary_dim // 2).tolist()
+    return {"rope_type": "longrope", "short_factor": factors, "long_factor": factors, "attention_factor": 1.0}
+
+
+def _of_long_factors(file: GgufFile, rotary_dim: int) -> dict[str, Any]:
+    """Return LongRoPE's scaling."""
+    named = {"short_factor": SHORT_FACTORS, "long_factor": LONG_FACTORS}
+    if not any(name in file.tensors for name in named.values()):
+        return {}
+    for name in named.values():
+        if name not in file.tensors:
+            raise file.metadata.invalid(name, "is missing")
+    prefix = f"{file.architecture}.rope.scaling."
+    return _given(
+        rope_type="longrope",
+        **{setting: read_vector(file.tensors[name], rotary_dim // 2).tolist() for setting, name in named.items()},
+        original_max_position_embeddings=file.metadata.find(f"{prefix}original_context_length", int),
+        attention_factor=file.metadata.find(f"{prefix}attn_factor", float),
+    )
+
+
+def _given(**scaling: Any) -> dict[str, Any]:  # noqa: ANN401
+    return {name: value for name, value in scaling.items() if value is not None}

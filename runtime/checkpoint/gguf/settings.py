@@ -53,17 +53,18 @@ def read_settings(file: GgufFile) -> dict[str, Any]:
     """
     architecture, metadata, prefix = find_architecture(file), file.metadata, f"{file.architecture}."
     keys = {**COMMON_KEYS, **architecture.keys}
-    for name in metadata:
-        suffix = name.removeprefix(prefix)
-        if suffix != name and suffix not in keys and suffix not in _READ_HERE and suffix not in architecture.ignored:
-            raise metadata.invalid(name, "is not a key that cede knows, and it may change what is computed")
+    _refuse_unknown(metadata, prefix, _READ_HERE.union(keys, architecture.fixed))
+    for suffix, wanted in architecture.fixed.items():
+        if metadata.find(prefix + suffix, type(wanted)) not in (None, wanted):
+            raise metadata.invalid(prefix + suffix, f"is not supported, only {wanted!r} is")
     settings: dict[str, Any] = {"architectures": [architecture.name], "model_type": architecture.model_type}
     settings |= architecture.settings
     for suffix, key in keys.items():
         value = (metadata.require if key.required else metadata.find)(prefix + suffix, key.kind)
         if value is not None:
             settings[key.setting] = value
-    _check_layers(file, settings["num_hidden_layers"])
+    if settings.get("sliding_window") == 0:
+        settings["sliding_window"] = None
     settings |= rope.rope_settings(file, _head_dim(file, settings))
     return settings | _of_tensors(file, architecture) | _of_tokens(metadata)
 
@@ -78,24 +79,21 @@ def read_generation(file: GgufFile) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _check_layers(file: GgufFile, layers: int) -> None:
-    """Refuse a number of layers that no tensors are there for, before anything is made for each of them."""
-    if not 0 < layers <= len(file.tensors):
-        raise file.metadata.invalid(
-            f"{file.architecture}.block_count", f"is {layers}, and there are {len(file.tensors)} tensors"
-        )
+def _refuse_unknown(metadata: Metadata, prefix: str, known: frozenset[str]) -> None:
+    for name in metadata:
+        if name.startswith(prefix) and name.removeprefix(prefix) not in known:
+            raise metadata.invalid(name, "is not a key that cede knows, and it may change what is computed")
 
 
 def _head_dim(file: GgufFile, settings: dict[str, Any]) -> int:
-    """Return the numbers of a head, all of which are rotated; those of a value must be as many."""
-    metadata, prefix = file.metadata, f"{file.architecture}."
-    heads = settings["num_attention_heads"]
-    if heads < 1:
-        raise metadata.invalid(f"{prefix}attention.head_count", f"is {heads}")
-    head_dim: int = settings.get("head_dim") or settings["hidden_size"] // heads
-    for suffix in ("attention.value_length", "rope.dimension_count"):
-        if metadata.find(prefix + suffix, int) not in (None, head_dim):
-            raise metadata.invalid(prefix + suffix, f"is not the {head_dim} of attention.key_length, as it has to be")
+    """Return the numbers of a key's head; those of a value must be as many."""
+    metadata, prefix = file.metadata, f"{file.architecture}.attention."
+    hidden_size, heads = settings["hidden_size"], settings["num_attention_heads"]
+    if not 0 < heads <= hidden_size:
+        raise metadata.invalid(f"{prefix}head_count", f"is {heads}, of {hidden_size} numbers of a hidden state")
+    head_dim: int = settings.get("head_dim") or hidden_size // heads
+    if metadata.find(f"{prefix}value_length", int) not in (None, head_dim):
+        raise metadata.invalid(f"{prefix}value_length", f"is not the {head_dim} of {prefix}key_length, as it has to be")
     return head_dim
 
 
