@@ -3,7 +3,9 @@
 What the format says of itself is in the `gguf` library (constants, sizes of types, how blocks are expanded) and in
 ggml's docs/gguf.md.  Files come from anywhere, so whatever is malformed in one is refused by name.
 
-- `header`: `read_header`, of one file: metadata and where each tensor lies; `metadata`: `Metadata`, its typed values
-- `file`: `GgufFile`, of one file or of a split set
-- `tensors`: `GgufTensor`, a `StoredTensor`; `codes`: `group_codes`, of the types of four bits
+- `checkpoint`: `GgufCheckpoint`
+- `file`: `GgufFile`, of one file or of a split set; `header`: metadata and where each tensor lies; `metadata`: `Metadata`
+- `architectures`: what keys and tensors' names mean; `settings`, `rope`: keys as those of config.json
+- `names`: tensors under canonical names; `tensors`: `GgufTensor`; `codes`: `group_codes`, of the types of four bits
+- `tokenizer`: `rebuild_tokenizer`; `vocabulary`, `pretokenizers` are its parts
 """
