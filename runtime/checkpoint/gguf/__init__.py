@@ -4,7 +4,7 @@ What the format says of itself is in the `gguf` library (constants, sizes of typ
 ggml's docs/gguf.md.  Files come from anywhere, so whatever is malformed in one is refused by name.
 
 - `checkpoint`: `GgufCheckpoint`
-- `file`: `GgufFile`, of one file or of a split set; `header`: metadata and where each tensor lies; `metadata`: `Metadata`
+- `file`: `GgufFile`, of one file or of a split set; `header`: what one says; `metadata`: `Metadata`, values by type
 - `architectures`: what keys and tensors' names mean; `settings`, `rope`: keys as those of config.json
 - `names`: tensors under canonical names; `tensors`: `GgufTensor`; `codes`: `group_codes`, of the types of four bits
 - `tokenizer`: `rebuild_tokenizer`; `vocabulary`, `pretokenizers` are its parts
