@@ -24,18 +24,25 @@ if TYPE_CHECKING:
     from runtime.nn.model import Transformer
 
 
-def layer_parameters(config: ModelConfig) -> int:
-    """Return the number of weights that each row is multiplied with, in all layers."""
+def layer_parameters(config: ModelConfig, rows: int = 1) -> int:
+    """Return the number of weights that are read for so many rows, in all layers; experts as if no two rows met one."""
     attended = config.num_heads * config.head_dim
     qkv = attended + 2 * config.num_kv_heads * config.head_dim
-    return config.num_layers * config.hidden_size * (qkv + attended + 3 * config.intermediate_size)
+    mlps = sum(
+        config.intermediate_size
+        if experts is None
+        else min(experts.count, rows * experts.per_row) * experts.intermediate_size
+        for experts in config.experts
+    )
+    return config.hidden_size * (config.num_layers * (qkv + attended) + 3 * mlps)
 
 
 def decode_bytes(model: Transformer, streams: int, depth: int) -> int:
     """Return the bytes that a step reads: the layers, the head, and the KV of every stream."""
     config = model.config
     head = config.vocab_size * config.hidden_size
-    return (layer_parameters(config) + head) * model.kv.dtype.itemsize + streams * depth * model.kv.bytes_per_token
+    weights = layer_parameters(config, streams) + head
+    return weights * model.kv.dtype.itemsize + streams * depth * model.kv.bytes_per_token
 
 
 def prefill_operations(config: ModelConfig, tokens: int) -> int:

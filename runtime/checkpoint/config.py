@@ -18,6 +18,7 @@ from runtime.checkpoint.json_fields import Settings, boolean, integer, invalid, 
 from runtime.errors import CheckpointError
 
 if TYPE_CHECKING:
+    from runtime.checkpoint.experts_config import Experts
     from runtime.checkpoint.latent_config import LatentConfig
     from runtime.checkpoint.rope_config import RopeConfig
 
@@ -41,6 +42,7 @@ class ModelConfig:
         norm_eps: is added to the mean square in a norm.
         ropes: per layer, its rotary position embeddings; None where queries and keys are not rotated (SmolLM3).
         window: per layer, how many positions each one sees, itself included; None means all before it.
+        experts: per layer, the experts that take the place of its MLP; None where it has one.
         qk_norm: whether query and key heads are normalised.
         qkv_bias: whether these projections have a bias; likewise `output_bias` and `mlp_bias`.
         output_bias: that of the attention's output.
@@ -64,6 +66,7 @@ class ModelConfig:
     norm_eps: float
     ropes: tuple[RopeConfig | None, ...]
     window: tuple[int | None, ...]
+    experts: Experts
     qk_norm: bool
     qkv_bias: bool
     output_bias: bool
@@ -127,6 +130,7 @@ def parse_config(config: Settings, generation: Settings | None = None) -> ModelC
         norm_eps=number(settings, "rms_norm_eps"),
         ropes=ropes,
         window=windows(settings, types),
+        experts=family.experts(settings, num_layers),
         qk_norm=family.qk_norm,
         qkv_bias=boolean(settings, family.qkv_bias),
         output_bias=boolean(settings, family.output_bias),

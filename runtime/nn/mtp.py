@@ -101,5 +101,5 @@ class MtpModule(Transformer):
 
 
 def one_layer_config(config: ModelConfig) -> ModelConfig:
-    """Return the target's configuration with a single layer, which attends to everything."""
-    return replace(config, num_layers=1, window=(None,), ropes=config.distinct_ropes[:1])
+    """Return the target's configuration with a single layer, which attends to everything, and has a plain MLP."""
+    return replace(config, num_layers=1, window=(None,), ropes=config.distinct_ropes[:1], experts=(None,))

@@ -22,10 +22,14 @@ from transformers import (
     LlamaForCausalLM,
     MistralConfig,
     MistralForCausalLM,
+    MixtralConfig,
+    MixtralForCausalLM,
     Qwen2Config,
     Qwen2ForCausalLM,
     Qwen3Config,
     Qwen3ForCausalLM,
+    Qwen3MoeConfig,
+    Qwen3MoeForCausalLM,
     SmolLM3Config,
     SmolLM3ForCausalLM,
 )
@@ -130,6 +134,15 @@ _llama = partial(write_checkpoint, model_class=LlamaForCausalLM, config_class=Ll
 _mistral = partial(write_checkpoint, model_class=MistralForCausalLM, config_class=MistralConfig)
 _qwen2 = partial(write_checkpoint, model_class=Qwen2ForCausalLM, config_class=Qwen2Config)
 _qwen3 = partial(write_checkpoint, model_class=Qwen3ForCausalLM, config_class=Qwen3Config)
+_mixtral = partial(write_checkpoint, model_class=MixtralForCausalLM, config_class=MixtralConfig, num_local_experts=4)
+_qwen3_moe = partial(
+    write_checkpoint,
+    model_class=Qwen3MoeForCausalLM,
+    config_class=Qwen3MoeConfig,
+    num_experts=8,
+    num_experts_per_tok=3,
+    moe_intermediate_size=40,
+)
 _smollm3 = partial(write_checkpoint, model_class=SmolLM3ForCausalLM, config_class=SmolLM3Config)
 _deepseek2 = partial(write_checkpoint, model_class=DeepseekV2ForCausalLM, config_class=DeepseekV2Config)
 _deepseek3 = partial(write_checkpoint, model_class=DeepseekV3ForCausalLM, config_class=DeepseekV3Config)
@@ -175,6 +188,10 @@ FAMILIES: dict[str, Callable[[Path], None]] = {
     "qwen2": partial(_qwen2, seed=11, tie_word_embeddings=True),
     "qwen2-window": partial(_qwen2, seed=12, use_sliding_window=True, sliding_window=16, max_window_layers=1),
     "qwen3": partial(_qwen3, seed=13, head_dim=32),
+    "mixtral": partial(_mixtral, seed=21),
+    "mixtral-window": partial(_mixtral, seed=22, sliding_window=16, tie_word_embeddings=True),
+    "qwen3-moe": partial(_qwen3_moe, seed=23, norm_topk_prob=True, mlp_only_layers=[1]),
+    "qwen3-moe-shares": partial(_qwen3_moe, seed=24, head_dim=32, decoder_sparse_step=2),
     "qwen3-tied": partial(_qwen3, seed=14, head_dim=16, tie_word_embeddings=True, attention_bias=True),
     "deepseek2-lite": partial(_deepseek2, seed=15, **_LATENT, q_lora_rank=None),
     "deepseek2": partial(_deepseek2, seed=16, **_LATENT, q_lora_rank=40, rope_parameters=_LATENT_YARN_ROPE),

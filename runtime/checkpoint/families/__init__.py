@@ -3,6 +3,7 @@
 - `table`: `FAMILIES`, an entry for each architecture, and `DEFAULTS`
 - `family`: `Family`, the form of an entry
 - `layer_kinds`: rules that tell each layer's kind: with or without a window, rotated or not
+- `experts`: which experts take the place of each layer's MLP
 - `rotary`: the rotary position embeddings of config.json
 - `latent`: DeepSeek's latent attention
 """

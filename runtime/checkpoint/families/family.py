@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from runtime.checkpoint.families.experts import no_experts
 from runtime.checkpoint.families.layer_kinds import all_full, all_rotate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from runtime.checkpoint.experts_config import Experts
     from runtime.checkpoint.json_fields import Settings
     from runtime.checkpoint.mtp_layout import MtpLayout
     from runtime.checkpoint.rope_config import RopeKind
@@ -35,6 +37,7 @@ class Family:
         partial_rotary: the key `partial_rotary_factor` may leave the last numbers of each head as they are.
         latent: attention is over a latent, as the keys of DeepSeek's files say (`families.latent`).
         rope_names: other names of rope types in the family's files.
+        experts: tells for each layer which experts take the place of its MLP, from settings and number of layers.
         defaults: those of the family's configuration class in transformers, for keys that the file may leave out.
         mtp: how its checkpoints name modules for multi-token prediction among the weights; None where they have none.
     """
@@ -51,5 +54,6 @@ class Family:
     partial_rotary: bool = False
     latent: bool = False
     rope_names: Mapping[str, RopeKind] = field(default_factory=dict)
+    experts: Callable[[Settings, int], Experts] = no_experts
     defaults: Settings = field(default_factory=dict)
     mtp: MtpLayout | None = None

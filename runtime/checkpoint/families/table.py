@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from runtime.checkpoint.families.experts import mixtral_experts, qwen_experts
 from runtime.checkpoint.families.family import Family
 from runtime.checkpoint.families.layer_kinds import all_sliding, rotates_by_list, sliding_above, sliding_without_rope
 from runtime.checkpoint.mtp_layout import MIMO
@@ -58,6 +59,39 @@ FAMILIES: dict[str, Family] = {
         layer_types=sliding_above,
         reads_layer_types=True,
         defaults={**_QWEN_WINDOW, "head_dim": 128},
+    ),
+    "MixtralForCausalLM": Family(
+        "mixtral",
+        layer_types=all_sliding,
+        experts=mixtral_experts,
+        defaults={
+            "num_key_value_heads": 8,
+            "rms_norm_eps": 1e-5,
+            "rope_theta": 1_000_000.0,
+            "use_sliding_window": True,
+            "default_num_experts": 8,
+            "num_experts_per_tok": 2,
+            "bos_token_id": 1,
+            "eos_token_id": 2,
+        },
+    ),
+    "Qwen3MoeForCausalLM": Family(
+        "qwen3_moe",
+        qkv_bias="attention_bias",
+        output_bias="attention_bias",
+        qk_norm=True,
+        layer_types=all_sliding,
+        experts=qwen_experts,
+        defaults={
+            "num_key_value_heads": 4,
+            "sliding_window": 4096,
+            "default_num_experts": 128,
+            "num_experts_per_tok": 8,
+            "moe_intermediate_size": 768,
+            "norm_topk_prob": False,
+            "decoder_sparse_step": 1,
+            "mlp_only_layers": None,
+        },
     ),
     "SmolLM3ForCausalLM": Family(
         "smollm3",

@@ -5,4 +5,5 @@
 - `plain`: `PlainTensor`, a tensor of such a file
 - `quantized`: which layout of packed matrices a folder has; `packed`: `PackedMatrix`; `mlx`, `gptq` (with AWQ),
   `compressed_tensors`: the layouts
+- `experts`: `canonical_experts`, for what files stack or name otherwise
 """

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import tokenizers
 
 from runtime.checkpoint.config import ModelConfig, parse_config
+from runtime.checkpoint.folder.experts import canonical_experts
 from runtime.checkpoint.folder.quantized import read_quantized, refuse_parts
 from runtime.checkpoint.folder.shards import folder_fingerprint, read_shards
 from runtime.checkpoint.json_fields import read_object, read_optional_object
@@ -46,12 +47,12 @@ class FolderCheckpoint:
         return read_optional_object(self.path / "generation_config.json") or {}
 
     def tensors(self) -> Mapping[str, StoredTensor]:
-        """Return what the headers of the weight files describe, the parts of packed matrices put together."""
+        """Return what the headers of the weight files describe, packed matrices put together and experts one by one."""
         found: Mapping[str, StoredTensor] = read_shards(self.path)
         quantized = read_quantized(self._settings)
         tensors = found if quantized is None else quantized.assemble(found)
         refuse_parts(tensors)
-        return tensors
+        return canonical_experts(tensors, self.config.architecture)
 
     def fingerprint(self) -> str:
         """Hash config.json and the weights, as `folder_fingerprint` does."""

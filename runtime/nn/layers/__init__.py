@@ -2,5 +2,6 @@
 
 - `decoder_layer`: `DecoderLayer`; `batch`: `Batch`, what a layer is given
 - `self_attention`: `SelfAttention`; `attention`: `attend`, `step_mask`
-- `mlp`: `GatedMlp`; `norm`: `RMSNorm`; `rope`: `rope_tables`, `apply_rope`
+- `mlp`: `GatedMlp`; `experts`: `MixtureOfExperts`, `router`: `Router`
+- `norm`: `RMSNorm`; `rope`: `rope_tables`, `apply_rope`
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from runtime.nn.layers.experts import MixtureOfExperts
 from runtime.nn.layers.latent_attention import LatentAttention
 from runtime.nn.layers.mlp import GatedMlp
 from runtime.nn.layers.norm import RMSNorm
@@ -29,7 +30,7 @@ class DecoderLayer:
         self.input_norm = _norm(source, "input_layernorm", config)
         self.attention = _attention(source.under("self_attn"), config, index)
         self.post_norm = _norm(source, "post_attention_layernorm", config)
-        self.mlp = GatedMlp(source.under("mlp"), config)
+        self.mlp = _mlp(source.under("mlp"), config, index)
 
     @property
     def nbytes(self) -> int:
@@ -45,6 +46,13 @@ class DecoderLayer:
 
 def _attention(source: WeightSource, config: ModelConfig, index: int) -> SelfAttention | LatentAttention:
     return (SelfAttention if config.latent is None else LatentAttention)(source, config, index)
+
+
+def _mlp(source: WeightSource, config: ModelConfig, index: int) -> GatedMlp | MixtureOfExperts:
+    experts = config.experts[index]
+    if experts is not None:
+        return MixtureOfExperts(source, config.hidden_size, experts)
+    return GatedMlp(source, config.hidden_size, config.intermediate_size, bias=config.mlp_bias)
 
 
 def _norm(source: WeightSource, name: str, config: ModelConfig) -> RMSNorm:

@@ -7,25 +7,42 @@ from typing import TYPE_CHECKING
 import torch.nn.functional as F
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from torch import Tensor
 
-    from runtime.checkpoint.config import ModelConfig
     from runtime.nn.source import WeightSource
 
 
+def swiglu(gate: Tensor, up: Tensor) -> Tensor:
+    """Return `silu(gate) * up`; `[rows, inner]` all."""
+    return F.silu(gate).mul_(up)
+
+
 class GatedMlp:
-    """`down(silu(gate(x)) * up(x))`; gate and up are rows of one matrix, so they are one product.
+    """`down(activation(gate(x), up(x)))`; gate and up are rows of one matrix, so they are one product.
 
     Args:
         source: of the weights, under the module's name.
-        config: the model's.
+        hidden: size of a row.
+        inner: size of a row of gate and of up.
+        bias: whether the projections have one.
+        activation: joins gate and up.
     """
 
-    def __init__(self, source: WeightSource, config: ModelConfig) -> None:
-        hidden, inner, bias = config.hidden_size, config.intermediate_size, config.mlp_bias
+    def __init__(
+        self,
+        source: WeightSource,
+        hidden: int,
+        inner: int,
+        *,
+        bias: bool = False,
+        activation: Callable[[Tensor, Tensor], Tensor] = swiglu,
+    ) -> None:
         self.gate_up = source.linear({"gate_proj": inner, "up_proj": inner}, hidden, bias=bias)
         self.down = source.linear({"down_proj": hidden}, inner, bias=bias)
         self._inner = inner
+        self._activation = activation
 
     @property
     def nbytes(self) -> int:
@@ -36,4 +53,4 @@ class GatedMlp:
         """Transform rows, `[rows, hidden]` to the same."""
         gate_up = self.gate_up(x)  # [rows, 2 * inner]
         gate, up = gate_up.narrow(1, 0, self._inner), gate_up.narrow(1, self._inner, self._inner)
-        return self.down(F.silu(gate).mul_(up))
+        return self.down(self._activation(gate, up))

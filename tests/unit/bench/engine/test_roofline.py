@@ -7,7 +7,6 @@ import pytest
 from bench.engine.open_models import open_model
 from bench.engine.roofline import decode_bytes, layer_parameters, measure_decode, measure_prefill, prefill_operations
 from bench.engine.shapes import shape
-from runtime.nn.layers.self_attention import SelfAttention
 from tests.unit.bench.engine.small_models import DEPTH, ROOM, TOKENS
 
 
@@ -27,11 +26,9 @@ def test_attention_is_a_triangle() -> None:
 async def test_a_step_reads_the_weights_and_the_kv(capsys: pytest.CaptureFixture[str]) -> None:
     async with open_model(ROOM) as (executor, _):
         model = executor.model
-        linears = []
-        for layer in model.weights.layers:
-            assert isinstance(layer.attention, SelfAttention)
-            linears += [layer.attention.qkv, layer.attention.output, layer.mlp.gate_up, layer.mlp.down]
-        matrices = sum(linear.nbytes for linear in (*linears, model.weights.lm_head))
+        norms = [norm for layer in model.weights.layers for norm in (layer.input_norm, layer.post_norm)]
+        matrices = sum(layer.nbytes for layer in model.weights.layers) - sum(norm.nbytes for norm in norms)
+        matrices += model.weights.lm_head.nbytes
         assert decode_bytes(model, 3, 0) == matrices
         assert decode_bytes(model, 3, 10) - decode_bytes(model, 3, 0) == 30 * model.kv.bytes_per_token
         await executor.call(lambda: measure_decode(model, 2, DEPTH, TOKENS, bandwidth=1e9))

@@ -10,6 +10,8 @@ from safetensors.torch import load_file, save_file
 
 from runtime.checkpoint.open import open_checkpoint
 from runtime.errors import CheckpointError
+from runtime.nn.layers.experts import MixtureOfExperts
+from runtime.nn.layers.mlp import GatedMlp
 from runtime.nn.layers.self_attention import SelfAttention
 from runtime.nn.weights import Weights, load_weights, random_weights
 from tests.models.checkpoints import FAMILIES
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from runtime.checkpoint.config import ModelConfig
+    from runtime.nn.layers.decoder_layer import DecoderLayer
 
 
 def _load(folder: Path, dtype: torch.dtype = torch.float32) -> Weights:
@@ -32,7 +35,8 @@ def _tensors(weights: Weights) -> Iterator[tuple[str, Tensor]]:
     for index, layer in enumerate(weights.layers):
         assert isinstance(layer.attention, SelfAttention)
         norms = (layer.input_norm, layer.post_norm, layer.attention.query_key_norm)
-        linears = (layer.attention.qkv, layer.attention.output, layer.mlp.gate_up, layer.mlp.down)
+        linears = [layer.attention.qkv, layer.attention.output]
+        linears += [linear for _, mlp in _mlps(layer) for linear in (mlp.gate_up, mlp.down)]
         yield from ((f"{index}.norm.{i}", norm.weight) for i, norm in enumerate(norms) if norm is not None)
         for i, linear in enumerate(linears):
             yield f"{index}.linear.{i}.weight", linear.weight
@@ -48,11 +52,16 @@ def _assert_equal(first: Weights, second: Weights) -> None:
         assert torch.equal(mine, other), name
 
 
+def _mlps(layer: DecoderLayer) -> list[tuple[str, GatedMlp]]:
+    """A layer's MLP, or those of its experts, by their names."""
+    if isinstance(layer.mlp, GatedMlp):
+        return [("mlp", layer.mlp)]
+    return [(f"mlp.experts.{index}", expert) for index, expert in enumerate(layer.mlp.experts)]
+
+
 def _source(folder: Path) -> dict[str, Tensor]:
-    source: dict[str, Tensor] = {}
-    for path in folder.glob("*.safetensors"):
-        source |= load_file(path)
-    return source
+    """What the files hold, under canonical names."""
+    return {name: stored.expand() for name, stored in open_checkpoint(folder).tensors().items()}
 
 
 def _rewrite(folder: Path, **changes: Tensor | None) -> None:
@@ -87,25 +96,23 @@ def test_every_tensor_of_the_file_is_in_its_place(family: str, tmp_path: Path) -
 
     for index, layer in enumerate(weights.layers):
         assert isinstance(layer.attention, SelfAttention)
-        for name, kind, place in (
-            ("self_attn", "weight", layer.attention.qkv.weight),
-            ("self_attn", "bias", layer.attention.qkv.bias),
-            ("mlp", "weight", layer.mlp.gate_up.weight),
-            ("mlp", "bias", layer.mlp.gate_up.bias),
+        qkv, gate_up = ["q_proj", "k_proj", "v_proj"], ["gate_proj", "up_proj"]
+        for name, linear, parts in (
+            ("self_attn", layer.attention.qkv, qkv),
+            ("self_attn", layer.attention.output, ["o_proj"]),
+            *((name, mlp.gate_up, gate_up) for name, mlp in _mlps(layer)),
+            *((name, mlp.down, ["down_proj"]) for name, mlp in _mlps(layer)),
         ):
-            if place is not None:
-                parts = ["gate_proj", "up_proj"] if name == "mlp" else ["q_proj", "k_proj", "v_proj"]
-                assert torch.equal(place, fused(index, name, parts, kind))
+            assert torch.equal(linear.weight, fused(index, name, parts, "weight"))
+            if linear.bias is not None:
+                assert torch.equal(linear.bias, fused(index, name, parts, "bias"))
         for name, place in (
             ("input_layernorm.weight", layer.input_norm.weight),
-            ("self_attn.o_proj.weight", layer.attention.output.weight),
-            ("self_attn.o_proj.bias", layer.attention.output.bias),
             ("post_attention_layernorm.weight", layer.post_norm.weight),
-            ("mlp.down_proj.weight", layer.mlp.down.weight),
-            ("mlp.down_proj.bias", layer.mlp.down.bias),
         ):
-            if place is not None:
-                assert torch.equal(place, source.pop(f"model.layers.{index}.{name}"))
+            assert torch.equal(place, source.pop(f"model.layers.{index}.{name}"))
+        if isinstance(layer.mlp, MixtureOfExperts):
+            assert torch.equal(layer.mlp.router.weight, source.pop(f"model.layers.{index}.mlp.gate.weight"))
         if (norm := layer.attention.query_key_norm) is not None:  # a row for each head
             heads = config.num_heads
             for name, rows in (("q_norm", norm.weight[:heads]), ("k_norm", norm.weight[heads:])):

@@ -10,8 +10,10 @@ from transformers import AutoConfig, LlamaConfig
 from transformers.models.deepseek_v3.modeling_deepseek_v3 import DeepseekV3RotaryEmbedding
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply_rotary_pos_emb
 from transformers.models.mistral.modeling_mistral import MistralRotaryEmbedding
+from transformers.models.mixtral.modeling_mixtral import MixtralRotaryEmbedding
 from transformers.models.qwen2.modeling_qwen2 import Qwen2RotaryEmbedding
 from transformers.models.qwen3.modeling_qwen3 import Qwen3RotaryEmbedding
+from transformers.models.qwen3_moe.modeling_qwen3_moe import Qwen3MoeRotaryEmbedding
 from transformers.models.smollm3.modeling_smollm3 import SmolLM3RotaryEmbedding
 
 from runtime.checkpoint.config import parse_config
@@ -30,8 +32,10 @@ _ROTARY = {
     "deepseek_v3": DeepseekV3RotaryEmbedding,
     "llama": LlamaRotaryEmbedding,
     "mistral": MistralRotaryEmbedding,
+    "mixtral": MixtralRotaryEmbedding,
     "qwen2": Qwen2RotaryEmbedding,
     "qwen3": Qwen3RotaryEmbedding,
+    "qwen3_moe": Qwen3MoeRotaryEmbedding,
     "smollm3": SmolLM3RotaryEmbedding,
 }
 

@@ -1,0 +1,86 @@
+"""A mixture of experts (Shazeer et al., arXiv 1701.06538): each row goes through a few of a layer's MLPs.
+
+Rows are grouped by expert, so that each expert that any row goes through, and no other, is read once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+from typing import TYPE_CHECKING
+
+import torch
+
+from runtime.nn.layers.mlp import GatedMlp, swiglu
+from runtime.nn.layers.router import Router
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from runtime.checkpoint.experts_config import ExpertsConfig
+    from runtime.nn.source import WeightSource
+
+
+class MixtureOfExperts:
+    """The sum of a row's experts, each times the router's weight.
+
+    A row's result is added up in the order in which the router ranks its experts, whoever else is in the batch.
+
+    Args:
+        source: of the weights, under the module's name.
+        hidden: size of a row.
+        config: of the experts.
+    """
+
+    def __init__(self, source: WeightSource, hidden: int, config: ExpertsConfig) -> None:
+        activation = swiglu if config.clamped is None else partial(clamped_swiglu, clamped=config.clamped)
+        self.router = Router(source.under("gate"), hidden, config)
+        self.experts = [
+            GatedMlp(
+                source.under(f"experts.{index}"),
+                hidden,
+                config.intermediate_size,
+                bias=config.bias,
+                activation=activation,
+            )
+            for index in range(config.count)
+        ]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory."""
+        return self.router.nbytes + sum(expert.nbytes for expert in self.experts)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Transform rows, `[rows, hidden]` to the same."""
+        weights, experts = self.router(x)  # [rows, per row] each
+        rows, per_row = experts.shape
+        by_expert, places = experts.flatten().sort()  # [rows * per row]: each row as often as it has experts
+        met = _read_met(by_expert)
+        entering = x[torch.div(places, per_row, rounding_mode="floor")].split_with_sizes(list(met.values()))
+        leaving = torch.cat([self.experts[expert](own) for expert, own in zip(met, entering, strict=True)])
+        ranked = torch.empty_like(leaving)
+        ranked[places] = leaving
+        weighted = ranked.view(rows, per_row, -1) * weights.unsqueeze(-1)  # float32
+        return weighted.sum(1).to(x.dtype)
+
+
+def _read_met(by_expert: Tensor) -> Counter[int]:
+    """Read from the device which experts are met, and by how many rows; `by_expert` is sorted, and so is the result.
+
+    Only the host can choose among matrices, so it waits here, once in each layer with experts (docs/mps.md).
+    """
+    return Counter(by_expert.tolist())
+
+
+def clamped_swiglu(gate: Tensor, up: Tensor, clamped: tuple[float, float]) -> Tensor:
+    """Return gpt-oss's `gate * sigmoid(gain * gate) * (up + 1)`, where neither is larger than the limit.
+
+    Args:
+        gate: `[rows, inner]`; is bounded from above alone.
+        up: likewise; is bounded from below, too.
+        clamped: the gain, and the limit.
+    """
+    gain, limit = clamped
+    gate = gate.clamp(max=limit)
+    return torch.sigmoid(gain * gate).mul_(gate).mul_(up.clamp(-limit, limit).add_(1))
