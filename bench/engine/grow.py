@@ -22,7 +22,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from bench.engine.shapes import SHAPES
-from runtime.checkpoint.locate import resolve_model
+from runtime.store.resolve import resolve_model
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, cast
 
 from bench.engine.bare_model import BareModel
 from bench.engine.shapes import SHAPES, random_model, shape
-from runtime.checkpoint.locate import resolve_model
 from runtime.loading.load import describe_model, load_model
 from runtime.loading.options import LoadOptions
 from runtime.step.device import select_device, select_dtype
 from runtime.step.thread_executor import open_thread_executor
+from runtime.store.resolve import resolve_model
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -26,7 +26,6 @@ from actors.core.generation import Failed, Finished, GenerationRequest
 from actors.engine import Engine, open_engine
 from bench.corpus import load_corpus
 from bench.engine.shapes import random_model, shape
-from runtime.checkpoint.locate import embedded_draft, resolve_model
 from runtime.kv.cache import KVCache
 from runtime.loading.drafters import plan_drafter
 from runtime.loading.load import describe_model, load_model
@@ -37,6 +36,7 @@ from runtime.nn.matrices.quantize import choose_formats
 from runtime.nn.weights import random_weights
 from runtime.sampling.params import SamplingParams
 from runtime.step.thread_executor import open_thread_executor
+from runtime.store.resolve import embedded_draft, resolve_model
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence

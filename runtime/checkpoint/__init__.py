@@ -3,7 +3,6 @@
 The files are in the layout of Hugging Face checkpoints.  The room rests on the modules at the root of `runtime` alone;
 every other room of `runtime` may use it.  To add a model family is to add an entry to `families.table`.
 
-- `locate`: `resolve_model`, from a name to a folder; `hub`: `download`
 - `config`: `ModelConfig`, `parse_config`; `families`, `rope_config`, `mtp_layout`, `json_fields` are its parts
 - `sampling_defaults`: `SamplingDefaults`, of generation_config.json
 - `stored`: `StoredTensor`, a tensor in whatever format it is stored

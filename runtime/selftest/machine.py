@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import torch
 
-from runtime.checkpoint.locate import resolve_model
 from runtime.checkpoint.open import open_checkpoint
 from runtime.errors import CedeError
 from runtime.host_memory import available_memory
@@ -19,6 +18,7 @@ from runtime.nn.weights import load_weights
 from runtime.processor import processor_name
 from runtime.selftest.findings import without_paths
 from runtime.step.device import has_bfloat16_arithmetic, select_device, select_dtype
+from runtime.store.resolve import resolve_model
 from runtime.units import format_size
 
 if TYPE_CHECKING:

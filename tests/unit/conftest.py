@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runtime.checkpoint.locate import resolve_model
 from runtime.loading.load import describe_model, load_model
 from runtime.loading.options import LoadOptions
 from runtime.selftest.parity import Parity
+from runtime.store.resolve import resolve_model
 from web.selftest.checks import TEXT
 
 if TYPE_CHECKING:

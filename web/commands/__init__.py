@@ -5,6 +5,7 @@ Nothing imports from here but `web.__main__`, the entry point `cede` and tests; 
     main      the program
     serve     `cede serve`: runs a server as its options say
     assembly  server_options: from options to what the server is told; all is looked at that needs no torch
+    models    `cede pull`, `cede models`, `cede rm`
     config    `cede config`: which options are in force, and where each was found
     doctor    `cede doctor`
     kv        `cede kv`

@@ -15,10 +15,12 @@ import click
 from runtime.checkpoint.sampling_defaults import SamplingOptions, sampling_defaults
 from runtime.loading.options import LoadOptions
 from runtime.loading.served import Proposer
+from runtime.store.progress import SILENT
 from web.limits import Limits
 from web.options import Access, Diagnostics, Listening, ModelChoice, Patience
 
 if TYPE_CHECKING:
+    from runtime.store.progress import Progress
     from web.commands.options.chosen import Chosen
     from web.http.browser_policy import BrowserPolicy
     from web.server import ServerOptions
@@ -45,8 +47,11 @@ def refuse_contradictions(chosen: Chosen) -> None:
         raise click.UsageError(f"--draft-model has no use with --speculate {speculate.value}")
 
 
-def server_options(chosen: Chosen) -> ServerOptions:
-    """All that the server is told.  Raises CedeError; what needs no torch is looked at first."""
+def server_options(chosen: Chosen, progress: Progress = SILENT) -> ServerOptions:
+    """All that the server is told.  Raises CedeError; what needs no torch is looked at first.
+
+    A model that is not here yet is downloaded; `progress` is told how that goes on.
+    """
     from runtime.checkpoint.config import check_context
     from runtime.checkpoint.open import open_checkpoint
     from web.http.api_keys import read_keys
@@ -57,7 +62,7 @@ def server_options(chosen: Chosen) -> ServerOptions:
     browser_policy = _browser_policy(access, listening)
     tls = None if listening.certfile is None else tls_context(listening.certfile, listening.keyfile)
     model = chosen.config(ModelChoice)
-    load = _load_options(chosen, model)
+    load = _load_options(chosen, model, progress)
     checkpoint = open_checkpoint(load.path)
     check_context(checkpoint.config, load.context)
     sampling = sampling_defaults(checkpoint.generation, chosen.config(SamplingOptions))
@@ -89,28 +94,30 @@ def _browser_policy(access: Access, listening: Listening) -> BrowserPolicy:
     return BrowserPolicy.parse(access.allowed_origins, [*own_name, *access.allowed_hosts])
 
 
-def _load_options(chosen: Chosen, choice: ModelChoice) -> LoadOptions:
+def _load_options(chosen: Chosen, choice: ModelChoice, progress: Progress) -> LoadOptions:
     """What to load, and where it lies.  Raises CheckpointError."""
-    from runtime.checkpoint.locate import resolve_model
+    from runtime.store.resolve import resolve_model
 
-    options = chosen.config(LoadOptions, path=resolve_model(choice.model))
-    return replace(options, draft=_draft_path(choice, options.speculate))
+    options = chosen.config(LoadOptions, path=resolve_model(choice.model, choice.models_dir, progress))
+    return replace(options, draft=_draft_path(choice, options.speculate, progress))
 
 
-def _draft_path(choice: ModelChoice, speculate: Proposer | None) -> Path | None:
+def _draft_path(choice: ModelChoice, speculate: Proposer | None, progress: Progress) -> Path | None:
     """Where the draft model lies, if there is one that may be used.  Raises CheckpointError."""
-    from runtime.checkpoint.locate import embedded_draft, resolve_model
+    from runtime.store.resolve import embedded_draft, resolve_model
 
     if speculate not in (None, Proposer.DRAFT):
         return None
     if choice.draft_model is None:
         return embedded_draft() if choice.model is None and speculate is Proposer.DRAFT else None
-    return resolve_model(choice.draft_model)
+    return resolve_model(choice.draft_model, choice.models_dir, progress)
 
 
 def _model_name(model: str | None) -> str:
     """The model's name as the API shows it."""
     if model is None:
         return "cede-embedded"
-    folder = Path(model).expanduser()
-    return folder.resolve().name if folder.is_dir() else model
+    path = Path(model).expanduser()
+    if path.is_dir():
+        return path.resolve().name
+    return path.stem if path.is_file() else model

@@ -16,7 +16,7 @@ import click
 from runtime.errors import CedeError
 from web.commands.options.flags import SectionedCommand, option_flag, option_flags
 from web.commands.options.parameters import EXISTING_FOLDER
-from web.process.signals import exit_on_signals
+from web.process.signals import exit_now, exit_on_signals, unwound_by_signals
 from web.process.streams import say
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ SCHEMA = {"name": "cede doctor", "version": 1}  # raised whenever a reader of re
 
 @click.command(cls=SectionedCommand)
 @click.option("--self-test", "test", is_flag=True, help="Run a model and check what comes of it: a minute or two.")
-@option_flags("model", "device", "dtype")
+@option_flags("model", "models-dir", "device", "dtype")
 @option_flag("kv-dir", type=EXISTING_FOLDER, help="Look into this folder of KV, too.")
 @click.option(
     "--json",
@@ -40,7 +40,15 @@ SCHEMA = {"name": "cede doctor", "version": 1}  # raised whenever a reader of re
     type=click.File("w", lazy=False),  # opened before the tests are run for it
     help="Write the report here as JSON, too; - for the terminal, and nothing else to it.",
 )
-def doctor(test: bool, model: str | None, device: str, dtype: str, kv_dir: Path | None, file: TextIO | None) -> None:
+def doctor(
+    test: bool,
+    model: str | None,
+    models_dir: Path | None,
+    device: str,
+    dtype: str,
+    kv_dir: Path | None,
+    file: TextIO | None,
+) -> None:
     """Say what is here and, with --self-test, whether cede works on it.
 
     The report holds no names of hosts, people or folders.  Exits with 1 if a check failed.
@@ -48,10 +56,11 @@ def doctor(test: bool, model: str | None, device: str, dtype: str, kv_dir: Path 
     exit_on_signals()
     say_line = partial(say, err=file is not None and file.name == "<stdout>")
     try:
-        facts = _facts(model, device, dtype, kv_dir)
+        path = _found(model, models_dir)
+        facts = _facts(path, device, dtype, kv_dir, named=model is not None)
         for line in fact_lines(facts):
             say_line(line)
-        findings = _self_test(model, device, dtype, say_line) if test else []
+        findings = _self_test(path, device, dtype, say_line) if test else []
     except CedeError as error:
         raise click.ClickException(str(error)) from None
     if file is not None:
@@ -96,25 +105,32 @@ def _figures(figures: Figures) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {number(value)}" for name, value in figures.items())
 
 
-def _facts(model: str | None, device: str, dtype: str, kv_dir: Path | None) -> Facts:
-    from runtime.checkpoint.locate import resolve_model
+def _found(model: str | None, models_dir: Path | None) -> Path:
+    """Where the model lies; it is downloaded if it is not here yet."""
+    from runtime.store.resolve import resolve_model
+    from web.commands.models.progress import DownloadProgress
+
+    with unwound_by_signals(lambda number: exit_now(128 + number)):
+        return resolve_model(model, models_dir, DownloadProgress())
+
+
+def _facts(path: Path, device: str, dtype: str, kv_dir: Path | None, *, named: bool) -> Facts:
     from runtime.checkpoint.open import open_checkpoint
     from runtime.selftest.machine import describe_choice, describe_embedded, describe_kv_folder, describe_machine
 
-    config = open_checkpoint(resolve_model(model)).config
+    config = open_checkpoint(path).config
     facts = describe_machine() | describe_choice(device, dtype, config.dtype) | {"embedded model": describe_embedded()}
-    if model is not None:
+    if named:
         facts["model"] = f"{config.architecture}, {config.num_layers} layers of {config.hidden_size}"
     if kv_dir is not None:
         facts["KV folder"] = describe_kv_folder(kv_dir)
     return facts
 
 
-def _self_test(model: str | None, device: str, dtype: str, say_line: Callable[[str], None]) -> list[Finding]:
+def _self_test(path: Path, device: str, dtype: str, say_line: Callable[[str], None]) -> list[Finding]:
     """The findings, each said as it comes, and what they come to."""
     import trio
 
-    from runtime.checkpoint.locate import resolve_model
     from runtime.loading.options import LoadOptions
     from web.selftest.checks import Sizes, self_test
 
@@ -125,7 +141,7 @@ def _self_test(model: str | None, device: str, dtype: str, say_line: Callable[[s
         for line in finding_lines(finding):
             say_line(line)
 
-    options = LoadOptions(resolve_model(model), device=device, dtype=dtype)
+    options = LoadOptions(path, device=device, dtype=dtype)
     trio.run(self_test, options, Sizes(), tell)
     counts = {status: sum(finding.status == status for finding in findings) for status in ("PASS", "FAIL", "SKIP")}
     say_line(", ".join(f"{count} {status}" for status, count in counts.items()))

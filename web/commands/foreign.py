@@ -8,7 +8,7 @@ from web.commands.options.flags import SectionedCommand
 
 _DEVICE = "the whole model runs on one device, which --device chooses"
 _CHUNKS = "prompts are read in chunks, which --chunk-tokens sizes"
-_HUB = "give the hub id to --model; cede reads safetensors, not GGUF"
+_HUB = "give the hub id to --model, a GGUF file's quantisation or name after it: org/name:Q4_K_M"
 _MEMORY = "memory is reserved by --slots and --context"
 FOREIGN = {
     "-ngl": _DEVICE,
@@ -25,6 +25,8 @@ FOREIGN = {
     "-hf": _HUB,
     "-hfr": _HUB,
     "--hf-repo": _HUB,
+    "-hff": _HUB,
+    "--hf-file": _HUB,
     "--speculative-config": "it is --speculate and --draft-model here",
     "-n": "a request says 'max_tokens'",
     "--n-predict": "a request says 'max_tokens'",

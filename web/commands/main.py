@@ -14,6 +14,9 @@ from web.commands.added import added_names, installed_version, load_added
 from web.commands.config import config
 from web.commands.doctor import doctor
 from web.commands.kv import kv
+from web.commands.models.listing import models
+from web.commands.models.pull import pull
+from web.commands.models.remove import rm
 from web.commands.serve import serve
 from web.process.streams import open_closed_streams
 
@@ -73,6 +76,9 @@ def main() -> None:
 
 
 main.add_command(serve)
+main.add_command(pull)
+main.add_command(models)
+main.add_command(rm)
 main.add_command(config)
 main.add_command(kv)
 main.add_command(doctor)

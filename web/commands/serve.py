@@ -13,10 +13,11 @@ from runtime.errors import CedeError
 from runtime.log_text import log_to_stderr
 from web.commands.assembly import refuse_contradictions, server_options
 from web.commands.foreign import ServeCommand
+from web.commands.models.progress import DownloadProgress
 from web.commands.options.chosen import Chosen
 from web.commands.options.flags import option_flags
 from web.options import Diagnostics, Listening
-from web.process.signals import EarlyStop
+from web.process.signals import EarlyStop, unwound_by_signals
 from web.process.streams import say
 
 if TYPE_CHECKING:
@@ -46,7 +47,9 @@ def serve(ctx: click.Context, /, model_name: str | None, **_: Any) -> None:  # n
     refuse_contradictions(chosen)
     try:
         plan = _fault_plan(chosen)
-        _run(server_options(chosen), early, plan)
+        with unwound_by_signals(early.end):
+            options = server_options(chosen, DownloadProgress())
+        _run(options, early, plan)
     except CedeError as error:
         raise click.ClickException(str(error)) from None
 

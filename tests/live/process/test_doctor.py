@@ -16,10 +16,10 @@ import torch
 from click.testing import CliRunner
 
 import web.selftest.checks
-from runtime.checkpoint.locate import resolve_model
 from runtime.selftest import machine
 from runtime.selftest.findings import Mismatch
 from runtime.selftest.parity import Parity
+from runtime.store.resolve import resolve_model
 from tests.fakes.kv_blocks import chain, open_tier, put_all
 from tests.live.server import command, environment
 from tests.models.checkpoints import FAMILIES

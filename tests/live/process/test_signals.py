@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 
-from runtime.checkpoint.locate import resolve_model
+from runtime.store.resolve import resolve_model
 from tests.live.server import COMPLETIONS, PATIENCE, Server, command, environment, wait_for
 
 if TYPE_CHECKING:

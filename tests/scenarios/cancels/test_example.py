@@ -7,11 +7,11 @@ from actors.config import EngineConfig
 from actors.core.generation import GenerationRequest, Token
 from actors.engine import Engine, open_engine
 from actors.testing.chaos import open_chaos
-from runtime.checkpoint.locate import resolve_model
 from runtime.checkpoint.open import open_checkpoint
 from runtime.loading.served import ServedModel
 from runtime.sampling.params import SamplingParams
 from runtime.step.executor import SimulatedExecutor
+from runtime.store.resolve import resolve_model
 from runtime.testing.faults import CancelAt, Chaos, DeviceError, FaultPlan
 from runtime.testing.simulated import SimulatedModel
 from runtime.testing.unreliable import UnreliableModel

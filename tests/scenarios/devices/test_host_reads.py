@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 
-from runtime.checkpoint.locate import resolve_model
 from runtime.checkpoint.mtp_layout import DEEPSEEK
 from runtime.checkpoint.open import open_checkpoint
 from runtime.kv.cache import KVCache
@@ -30,6 +29,7 @@ from runtime.selftest.findings import Mismatch
 from runtime.selftest.readbacks import check_readbacks
 from runtime.step.step import Segment
 from runtime.step.transfer import Copy, Load, Save
+from runtime.store.resolve import resolve_model
 from tests.fakes.mps import MPS, Traffic, fake_mps
 from tests.fakes.weights import EmptySource
 from tests.models.checkpoints import FAMILIES

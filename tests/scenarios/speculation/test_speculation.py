@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from runtime.checkpoint.locate import embedded_draft, resolve_model
 from runtime.loading.served import Proposer
+from runtime.store.resolve import embedded_draft, resolve_model
 from tests.models.speculation_driver import Speculating, open_pair, speculate
 from tests.models.step_driver import Running, generate, open_transformer, random_tokens
 

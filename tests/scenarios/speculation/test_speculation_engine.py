@@ -12,13 +12,13 @@ import trio
 from actors.config import EngineConfig
 from actors.core.generation import Failed, GenerationRequest, Token
 from actors.engine import Engine, open_engine
-from runtime.checkpoint.locate import embedded_draft, resolve_model
 from runtime.loading.drafters import plan_drafter
 from runtime.loading.load import describe_model, load_model
 from runtime.loading.options import LoadOptions
 from runtime.loading.served import Proposer
 from runtime.sampling.params import SamplingParams
 from runtime.step.executor import InlineExecutor
+from runtime.store.resolve import embedded_draft, resolve_model
 from tests.models.step_driver import random_tokens
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from bench.engine.accuracy import FULL, compare, distance, open_form
-from runtime.checkpoint.locate import resolve_model
+from runtime.store.resolve import resolve_model
 from tests.models.step_driver import random_tokens
 
 

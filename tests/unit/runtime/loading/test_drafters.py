@@ -12,7 +12,6 @@ from tokenizers import AddedToken
 from tokenizers import Tokenizer as Backend
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from runtime.checkpoint.locate import embedded_draft, resolve_model
 from runtime.checkpoint.open import open_checkpoint
 from runtime.errors import CheckpointError
 from runtime.kv.cache import kv_bytes_per_token
@@ -33,6 +32,7 @@ from runtime.nn.weights import load_weights
 from runtime.sampling.params import SamplingParams
 from runtime.sampling.tokens import SampleSpec
 from runtime.step.step import Segment
+from runtime.store.resolve import embedded_draft, resolve_model
 from runtime.text.tokenizer import Tokenizer
 from tests.models.checkpoints import FAMILIES, VOCAB_SIZE, write_checkpoint
 from tests.models.mtp_checkpoints import write_deepseek, write_mimo

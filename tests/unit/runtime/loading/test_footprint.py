@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import pytest
 import torch
 
-from runtime.checkpoint.locate import resolve_model
 from runtime.checkpoint.open import open_checkpoint
 from runtime.errors import CheckpointError
 from runtime.loading import footprint
@@ -23,6 +22,7 @@ from runtime.nn.matrices.linear import PlainMatrix, WeightFormats
 from runtime.nn.matrices.quantization import Quantization
 from runtime.nn.matrices.quantize import choose_formats
 from runtime.nn.weights import load_weights
+from runtime.store.resolve import resolve_model
 from runtime.text.tokenizer import Tokenizer
 from tests.models.checkpoints import FAMILIES
 from tests.models.step_driver import CPU

@@ -8,8 +8,8 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, GenerationConfig
 
-from runtime.checkpoint.locate import resolve_model
 from runtime.step.step import Segment
+from runtime.store.resolve import resolve_model
 from tests.models.checkpoints import FAMILIES
 from tests.models.step_driver import Running, generate, greedy, open_transformer, random_tokens, run
 

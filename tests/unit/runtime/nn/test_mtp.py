@@ -11,11 +11,11 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
 from bench.training.models import MtpModule as DeepseekModule
-from runtime.checkpoint.locate import resolve_model
 from runtime.loading.served import Proposer
 from runtime.sampling.params import SamplingParams
 from runtime.sampling.tokens import SampleSpec
 from runtime.step.step import Segment
+from runtime.store.resolve import resolve_model
 from tests.models.mtp_checkpoints import Reference, write_deepseek, write_mimo
 from tests.models.speculation_driver import open_pair, poison
 from tests.models.step_driver import random_tokens, run

@@ -12,7 +12,7 @@ import tokenizers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.checkpoint.locate import resolve_model
+from runtime.store.resolve import resolve_model
 from runtime.text.prompt_tokens import TooManyTokens, encode_within
 from runtime.text.tokenizer import Tokenizer
 from tests.models.small_tokenizers import CORPUS, byte_level, llama2_style

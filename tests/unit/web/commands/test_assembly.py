@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runtime.checkpoint.locate import embedded_draft, resolve_model
 from runtime.loading.served import Proposer
+from runtime.store.resolve import embedded_draft, resolve_model
 from tests.unit.web.commands.options.choosing import chosen, sample
 from web.commands.assembly import server_options
 from web.commands.options.definitions import DEFINITIONS

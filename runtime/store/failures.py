@@ -1,18 +1,17 @@
-"""Downloads from the Hugging Face hub, with the reason in plain words where one fails."""
+"""Why a download failed, in plain words and on one line, with what would help."""
 
 from __future__ import annotations
 
 import errno
 import os
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from huggingface_hub import constants, model_info, snapshot_download
+from huggingface_hub import constants
 from huggingface_hub.errors import (
     GatedRepoError,
     HFValidationError,
-    LocalEntryNotFoundError,
     OfflineModeIsEnabled,
     RepositoryNotFoundError,
     RevisionNotFoundError,
@@ -20,21 +19,15 @@ from huggingface_hub.errors import (
 
 from runtime.errors import CheckpointError
 from runtime.log_text import printable
+from runtime.units import format_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
-LIST_TIMEOUT = 20.0  # seconds for the list of a repository's files; the hub's client would wait for ever
-NOT_GGUF = "cede reads folders in Hugging Face layout (config.json, *.safetensors, tokenizer.json), not GGUF yet"
+FULL = (errno.ENOSPC, errno.EDQUOT)
+_FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
 
-# The files that a server reads, all at the top of the repository; other frameworks' copies of the weights are left out.
-_FILES: dict[str, Any] = {
-    "allow_patterns": ["*.json", "*.safetensors", "*.jinja", "tokenizer*", "merges.txt", "vocab.txt"],
-    "ignore_patterns": ["*/*", "consolidated*"],
-}
-
-# Errors that are the hub's own answer: a copy from before is not served in spite of them.
-_REFUSALS = (RepositoryNotFoundError, RevisionNotFoundError)  # a gated one is a kind of the former
 _REASONS: tuple[tuple[type[Exception], str], ...] = (  # a class before those it inherits from
     (GatedRepoError, "access to it must be asked for on its page, then log in (hf auth login)"),
     (
@@ -48,56 +41,57 @@ _REASONS: tuple[tuple[type[Exception], str], ...] = (  # a class before those it
 _STATUS = {
     401: "the hub wants to know who asks (hf auth login, or HF_TOKEN)",
     403: "the hub does not let this token read it",
+    404: "the hub has no such file",
     407: "the proxy wants a name and a password",
     429: "the hub has had too many requests from here; try again later",
 }
 
 
-def download(repository: str) -> Path:
-    """Return the folder of a repository (`org/name`) in the hub's own cache, and download what is not there yet.
+@contextmanager
+def disk_failures(folder: Path) -> Iterator[None]:
+    """Turn what goes wrong on the disk, in the scope, into an error that names the folder of models.
 
     Raises:
-        CheckpointError: the download failed; the message says why, and names the proxy if there is one.
+        CheckpointError: an OSError was raised in the scope.
     """
     try:
-        names = [file.rfilename for file in model_info(repository, timeout=LIST_TIMEOUT).siblings or ()]
-    except _REFUSALS as error:
-        raise _not_loaded(repository, error) from error
-    except Exception as error:  # the hub's client raises its HTTP library's errors, and has changed that library
-        if (folder := _cached(repository)) is None:
-            raise _not_loaded(repository, error) from error
-        return folder
-    if any(name.endswith(".gguf") for name in names) and not any(name.endswith(".safetensors") for name in names):
-        raise CheckpointError(f"{repository}: holds GGUF files; {NOT_GGUF}")
-    try:
-        return Path(snapshot_download(repository, **_FILES))
-    except Exception as error:
-        raise _not_loaded(repository, error) from error
+        yield
+    except OSError as error:
+        raise CheckpointError(disk_reason(error, folder)) from error
 
 
-def _cached(repository: str) -> Path | None:
-    """Return the folder of an earlier download; None if there was none."""
-    try:
-        return Path(snapshot_download(repository, local_files_only=True, **_FILES))
-    except (LocalEntryNotFoundError, OSError, ValueError):  # it is not there, not readable, or not a name of the hub's
-        return None
+def disk_reason(error: OSError, folder: Path) -> str:
+    """Say what is the matter with the folder of models."""
+    if error.errno in FULL:
+        return f"{folder}: the disk is full (--models-dir names another folder)"
+    if error.errno in _FORBIDDEN:
+        return f"{error.filename or folder}: {error.strerror}; --models-dir names another folder"
+    return f"{error.filename or folder}: {error.strerror or error}"
 
 
-def _not_loaded(repository: str, error: Exception) -> CheckpointError:
-    return CheckpointError(f"{repository}: not loaded from the hub: {_reason(error)}")
+def refuse_too_large(needed: int, free: int, place: Path, remedy: str) -> None:
+    """Raise CheckpointError where `needed` bytes are more than are `free` at a place; `remedy` is what to do."""
+    if needed > free:
+        raise CheckpointError(
+            f"{place}: the disk is too full: {format_size(needed)} are needed and {format_size(free)} free ({remedy})"
+        )
 
 
-def _reason(error: Exception) -> str:
-    """Say why a download failed, on one line."""
+def hub_failure(name: str, error: Exception) -> CheckpointError:
+    """Make the error for a repository that could not be had from the hub."""
+    return CheckpointError(f"{name}: not loaded from the hub: {_hub_reason(error)}")
+
+
+def _hub_reason(error: Exception) -> str:
     for kind, reason in _REASONS:
         if isinstance(error, kind):
             return reason
     chain = list(_chain(error))
     for cause in chain:
-        if isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT):
+        if isinstance(cause, OSError) and cause.errno in FULL:
             return f"the disk is full: {constants.HF_HUB_CACHE} (HF_HOME names another place)"
-        if isinstance(cause, PermissionError):
-            return f"{cause.filename or constants.HF_HUB_CACHE}: {cause.strerror}"
+        if isinstance(cause, OSError) and cause.errno in _FORBIDDEN:
+            return f"{cause.filename or constants.HF_HUB_CACHE}: {cause.strerror} (HF_HOME names another place)"
     return f"{_network_reason(error, chain)}{_by_proxy()}"
 
 

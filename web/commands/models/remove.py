@@ -1,0 +1,41 @@
+"""`cede rm`: removes a model that was downloaded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from runtime.errors import CedeError
+from runtime.units import format_size
+from web.commands.options.flags import SectionedCommand, option_flags
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@click.command(cls=SectionedCommand)
+@click.argument("name")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@option_flags("models-dir")
+def rm(name: str, yes: bool, models_dir: Path | None) -> None:
+    """Remove a model from cede's folder or from the hub's cache; other files are never touched.
+
+    NAME is as `cede models` shows it.  A server that runs keeps what it has open.
+    """
+    from runtime.store.folder import ModelsFolder
+    from runtime.store.held import Place, find_held, remove_held
+
+    folder = ModelsFolder(models_dir)
+    try:
+        held = find_held(name, folder)
+        shared = ", which other programs use, too" if held.place is Place.HUB else ""
+        where = "the hub's cache" if held.place is Place.HUB else str(folder.path)
+        if not yes:
+            click.confirm(
+                f"Remove {held.name} ({format_size(held.nbytes)}) from {where}{shared}?", abort=True, err=True
+            )
+        remove_held(held, folder)
+    except CedeError as error:
+        raise click.ClickException(str(error)) from None
+    click.echo(f"removed {held.name}, {format_size(held.nbytes)}")
