@@ -101,7 +101,7 @@ class Wheel:
         with self._reading():
             return self._zip.read(member).decode("utf-8", "replace")
 
-    def copy(self, name: str, target: BinaryIO, took: Callable[[bytes], None]) -> None:
+    def copy(self, name: str, target: BinaryIO, took: Callable[[bytes], object]) -> None:
         """Write a file's content into `target`, and give each piece of it to `took`.
 
         Raises:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runtime.errors import CheckpointError
-from runtime.store import folder as folder_module
 from runtime.store.folder import SOURCE, ModelsFolder, Source, default_folder
 from runtime.store.names import PackageName
 from runtime.store.progress import SILENT
@@ -119,7 +118,7 @@ def test_a_disk_that_is_full_at_the_last_moment_leaves_nothing(tmp_path: Path, m
     def full(file: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(folder_module.os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", full)
     folder = ModelsFolder(tmp_path)
     with pytest.raises(CheckpointError, match="the disk is full"):
         keep(folder, "1.0")

@@ -42,7 +42,8 @@ def test_a_wheel_says_what_it_is_and_what_it_needs(tmp_path: Path) -> None:
     wheel = Wheel(make_wheel(tmp_path, "A_b", "1.2", {"a/x.bin": b"content"}, requires))
     assert (wheel.project, wheel.version) == ("a-b", "1.2")
     assert [str(requirement) for requirement in wheel.requirements()] == ["Some.Thing==2"]
-    target, took = io.BytesIO(), []
+    target = io.BytesIO()
+    took: list[bytes] = []
     wheel.copy("a/x.bin", target, took.append)
     assert target.getvalue() == b"".join(took) == b"content"
     wheel.close()
