@@ -27,11 +27,15 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-# What the format has no keys for: windows of Mistral and Qwen 2, and which layers of SmolLM3 rotate.
-_NOT_IN_GGUF = ("mistral", "qwen2-window", "smollm3")
+# Left out are windows of Mistral and Qwen 2, and SmolLM3 with layers that rotate by a list: the format has no keys for
+# these.
+_CARRIED = (
+    *("llama", "llama-mha", "llama3-rope", "linear-rope", "yarn-rope", "llama-bias", "llama-sharded", "smollm"),
+    *("mistral-full", "qwen2", "qwen3", "qwen3-tied"),
+)
 
 GGUF_FAMILIES: dict[str, Callable[[Path], None]] = {
-    **{name: write for name, write in FAMILIES.items() if name not in _NOT_IN_GGUF},
+    **{name: FAMILIES[name] for name in _CARRIED},
     "smollm3-every-fourth": partial(
         write_checkpoint, model_class=SmolLM3ForCausalLM, config_class=SmolLM3Config, seed=8, num_hidden_layers=5
     ),
