@@ -85,7 +85,7 @@ def scores(model: Transformer, token_ids: Sequence[int]) -> Tensor:
     batch = model.begin([Segment(0, 0, token_ids)])
     for layer in range(model.num_layers):
         model.run_layer(batch, layer)
-    return model.weights.lm_head(model.weights.final_norm(batch.hidden)).float().cpu()
+    return model.compute_logits(model.weights.final_norm(batch.hidden)).cpu()
 
 
 def compare(full: Transformer, other: Transformer, texts: Sequence[Sequence[int]]) -> Distance:

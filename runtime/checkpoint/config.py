@@ -8,7 +8,7 @@ what it means there.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from runtime.checkpoint.families.latent import parse_latent, rotated_dim
 from runtime.checkpoint.families.layer_kinds import layer_types, windows
@@ -19,8 +19,14 @@ from runtime.errors import CheckpointError
 
 if TYPE_CHECKING:
     from runtime.checkpoint.experts_config import Experts
+    from runtime.checkpoint.families.norms import Norms, QkNorm
+    from runtime.checkpoint.families.scales import Scales
     from runtime.checkpoint.latent_config import LatentConfig
     from runtime.checkpoint.rope_config import RopeConfig
+
+Activation = Literal["silu", "gelu_tanh"]
+# By their names in config.json, of which the first two are one function.
+_ACTIVATIONS: dict[str, Activation] = {"silu": "silu", "swish": "silu", "gelu_pytorch_tanh": "gelu_tanh"}
 
 MAX_LAYERS = 1000  # what a file says of each layer takes memory before any weight is looked at
 
@@ -39,11 +45,14 @@ class ModelConfig:
         num_kv_heads: key and value heads; divides `num_heads`.
         head_dim: numbers of a head; even.
         context_length: tokens that a sequence may have.
+        norms: which there are, and where in a layer.
         norm_eps: is added to the mean square in a norm.
+        activation: of the MLP's gate.
+        scales: of the embedding, of scores, of what is added to the hidden states, of logits.
         ropes: per layer, its rotary position embeddings; None where queries and keys are not rotated (SmolLM3).
         window: per layer, how many positions each one sees, itself included; None means all before it.
         experts: per layer, the experts that take the place of its MLP; None where it has one.
-        qk_norm: whether query and key heads are normalised.
+        qk_norm: how query and key heads are normalised; None where they are not.
         qkv_bias: whether these projections have a bias; likewise `output_bias` and `mlp_bias`.
         output_bias: that of the attention's output.
         mlp_bias: that of the MLP's three projections.
@@ -63,11 +72,14 @@ class ModelConfig:
     num_kv_heads: int
     head_dim: int
     context_length: int
+    norms: Norms
     norm_eps: float
+    activation: Activation
+    scales: Scales
     ropes: tuple[RopeConfig | None, ...]
     window: tuple[int | None, ...]
     experts: Experts
-    qk_norm: bool
+    qk_norm: QkNorm | None
     qkv_bias: bool
     output_bias: bool
     mlp_bias: bool
@@ -117,6 +129,7 @@ def parse_config(config: Settings, generation: Settings | None = None) -> ModelC
     types = layer_types(family, settings, num_layers)
     ropes = read_ropes(family, settings, types, head_dim, context_length)
     latent = parse_latent(settings, ropes) if family.latent else None
+    head_dim = head_dim if latent is None else latent.query_dim
     return ModelConfig(
         architecture=architecture,
         vocab_size=integer(settings, "vocab_size"),
@@ -125,9 +138,12 @@ def parse_config(config: Settings, generation: Settings | None = None) -> ModelC
         num_layers=num_layers,
         num_heads=num_heads,
         num_kv_heads=_num_kv_heads(settings, num_heads),
-        head_dim=head_dim if latent is None else latent.query_dim,
+        head_dim=head_dim,
         context_length=max([context_length, *(stretched_context(rope) for rope in ropes if rope is not None)]),
-        norm_eps=number(settings, "rms_norm_eps"),
+        norms=family.norms,
+        norm_eps=number(settings, family.norms.eps_key),
+        activation=_activation(settings, family.activation_key),
+        scales=family.scales(settings, head_dim),
         ropes=ropes,
         window=windows(settings, types),
         experts=family.experts(settings, num_layers),
@@ -159,10 +175,10 @@ def _architecture(config: Settings) -> str:
 
 
 def _refuse_unsupported(settings: Settings) -> None:
-    if settings["hidden_act"] not in ("silu", "swish"):  # two names of one function
-        raise invalid("hidden_act", settings["hidden_act"], "is not supported, only 'silu' is")
     if settings.get("is_causal") is False:  # embedding models are published under these architectures too
         raise invalid("is_causal", False, "is not supported: attention here is causal")
+    if settings.get("use_bidirectional_attention"):
+        raise invalid("use_bidirectional_attention", True, "is not supported: attention here is causal")
 
 
 # --- parts --------------------------------------------------------------------------------------------------------
@@ -173,6 +189,13 @@ def _num_layers(settings: Settings) -> int:
     if num_layers > MAX_LAYERS:
         raise invalid("num_hidden_layers", num_layers, f"is more than {MAX_LAYERS}, which no model has")
     return num_layers
+
+
+def _activation(settings: Settings, key: str) -> Activation:
+    named = settings[key]
+    if not isinstance(named, str) or named not in _ACTIVATIONS:
+        raise invalid(key, named, f"is not supported; these are: {', '.join(_ACTIVATIONS)}")
+    return _ACTIVATIONS[named]
 
 
 def _head_dim(settings: Settings, hidden_size: int, num_heads: int) -> int:

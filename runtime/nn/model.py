@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from runtime.checkpoint.config import ModelConfig
+    from runtime.checkpoint.families.scales import Scales
     from runtime.kv.cache import KVCache
     from runtime.nn.weights import Weights
     from runtime.sampling.sampler import SampledRow
@@ -91,6 +92,8 @@ class Transformer:
         self._device = weights.embedding.device
         self._dtype = weights.embedding.dtype
         self._ropes = [rope_tables(rope, kv.context, self._device, self._dtype) for rope in config.distinct_ropes]
+        # Rounded as transformers rounds it: Gemma was trained with the square root of its size in bfloat16.
+        self._embedding_scale = torch.tensor(config.scales.embedding, dtype=self._dtype).item()
         self._run_ahead = RunAhead(self._device)
 
     # --- StepModel ------------------------------------------------------------------------------------------------
@@ -173,7 +176,8 @@ class Transformer:
 
     def embed(self, token_ids: torch.Tensor, slots: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
         """Return what goes into the first layer, `[rows, hidden]`; the arguments are `[rows]` each."""
-        return F.embedding(token_ids, self.weights.embedding)
+        embedded = F.embedding(token_ids, self.weights.embedding)
+        return embedded if self._embedding_scale == 1.0 else embedded.mul_(self._embedding_scale)
 
     def store_states(self, batch: Batch, states: torch.Tensor) -> None:
         """Store what a drafter goes on from; `states` is `[rows, hidden]`, after the final norm."""
@@ -182,12 +186,19 @@ class Transformer:
 
     def compute_logits(self, states: torch.Tensor) -> torch.Tensor:
         """Return the logits of the tokens after rows of `states`, float32 `[rows, vocab]`."""
-        return self.weights.lm_head(states).float()
+        return _scaled_logits(self.weights.lm_head(states).float(), self.config.scales)
 
     def build_mask(self, segments: Sequence[Segment], window: int | None) -> torch.Tensor | None:
         """Build the step's mask for layers with this window, as `step_mask` does."""
         group = self.config.num_heads // self.config.num_kv_heads
         return step_mask(segments, window, group, self._device, self._dtype)
+
+
+def _scaled_logits(logits: torch.Tensor, scales: Scales) -> torch.Tensor:
+    """Scale and cap logits, in place."""
+    if (cap := scales.logits_softcap) is not None:
+        return logits.mul_(scales.logits / cap).tanh_().mul_(cap)
+    return logits if scales.logits == 1.0 else logits.mul_(scales.logits)
 
 
 def _stage_sampling(

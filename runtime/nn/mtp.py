@@ -17,7 +17,7 @@ import torch
 
 from runtime.kv.cache import KVCache
 from runtime.nn.layers.decoder_layer import DecoderLayer
-from runtime.nn.layers.norm import RMSNorm
+from runtime.nn.layers.norm import read_norm
 from runtime.nn.model import HiddenStates, Transformer
 from runtime.nn.weights import Weights
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from runtime.checkpoint.config import ModelConfig
     from runtime.checkpoint.mtp_layout import MtpLayout
     from runtime.nn.layers.batch import Batch
+    from runtime.nn.layers.norm import Norm
     from runtime.nn.source import WeightSource
 
 
@@ -40,8 +41,8 @@ class MtpWeights:
     def __init__(self, source: WeightSource, config: ModelConfig, layout: MtpLayout) -> None:
         hidden, first = config.hidden_size, layout.first
 
-        def norm(name: str) -> RMSNorm:
-            return RMSNorm(source.tensor(f"{first}{name}.weight", hidden), config.norm_eps)
+        def norm(name: str) -> Norm:
+            return read_norm(source, f"{first}{name}", config)
 
         self.token_norm = norm(layout.token_norm)  # of the embedding
         self.state_norm = norm(layout.state_norm)  # of the target's state

@@ -37,8 +37,8 @@ class WeightSource(ABC):
         self._formats = formats
 
     @abstractmethod
-    def tensor(self, name: str, *shape: int) -> Tensor:
-        """Return a tensor that stays plain, such as a norm's weight."""
+    def tensor(self, name: str, *shape: int, dtype: torch.dtype | None = None) -> Tensor:
+        """Return a tensor that stays plain, such as a norm's weight; None is the dtype of all others."""
 
     @abstractmethod
     def linear(self, parts: Mapping[str, int], inputs: int, *, bias: bool = False, head: bool = False) -> Linear:
@@ -64,8 +64,8 @@ class WeightSource(ABC):
             linear.pack(self._formats.head if head else self._formats.layers)
         return linear
 
-    def _empty(self, *shape: int) -> Tensor:
-        return torch.empty(shape, device=self.device, dtype=self.dtype)
+    def _empty(self, *shape: int, dtype: torch.dtype | None = None) -> Tensor:
+        return torch.empty(shape, device=self.device, dtype=dtype or self.dtype)
 
 
 class _Under(WeightSource):
@@ -76,8 +76,8 @@ class _Under(WeightSource):
         self._source = source
         self._prefix = prefix
 
-    def tensor(self, name: str, *shape: int) -> Tensor:
-        return self._source.tensor(f"{self._prefix}.{name}", *shape)
+    def tensor(self, name: str, *shape: int, dtype: torch.dtype | None = None) -> Tensor:
+        return self._source.tensor(f"{self._prefix}.{name}", *shape, dtype=dtype)
 
     def linear(self, parts: Mapping[str, int], inputs: int, *, bias: bool = False, head: bool = False) -> Linear:
         named = {f"{self._prefix}.{name}": outputs for name, outputs in parts.items()}
@@ -97,10 +97,10 @@ class ShapeSource(WeightSource):
         self.shapes: dict[str, tuple[int, ...]] = {}
         self.matrices: list[tuple[int, int]] = []
 
-    def tensor(self, name: str, *shape: int) -> Tensor:
+    def tensor(self, name: str, *shape: int, dtype: torch.dtype | None = None) -> Tensor:
         """Return a tensor of that shape."""
         self.shapes[name] = shape
-        return self._empty(*shape)
+        return self._empty(*shape, dtype=dtype)
 
     def linear(self, parts: Mapping[str, int], inputs: int, *, bias: bool = False, head: bool = False) -> Linear:
         """Return a plain matrix of that shape."""
@@ -125,9 +125,9 @@ class RandomSource(WeightSource):
         super().__init__(device, dtype, formats)
         self._generator = torch.Generator(device=self.device).manual_seed(seed)
 
-    def tensor(self, name: str, *shape: int) -> Tensor:
+    def tensor(self, name: str, *shape: int, dtype: torch.dtype | None = None) -> Tensor:
         """Return ones for a norm, and else random numbers."""
-        return self._empty(*shape).fill_(1.0) if name.endswith("norm.weight") else self._draw(*shape)
+        return self._empty(*shape, dtype=dtype).fill_(1.0) if name.endswith("norm.weight") else self._draw(*shape)
 
     def linear(self, parts: Mapping[str, int], inputs: int, *, bias: bool = False, head: bool = False) -> Linear:
         """Return a matrix of random numbers."""
@@ -165,9 +165,9 @@ class StoredSource(WeightSource):
         self._done = 0
         self._total = sum(tensor.num_bytes for tensor in tensors.values())
 
-    def tensor(self, name: str, *shape: int) -> Tensor:
+    def tensor(self, name: str, *shape: int, dtype: torch.dtype | None = None) -> Tensor:
         """Read a tensor."""
-        place = self._empty(*shape)
+        place = self._empty(*shape, dtype=dtype)
         self._read(name, place)
         return place
 

@@ -13,7 +13,7 @@ from runtime.checkpoint.latent_rows import order_rotated_rows
 from runtime.checkpoint.mtp_layout import DEEPSEEK
 from runtime.errors import CheckpointError
 from runtime.nn.layers.decoder_layer import DecoderLayer
-from runtime.nn.layers.norm import RMSNorm
+from runtime.nn.layers.norm import read_norm
 from runtime.nn.source import RandomSource, ShapeSource, StoredSource, check_shapes
 
 if TYPE_CHECKING:
@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 
     from runtime.checkpoint.config import ModelConfig
     from runtime.checkpoint.open import Checkpoint
+    from runtime.nn.layers.norm import Norm
     from runtime.nn.matrices.linear import Linear, WeightFormats
     from runtime.nn.source import WeightSource
 
-_EMBEDDING, _FINAL_NORM, _LM_HEAD = "model.embed_tokens.weight", "model.norm.weight", "lm_head"
+_EMBEDDING, _FINAL_NORM, _LM_HEAD = "model.embed_tokens.weight", "model.norm", "lm_head"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class Weights:
 
     embedding: Tensor  # [vocab, hidden]
     layers: tuple[DecoderLayer, ...]
-    final_norm: RMSNorm
+    final_norm: Norm
     lm_head: Linear  # hidden to vocab
 
     @property
@@ -89,7 +90,7 @@ def build_weights(source: WeightSource, config: ModelConfig) -> Weights:
     layers = tuple(
         DecoderLayer(source.under(f"model.layers.{index}"), config, index) for index in range(config.num_layers)
     )
-    final_norm = RMSNorm(source.tensor(_FINAL_NORM, hidden), config.norm_eps)
+    final_norm = read_norm(source, _FINAL_NORM, config)
     tied = config.tied_embeddings
     lm_head = source.tied_head(embedding) if tied else source.linear({_LM_HEAD: vocab}, hidden, head=True)
     return Weights(embedding, layers, final_norm, lm_head)

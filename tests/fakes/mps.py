@@ -162,9 +162,13 @@ def _made_of_buffer(buffer: Sized, *, dtype: torch.dtype) -> torch.Tensor:
 
 
 def _attention(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn_mask: torch.Tensor | None = None
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attn_mask: torch.Tensor | None = None,
+    scale: float | None = None,
 ) -> object:
-    scores = query @ key.transpose(-1, -2)
+    scores = query @ key.transpose(-1, -2) * (scale or 1.0)
     if attn_mask is not None:
         assert attn_mask.dtype in (torch.bool, query.dtype), "attention takes no other mask"
         scores = scores + attn_mask

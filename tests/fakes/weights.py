@@ -10,15 +10,16 @@ from runtime.nn.source import WeightSource
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import torch
     from torch import Tensor
 
 
 class EmptySource(WeightSource):
     """Gives memory as it is found."""
 
-    def tensor(self, name: str, *shape: int) -> Tensor:
+    def tensor(self, name: str, *shape: int, dtype: torch.dtype | None = None) -> Tensor:
         """Return a tensor of that shape."""
-        return self._empty(*shape)
+        return self._empty(*shape, dtype=dtype)
 
     def linear(self, parts: Mapping[str, int], inputs: int, *, bias: bool = False, head: bool = False) -> Linear:
         """Return a matrix of that shape."""

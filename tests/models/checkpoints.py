@@ -18,6 +18,8 @@ from transformers import (
     DeepseekV2ForCausalLM,
     DeepseekV3Config,
     DeepseekV3ForCausalLM,
+    Gemma3ForCausalLM,
+    Gemma3TextConfig,
     LlamaConfig,
     LlamaForCausalLM,
     MistralConfig,
@@ -68,19 +70,23 @@ def write_checkpoint(
     config_class: type[Any],
     *,
     seed: int,
+    embedding: float = 0.3,
     shard_size: str | None = None,
     **settings: Any,  # noqa: ANN401
 ) -> None:
-    """Write a model of `settings` over the small common sizes, its weights drawn from `seed`."""
+    """Write a model of `settings` over the small common sizes, its weights drawn from `seed`.
+
+    A family that scales its embedding, or gives it to a tied head, wants less of it: else each token predicts itself.
+    """
     model = model_class(config_class(**{**_SIZES, **settings}))
-    spread_weights(model, seed)
+    spread_weights(model, seed, embedding)
     model.generation_config.eos_token_id = [256, 258]
     model.save_pretrained(folder, **({} if shard_size is None else {"max_shard_size": shard_size}))
     write_tokenizer(folder)
 
 
 @torch.no_grad()
-def spread_weights(model: torch.nn.Module, seed: int) -> None:
+def spread_weights(model: torch.nn.Module, seed: int, embedding: float = 0.3) -> None:
     """Draw all parameters anew: norms about 1, biases and matrices wide, special tokens never the likeliest.
 
     Each has a generator of its own, so that the order in which a module lists them does not matter.
@@ -93,7 +99,7 @@ def spread_weights(model: torch.nn.Module, seed: int) -> None:
         elif name.endswith("bias"):
             parameter.copy_(0.3 * noise)
         elif name.endswith(("embed_tokens.weight", "lm_head.weight")):
-            parameter.copy_(0.3 * noise)
+            parameter.copy_(embedding * noise)
             parameter[256:] *= 0.1
         else:
             parameter.copy_(0.25 * noise)
@@ -147,6 +153,16 @@ _smollm3 = partial(write_checkpoint, model_class=SmolLM3ForCausalLM, config_clas
 _deepseek2 = partial(write_checkpoint, model_class=DeepseekV2ForCausalLM, config_class=DeepseekV2Config)
 _deepseek3 = partial(write_checkpoint, model_class=DeepseekV3ForCausalLM, config_class=DeepseekV3Config)
 
+_gemma3 = partial(
+    write_checkpoint,
+    model_class=Gemma3ForCausalLM,
+    config_class=Gemma3TextConfig,
+    embedding=0.05,
+    head_dim=32,
+    query_pre_attn_scalar=24,
+    sliding_window=16,
+)
+
 _LLAMA3_ROPE = {
     "rope_type": "llama3",
     "rope_theta": 500_000.0,
@@ -173,6 +189,9 @@ _LATENT = {
 }
 _LATENT_YARN_ROPE = {**_YARN_ROPE, "mscale": 0.8, "mscale_all_dim": 0.6}
 
+_DEFAULT_ROPE = {"rope_type": "default", "rope_theta": 10_000.0}
+_FULL_IN_THE_MIDDLE = ["sliding_attention", "full_attention", "sliding_attention"]
+
 FAMILIES: dict[str, Callable[[Path], None]] = {
     "llama": partial(_llama, seed=1),
     "llama-mha": partial(_llama, seed=2, num_key_value_heads=4),
@@ -196,4 +215,12 @@ FAMILIES: dict[str, Callable[[Path], None]] = {
     "deepseek2-lite": partial(_deepseek2, seed=15, **_LATENT, q_lora_rank=None),
     "deepseek2": partial(_deepseek2, seed=16, **_LATENT, q_lora_rank=40, rope_parameters=_LATENT_YARN_ROPE),
     "deepseek3": partial(_deepseek3, seed=17, **_LATENT, q_lora_rank=40, attention_bias=True),
+    "gemma3": partial(_gemma3, seed=20, layer_types=_FULL_IN_THE_MIDDLE),
+    "gemma3-rope": partial(
+        _gemma3,
+        seed=21,
+        num_key_value_heads=1,
+        sliding_window_pattern=2,
+        rope_parameters={"sliding_attention": _DEFAULT_ROPE, "full_attention": _LINEAR_ROPE},
+    ),
 }

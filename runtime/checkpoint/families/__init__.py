@@ -4,6 +4,7 @@
 - `family`: `Family`, the form of an entry
 - `layer_kinds`: rules that tell each layer's kind: with or without a window, rotated or not
 - `experts`: which experts take the place of each layer's MLP
+- `norms`: `Norms`; `scales`: `Scales`, and the rules that read them
 - `rotary`: the rotary position embeddings of config.json
 - `latent`: DeepSeek's latent attention
 """

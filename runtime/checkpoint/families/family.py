@@ -7,11 +7,15 @@ from typing import TYPE_CHECKING
 
 from runtime.checkpoint.families.experts import no_experts
 from runtime.checkpoint.families.layer_kinds import all_full, all_rotate
+from runtime.checkpoint.families.norms import LLAMA, Norms
+from runtime.checkpoint.families.scales import llama_scales
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from runtime.checkpoint.experts_config import Experts
+    from runtime.checkpoint.families.norms import QkNorm
+    from runtime.checkpoint.families.scales import Scales
     from runtime.checkpoint.json_fields import Settings
     from runtime.checkpoint.mtp_layout import MtpLayout
     from runtime.checkpoint.rope_config import RopeKind
@@ -28,7 +32,10 @@ class Family:
         qkv_bias: of the projections to queries, keys and values.
         output_bias: of the attention's output.
         mlp_bias: of the MLP's projections.
-        qk_norm: whether query and key heads are normalised.
+        norms: which there are, and where.
+        qk_norm: how query and key heads are normalised; None where they are not.
+        activation_key: the key that names the MLP's activation.
+        scales: tells what is scaled, from the settings and the size of a head.
         layer_types: tells for each layer whether its attention has a window, from settings and number of layers.
         reads_layer_types: the key `layer_types`, where it is given, goes before that rule.
         rotary: tells for each layer whether it rotates, from the settings and the layers' types.
@@ -46,7 +53,10 @@ class Family:
     qkv_bias: bool | str = False
     output_bias: bool | str = False
     mlp_bias: bool | str = False
-    qk_norm: bool = False
+    norms: Norms = LLAMA
+    qk_norm: QkNorm | None = None
+    activation_key: str = "hidden_act"
+    scales: Callable[[Settings, int], Scales] = llama_scales
     layer_types: Callable[[Settings, int], list[str]] = all_full
     reads_layer_types: bool = False
     rotary: Callable[[Settings, list[str]], tuple[bool, ...]] = all_rotate

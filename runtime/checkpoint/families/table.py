@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 
 from runtime.checkpoint.families.experts import mixtral_experts, qwen_experts
 from runtime.checkpoint.families.family import Family
-from runtime.checkpoint.families.layer_kinds import all_sliding, rotates_by_list, sliding_above, sliding_without_rope
+from runtime.checkpoint.families.layer_kinds import (
+    all_sliding,
+    full_at_intervals,
+    rotates_by_list,
+    sliding_above,
+    sliding_without_rope,
+)
+from runtime.checkpoint.families.norms import GEMMA_AROUND
+from runtime.checkpoint.families.scales import gemma3_scales
 from runtime.checkpoint.mtp_layout import MIMO
 
 if TYPE_CHECKING:
@@ -23,6 +31,17 @@ _DEEPSEEK = {
     "qk_rope_head_dim": 64,
     "v_head_dim": 128,
     "rope_interleave": True,
+}
+
+_GEMMA_DEFAULTS = {
+    "head_dim": 256,
+    "hidden_activation": "gelu_pytorch_tanh",
+    "tie_word_embeddings": True,
+    "query_pre_attn_scalar": 256,
+    "use_sliding_window": True,
+    "sliding_window": 4096,
+    "bos_token_id": 2,
+    "eos_token_id": 1,
 }
 
 FAMILIES: dict[str, Family] = {
@@ -55,7 +74,7 @@ FAMILIES: dict[str, Family] = {
         "qwen3",
         qkv_bias="attention_bias",
         output_bias="attention_bias",
-        qk_norm=True,
+        qk_norm="shared",
         layer_types=sliding_above,
         reads_layer_types=True,
         defaults={**_QWEN_WINDOW, "head_dim": 128},
@@ -79,7 +98,7 @@ FAMILIES: dict[str, Family] = {
         "qwen3_moe",
         qkv_bias="attention_bias",
         output_bias="attention_bias",
-        qk_norm=True,
+        qk_norm="shared",
         layer_types=all_sliding,
         experts=qwen_experts,
         defaults={
@@ -122,6 +141,29 @@ FAMILIES: dict[str, Family] = {
         output_bias="attention_bias",
         latent=True,
         defaults={**_DEEPSEEK, "first_k_dense_replace": 3, "bos_token_id": 0, "eos_token_id": 1},
+    ),
+    "Gemma3ForCausalLM": Family(
+        "gemma3_text",
+        qkv_bias="attention_bias",
+        output_bias="attention_bias",
+        qk_norm="shared",
+        activation_key="hidden_activation",
+        norms=GEMMA_AROUND,
+        scales=gemma3_scales,
+        layer_types=full_at_intervals,
+        reads_layer_types=True,
+        local_theta="rope_local_base_freq",
+        defaults={
+            **_GEMMA_DEFAULTS,
+            "vocab_size": 262_208,
+            "num_attention_heads": 8,
+            "num_key_value_heads": 4,
+            "max_position_embeddings": 131_072,
+            "rope_theta": 1_000_000.0,
+            "rope_local_base_freq": 10_000.0,
+            "sliding_window_pattern": 6,
+            "final_logit_softcapping": None,
+        },
     ),
 }
 

@@ -1,7 +1,9 @@
 """The parts of a decoder layer.  Each constructs itself from a `WeightSource`, so it says once what it reads.
 
 - `decoder_layer`: `DecoderLayer`; `batch`: `Batch`, what a layer is given
-- `self_attention`: `SelfAttention`; `attention`: `attend`, `step_mask`
+- `self_attention`: `SelfAttention`; `query_key_norm`: `read_query_key_norm`; `rope`: `rope_tables`, `apply_rope`
+- `latent_attention`: `LatentAttention`
+- `attention`: `attend`, `step_mask`; `tiles`: `choose_tile_kernel`
 - `mlp`: `GatedMlp`; `experts`: `MixtureOfExperts`, `router`: `Router`
-- `norm`: `RMSNorm`; `rope`: `rope_tables`, `apply_rope`
+- `norm`: `read_norm`
 """

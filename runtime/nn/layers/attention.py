@@ -7,17 +7,16 @@ heads of a group are viewed as so many more rows of their KV head, so that K and
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import torch
-import torch.nn.functional as F
 
-from runtime.nn.matrices.linear import has_bfloat16_products
-from runtime.processor import processor_name
+from runtime.nn.layers.tiles import sdpa_tile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
+    from runtime.nn.layers.tiles import TileKernel
     from runtime.step.step import Segment
 
 
@@ -28,13 +27,6 @@ TILE = 128
 # CUDA's kernel takes a mask as it is where its rows lie a multiple of this many numbers apart, and then expects it to
 # begin at such an address, too.  Rows that lie one number further apart are copied by PyTorch instead.
 MASK_ALIGNMENT = 16
-
-# Smaller tiles, in logits of a KV head, are left to PyTorch's kernel by `matmul_tile`: it is as fast for them.
-MIN_MATMUL_LOGITS = 2**16
-# Every so many keys, one tells `matmul_tile` how large a row's logits get.
-ESTIMATE_STRIDE = 32
-
-TileKernel: TypeAlias = "Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]"
 
 
 def first_visible(segment: Segment, window: int | None) -> int:
@@ -76,48 +68,6 @@ def step_mask(
     return mask[:, None].expand(-1, group, -1).reshape(-1, keys)
 
 
-# --- tile kernels -------------------------------------------------------------------------------------------------
-# query [kv_heads, rows * group, head_dim]; keys and values [kv_heads, length, head_dim]; mask [rows * group, length]
-
-
-def sdpa_tile(query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """Compute a tile in PyTorch's own kernel."""
-    query, keys, values = query.unsqueeze(0), keys.unsqueeze(0), values.unsqueeze(0)
-    return F.scaled_dot_product_attention(query, keys, values, attn_mask=mask).squeeze(0)
-
-
-def matmul_tile(query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """Compute a tile in matrix products, one KV head after the other, so that logits stay in the cache.
-
-    A product rounds logits to the dtype.  Numbers near zero are rounded the least, so an estimate of each row's largest
-    logit is subtracted within the product: without it the distance from the float32 model grows by half (bench/LOG.md).
-    Small tiles are computed as by `sdpa_tile`.
-    """
-    if mask.numel() < MIN_MATMUL_LOGITS:
-        return sdpa_tile(query, keys, values, mask)
-    scale = query.shape[-1] ** -0.5
-    largest = torch.bmm(query, keys[:, ::ESTIMATE_STRIDE].mT).amax(dim=-1, keepdim=True).mul_(scale)
-    heads = []
-    for own, key, value, top in zip(query, keys, values, largest, strict=True):
-        logits = torch.addmm(mask - top, own, key.t(), alpha=scale)  # [rows * group, length]
-        heads.append(torch.mm(torch.softmax(logits, dim=-1), value))
-    return torch.stack(heads)
-
-
-def choose_tile_kernel(device: torch.device, dtype: torch.dtype) -> TileKernel:
-    """Choose the fastest tile kernel on this machine.
-
-    PyTorch's kernel takes its bfloat16 products from MKL, which computes them in float32 unless the processor is
-    Intel's; oneDNN uses what AMD's have.  From 1000 positions on a chunk then takes half the time (bench/LOG.md).
-    """
-    if dtype == torch.bfloat16 and has_bfloat16_products(device) and "AMD" in processor_name():
-        return matmul_tile
-    return sdpa_tile
-
-
-# --- a segment -----------------------------------------------------------------------------------------------------
-
-
 def attend(
     query: torch.Tensor,
     keys: torch.Tensor,
@@ -140,8 +90,7 @@ def attend(
     rows, heads, head_dim = query.shape
     kv_heads, length, _ = keys.shape
     if rows == 1:
-        own = query.view(1, kv_heads, -1, head_dim)
-        return F.scaled_dot_product_attention(own, keys.unsqueeze(0), values.unsqueeze(0)).view(1, heads * head_dim)
+        return tile_kernel(query.view(kv_heads, -1, head_dim), keys, values, None).view(1, heads * head_dim)
     assert mask is not None, "several rows have a mask"
     group = heads // kv_heads
     # [rows, heads, head_dim] to [kv_heads, rows * group, head_dim]

@@ -1,4 +1,4 @@
-"""One decoder layer: attention and MLP, each behind a norm, each added to the hidden states."""
+"""One decoder layer: attention and MLP, each between its norms, each added to the hidden states."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from runtime.nn.layers.experts import MixtureOfExperts
 from runtime.nn.layers.latent_attention import LatentAttention
-from runtime.nn.layers.mlp import GatedMlp
-from runtime.nn.layers.norm import RMSNorm
+from runtime.nn.layers.mlp import ACTIVATIONS, GatedMlp
+from runtime.nn.layers.norm import read_norm
 from runtime.nn.layers.self_attention import SelfAttention
 
 if TYPE_CHECKING:
@@ -27,21 +27,29 @@ class DecoderLayer:
     """
 
     def __init__(self, source: WeightSource, config: ModelConfig, index: int) -> None:
-        self.input_norm = _norm(source, "input_layernorm", config)
+        norms = config.norms
+        self.before_attention = read_norm(source, norms.before_attention, config)
         self.attention = _attention(source.under("self_attn"), config, index)
-        self.post_norm = _norm(source, "post_attention_layernorm", config)
+        self.after_attention = read_norm(source, norms.after_attention, config)
+        self.before_mlp = read_norm(source, norms.before_mlp, config)
         self.mlp = _mlp(source.under("mlp"), config, index)
+        self.after_mlp = read_norm(source, norms.after_mlp, config)
+        self._parallel = norms.parallel
+        self._scale = config.scales.residual
 
     @property
     def nbytes(self) -> int:
         """Bytes of memory."""
-        parts = (self.input_norm, self.attention, self.post_norm, self.mlp)
-        return sum(part.nbytes for part in parts)
+        norms = self.before_attention, self.after_attention, self.before_mlp, self.after_mlp
+        return self.attention.nbytes + self.mlp.nbytes + sum(norm.nbytes for norm in norms)
 
     def __call__(self, batch: Batch, kv: KVCache) -> None:
         """Transform the hidden states of all rows, in place, and write their KV."""
-        batch.hidden.add_(self.attention(self.input_norm(batch.hidden), batch, kv))
-        batch.hidden.add_(self.mlp(self.post_norm(batch.hidden)))
+        hidden, scale = batch.hidden, self._scale
+        normed = self.before_attention(hidden)
+        hidden.add_(self.after_attention(self.attention(normed, batch, kv)), alpha=scale)
+        normed = normed if self._parallel else self.before_mlp(hidden)
+        hidden.add_(self.after_mlp(self.mlp(normed)), alpha=scale)
 
 
 def _attention(source: WeightSource, config: ModelConfig, index: int) -> SelfAttention | LatentAttention:
@@ -52,8 +60,10 @@ def _mlp(source: WeightSource, config: ModelConfig, index: int) -> GatedMlp | Mi
     experts = config.experts[index]
     if experts is not None:
         return MixtureOfExperts(source, config.hidden_size, experts)
-    return GatedMlp(source, config.hidden_size, config.intermediate_size, bias=config.mlp_bias)
-
-
-def _norm(source: WeightSource, name: str, config: ModelConfig) -> RMSNorm:
-    return RMSNorm(source.tensor(f"{name}.weight", config.hidden_size), config.norm_eps)
+    return GatedMlp(
+        source,
+        config.hidden_size,
+        config.intermediate_size,
+        bias=config.mlp_bias,
+        activation=ACTIVATIONS[config.activation],
+    )

@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING
 import torch
 import torch.nn.functional as F
 
-from runtime.nn.layers.attention import TILE, attend, choose_tile_kernel
+from runtime.checkpoint.families.scales import Scales
+from runtime.nn.layers.attention import TILE, attend
 from runtime.nn.layers.norm import RMSNorm
 from runtime.nn.layers.rope import apply_rope
+from runtime.nn.layers.tiles import choose_tile_kernel
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -70,7 +72,7 @@ class LatentAttention:
         up = source.tensor("kv_b_proj.weight", heads * width, latent.rank)
         self.latent_up = up.view(heads, width, latent.rank)
         self.output = source.linear({"o_proj": config.hidden_size}, heads * latent.value_dim, bias=config.output_bias)
-        self._tile_kernel = choose_tile_kernel(source.device, source.dtype)
+        self._tile_kernel = choose_tile_kernel(source.device, source.dtype, Scales(latent.scale))
         self._least_expanded = least_expanded_rows(latent)
 
     @property
@@ -119,8 +121,7 @@ class LatentAttention:
         latent = self._latent
         plain, rotated = _joined(queries).transpose(0, 1).split_with_sizes((latent.plain_dim, latent.rope_dim), dim=-1)
         inner = torch.bmm(plain, self.latent_up[:, : latent.plain_dim])  # [heads, rows, rank]
-        # The kernels scale by the width that they see.
-        absorbed = torch.cat((inner, rotated), dim=-1).mul_(latent.scale * latent.stored_dim**0.5)
+        absorbed = torch.cat((inner, rotated), dim=-1)
         counts = [len(own) for own in queries]
         sums = [
             self._attend_stored(own, rows, mask)
@@ -145,12 +146,11 @@ class LatentAttention:
             keys = stored[:, :seen]
             grouped = own.reshape(1, heads * count, dim)
             # Values of the full width, of which the last numbers mean nothing: kernels want them as wide as the keys.
-            if rows == 1:
-                summed = F.scaled_dot_product_attention(grouped[None], keys[None], keys[None])
-            else:
+            visible = None
+            if rows > 1:
                 assert mask is not None, "several rows have a mask"
                 visible = mask[mask.shape[0] - count :, mask.shape[1] - seen :].repeat(heads, 1)
-                summed = self._tile_kernel(grouped, keys, keys, visible)
+            summed = self._tile_kernel(grouped, keys, keys, visible)
             tiles.append(summed.view(heads, count, dim)[..., : self._latent.rank])
         return _joined(tiles, dim=1)
 
@@ -163,7 +163,6 @@ class LatentAttention:
         latent, rows = self._latent, query.shape[0]
         latents, rotated = stored[0].split_with_sizes((latent.rank, latent.rope_dim), dim=-1)
         at_once = max(1, EXPANDED_NUMBERS // (2 * latent.query_dim * stored.shape[1]))
-        query = query * (latent.scale * latent.query_dim**0.5)  # the kernels scale by the width that they see
         attended = []
         for own, up in zip(torch.split(query, at_once, dim=1), torch.split(self.latent_up, at_once), strict=True):
             expanded = F.linear(latents, up.flatten(0, 1)).view(len(latents), *up.shape[:2]).transpose(0, 1)

@@ -11,12 +11,21 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
+    from runtime.checkpoint.config import Activation
     from runtime.nn.source import WeightSource
 
 
 def swiglu(gate: Tensor, up: Tensor) -> Tensor:
     """Return `silu(gate) * up`; `[rows, inner]` all."""
     return F.silu(gate).mul_(up)
+
+
+def geglu(gate: Tensor, up: Tensor) -> Tensor:
+    """Return `gelu(gate) * up` with the approximation of GELU that uses tanh; `[rows, inner]` all."""
+    return F.gelu(gate, approximate="tanh").mul_(up)
+
+
+ACTIVATIONS: dict[Activation, Callable[[Tensor, Tensor], Tensor]] = {"silu": swiglu, "gelu_tanh": geglu}
 
 
 class GatedMlp:

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from runtime.nn.layers.attention import attend, choose_tile_kernel, first_visible
-from runtime.nn.layers.norm import RMSNorm
+from runtime.nn.layers.attention import attend, first_visible
+from runtime.nn.layers.query_key_norm import read_query_key_norm
 from runtime.nn.layers.rope import apply_rope
+from runtime.nn.layers.tiles import choose_tile_kernel
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -37,20 +38,14 @@ class SelfAttention:
         query, key_value = self._heads * self._dim, self._kv_heads * self._dim
         parts = {"q_proj": query, "k_proj": key_value, "v_proj": key_value}
         self.qkv = source.linear(parts, config.hidden_size, bias=config.qkv_bias)
-        self.query_key_norm = self._query_key_norm(source, config) if config.qk_norm else None
+        self.query_key_norm = read_query_key_norm(source, config)
         self.output = source.linear({"o_proj": config.hidden_size}, query, bias=config.output_bias)
-        self._tile_kernel = choose_tile_kernel(source.device, source.dtype)
-
-    def _query_key_norm(self, source: WeightSource, config: ModelConfig) -> RMSNorm:
-        """Return the norm of all query and key heads: one product, with a weight of its own for each head."""
-        query, key = source.tensor("q_norm.weight", self._dim), source.tensor("k_norm.weight", self._dim)
-        heads = query.expand(self._heads, -1), key.expand(self._kv_heads, -1)
-        return RMSNorm(torch.cat(heads), config.norm_eps)
+        self._tile_kernel = choose_tile_kernel(source.device, source.dtype, config.scales)
 
     @property
     def nbytes(self) -> int:
         """Bytes of memory, as the files have them: a norm's copies for each head are not counted."""
-        norm = 0 if self.query_key_norm is None else 2 * self.query_key_norm.weight[0].nbytes
+        norm = 0 if self.query_key_norm is None else self.query_key_norm.nbytes
         return self.qkv.nbytes + self.output.nbytes + norm
 
     def __call__(self, x: Tensor, batch: Batch, kv: KVCache) -> Tensor:

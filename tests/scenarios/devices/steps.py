@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from runtime.sampling.sampler import SampledRow
 
 
+# All biases; normed heads; a window; Gemma's norms, scales and activation.
+STEP_FAMILIES = ("llama-bias", "qwen3-tied", "mistral", "gemma3")
+
 NOT_ON_MPS = {torch.float64, torch.complex128}
 
 

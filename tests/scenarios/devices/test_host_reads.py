@@ -34,7 +34,7 @@ from tests.fakes.mps import MPS, Traffic, fake_mps
 from tests.fakes.weights import EmptySource
 from tests.models.checkpoints import FAMILIES
 from tests.models.step_driver import CPU, run
-from tests.scenarios.devices.steps import EVERYTHING, NOT_ON_MPS, Recorder, verify_drafts, whole_step
+from tests.scenarios.devices.steps import EVERYTHING, NOT_ON_MPS, STEP_FAMILIES, Recorder, verify_drafts, whole_step
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,9 +49,9 @@ DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.
 
 @pytest.fixture(scope="module")
 def configs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ModelConfig]:
-    """Three families, and the embedded model, whose matrices are large enough for four bits."""
+    """Families with all parts, and the embedded model, whose matrices are large enough for four bits."""
     found = {"embedded": open_checkpoint(resolve_model(None)).config}
-    for family in ("llama-bias", "qwen3-tied", "mistral"):
+    for family in STEP_FAMILIES:
         folder = tmp_path_factory.mktemp(family)
         FAMILIES[family](folder)
         found[family] = open_checkpoint(folder).config

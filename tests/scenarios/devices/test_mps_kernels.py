@@ -28,7 +28,7 @@ from tests.models.checkpoints import FAMILIES, VOCAB_SIZE, write_checkpoint
 from tests.models.mtp_checkpoints import write_deepseek, write_mimo
 from tests.models.speculation_driver import open_pair
 from tests.models.step_driver import CPU, open_transformer, run
-from tests.scenarios.devices.steps import NOT_ON_MPS, Recorded, Recorder, verify_drafts, whole_step
+from tests.scenarios.devices.steps import NOT_ON_MPS, STEP_FAMILIES, Recorded, Recorder, verify_drafts, whole_step
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -142,9 +142,9 @@ def as_elsewhere() -> Iterator[None]:
 def recorded(
     request: pytest.FixtureRequest, as_elsewhere: None, tmp_path_factory: pytest.TempPathFactory
 ) -> set[Recorded]:
-    """What steps of three families ask for (all biases, normed heads, a window), those of every drafter, and int8's."""
+    """What steps of families with all parts ask for, those of every drafter, and int8's."""
     seen: set[Recorded] = set()
-    for family in ("llama-bias", "qwen3-tied", "mistral"):
+    for family in STEP_FAMILIES:
         folder = tmp_path_factory.mktemp(family)
         FAMILIES[family](folder)
         for quantization in (None, Quantization.INT8):

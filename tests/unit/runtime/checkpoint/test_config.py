@@ -42,6 +42,12 @@ def _as(architecture: str, **settings: Any) -> dict[str, Any]:  # noqa: ANN401
     return {**LLAMA, "architectures": [architecture], "model_type": model_type, **settings}
 
 
+def _thetas(config: Any) -> set[float]:  # noqa: ANN401
+    """Of transformers' ropes, which are one for all layers, or one for each type of them."""
+    given = config.rope_parameters
+    return {given["rope_theta"]} if "rope_theta" in given else {own["rope_theta"] for own in given.values()}
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_family_as_transformers_reads_it(family: str, tmp_path: Path) -> None:
     FAMILIES[family](tmp_path)
@@ -57,7 +63,7 @@ def test_every_family_as_transformers_reads_it(family: str, tmp_path: Path) -> N
     assert ours.head_dim == (head_dim or ours.hidden_size // ours.num_heads)
     assert ours.context_length == theirs.max_position_embeddings
     assert ours.norm_eps == theirs.rms_norm_eps
-    assert ours.distinct_ropes[0].theta == theirs.rope_parameters["rope_theta"]
+    assert {rope.theta for rope in ours.distinct_ropes} == _thetas(theirs)
     assert ours.tied_embeddings == theirs.tie_word_embeddings
     assert ours.dtype == "float32"
     assert ours.eos_token_ids == (256, 258)
@@ -87,15 +93,15 @@ def test_windows_and_rotation_by_layer(
 @pytest.mark.parametrize(
     ("family", "switches"),  # qk_norm, qkv_bias, output_bias, mlp_bias
     [
-        ("llama", (False, False, False, False)),
-        ("llama-bias", (False, True, True, True)),
-        ("mistral", (False, False, False, False)),
-        ("qwen2", (False, True, False, False)),
-        ("qwen3", (True, False, False, False)),
-        ("qwen3-tied", (True, True, True, False)),
+        ("llama", (None, False, False, False)),
+        ("llama-bias", (None, True, True, True)),
+        ("mistral", (None, False, False, False)),
+        ("qwen2", (None, True, False, False)),
+        ("qwen3", ("shared", False, False, False)),
+        ("qwen3-tied", ("shared", True, True, False)),
     ],
 )
-def test_norms_and_biases(family: str, switches: tuple[bool, ...], tmp_path: Path) -> None:
+def test_norms_and_biases(family: str, switches: tuple[str | bool | None, ...], tmp_path: Path) -> None:
     FAMILIES[family](tmp_path)
     config = open_checkpoint(tmp_path).config
     assert (config.qk_norm, config.qkv_bias, config.output_bias, config.mlp_bias) == switches
@@ -165,11 +171,14 @@ def test_absent_keys_mean_what_they_mean_to_transformers(architecture: str, tmp_
     if ours.latent is None:  # of which all heads share what is stored
         assert ours.num_kv_heads == theirs.num_key_value_heads
     assert ours.norm_eps == theirs.rms_norm_eps
-    assert ours.distinct_ropes[0].theta == theirs.rope_parameters["rope_theta"]
+    assert {rope.theta for rope in ours.distinct_ropes} == _thetas(theirs)
     assert ours.tied_embeddings == theirs.tie_word_embeddings
     assert ours.bos_token_id == theirs.bos_token_id
     assert ours.eos_token_ids == (() if theirs.eos_token_id is None else (theirs.eos_token_id,))
-    assert set(ours.window) == {getattr(theirs, "sliding_window", None)}
+    if not (types := getattr(theirs, "layer_types", None)):
+        types = ["sliding_attention" if getattr(theirs, "sliding_window", None) else "full_attention"] * 30
+    window = {"sliding_attention": getattr(theirs, "sliding_window", None), "full_attention": None}
+    assert list(ours.window) == [window[kind] for kind in types]
     assert ours.dtype is None
 
 

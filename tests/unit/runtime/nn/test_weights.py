@@ -8,6 +8,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from runtime.checkpoint.families.norms import LLAMA, Norms
 from runtime.checkpoint.open import open_checkpoint
 from runtime.errors import CheckpointError
 from runtime.nn.layers.experts import MixtureOfExperts
@@ -34,14 +35,14 @@ def _tensors(weights: Weights) -> Iterator[tuple[str, Tensor]]:
     yield "embedding", weights.embedding
     for index, layer in enumerate(weights.layers):
         assert isinstance(layer.attention, SelfAttention)
-        norms = (layer.input_norm, layer.post_norm, layer.attention.query_key_norm)
         linears = [layer.attention.qkv, layer.attention.output]
         linears += [linear for _, mlp in _mlps(layer) for linear in (mlp.gate_up, mlp.down)]
-        yield from ((f"{index}.norm.{i}", norm.weight) for i, norm in enumerate(norms) if norm is not None)
+        yield from ((f"{index}.norm.{name}", weight) for name, weight in _norms(layer))
         for i, linear in enumerate(linears):
             yield f"{index}.linear.{i}.weight", linear.weight
             if linear.bias is not None:
                 yield f"{index}.linear.{i}.bias", linear.bias
+    assert weights.final_norm.weight is not None
     yield "final_norm", weights.final_norm.weight
     yield "lm_head", weights.lm_head.weight
 
@@ -50,6 +51,22 @@ def _assert_equal(first: Weights, second: Weights) -> None:
     for (name, mine), (other_name, other) in zip(_tensors(first), _tensors(second), strict=True):
         assert name == other_name
         assert torch.equal(mine, other), name
+
+
+def _norms(layer: DecoderLayer, norms: Norms = LLAMA) -> Iterator[tuple[str, Tensor]]:
+    """A layer's norms, by their names in the file."""
+    for name, norm in (
+        (norms.before_attention, layer.before_attention),
+        (norms.after_attention, layer.after_attention),
+        (norms.before_mlp, layer.before_mlp),
+        (norms.after_mlp, layer.after_mlp),
+    ):
+        assert (name is None) == (norm.weight is None)
+        if name is not None and norm.weight is not None:
+            yield name, norm.weight
+    assert isinstance(layer.attention, SelfAttention)
+    if layer.attention.query_key_norm is not None:
+        yield from zip(("self_attn.q_norm", "self_attn.k_norm"), layer.attention.query_key_norm.weights, strict=True)
 
 
 def _mlps(layer: DecoderLayer) -> list[tuple[str, GatedMlp]]:
@@ -88,8 +105,8 @@ def llama(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("family", [family for family in FAMILIES if not family.startswith("deepseek")])
 def test_every_tensor_of_the_file_is_in_its_place(family: str, tmp_path: Path) -> None:
     FAMILIES[family](tmp_path)
-    weights, source = _load(tmp_path), _source(tmp_path)
-    config = open_checkpoint(tmp_path).config
+    weights = _load(tmp_path)
+    source = {name: stored.expand() for name, stored in open_checkpoint(tmp_path).tensors().items()}
 
     def fused(layer: int, module: str, parts: list[str], kind: str) -> Tensor:
         return torch.cat([source.pop(f"model.layers.{layer}.{module}.{part}.{kind}") for part in parts])
@@ -106,20 +123,13 @@ def test_every_tensor_of_the_file_is_in_its_place(family: str, tmp_path: Path) -
             assert torch.equal(linear.weight, fused(index, name, parts, "weight"))
             if linear.bias is not None:
                 assert torch.equal(linear.bias, fused(index, name, parts, "bias"))
-        for name, place in (
-            ("input_layernorm.weight", layer.input_norm.weight),
-            ("post_attention_layernorm.weight", layer.post_norm.weight),
-        ):
-            assert torch.equal(place, source.pop(f"model.layers.{index}.{name}"))
+        for name, weight in _norms(layer, open_checkpoint(tmp_path).config.norms):
+            assert torch.equal(weight, source.pop(f"model.layers.{index}.{name}.weight"))
         if isinstance(layer.mlp, MixtureOfExperts):
             assert torch.equal(layer.mlp.router.weight, source.pop(f"model.layers.{index}.mlp.gate.weight"))
-        if (norm := layer.attention.query_key_norm) is not None:  # a row for each head
-            heads = config.num_heads
-            for name, rows in (("q_norm", norm.weight[:heads]), ("k_norm", norm.weight[heads:])):
-                assert all(torch.equal(row, source[f"model.layers.{index}.self_attn.{name}.weight"]) for row in rows)
-                del source[f"model.layers.{index}.self_attn.{name}.weight"]
 
     assert torch.equal(weights.embedding, source.pop("model.embed_tokens.weight"))
+    assert weights.final_norm.weight is not None
     assert torch.equal(weights.final_norm.weight, source.pop("model.norm.weight"))
     if open_checkpoint(tmp_path).config.tied_embeddings:
         assert weights.lm_head.weight is weights.embedding
@@ -233,8 +243,9 @@ def test_random_weights_follow_the_seed(llama: Path) -> None:
     first, same, other = draw(config, 1), draw(config, 1), draw(config, 2)
     _assert_equal(first, same)
     assert not torch.equal(first.embedding, other.embedding)
-    assert torch.all(first.final_norm.weight == 1)
-    assert torch.all(first.layers[2].post_norm.weight == 1)
+    norms = {name: tensor for name, tensor in _tensors(first) if "norm" in name}
+    assert len(norms) == 7
+    assert all(torch.all(weight == 1) for weight in norms.values())
     attention = first.layers[0].attention
     assert isinstance(attention, SelfAttention)
     assert attention.qkv.weight.float().std().item() == pytest.approx(0.02, rel=0.05)

@@ -2,52 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 import torch
 
-from runtime.nn.layers import attention
-from runtime.nn.layers.attention import (
-    MASK_ALIGNMENT,
-    TILE,
-    attend,
-    choose_tile_kernel,
-    first_visible,
-    matmul_tile,
-    sdpa_tile,
-    step_mask,
-)
-from runtime.step.step import Segment
+from runtime.nn.layers.attention import MASK_ALIGNMENT, TILE, attend, first_visible, step_mask
 from tests.models.step_driver import CPU
-
-DIM = 8
-PAST = 40  # positions in the slot
-
-
-def _chunk(start: int, rows: int, first: int = 0) -> Segment:
-    return Segment(0, start, [1] * rows, first=first)
-
-
-def _visible(position: int, window: int | None) -> list[int]:
-    """The positions that a row attends to: itself and what is before it, as far as the window reaches."""
-    return [p for p in range(position + 1) if window is None or position - p < window]
-
-
-def _textbook(
-    query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, start: int, window: int | None
-) -> torch.Tensor:
-    """`[rows, heads * head_dim]`; `query` as `attend` takes it, `keys` and `values` from position 0 on."""
-    rows, heads, dim = query.shape
-    group = heads // keys.shape[0]
-    attended = torch.zeros(rows, heads, dim, dtype=torch.float64)
-    for row in range(rows):
-        visible = _visible(start + row, window)
-        for head in range(heads):
-            k, v = keys[head // group, visible].double(), values[head // group, visible].double()
-            weights = torch.softmax(k @ query[row, head].double() / math.sqrt(dim), dim=0)
-            attended[row, head] = weights @ v
-    return attended.reshape(rows, heads * dim).float()
+from tests.unit.runtime.nn.layers.textbook import DIM, PAST, chunk_of, textbook, visible_from
 
 
 @pytest.mark.parametrize(("heads", "kv_heads"), [(4, 4), (4, 2), (6, 2), (5, 1)])
@@ -57,30 +17,30 @@ def test_attention_is_the_textbook_s(heads: int, kv_heads: int, window: int | No
     generator = torch.Generator().manual_seed(1)
     query = torch.randn(rows, heads, DIM, generator=generator)
     keys, values = torch.randn(2, kv_heads, PAST, DIM, generator=generator)
-    seen = slice(first_visible(_chunk(start, rows), window), start + rows)
-    mask = step_mask([_chunk(start, rows)], window, heads // kv_heads, CPU, torch.float32)
+    seen = slice(first_visible(chunk_of(start, rows), window), start + rows)
+    mask = step_mask([chunk_of(start, rows)], window, heads // kv_heads, CPU, torch.float32)
     attended = attend(query, keys[:, seen], values[:, seen], mask)
-    torch.testing.assert_close(attended, _textbook(query, keys, values, start, window), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(attended, textbook(query, keys, values, start, window), atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("window", [None, 1, 2, 7, 64])
 @pytest.mark.parametrize(("start", "rows"), [(0, 2), (0, 30), (3, 5), (20, 13)])
 def test_a_mask_hides_all_but_the_visible(start: int, rows: int, window: int | None) -> None:
-    first = first_visible(_chunk(start, rows), window)
-    assert first == _visible(start, window)[0]
-    mask = step_mask([_chunk(start, rows)], window, 1, CPU, torch.float32)
+    first = first_visible(chunk_of(start, rows), window)
+    assert first == visible_from(start, window)[0]
+    mask = step_mask([chunk_of(start, rows)], window, 1, CPU, torch.float32)
     assert mask is not None
     assert mask.shape[0] == rows
     mask = mask[:, -(start + rows - first) :]
     assert set(mask.flatten().tolist()) <= {0.0, float("-inf")}
     for row in range(rows):
-        assert [first + key for key in (mask[row] == 0).nonzero()[:, 0].tolist()] == _visible(start + row, window)
+        assert [first + key for key in (mask[row] == 0).nonzero()[:, 0].tolist()] == visible_from(start + row, window)
 
 
 def test_a_mask_grows_with_the_depth_and_not_with_the_rows() -> None:
     """2048 rows after 32 thousand tokens had one of 0.9 GiB, which no plan of the memory knew of."""
     group, depth = 7, 32_000
-    masks = [step_mask([_chunk(depth, rows)], None, group, CPU, torch.bfloat16) for rows in (TILE, 2048)]
+    masks = [step_mask([chunk_of(depth, rows)], None, group, CPU, torch.bfloat16) for rows in (TILE, 2048)]
     sizes = [mask.nbytes for mask in masks if mask is not None]
     assert sizes[1] - sizes[0] == (2048 - TILE) * TILE * group * 2
     assert sizes[1] < 2**26
@@ -88,7 +48,7 @@ def test_a_mask_grows_with_the_depth_and_not_with_the_rows() -> None:
 
 def test_segments_of_all_sizes_share_a_mask() -> None:
     generator = torch.Generator().manual_seed(6)
-    chunks = [_chunk(0, 2), _chunk(39, 1), _chunk(7, TILE + 5), _chunk(60, 9, first=50)]
+    chunks = [chunk_of(0, 2), chunk_of(39, 1), chunk_of(7, TILE + 5), chunk_of(60, 9, first=50)]
     mask = step_mask(chunks, 20, 2, CPU, torch.float32)
     for chunk in chunks:
         query = torch.randn(len(chunk.token_ids), 4, DIM, generator=generator)
@@ -98,20 +58,20 @@ def test_segments_of_all_sizes_share_a_mask() -> None:
         expected = attend(query, keys[:, seen], values[:, seen], alone)
         assert torch.equal(attend(query, keys[:, seen], values[:, seen], mask), expected)
         if chunk.first == 0:
-            textbook = _textbook(query, keys, values, chunk.start, 20)
-            torch.testing.assert_close(expected, textbook, atol=1e-5, rtol=1e-5)
+            written_out = textbook(query, keys, values, chunk.start, 20)
+            torch.testing.assert_close(expected, written_out, atol=1e-5, rtol=1e-5)
 
 
 def test_no_tile_s_mask_looks_aligned() -> None:
     """CUDA's kernel would then read it where it lies, at an address that may not be."""
     for depth in range(40):
-        mask = step_mask([_chunk(depth, 5)], None, 1, CPU, torch.float32)
+        mask = step_mask([chunk_of(depth, 5)], None, 1, CPU, torch.float32)
         assert mask is not None
         assert mask.stride(0) % MASK_ALIGNMENT == 1
 
 
 def test_a_mask_has_each_row_once_per_query_head_of_a_group() -> None:
-    once, thrice = (step_mask([_chunk(3, 5)], 4, group, CPU, torch.float32) for group in (1, 3))
+    once, thrice = (step_mask([chunk_of(3, 5)], 4, group, CPU, torch.float32) for group in (1, 3))
     assert once is not None
     assert thrice is not None
     assert torch.equal(thrice, once.repeat_interleave(3, dim=0))
@@ -120,13 +80,13 @@ def test_a_mask_has_each_row_once_per_query_head_of_a_group() -> None:
 @pytest.mark.parametrize("window", [None, 1, 3])
 def test_a_single_row_needs_no_mask(window: int | None) -> None:
     """What it may not see is not among its keys."""
-    assert step_mask([_chunk(12, 1)], window, 1, CPU, torch.float32) is None
-    assert list(range(first_visible(_chunk(12, 1), window), 13)) == _visible(12, window)
+    assert step_mask([chunk_of(12, 1)], window, 1, CPU, torch.float32) is None
+    assert list(range(first_visible(chunk_of(12, 1), window), 13)) == visible_from(12, window)
 
 
 @pytest.mark.parametrize(("window", "expected"), [(None, 5), (3, 10), (100, 5)])
 def test_what_lies_before_the_first_position_is_not_seen(window: int | None, expected: int) -> None:
-    chunk = _chunk(12, 4, first=5)
+    chunk = chunk_of(12, 4, first=5)
     assert first_visible(chunk, window) == expected
     mask = step_mask([chunk], window, 1, CPU, torch.float32)
     assert mask is not None
@@ -138,7 +98,7 @@ def test_what_lies_before_the_first_position_is_not_seen(window: int | None, exp
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_a_mask_has_the_dtype_of_the_query(dtype: torch.dtype) -> None:
     query, keys = torch.ones(3, 2, DIM, dtype=dtype), torch.ones(1, 3, DIM, dtype=dtype)
-    mask = step_mask([_chunk(0, 3)], None, 2, CPU, dtype)
+    mask = step_mask([chunk_of(0, 3)], None, 2, CPU, dtype)
     assert attend(query, keys, keys, mask).dtype == dtype
 
 
@@ -146,49 +106,6 @@ def test_the_inputs_may_be_views_of_a_slot() -> None:
     kv = torch.randn(2, 3, 2, PAST, DIM, generator=torch.Generator().manual_seed(2))  # as the cache lays them out
     query = torch.randn(4, 6, DIM, generator=torch.Generator().manual_seed(3))[:, :4]  # as query and key heads share
     keys, values = kv[:, 1, :, 3:10]
-    mask = step_mask([_chunk(6, 4)], 4, 2, CPU, torch.float32)
+    mask = step_mask([chunk_of(6, 4)], 4, 2, CPU, torch.float32)
     attended = attend(query, keys, values, mask)
     assert torch.equal(attended, attend(query.contiguous(), keys.contiguous(), values.contiguous(), mask))
-
-
-@pytest.mark.parametrize("window", [None, 1, 4, 100])
-@pytest.mark.parametrize(("start", "rows"), [(0, 2), (5, 2), (17, 20), (0, 40), (PAST, TILE + 3)])
-def test_products_are_the_textbook_s(
-    start: int, rows: int, window: int | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(attention, "MIN_MATMUL_LOGITS", 0)
-    generator = torch.Generator().manual_seed(4)
-    query = torch.randn(rows, 4, DIM, generator=generator)
-    keys, values = torch.randn(2, 2, start + rows, DIM, generator=generator)
-    seen = slice(first_visible(_chunk(start, rows), window), start + rows)
-    mask = step_mask([_chunk(start, rows)], window, 2, CPU, torch.float32)
-    attended = attend(query, keys[:, seen], values[:, seen], mask, matmul_tile)
-    torch.testing.assert_close(attended, _textbook(query, keys, values, start, window), atol=1e-5, rtol=1e-5)
-
-
-def test_products_lose_no_more_to_rounding_than_the_fused_kernel_where_scores_are_large() -> None:
-    """Scores about 40 are a quarter apart in bfloat16; here they differ by less than that from key to key."""
-    generator = torch.Generator().manual_seed(5)
-    common = torch.randn(64, generator=generator)
-    query = (common * 4 + torch.randn(64, 2, 64, generator=generator) * 0.1).bfloat16()
-    keys = (common + torch.randn(1, 1024, 64, generator=generator) * 0.1).bfloat16()
-    values = torch.randn(1, 1024, 64, generator=generator).bfloat16()
-    mask = step_mask([_chunk(960, 64)], None, 2, CPU, torch.bfloat16)
-    assert mask is not None
-    assert mask.numel() >= attention.MIN_MATMUL_LOGITS
-    exact = _textbook(query, keys, values, 960, None)
-    lost = {kernel: (attend(query, keys, values, mask, kernel) - exact).norm() for kernel in (sdpa_tile, matmul_tile)}
-    assert lost[matmul_tile] < 1.5 * lost[sdpa_tile]
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
-def test_products_are_for_bfloat16(dtype: torch.dtype) -> None:
-    assert choose_tile_kernel(CPU, dtype) is sdpa_tile
-
-
-def test_products_are_where_the_fused_kernel_s_are_emulated(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attention, "has_bfloat16_products", lambda device: True)
-    monkeypatch.setattr(attention, "processor_name", lambda: "AMD EPYC 9354P 32-Core Processor")
-    assert choose_tile_kernel(CPU, torch.bfloat16) is matmul_tile
-    monkeypatch.setattr(attention, "processor_name", lambda: "Intel(R) Xeon(R) Platinum 8481C")
-    assert choose_tile_kernel(CPU, torch.bfloat16) is sdpa_tile

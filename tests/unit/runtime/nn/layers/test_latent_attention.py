@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,9 +11,9 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from runtime.checkpoint.latent_config import LatentConfig
-from runtime.nn.layers import attention, latent_attention
-from runtime.nn.layers.attention import matmul_tile
+from runtime.nn.layers import latent_attention, tiles
 from runtime.nn.layers.latent_attention import NEVER, least_expanded_rows
+from runtime.nn.layers.tiles import matmul_tile
 from runtime.step.step import Segment
 from tests.models.checkpoints import FAMILIES
 from tests.models.step_driver import open_transformer, random_tokens, run
@@ -94,8 +95,12 @@ def test_rows_are_absorbed_in_tiles(folder: Path, tile: int, monkeypatch: pytest
 @pytest.mark.parametrize("least", [2, NEVER])
 def test_products_of_matrices_give_the_same(folder: Path, least: int, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = _stored(folder)
-    monkeypatch.setattr(attention, "MIN_MATMUL_LOGITS", 0)
-    monkeypatch.setattr(latent_attention, "choose_tile_kernel", lambda device, dtype: matmul_tile)
+    monkeypatch.setattr(tiles, "MIN_MATMUL_LOGITS", 0)
+    monkeypatch.setattr(
+        latent_attention,
+        "choose_tile_kernel",
+        lambda device, dtype, scales: partial(matmul_tile, scale=scales.attention),
+    )
     monkeypatch.setattr(latent_attention, "least_expanded_rows", lambda latent: least)
     _assert_same(_stored(folder), expected)
 

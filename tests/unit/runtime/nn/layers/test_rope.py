@@ -8,6 +8,7 @@ import pytest
 import torch
 from transformers import AutoConfig, LlamaConfig
 from transformers.models.deepseek_v3.modeling_deepseek_v3 import DeepseekV3RotaryEmbedding
+from transformers.models.gemma3.modeling_gemma3 import Gemma3RotaryEmbedding
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply_rotary_pos_emb
 from transformers.models.mistral.modeling_mistral import MistralRotaryEmbedding
 from transformers.models.mixtral.modeling_mixtral import MixtralRotaryEmbedding
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 _ROTARY = {
     "deepseek_v2": DeepseekV3RotaryEmbedding,  # its own gives the same as complex numbers
     "deepseek_v3": DeepseekV3RotaryEmbedding,
+    "gemma3_text": Gemma3RotaryEmbedding,
     "llama": LlamaRotaryEmbedding,
     "mistral": MistralRotaryEmbedding,
     "mixtral": MixtralRotaryEmbedding,
@@ -43,9 +45,13 @@ _ROTARY = {
 _LENGTH = 600  # positions, so twice and more the families' context
 
 
-def _theirs(config: Any, length: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:  # noqa: ANN401
+_BY_TYPE = {"gemma3_text"}  # their embedding has a set of frequencies for each type of layer
+
+
+def _theirs(config: Any, length: int, dtype: torch.dtype, layer: int) -> tuple[Tensor, Tensor]:  # noqa: ANN401
     rotary = _ROTARY[config.model_type](config)
-    cos, sin = rotary(torch.zeros(1, dtype=dtype), torch.arange(length)[None])
+    types = [config.layer_types[layer]] if config.model_type in _BY_TYPE else []
+    cos, sin = rotary(torch.zeros(1, dtype=dtype), torch.arange(length)[None], *types)
     return cos[0], sin[0]
 
 
@@ -55,8 +61,8 @@ def _signed(sin: Tensor) -> Tensor:
     return torch.cat((-first, second), dim=-1)
 
 
-def _assert_same_tables(theirs: Any, ours: RopeConfig, dtype: torch.dtype) -> None:  # noqa: ANN401
-    cos, sin = _theirs(theirs, _LENGTH, dtype)
+def _assert_same_tables(theirs: Any, ours: RopeConfig, dtype: torch.dtype, layer: int = 0) -> None:  # noqa: ANN401
+    cos, sin = _theirs(theirs, _LENGTH, dtype, layer)
     expected = cos, _signed(sin)
     for mine, other in zip(rope_tables(ours, _LENGTH, "cpu", dtype), expected, strict=True):
         assert mine.dtype == dtype
@@ -68,7 +74,11 @@ def _assert_same_tables(theirs: Any, ours: RopeConfig, dtype: torch.dtype) -> No
 @pytest.mark.parametrize("family", FAMILIES)
 def test_tables_of_every_family(family: str, dtype: torch.dtype, tmp_path: Path) -> None:
     FAMILIES[family](tmp_path)
-    _assert_same_tables(AutoConfig.from_pretrained(tmp_path), open_checkpoint(tmp_path).config.distinct_ropes[0], dtype)
+    theirs, ours = AutoConfig.from_pretrained(tmp_path), open_checkpoint(tmp_path).config.ropes
+    assert any(ours)
+    for layer, rope in enumerate(ours):
+        if rope is not None:
+            _assert_same_tables(theirs, rope, dtype, layer)
 
 
 @pytest.mark.parametrize(

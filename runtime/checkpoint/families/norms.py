@@ -1,0 +1,53 @@
+"""How a decoder normalises, and where in its layers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+NormKind = Literal["rms", "layer"]
+
+# Of query and key heads: one weight that all heads share (Qwen 3), one for each head (Cohere), or one norm of all query
+# heads together and one of all key heads (OLMo 2).
+QkNorm = Literal["shared", "by_head", "joint"]
+
+
+@dataclass(frozen=True, slots=True)
+class Norms:
+    """The norms of a family.
+
+    A place in a layer has the name of its norm in the file; None where there is none.
+
+    Attributes:
+        kind: root mean square, or LayerNorm without a bias.
+        offset: is added to each weight of the file.
+        float32: weights are kept in float32 whatever the dtype, for their sums with the offset do not fit bfloat16.
+        eps_key: the key of config.json that has what is added to the mean square.
+        before_attention: of what attention reads.
+        after_attention: of what attention adds to the hidden states.
+        before_mlp: of what the MLP reads.
+        after_mlp: of what the MLP adds.
+        parallel: the MLP reads what attention reads, so it does not see what attention has added.
+    """
+
+    kind: NormKind = "rms"
+    offset: float = 0.0
+    float32: bool = False
+    eps_key: str = "rms_norm_eps"
+    before_attention: str | None = "input_layernorm"
+    after_attention: str | None = None
+    before_mlp: str | None = "post_attention_layernorm"
+    after_mlp: str | None = None
+    parallel: bool = False
+
+
+LLAMA = Norms()
+GEMMA = Norms(offset=1.0, float32=True)
+# Of these, `post_attention_layernorm` stands behind attention, not before the MLP.
+GEMMA_AROUND = Norms(
+    offset=1.0,
+    float32=True,
+    after_attention="post_attention_layernorm",
+    before_mlp="pre_feedforward_layernorm",
+    after_mlp="post_feedforward_layernorm",
+)

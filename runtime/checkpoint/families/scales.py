@@ -1,0 +1,58 @@
+"""The numbers that a decoder multiplies with, and the bounds that it draws scores towards."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from runtime.checkpoint.json_fields import integer, number
+
+if TYPE_CHECKING:
+    from runtime.checkpoint.json_fields import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Scales:
+    """Factors of a decoder; 1 changes nothing.
+
+    A soft cap makes `cap * tanh(x / cap)` of each number; None leaves it.
+
+    Attributes:
+        attention: of a query's product with a key.
+        embedding: of what goes into the first layer.
+        residual: of what attention and the MLP add to the hidden states.
+        logits: of the head's product.
+        attention_softcap: of scaled scores, before the softmax.
+        logits_softcap: of scaled logits.
+    """
+
+    attention: float
+    embedding: float = 1.0
+    residual: float = 1.0
+    logits: float = 1.0
+    attention_softcap: float | None = None
+    logits_softcap: float | None = None
+
+
+def llama_scales(settings: Settings, head_dim: int) -> Scales:
+    """Scale scores by the size of a head, and nothing else."""
+    return Scales(attention=head_dim**-0.5)
+
+
+def gemma_scales(settings: Settings, head_dim: int) -> Scales:
+    """Scale the embedding by the square root of its size, as Gemma does."""
+    return Scales(attention=head_dim**-0.5, embedding=math.sqrt(integer(settings, "hidden_size")))
+
+
+def gemma3_scales(settings: Settings, head_dim: int) -> Scales:
+    """Take the scale of scores from the file, too, and a cap of the logits, as Gemma 3 does."""
+    return Scales(
+        attention=number(settings, "query_pre_attn_scalar") ** -0.5,
+        embedding=math.sqrt(integer(settings, "hidden_size")),
+        logits_softcap=_optional(settings, "final_logit_softcapping"),
+    )
+
+
+def _optional(settings: Settings, key: str) -> float | None:
+    return None if settings[key] is None else number(settings, key)

@@ -1,0 +1,98 @@
+"""Kernels that compute attention of a tile: some rows, all heads, all keys that any of these rows sees.
+
+A kernel takes `query [kv_heads, rows * group, head_dim]`, `keys` and `values [kv_heads, length, head_dim]`, and a mask
+`[rows * group, length]` or None where every row sees all keys.  It returns what the query has.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from runtime.nn.matrices.linear import has_bfloat16_products
+from runtime.processor import processor_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from runtime.checkpoint.families.scales import Scales
+
+# Smaller tiles, in logits of a KV head, are left to PyTorch's kernel by `matmul_tile`: it is as fast for them.
+MIN_MATMUL_LOGITS = 2**16
+# Every so many keys, one tells `matmul_tile` how large a row's logits get.
+ESTIMATE_STRIDE = 32
+
+TileKernel: TypeAlias = "Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]"
+
+
+def sdpa_tile(
+    query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, *, scale: float | None = None
+) -> Tensor:
+    """Compute a tile in PyTorch's own kernel.
+
+    Args:
+        query: as above, and so are the next three.
+        keys: see there.
+        values: see there.
+        mask: see there.
+        scale: of the scores; None for that of the textbook, 1 / sqrt(head_dim).
+    """
+    query, keys, values = query.unsqueeze(0), keys.unsqueeze(0), values.unsqueeze(0)
+    return F.scaled_dot_product_attention(query, keys, values, attn_mask=mask, scale=scale).squeeze(0)
+
+
+def matmul_tile(
+    query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, *, scale: float | None = None
+) -> Tensor:
+    """Compute a tile in matrix products, one KV head after the other, so that logits stay in the cache.
+
+    A product rounds logits to the dtype.  Numbers near zero are rounded the least, so an estimate of each row's largest
+    logit is subtracted within the product: without it the distance from the float32 model grows by half (bench/LOG.md).
+    Small tiles are computed as by `sdpa_tile`, whose arguments these are.
+    """
+    if mask is None or mask.numel() < MIN_MATMUL_LOGITS:
+        return sdpa_tile(query, keys, values, mask, scale=scale)
+    scale = query.shape[-1] ** -0.5 if scale is None else scale
+    largest = torch.bmm(query, keys[:, ::ESTIMATE_STRIDE].mT).amax(dim=-1, keepdim=True).mul_(scale)
+    heads = []
+    for own, key, value, top in zip(query, keys, values, largest, strict=True):
+        logits = torch.addmm(mask - top, own, key.t(), alpha=scale)  # [rows * group, length]
+        heads.append(torch.mm(torch.softmax(logits, dim=-1), value))
+    return torch.stack(heads)
+
+
+def softcap_tile(
+    query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, *, scale: float, softcap: float
+) -> Tensor:
+    """Compute a tile whose scores are drawn towards `softcap` from either side, which PyTorch's kernel cannot.
+
+    Args:
+        query: as above, and so are the next three.
+        keys: see there.
+        values: see there.
+        mask: see there; it is added to capped scores.
+        scale: of the scores, before they are capped.
+        softcap: what no score exceeds (Gemma 2, arXiv 2408.00118, section 2).
+    """
+    scores = torch.bmm(query, keys.mT).float()  # [kv_heads, rows * group, length]
+    scores = scores.mul_(scale / softcap).tanh_().mul_(softcap)
+    if mask is not None:
+        scores = scores.add_(mask)
+    return torch.bmm(torch.softmax(scores, dim=-1).to(values.dtype), values)
+
+
+def choose_tile_kernel(device: torch.device, dtype: torch.dtype, scales: Scales) -> TileKernel:
+    """Choose the fastest tile kernel on this machine that computes with these scales.
+
+    PyTorch's kernel takes its bfloat16 products from MKL, which computes them in float32 unless the processor is
+    Intel's; oneDNN uses what AMD's have.  From 1000 positions on a chunk then takes half the time (bench/LOG.md).
+    """
+    if scales.attention_softcap is not None:
+        return partial(softcap_tile, scale=scales.attention, softcap=scales.attention_softcap)
+    if dtype == torch.bfloat16 and has_bfloat16_products(device) and "AMD" in processor_name():
+        return partial(matmul_tile, scale=scales.attention)
+    return partial(sdpa_tile, scale=scales.attention)
