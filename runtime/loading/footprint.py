@@ -63,7 +63,7 @@ def footprint(
     """Compute the footprint of the model that `options` describe, on `device` in `dtype`."""
     shapes = weight_shapes(config)
     heads = (config.num_heads + 2 * config.num_kv_heads) * config.head_dim
-    widths = heads + 3 * config.intermediate_size + 4 * config.hidden_size
+    widths = heads + _mlp_width(config) + 4 * config.hidden_size
     logits = LOGITS_COPIES * options.slots * config.vocab_size * torch.float32.itemsize
     largest = max(outputs * inputs for outputs, inputs in [*shapes.matrices, (config.vocab_size, config.hidden_size)])
     return Footprint(
@@ -73,6 +73,17 @@ def footprint(
         activations=STEP_ROWS * widths * dtype.itemsize + logits,
         per_token=kv_bytes_per_token(config, dtype) + drafter.per_token,
     )
+
+
+def _mlp_width(config: ModelConfig) -> int:
+    """Return how many numbers a row takes in an MLP or, where that is more, in a mixture of experts.
+
+    There it is in the batch once for each of its experts: entering, leaving, ranked, and weighted in float32.  All rows
+    of a step may meet in one expert.
+    """
+    widths = [3 * config.intermediate_size]
+    widths += [3 * one.intermediate_size + 5 * one.per_row * config.hidden_size for one in config.experts if one]
+    return max(widths)
 
 
 def packed_weight_bytes(

@@ -147,7 +147,7 @@ _qwen3_moe = partial(
     config_class=Qwen3MoeConfig,
     num_experts=8,
     num_experts_per_tok=3,
-    moe_intermediate_size=40,
+    moe_intermediate_size=48,
 )
 _smollm3 = partial(write_checkpoint, model_class=SmolLM3ForCausalLM, config_class=SmolLM3Config)
 _deepseek2 = partial(write_checkpoint, model_class=DeepseekV2ForCausalLM, config_class=DeepseekV2Config)

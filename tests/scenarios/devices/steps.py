@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from runtime.sampling.sampler import SampledRow
 
 
-# All biases; normed heads; a window; Gemma's norms, scales and activation.
-STEP_FAMILIES = ("llama-bias", "qwen3-tied", "mistral", "gemma3")
+# All biases; normed heads; a window; Gemma's norms, scales and activation; experts.
+STEP_FAMILIES = ("llama-bias", "qwen3-tied", "mistral", "gemma3", "qwen3-moe")
 
 NOT_ON_MPS = {torch.float64, torch.complex128}
 

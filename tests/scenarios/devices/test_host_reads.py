@@ -26,7 +26,7 @@ from runtime.sampling.params import SamplingParams
 from runtime.sampling.staging import StagingBuffer
 from runtime.sampling.tokens import DraftToken, SampleSpec
 from runtime.selftest.findings import Mismatch
-from runtime.selftest.readbacks import check_readbacks
+from runtime.selftest.readbacks import check_readbacks, expected_reads
 from runtime.step.step import Segment
 from runtime.step.transfer import Copy, Load, Save
 from runtime.store.resolve import resolve_model
@@ -132,6 +132,21 @@ def test_a_step_stays_on_its_device_and_is_read_once(
         assert _reads_of(traffic, model, whole_step(), cancelled=2) == ["tolist"]
         assert _reads_of(traffic, model, whole_step()[:1]) == ["tolist"]
         assert _reads_of(traffic, model, [verify, *whole_step()[1:]]) == ["tolist"]
+
+
+@pytest.mark.parametrize("quantization", [None, Quantization.INT8])
+def test_the_host_reads_once_more_in_each_layer_with_experts(
+    configs: dict[str, ModelConfig], quantization: Quantization | None
+) -> None:
+    """Which of them are met; nothing is sent there, and nothing more is read where a row was dropped."""
+    config = configs["qwen3-moe"]
+    assert [experts is not None for experts in config.experts] == [True, False, True]
+    with fake_mps() as traffic:
+        model = _on_mps(config, torch.bfloat16, quantization)
+        assert expected_reads(config) == 3
+        assert _reads_of(traffic, model, whole_step()) == ["tolist"] * 3
+        assert _reads_of(traffic, model, whole_step(), cancelled=2) == ["tolist"] * 3
+        assert _reads_of(traffic, model, whole_step()[2:3]) == ["tolist"] * 3
 
 
 @pytest.mark.parametrize("params", [SamplingParams(seed=1), EVERYTHING], ids=["plain", "everything"])

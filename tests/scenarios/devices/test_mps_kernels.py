@@ -67,6 +67,7 @@ PARTS = {
     "clone": ["empty.memory_format", "_copy_from"],
     "copy_": ["_copy_from"],
     "embedding": ["index_select"],
+    "empty_like": ["empty.memory_format"],
     "index_put_": ["_index_put_impl_"],
     "masked_fill.Scalar": ["masked_fill_.Scalar"],
     "ones": ["empty.memory_format", "fill_.Scalar"],
