@@ -49,7 +49,7 @@ def _load(options: LoadOptions) -> Transformer:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("quantization", [None, *Quantization])
-@pytest.mark.parametrize("family", ["embedded", "llama", "llama-bias", "qwen3-tied"])
+@pytest.mark.parametrize("family", ["embedded", "llama", "llama-bias", "qwen3-tied", "qwen3-moe"])
 def test_what_weights_take_is_what_was_foreseen(
     family: str, quantization: Quantization | None, dtype: torch.dtype, tmp_path: Path
 ) -> None:
