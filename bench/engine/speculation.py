@@ -4,9 +4,9 @@
                                        [--proposer mtp --proposer draft --proposer ngram]
     python -m bench.engine.speculation --random            # a shape of random weights, whose drafts are never right
 
-The prompts are held-out texts of the embedded model's own domain.  For `ngram` each prompt has its text twice, so
-that there is something to copy.  `python -m bench.engine.grow FOLDER` makes a model of a real size that the embedded
-draft is right about.
+The prompts are held-out texts of the embedded model's own domain, or those of `--task`.  For `ngram` each prompt has
+its text twice, so that there is something to copy.  `python -m bench.engine.grow FOLDER` makes a model of a real size
+that the embedded draft is right about.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ import trio
 from actors.config import EngineConfig
 from actors.core.generation import Failed, Finished, GenerationRequest
 from actors.engine import Engine, open_engine
-from bench.corpus import load_corpus
 from bench.engine.shapes import random_model, shape
+from bench.engine.tasks import Task, task_prompts
 from runtime.kv.cache import KVCache
 from runtime.loading.drafters import plan_drafter
 from runtime.loading.load import describe_model, load_model
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from runtime.loading.served import ServedModel
     from runtime.nn.model import Transformer
 
-PROMPT_CHARACTERS = 600
 CPU = torch.device("cpu")
 
 
@@ -139,16 +138,13 @@ def _random_drafter(target: Transformer) -> Transformer:
     return DraftModel(config, weights, kv, target.config.vocab_size)
 
 
-def prompts(served: ServedModel, count: int, *, twice: bool) -> list[list[int]]:
-    """Return `count` held-out texts of the embedded model's corpus as token ids, cut to one length."""
-    texts = [text[:PROMPT_CHARACTERS] for text in load_corpus(0)[1].files if len(text) >= PROMPT_CHARACTERS]
-    return [served.tokenizer.encode(f"{text}\n\n\n{text[:200]}" if twice else text) for text in texts[:count]]
-
-
-async def measure(load: Load, proposer: Proposer, count: int, tokens: int, params: SamplingParams) -> None:
+async def measure(
+    load: Load, proposer: Proposer, task: Task | None, count: int, tokens: int, params: SamplingParams
+) -> None:
     """Complete each prompt with and without drafts, in turns, and print one line of figures."""
+    task = task or (Task.COPY if proposer is Proposer.NGRAM else Task.COMPLETE)
     async with open_model(load, proposer) as (engine, served):
-        chosen = prompts(served, count, twice=proposer is Proposer.NGRAM)
+        chosen = task_prompts(served, task, count)
         await complete(engine, chosen[0], 32, params, speculate=True)  # warm-up, and a first estimate of costs
         ratios, plain, speculated = [], [], []
         for i, prompt in enumerate(chosen):
@@ -160,7 +156,7 @@ async def measure(load: Load, proposer: Proposer, count: int, tokens: int, param
         drafted, accepted = sum(c.drafted for c in speculated), sum(c.accepted for c in speculated)
         costs = engine.costs
         print(
-            f"{proposer:6} plain {statistics.median(plain):7.1f} tokens/s, with drafts "
+            f"{proposer:6} {task:8} plain {statistics.median(plain):7.1f} tokens/s, with drafts "
             f"{statistics.median(c.speed for c in speculated):7.1f}, ratio {statistics.median(ratios):.2f} "
             f"({min(ratios):.2f} to {max(ratios):.2f}); accepted {accepted} of {drafted}; "
             f"steps: draft {_ms(costs.drafter.seconds(1))}, one row {_ms(costs.target.seconds(1))}, "
@@ -174,7 +170,7 @@ def _ms(seconds: float | None) -> str:
 
 
 @click.command(help=__doc__)
-@click.option("--model", help="Folder; the embedded model by default.")
+@click.option("--model", help="As for `cede serve`; the embedded model by default.")
 @click.option("--draft", help="Folder of the draft model; the embedded one by default.")
 @click.option("--dtype", default="auto")
 @click.option(
@@ -184,14 +180,15 @@ def _ms(seconds: float | None) -> str:
     default=("mtp", "draft", "ngram"),
     type=click.Choice([p.value for p in Proposer]),
 )
+@click.option("--task", type=click.Choice([task.value for task in Task]), help="What is asked for.")
 @click.option("--draft-tokens", type=int, help="Drafts in a round; adapted by default.")
 @click.option("--random", is_flag=True, help="Random weights of the shape of Qwen3-0.6B, which draft in vain.")
 @click.option("--prompts", "count", default=9, show_default=True)
 @click.option("--tokens", default=128, show_default=True)
 @click.option("--temperature", default=0.0, show_default=True)
 def main(
-    model: str | None, draft: str | None, dtype: str, proposers: Sequence[str], draft_tokens: int | None,
-    random: bool, count: int, tokens: int, temperature: float,
+    model: str | None, draft: str | None, dtype: str, proposers: Sequence[str], task: str | None,
+    draft_tokens: int | None, random: bool, count: int, tokens: int, temperature: float,
 ) -> None:  # fmt: skip
     """Measure each proposer."""
     load = Load(resolve_model(model), embedded_draft() if draft is None else Path(draft), dtype, draft_tokens, random)
@@ -199,7 +196,7 @@ def main(
     for proposer in proposers:
         if random and proposer == Proposer.MTP:
             continue  # there are no random weights for it
-        trio.run(measure, load, Proposer(proposer), count, tokens, params)
+        trio.run(measure, load, Proposer(proposer), None if task is None else Task(task), count, tokens, params)
 
 
 if __name__ == "__main__":
