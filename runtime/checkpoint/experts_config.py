@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Gating = Literal["softmax"]
+Gating = Literal["softmax", "sigmoid"]
 
 # More than any published model has.  A layer lists its experts before a file is looked at, so there must be a bound.
 MAX_EXPERTS = 4096
@@ -23,6 +23,10 @@ class ExpertsConfig:
         normalised: whether a row's weights add up to one.
         bias: whether the router and the experts' projections have a bias.
         clamped: gain and limit of the clamped SwiGLU; None for the plain one.
+        groups: into how many the experts are divided, in order.
+        groups_per_row: from how many of them a row's experts may come.
+        scaling: multiplies a row's weights.
+        shared_size: the inner width of an MLP that all rows go through beside their experts; 0 for none.
     """
 
     count: int
@@ -32,6 +36,10 @@ class ExpertsConfig:
     normalised: bool = True
     bias: bool = False
     clamped: tuple[float, float] | None = None
+    groups: int = 1
+    groups_per_row: int = 1
+    scaling: float = 1.0
+    shared_size: int = 0
 
 
 # What each layer has in the place of its MLP; None is the MLP itself.

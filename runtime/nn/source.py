@@ -127,7 +127,8 @@ class RandomSource(WeightSource):
 
     def tensor(self, name: str, *shape: int, dtype: torch.dtype | None = None) -> Tensor:
         """Return ones for a norm, and else random numbers."""
-        return self._empty(*shape, dtype=dtype).fill_(1.0) if name.endswith("norm.weight") else self._draw(*shape)
+        place = self._empty(*shape, dtype=dtype)
+        return place.fill_(1.0) if name.endswith("norm.weight") else self._fill(place)
 
     def linear(self, parts: Mapping[str, int], inputs: int, *, bias: bool = False, head: bool = False) -> Linear:
         """Return a matrix of random numbers."""
@@ -135,7 +136,10 @@ class RandomSource(WeightSource):
         return self._packed(Linear(self._draw(outputs, inputs), self._draw(outputs) if bias else None), head=head)
 
     def _draw(self, *shape: int) -> Tensor:
-        return self._empty(*shape).normal_(0.0, 0.02, generator=self._generator)
+        return self._fill(self._empty(*shape))
+
+    def _fill(self, place: Tensor) -> Tensor:
+        return place.normal_(0.0, 0.02, generator=self._generator)
 
 
 class StoredSource(WeightSource):

@@ -91,7 +91,8 @@ def spread_weights(model: torch.nn.Module, seed: int, embedding: float = 0.3) ->
 
     Each has a generator of its own, so that the order in which a module lists them does not matter.
     """
-    for index, (name, parameter) in enumerate(sorted(model.named_parameters())):
+    corrections = [named for named in model.named_buffers() if named[0].endswith("e_score_correction_bias")]
+    for index, (name, parameter) in enumerate(sorted([*model.named_parameters(), *corrections])):
         generator = torch.Generator().manual_seed(seed * 1000 + index)
         noise = torch.randn(parameter.shape, generator=generator)
         if name.endswith("norm.weight"):
@@ -185,7 +186,10 @@ _LATENT = {
     "qk_nope_head_dim": 12,
     "qk_rope_head_dim": 8,
     "v_head_dim": 16,
-    "first_k_dense_replace": 3,
+    "first_k_dense_replace": 1,
+    "n_routed_experts": 8,
+    "n_shared_experts": 2,
+    "moe_intermediate_size": 32,
 }
 _LATENT_YARN_ROPE = {**_YARN_ROPE, "mscale": 0.8, "mscale_all_dim": 0.6}
 
@@ -212,9 +216,6 @@ FAMILIES: dict[str, Callable[[Path], None]] = {
     "qwen3-moe": partial(_qwen3_moe, seed=23, norm_topk_prob=True, mlp_only_layers=[1]),
     "qwen3-moe-shares": partial(_qwen3_moe, seed=24, head_dim=32, decoder_sparse_step=2),
     "qwen3-tied": partial(_qwen3, seed=14, head_dim=16, tie_word_embeddings=True, attention_bias=True),
-    "deepseek2-lite": partial(_deepseek2, seed=15, **_LATENT, q_lora_rank=None),
-    "deepseek2": partial(_deepseek2, seed=16, **_LATENT, q_lora_rank=40, rope_parameters=_LATENT_YARN_ROPE),
-    "deepseek3": partial(_deepseek3, seed=17, **_LATENT, q_lora_rank=40, attention_bias=True),
     "gemma3": partial(_gemma3, seed=20, layer_types=_FULL_IN_THE_MIDDLE),
     "gemma3-rope": partial(
         _gemma3,
@@ -222,5 +223,36 @@ FAMILIES: dict[str, Callable[[Path], None]] = {
         num_key_value_heads=1,
         sliding_window_pattern=2,
         rope_parameters={"sliding_attention": _DEFAULT_ROPE, "full_attention": _LINEAR_ROPE},
+    ),
+    "deepseek2-lite": partial(_deepseek2, seed=15, **_LATENT, q_lora_rank=None, num_experts_per_tok=3),
+    "deepseek2": partial(
+        _deepseek2,
+        seed=16,
+        **_LATENT,
+        q_lora_rank=32,
+        rope_parameters=_LATENT_YARN_ROPE,
+        topk_method="group_limited_greedy",
+        n_group=4,
+        topk_group=2,
+        num_experts_per_tok=3,
+        routed_scaling_factor=1.5,
+    ),
+    "deepseek3": partial(
+        _deepseek3,
+        seed=17,
+        **_LATENT,
+        q_lora_rank=32,
+        attention_bias=True,
+        n_group=4,
+        topk_group=2,
+        num_experts_per_tok=3,
+    ),
+    "deepseek3-plain": partial(
+        _deepseek3,
+        seed=18,
+        **{**_LATENT, "first_k_dense_replace": 3},
+        q_lora_rank=None,
+        rope_interleave=False,
+        rope_parameters=_LATENT_YARN_ROPE,
     ),
 }

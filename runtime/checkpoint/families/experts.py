@@ -8,11 +8,11 @@ from runtime.checkpoint.experts_config import MAX_EXPERTS, ExpertsConfig
 from runtime.checkpoint.json_fields import boolean, integer, invalid, number
 
 if TYPE_CHECKING:
-    from runtime.checkpoint.experts_config import Experts
+    from runtime.checkpoint.experts_config import Experts, Gating
     from runtime.checkpoint.json_fields import Settings
 
 # Transformers knows one number by two names, and its own files and the published ones do not agree on which.
-_COUNT_KEYS = ("num_local_experts", "num_experts")
+_COUNT_KEYS = ("num_local_experts", "num_experts", "n_routed_experts")
 
 
 def no_experts(settings: Settings, num_layers: int) -> Experts:
@@ -43,6 +43,59 @@ def gpt_oss_experts(settings: Settings, num_layers: int) -> Experts:
     clamped = number(settings, "swiglu_alpha"), number(settings, "swiglu_limit")
     width = integer(settings, "intermediate_size")
     return (ExpertsConfig(count, per_row, width, bias=True, clamped=clamped),) * num_layers
+
+
+def deepseek2_experts(settings: Settings, num_layers: int) -> Experts:
+    """Read the keys of DeepSeek-V2: shares of all experts, some files with groups (arXiv 2405.04434, section 2.2)."""
+    if settings["scoring_func"] not in (None, "softmax"):
+        raise invalid("scoring_func", settings["scoring_func"], "is not supported, only 'softmax' is in this family")
+    if settings["topk_method"] not in ("greedy", "group_limited_greedy"):
+        raise invalid("topk_method", settings["topk_method"], "is neither 'greedy' nor 'group_limited_greedy'")
+    if boolean(settings, "norm_topk_prob"):
+        # DeepSeek's own code divides by the sum and does not scale then; transformers does the opposite.
+        raise invalid("norm_topk_prob", True, "is not supported: what it means in this family is not agreed on")
+    return _deepseek_experts(settings, num_layers, "softmax", grouped=settings["topk_method"] != "greedy")
+
+
+def deepseek3_experts(settings: Settings, num_layers: int) -> Experts:
+    """Read the keys of DeepSeek-V3: sigmoids with a correction, in groups (arXiv 2412.19437, section 2.1.2)."""
+    for key, known in (("scoring_func", "sigmoid"), ("topk_method", "noaux_tc")):
+        if settings[key] not in (None, known):
+            raise invalid(key, settings[key], f"is not supported, only {known!r} is in this family")
+    return _deepseek_experts(settings, num_layers, "sigmoid", grouped=True)
+
+
+def _deepseek_experts(settings: Settings, num_layers: int, gating: Gating, *, grouped: bool) -> Experts:
+    """Read what both have in common: plain layers first, then experts, and beside these an MLP for all rows."""
+    if integer(settings, "moe_layer_freq") != 1:
+        raise invalid("moe_layer_freq", settings["moe_layer_freq"], "is not supported, only 1 is")
+    plain = min(num_layers, integer(settings, "first_k_dense_replace", minimum=0))
+    if plain == num_layers:
+        return no_experts(settings, num_layers)
+    count, per_row = _counts(settings)
+    groups = integer(settings, "n_group") if grouped else 1
+    groups_per_row = integer(settings, "topk_group") if grouped else 1
+    # A group is rated by its two best experts, and a row's experts must find room in its groups.
+    least = 2 if gating == "sigmoid" and groups > 1 else 1
+    if count % groups or count // groups < least:
+        raise invalid(
+            "n_group", groups, f"does not divide the {count} experts of a layer into groups of {least} or more"
+        )
+    if groups_per_row > groups or per_row > groups_per_row * (count // groups):
+        raise invalid("topk_group", groups_per_row, f"groups of {groups} do not hold the {per_row} experts of a row")
+    width = integer(settings, "moe_intermediate_size")
+    experts = ExpertsConfig(
+        count,
+        per_row,
+        width,
+        gating,
+        normalised=boolean(settings, "norm_topk_prob"),
+        groups=groups,
+        groups_per_row=groups_per_row,
+        scaling=number(settings, "routed_scaling_factor"),
+        shared_size=width * integer(settings, "n_shared_experts", minimum=0),
+    )
+    return (*no_experts(settings, plain), *(experts,) * (num_layers - plain))
 
 
 def _counts(settings: Settings) -> tuple[int, int]:

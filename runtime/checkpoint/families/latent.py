@@ -33,12 +33,6 @@ def parse_latent(settings: Settings, ropes: tuple[RopeConfig | None, ...]) -> La
     Raises:
         CheckpointError: a number is missing, or they ask for what cede does not compute.
     """
-    if integer(settings, "first_k_dense_replace", minimum=0) < len(ropes):
-        raise invalid(
-            "first_k_dense_replace",
-            settings["first_k_dense_replace"],
-            "leaves layers to experts, which are not supported",
-        )
     rope = ropes[0]
     assert rope is not None, "in these families every layer rotates"
     heads = integer(settings, "num_attention_heads")

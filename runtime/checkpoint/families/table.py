@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runtime.checkpoint.families.experts import mixtral_experts, qwen_experts
+from runtime.checkpoint.families.experts import deepseek2_experts, deepseek3_experts, mixtral_experts, qwen_experts
 from runtime.checkpoint.families.family import Family
 from runtime.checkpoint.families.layer_kinds import (
     all_sliding,
@@ -31,6 +31,8 @@ _DEEPSEEK = {
     "qk_rope_head_dim": 64,
     "v_head_dim": 128,
     "rope_interleave": True,
+    "scoring_func": None,
+    "moe_layer_freq": 1,
 }
 
 _GEMMA_DEFAULTS = {
@@ -133,14 +135,41 @@ FAMILIES: dict[str, Family] = {
         qkv_bias="attention_bias",
         output_bias="attention_bias",
         latent=True,
-        defaults={**_DEEPSEEK, "first_k_dense_replace": 0, "bos_token_id": 1, "eos_token_id": 2},
+        experts=deepseek2_experts,
+        defaults={
+            **_DEEPSEEK,
+            "n_routed_experts": 64,
+            "n_shared_experts": 2,
+            "moe_intermediate_size": 1407,
+            "routed_scaling_factor": 1.0,
+            "norm_topk_prob": False,
+            "topk_method": "greedy",
+            "first_k_dense_replace": 0,
+            "bos_token_id": 1,
+            "eos_token_id": 2,
+        },
     ),
     "DeepseekV3ForCausalLM": Family(
         "deepseek_v3",
         qkv_bias="attention_bias",
         output_bias="attention_bias",
         latent=True,
-        defaults={**_DEEPSEEK, "first_k_dense_replace": 3, "bos_token_id": 0, "eos_token_id": 1},
+        experts=deepseek3_experts,
+        defaults={
+            **_DEEPSEEK,
+            "n_routed_experts": 256,
+            "num_experts_per_tok": 8,
+            "n_group": 8,
+            "topk_group": 4,
+            "n_shared_experts": 1,
+            "moe_intermediate_size": 2048,
+            "routed_scaling_factor": 2.5,
+            "norm_topk_prob": True,
+            "topk_method": None,
+            "first_k_dense_replace": 3,
+            "bos_token_id": 0,
+            "eos_token_id": 1,
+        },
     ),
     "Gemma3ForCausalLM": Family(
         "gemma3_text",

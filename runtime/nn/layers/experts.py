@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class MixtureOfExperts:
-    """The sum of a row's experts, each times the router's weight.
+    """The sum of a row's experts, each times the router's weight, and of an MLP for all rows where there is one.
 
     A row's result is added up in the order in which the router ranks its experts, whoever else is in the batch.
 
@@ -45,11 +45,15 @@ class MixtureOfExperts:
             )
             for index in range(config.count)
         ]
+        self.shared: GatedMlp | None = None
+        if config.shared_size:
+            self.shared = GatedMlp(source.under("shared_experts"), hidden, config.shared_size)
 
     @property
     def nbytes(self) -> int:
         """Bytes of memory."""
-        return self.router.nbytes + sum(expert.nbytes for expert in self.experts)
+        shared = 0 if self.shared is None else self.shared.nbytes
+        return self.router.nbytes + shared + sum(expert.nbytes for expert in self.experts)
 
     def __call__(self, x: Tensor) -> Tensor:
         """Transform rows, `[rows, hidden]` to the same."""
@@ -62,7 +66,8 @@ class MixtureOfExperts:
         ranked = torch.empty_like(leaving)
         ranked[places] = leaving
         weighted = ranked.view(rows, per_row, -1) * weights.unsqueeze(-1)  # float32
-        return weighted.sum(1).to(x.dtype)
+        routed = weighted.sum(1).to(x.dtype)
+        return routed if self.shared is None else routed.add_(self.shared(x))
 
 
 def _read_met(by_expert: Tensor) -> Counter[int]:

@@ -39,33 +39,77 @@ class Router:
     Attributes:
         weight: float32 `[experts, hidden]`.
         bias: float32 `[experts]`, or None.
+        correction: float32 `[experts]`, is added to scores where experts are chosen, not where they are weighted; of
+            sigmoids alone.
     """
 
     def __init__(self, source: WeightSource, hidden: int, config: ExpertsConfig) -> None:
         self.weight = source.tensor("weight", config.count, hidden).float()
         self.bias = source.tensor("bias", config.count).float() if config.bias else None
+        self.correction: Tensor | None = None
+        if config.gating == "sigmoid":
+            self.correction = source.tensor("e_score_correction_bias", config.count, dtype=torch.float32)
         self._gating = _GATINGS[config.gating]
         self._config = config
 
     @property
     def nbytes(self) -> int:
         """Bytes of memory."""
-        return total_bytes(self.weight, self.bias)
+        return total_bytes(self.weight, self.bias, self.correction)
 
     def __call__(self, x: Tensor) -> Routes:
         """Choose the experts of rows, `[rows, hidden]`."""
-        return self._gating(F.linear(x.float(), self.weight, self.bias), self._config)
+        logits = F.linear(x.float(), self.weight, self.bias)
+        routes = self._gating(logits, self.correction, self._config)
+        return routes if self._config.scaling == 1 else Routes(routes.weights * self._config.scaling, routes.experts)
 
 
 # --- from logits, float32 [rows, experts], to routes ----------------------------------------------------------------
 
 
-def _softmax(logits: Tensor, config: ExpertsConfig) -> Routes:
+def _softmax(logits: Tensor, correction: Tensor | None, config: ExpertsConfig) -> Routes:
     """Take the largest, with their shares of all experts or, normalised, of each other."""
+    if config.groups > 1:
+        shares = torch.softmax(logits, dim=-1)
+        experts = _choose(shares, config, rated_by=1)
+        return _weighted(shares, experts, config)
     largest, experts = logits.topk(config.per_row, dim=-1)
     if config.normalised:
         return Routes(torch.softmax(largest, dim=-1), experts)
     return Routes(torch.softmax(logits, dim=-1).gather(-1, experts), experts)
 
 
-_GATINGS: dict[Gating, Callable[[Tensor, ExpertsConfig], Routes]] = {"softmax": _softmax}
+def _sigmoid(logits: Tensor, correction: Tensor | None, config: ExpertsConfig) -> Routes:
+    """Take those whose sigmoids are the largest with the correction, and weigh them without it (DeepSeek-V3)."""
+    assert correction is not None
+    scores = logits.sigmoid()
+    return _weighted(scores, _choose(scores + correction, config, rated_by=2), config)
+
+
+def _choose(scores: Tensor, config: ExpertsConfig, *, rated_by: int) -> Tensor:
+    """Return a row's best experts, `[rows, per row]`, all of the groups whose best ones' scores add up to the most.
+
+    Args:
+        scores: `[rows, experts]`.
+        config: of the experts.
+        rated_by: how many of a group's experts are added up.
+    """
+    if config.groups > 1:
+        grouped = scores.view(len(scores), config.groups, -1)
+        ratings = grouped.topk(rated_by, dim=-1).values.sum(-1)  # [rows, groups]
+        left_out = torch.ones_like(ratings).scatter_(-1, ratings.topk(config.groups_per_row, dim=-1).indices, 0)
+        scores = grouped.masked_fill(left_out.bool().unsqueeze(-1), float("-inf")).flatten(1)
+    return scores.topk(config.per_row, dim=-1).indices
+
+
+def _weighted(scores: Tensor, experts: Tensor, config: ExpertsConfig) -> Routes:
+    weights = scores.gather(-1, experts)
+    return Routes(weights / (weights.sum(-1, keepdim=True) + _TINY) if config.normalised else weights, experts)
+
+
+_TINY = 1e-20  # is added to a sum that may be zero, as in DeepSeek's code
+
+_GATINGS: dict[Gating, Callable[[Tensor, Tensor | None, ExpertsConfig], Routes]] = {
+    "softmax": _softmax,
+    "sigmoid": _sigmoid,
+}

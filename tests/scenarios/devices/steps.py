@@ -23,8 +23,17 @@ if TYPE_CHECKING:
     from runtime.sampling.sampler import SampledRow
 
 
-# All biases; normed heads; a window; Gemma's norms, scales and activation; experts.
-STEP_FAMILIES = ("llama-bias", "qwen3-tied", "mistral", "gemma3", "qwen3-moe")
+# All biases; normed heads; a window; Gemma's norms, scales and activation; experts; a latent, and experts in groups.
+STEP_FAMILIES = (
+    "llama-bias",
+    "qwen3-tied",
+    "mistral",
+    "gemma3",
+    "qwen3-moe",
+    "deepseek3-plain",
+    "deepseek2",
+    "deepseek3",
+)
 
 NOT_ON_MPS = {torch.float64, torch.complex128}
 

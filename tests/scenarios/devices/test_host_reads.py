@@ -117,7 +117,10 @@ def _reads_of(traffic: Traffic, model: Transformer, segments: list[Segment], can
     ("family", "quantization", "dtype"),
     [
         *(("embedded", bits, dtype) for bits in (None, *Quantization) for dtype in (torch.bfloat16, torch.float32)),
-        *((family, None, torch.float16) for family in ("embedded", "llama-bias", "qwen3-tied", "mistral")),
+        *(
+            (family, None, torch.float16)
+            for family in ("embedded", "llama-bias", "qwen3-tied", "mistral", "deepseek3-plain")
+        ),
     ],
     ids=str,
 )

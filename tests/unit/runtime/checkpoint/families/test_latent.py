@@ -80,7 +80,6 @@ def test_the_lite_form_has_queries_of_the_hidden_state() -> None:
         ({"q_lora_rank": 0}, "q_lora_rank 0 is not a whole number"),
         ({"q_lora_rank": None, "attention_bias": True}, "attention_bias True is not supported without q_lora_rank"),
         ({"rope_interleave": "yes"}, "rope_interleave 'yes' is neither true nor false"),
-        ({"first_k_dense_replace": 2}, "first_k_dense_replace 2 leaves layers to experts"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

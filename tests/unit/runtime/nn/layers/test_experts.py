@@ -48,6 +48,15 @@ def test_neighbours_change_nothing_but_the_rounding(mixture: MixtureOfExperts) -
         torch.testing.assert_close(together[row : row + 1], mixture(x[row : row + 1]))
 
 
+def test_all_rows_go_through_the_shared_mlp_too(mixture: MixtureOfExperts) -> None:
+    config = ExpertsConfig(COUNT, PER_ROW, INNER, shared_size=2 * INNER)
+    with_shared = MixtureOfExperts(RandomSource(CPU, torch.float32, seed=3), HIDDEN, config)
+    assert with_shared.shared is not None
+    x = _rows(5)
+    torch.testing.assert_close(with_shared(x), mixture(x) + with_shared.shared(x))
+    assert with_shared.nbytes == mixture.nbytes + with_shared.shared.nbytes
+
+
 def _met(mixture: MixtureOfExperts, x: torch.Tensor) -> set[int]:
     return {expert for row in mixture.router(x).experts.tolist() for expert in row}
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import pytest
 import torch
 
@@ -9,6 +11,9 @@ from runtime.checkpoint.experts_config import ExpertsConfig
 from runtime.nn.layers.router import Router
 from runtime.nn.source import RandomSource
 from tests.models.step_driver import CPU
+
+if TYPE_CHECKING:
+    from runtime.checkpoint.experts_config import Gating
 
 HIDDEN, COUNT, PER_ROW = 16, 6, 2
 
@@ -53,3 +58,53 @@ def test_half_precision_rounds_no_logit() -> None:
     largest = (rows.double() @ weight.double().T).topk(PER_ROW, dim=-1)
     assert torch.equal(routes.experts, largest.indices)
     torch.testing.assert_close(routes.weights.double(), torch.softmax(largest.values, dim=-1), atol=1e-5, rtol=1e-5)
+
+
+# --- groups ---------------------------------------------------------------------------------------------------------
+
+
+def _grouped(gating: Gating, **settings: Any) -> ExpertsConfig:  # noqa: ANN401
+    return ExpertsConfig(12, 3, 8, gating, groups=4, groups_per_row=2, scaling=1.5, **settings)
+
+
+def _chosen(scores: list[float], rated_by: int) -> list[int]:
+    """The best three experts of the two best of four groups, written out."""
+    groups = [range(3 * group, 3 * group + 3) for group in range(4)]
+    rated = sorted(groups, key=lambda group: sum(sorted((scores[e] for e in group), reverse=True)[:rated_by]))
+    return sorted((e for group in rated[2:] for e in group), key=lambda e: scores[e], reverse=True)[:3]
+
+
+def test_a_group_s_best_expert_opens_it_for_a_row() -> None:
+    """DeepSeek-V2: the weights are shares of all experts."""
+    routes = Router(RandomSource(CPU, torch.float32, seed=1), HIDDEN, _grouped("softmax", normalised=False))(_rows())
+    weight = RandomSource(CPU, torch.float32, seed=1).tensor("weight", 12, HIDDEN)
+    shares = torch.softmax((_rows() @ weight.T).double(), dim=-1)
+    assert routes.experts.tolist() == [_chosen(row, 1) for row in shares.tolist()]
+    assert routes.experts.tolist() != shares.topk(3).indices.tolist(), "groups do not matter here"
+    torch.testing.assert_close(routes.weights.double(), 1.5 * shares.gather(1, routes.experts), atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("normalised", [False, True])
+def test_a_correction_chooses_and_does_not_weigh(normalised: bool) -> None:
+    """DeepSeek-V3: a group is rated by its two best experts, correction included."""
+    source = RandomSource(CPU, torch.float32, seed=1)
+    router = Router(source, HIDDEN, _grouped("sigmoid", normalised=normalised))
+    assert router.correction is not None
+    router.correction.mul_(20)
+    routes = router(_rows())
+    scores = (_rows() @ router.weight.T).double().sigmoid()
+    corrected = scores + router.correction.double()
+    assert routes.experts.tolist() == [_chosen(row, 2) for row in corrected.tolist()]
+    assert routes.experts.tolist() != [_chosen(row, 2) for row in scores.tolist()], "the correction does not matter"
+    weights = scores.gather(1, routes.experts)
+    if normalised:
+        weights /= weights.sum(-1, keepdim=True)
+    torch.testing.assert_close(routes.weights.double(), 1.5 * weights, atol=1e-6, rtol=1e-5)
+
+
+def test_the_correction_is_kept_in_float32() -> None:
+    """Rounded to eight bits it would choose other experts."""
+    router = Router(RandomSource(CPU, torch.bfloat16, seed=1), HIDDEN, _grouped("sigmoid"))
+    assert router.correction is not None
+    assert router.correction.dtype == torch.float32
+    assert not torch.equal(router.correction, router.correction.bfloat16().float())
