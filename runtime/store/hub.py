@@ -1,13 +1,12 @@
 """Downloads from the Hugging Face hub, into the hub's own cache.
 
-The hub's client does the work: it keeps what has come of a file, goes on from there the next time, and gives a file its
-name when it is whole.  Large files have their SHA-256 on the hub, by which each new one is checked here.  Files are
-fetched one after the other, in the calling thread: so a signal's exception ends the download at once.
+The hub's client does most of the work, and gives a file its name when it is whole; large files, of which the hub has
+the SHA-256, go through `hub_files`.  Files are fetched one after the other, in the calling thread: so a signal's
+exception ends the download at once.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -22,6 +21,7 @@ from huggingface_hub.utils import disable_progress_bars
 from runtime.errors import CheckpointError
 from runtime.store.failures import hub_failure, refuse_too_large
 from runtime.store.gguf_names import choose_gguf, gguf_models
+from runtime.store.hub_files import fetch_large
 from runtime.units import format_size
 
 if TYPE_CHECKING:
@@ -101,31 +101,10 @@ def _fetch(name: HubName, files: Mapping[str, Any], progress: Progress) -> Path:
         disable_progress_bars()
     paths = []
     for file in files:
-        path = Path(hf_hub_download(name.repository, file))
-        if file in absent:
-            _verify(path, file, files[file], progress)
-        paths.append(path)
+        if file in absent and files[file].lfs is not None:
+            fetch_large(name.repository, file, files[file].lfs.size, files[file].lfs.sha256, progress)
+        paths.append(Path(hf_hub_download(name.repository, file)))
     return paths[0].parent if paths[0].name == "config.json" else paths[0]
-
-
-def _verify(path: Path, file: str, sibling: Any, progress: Progress) -> None:  # noqa: ANN401  # the hub's RepoSibling
-    """Compare a new file with the hash that the hub has of it, if it has one, and remove it if it is another."""
-    if sibling.lfs is None:
-        return
-    digest, total, done = hashlib.sha256(), path.stat().st_size, 0
-    with path.open("rb") as opened:
-        while part := opened.read(1 << 20):
-            digest.update(part)
-            done += len(part)
-            progress.advance(f"verifying {file}", done, total)
-    if digest.hexdigest() != sibling.lfs.sha256:
-        blob = path.resolve()
-        path.unlink(missing_ok=True)
-        blob.unlink(missing_ok=True)
-        raise CheckpointError(
-            f"{file}: its SHA-256 is {digest.hexdigest()}, and the hub says {sibling.lfs.sha256}; it was removed: "
-            "download it again"
-        )
 
 
 def _cached(name: HubName) -> Path | None:
