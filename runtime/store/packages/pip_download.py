@@ -27,6 +27,7 @@ _NO_PIP = (
     "pip, which fetches packages, is missing in this Python environment: run `python -m ensurepip` in it (or "
     "`uv pip install pip`)"
 )
+_SHOW_CURSOR = "\x1b[?25h"  # which pip hides while it draws a bar
 _VERSIONS = re.compile(r"\(from versions: (?!none)([^)]*)\)")
 _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
 
@@ -95,6 +96,8 @@ def _run(command: Sequence[str], environment: dict[str, str], progress: Progress
             said = child.stderr.read()  # not communicate(), which would end the pipe that the child lives by
         except BaseException:
             child.kill()
+            if progress.terminal:
+                sys.stderr.write(_SHOW_CURSOR)
             raise
     return said, child.returncode
 
