@@ -2,5 +2,5 @@
 
 `overhead`, `roofline`, `scaling`, `cache`, `accuracy`, `speculation`, `draft_policies`, `busy` and `serving` (which
 starts a server) are programs, and `grow` makes a model for them.  `shapes`, `bare_model` and `open_models` are what
-they share.
+they share, and `llama_server` is what `accuracy` asks llama.cpp by.
 """

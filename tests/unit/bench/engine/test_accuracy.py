@@ -7,7 +7,8 @@ import math
 import pytest
 import torch
 
-from bench.engine.accuracy import FULL, compare, distance, open_form
+from bench.engine.accuracy import FULL, compare, distance, open_form, scores, server_line
+from bench.engine.llama_server import TopTokens
 from runtime.store.resolve import resolve_model
 from tests.models.step_driver import random_tokens
 
@@ -35,3 +36,20 @@ def test_fewer_bits_are_farther_off() -> None:
     assert means[FULL] == pytest.approx(0, abs=1e-9)
     assert 0 < means["int8"] < means["int4"] / 3
     assert means["int4"] < 0.1
+
+
+@torch.inference_mode()
+def test_beside_a_server_forms_are_compared_over_its_tokens_too() -> None:
+    """Here the server's answers are the full model's own."""
+    folder = resolve_model(None)
+    pieces = [random_tokens(24, below=4096, seed=seed) for seed in range(2)]
+    full, rough = open_form(folder, FULL, FULL, 24), open_form(folder, "int4", FULL, 24)
+    tops = []
+    for piece in pieces:
+        top = scores(full, piece)[:-1].log_softmax(-1).topk(200)
+        tops.append(TopTokens(top.indices, top.values))
+    found = compare(full, rough, pieces, tops)
+    assert found.listed is not None
+    assert 0 < found.listed.mean() < found.divergence.mean()
+    assert "KL over the server's tokens" in str(found)
+    assert "KL over its 200 tokens 0.00000 nats; same first token 100.00 %" in server_line(full, pieces, tops)
