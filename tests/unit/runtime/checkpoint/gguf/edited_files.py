@@ -22,7 +22,9 @@ def edited(path: Path, values: dict[str, Any] | None = None, tensors: dict[str, 
             kinds = field.types
             writer.add_key_value(name, field.contents(), kinds[0], sub_type=kinds[-1] if len(kinds) > 1 else None)
     for name, value in (values or {}).items():
-        if value is not None:
+        if isinstance(value, list):
+            writer.add_array(name, value)
+        elif value is not None:
             writer.add_key_value(name, value, GGUFValueType.get_type(value))
     for tensor in reader.tensors:
         if tensor.name not in (tensors or {}):
