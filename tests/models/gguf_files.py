@@ -33,9 +33,12 @@ _CARRIED = (
     *("llama", "llama-mha", "llama3-rope", "linear-rope", "yarn-rope", "llama-bias", "llama-sharded", "smollm"),
     *("mistral-full", "qwen2", "qwen3", "qwen3-tied"),
 )
+# No key says by what queries are scaled; it is the size of a head, as in all published models but one.
+_SCALED_BY_HEAD = ("gemma3", "gemma3-rope")
 
 GGUF_FAMILIES: dict[str, Callable[[Path], None]] = {
     **{name: FAMILIES[name] for name in _CARRIED},
+    **{name: partial(FAMILIES[name], query_pre_attn_scalar=32) for name in _SCALED_BY_HEAD},
     "smollm3-every-fourth": partial(
         write_checkpoint, model_class=SmolLM3ForCausalLM, config_class=SmolLM3Config, seed=8, num_hidden_layers=5
     ),
@@ -57,6 +60,7 @@ _CONVERSIONS = {
     "Qwen2ForCausalLM": _Conversion(MODEL_ARCH.QWEN2),
     "Qwen3ForCausalLM": _Conversion(MODEL_ARCH.QWEN3),
     "SmolLM3ForCausalLM": _Conversion(MODEL_ARCH.SMOLLM3, permuted=True),
+    "Gemma3ForCausalLM": _Conversion(MODEL_ARCH.GEMMA3, added_to_norms=1.0),
 }
 
 
@@ -76,6 +80,7 @@ def write_gguf(
     writer = GGUFWriter(path, gguf.MODEL_ARCH_NAMES[conversion.arch])
     writer.add_type("model")
     _add_sizes(writer, config)
+    _add_windows(writer, config)
     _add_rope(writer, config)
     if vocabulary:
         _add_vocabulary(writer, folder, config)
@@ -107,9 +112,18 @@ def _add_sizes(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
         writer.add_rope_dimension_count(config.head_dim)
 
 
+def _add_windows(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
+    """Write which layers have a window as new files do, for the small models have it where their families do not."""
+    if "sliding_attention" in (getattr(config, "layer_types", None) or ()):
+        writer.add_sliding_window(config.sliding_window)
+        writer.add_sliding_window_pattern([kind == "sliding_attention" for kind in config.layer_types])
+
+
 def _add_rope(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
-    rope = config.rope_parameters
+    rope = _rope(config)
     writer.add_rope_freq_base(rope["rope_theta"])
+    if "sliding_attention" in config.rope_parameters:
+        writer.add_rope_freq_base_swa(config.rope_parameters["sliding_attention"]["rope_theta"])
     if rope["rope_type"] == "linear":
         writer.add_rope_scaling_type(RopeScalingType.LINEAR)
         writer.add_rope_scaling_factor(rope["factor"])
@@ -117,6 +131,12 @@ def _add_rope(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
         writer.add_rope_scaling_type(RopeScalingType.YARN)
         writer.add_rope_scaling_factor(rope["factor"])
         writer.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
+
+
+def _rope(config: Any) -> dict[str, Any]:  # noqa: ANN401
+    """The parameters of the layers without a window."""
+    found: dict[str, Any] = config.rope_parameters.get("full_attention", config.rope_parameters)
+    return found
 
 
 def _add_vocabulary(writer: GGUFWriter, folder: Path, config: Any) -> None:  # noqa: ANN401
@@ -148,8 +168,8 @@ def _converted(folder: Path, config: Any, conversion: _Conversion) -> Iterator[t
         renamed = names.get_name(name, try_suffixes=(".weight", ".bias"))
         assert renamed is not None, name
         yield renamed, tensor
-    if config.rope_parameters["rope_type"] == "llama3":
-        yield "rope_freqs.weight", llama3_factors(config.rope_parameters, config.head_dim)
+    if _rope(config)["rope_type"] == "llama3":
+        yield "rope_freqs.weight", llama3_factors(_rope(config), config.head_dim)
 
 
 def _permuted(tensor: Tensor, heads: int) -> Tensor:

@@ -62,6 +62,8 @@ class Architecture:
         added_to_norms: what was added to the weights of all norms.
         attention_bias: the setting that says whether there are tensors `attn_q.bias`; None where the family knows.
         mlp_bias: likewise, of `ffn_up.bias`.
+        narrow_layers: the number of layers of the model whose queries are scaled by hidden size over heads, and not by
+            the size of a head, as those of the others; no key says so.  None where config.json has no such setting.
     """
 
     name: str
@@ -74,6 +76,7 @@ class Architecture:
     added_to_norms: float = 0.0
     attention_bias: str | None = None
     mlp_bias: str | None = None
+    narrow_layers: int | None = None
 
 
 MODEL_TENSORS = {
@@ -135,6 +138,7 @@ ARCHITECTURES = {
         },
         settings={"sliding_window": 4096, "attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0},
         added_to_norms=1.0,
+        narrow_layers=46,  # 27B
     ),
     # The theta of layers with a window stands in a key of late files only; it is 10,000.
     "gemma3": Architecture(
@@ -149,6 +153,7 @@ ARCHITECTURES = {
         },
         settings={"sliding_window": None, "rope_local_base_freq": 10_000.0},
         added_to_norms=1.0,
+        narrow_layers=62,  # 27B
     ),
     "phi3": Architecture(
         "Phi3ForCausalLM",

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from runtime.checkpoint.gguf.metadata import Metadata
 
 _EMBEDDING, _HEAD = "token_embd.weight", "output.weight"
-_READ_HERE = frozenset({"vocab_size", "attention.value_length"}) | rope.KEYS
+_PATTERN = "attention.sliding_window_pattern"
+_READ_HERE = frozenset({"vocab_size", "attention.value_length", _PATTERN}) | rope.KEYS
 
 _SAMPLING: dict[str, tuple[str, type[Any]]] = {
     "temperature": ("general.sampling.temp", float),
@@ -63,9 +64,13 @@ def read_settings(file: GgufFile) -> dict[str, Any]:
         value = (metadata.require if key.required else metadata.find)(prefix + suffix, key.kind)
         if value is not None:
             settings[key.setting] = value
-    if settings.get("sliding_window") == 0:
-        settings["sliding_window"] = None
-    settings |= rope.rope_settings(file, _head_dim(file, settings))
+    head_dim = _head_dim(file, settings)
+    if architecture.narrow_layers is not None:
+        narrow = settings["num_hidden_layers"] == architecture.narrow_layers
+        size = settings["hidden_size"] // settings["num_attention_heads"] if narrow else head_dim
+        settings["query_pre_attn_scalar"] = size
+    settings |= _windows(metadata, prefix, settings)
+    settings |= rope.rope_settings(file, head_dim)
     return settings | _of_tensors(file, architecture) | _of_tokens(metadata)
 
 
@@ -95,6 +100,24 @@ def _head_dim(file: GgufFile, settings: dict[str, Any]) -> int:
     if metadata.find(f"{prefix}value_length", int) not in (None, head_dim):
         raise metadata.invalid(f"{prefix}value_length", f"is not the {head_dim} of {prefix}key_length, as it has to be")
     return head_dim
+
+
+def _windows(metadata: Metadata, prefix: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """Return which layers have a window: a key has it for each layer, or how often one has none, or it is absent."""
+    key = f"{prefix}{_PATTERN}"
+    if "sliding_window" not in settings:
+        if key in metadata:
+            raise metadata.invalid(key, "is not supported without a window")
+        return {}
+    found: dict[str, Any] = {}
+    if settings["sliding_window"] == 0:  # as absent
+        found["sliding_window"] = None
+    if isinstance(metadata.get(key), list):
+        slides = metadata.require_list(key, bool)
+        found["layer_types"] = ["sliding_attention" if slide else "full_attention" for slide in slides]
+    elif key in metadata:
+        found["sliding_window_pattern"] = metadata.require(key, int)
+    return found
 
 
 def _of_tensors(file: GgufFile, architecture: Architecture) -> dict[str, Any]:
