@@ -6,7 +6,12 @@ of the projection takes the embedding, and where in the target the state is take
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,3 +64,16 @@ MIMO = MtpLayout(
     state_first=True,
     pre_norm_states=True,
 )
+
+_PUBLISHED = re.compile(r"(model\.layers\.(\d{1,4})\.)eh_proj\.weight")
+
+
+def published_modules(names: Iterable[str], num_layers: int) -> tuple[str, ...]:
+    """Return the prefixes of modules that are numbered on behind the decoder's layers, as DeepSeek-V3's files do.
+
+    Args:
+        names: of all tensors.
+        num_layers: of the decoder.
+    """
+    found = (_PUBLISHED.fullmatch(name) for name in names)
+    return tuple(match[1] for match in found if match is not None and int(match[2]) >= num_layers)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runtime.checkpoint.families.table import FAMILIES
+from runtime.checkpoint.latent_rows import order_rotated_rows
 from runtime.checkpoint.mtp_layout import BESIDE, DEEPSEEK
 from runtime.checkpoint.stored import ALL
 from runtime.errors import CheckpointError
@@ -87,6 +88,8 @@ def load_mtp_weights(
         {_name_in_file(name): shape for name, shape in shapes.shapes.items()},
     )
     tensors = dict(source.tensors)
+    if config.latent is not None:
+        tensors = order_rotated_rows(tensors, config.latent)
     if source.layout.state_first:
         projection = f"{source.layout.first}{source.layout.projection}.weight"
         tensors[projection] = _SwappedHalves(tensors[projection])

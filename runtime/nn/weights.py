@@ -10,7 +10,7 @@ from torch import Tensor
 
 from runtime.checkpoint.families.table import FAMILIES
 from runtime.checkpoint.latent_rows import order_rotated_rows
-from runtime.checkpoint.mtp_layout import DEEPSEEK
+from runtime.checkpoint.mtp_layout import DEEPSEEK, published_modules
 from runtime.errors import CheckpointError
 from runtime.nn.layers.decoder_layer import DecoderLayer
 from runtime.nn.layers.norm import read_norm
@@ -68,8 +68,10 @@ def load_weights(
         CheckpointError: a file or tensor is missing, misshapen, unexpected or unreadable.
     """
     config = checkpoint.config
-    modules = tuple(layout.modules for layout in (DEEPSEEK, FAMILIES[config.architecture].mtp) if layout is not None)
-    found = {name: stored for name, stored in checkpoint.tensors().items() if not name.startswith(modules)}
+    tensors = checkpoint.tensors()
+    layouts = DEEPSEEK, FAMILIES[config.architecture].mtp
+    modules = *(layout.modules for layout in layouts if layout), *published_modules(tensors, config.num_layers)
+    found = {name: stored for name, stored in tensors.items() if not name.startswith(modules)}
     if config.latent is not None:
         found = order_rotated_rows(found, config.latent)
     expected = weight_shapes(config).shapes

@@ -193,6 +193,20 @@ def test_old_rotary_buffers_are_read_past(llama: Path) -> None:
     _assert_equal(_load(llama), before)
 
 
+def test_modules_behind_the_last_layer_are_passed_over(llama: Path) -> None:
+    """DeepSeek-V3's files number them on."""
+    before = _load(llama)
+    parts = ("eh_proj", "enorm", "shared_head.head", "embed_tokens", "self_attn.q_proj")
+    _rewrite(
+        llama,
+        **{f"model.layers.{i}.{part}.weight".replace(".", "__"): torch.zeros(1) for i in (3, 4) for part in parts},
+    )
+    _assert_equal(_load(llama), before)
+    _rewrite(llama, model__layers__2__eh_proj__weight=torch.zeros(1))
+    with pytest.raises(CheckpointError, match=r"model\.layers\.2\.eh_proj\.weight belongs to no part"):
+        _load(llama)
+
+
 # --- refusals -----------------------------------------------------------------------------------------------------
 
 
