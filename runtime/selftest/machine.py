@@ -6,6 +6,7 @@ import importlib.metadata
 import os
 import platform
 import re
+from collections import Counter
 from typing import TYPE_CHECKING, TypeAlias
 
 import torch
@@ -14,6 +15,8 @@ from runtime.checkpoint.open import open_checkpoint
 from runtime.errors import CedeError
 from runtime.host_memory import available_memory
 from runtime.kv.disk.folder import opened_root, roots, scan
+from runtime.loading.fit import fits_of
+from runtime.loading.options import LoadOptions
 from runtime.nn.weights import load_weights
 from runtime.processor import processor_name
 from runtime.selftest.findings import without_paths
@@ -73,6 +76,22 @@ def describe_choice(device: str, dtype: str, checkpoint_dtype: str | None) -> Fa
     else:
         because = "the checkpoint's own" if checkpoint_dtype else "the checkpoint names none"
     return facts | {"chosen dtype": f"{name}: {because}"}
+
+
+def describe_fit(path: Path, device: str, dtype: str) -> Facts:
+    """What a model's weights are on the disk, and what they take in each form that `--quantize` can give them.
+
+    Raises:
+        CheckpointError: it is not a model that cede loads, or there is no such device.
+    """
+    checkpoint = open_checkpoint(path)
+    stored: Counter[str] = Counter()
+    for tensor in checkpoint.tensors().values():
+        stored[tensor.form] += tensor.num_bytes
+    facts = {"stored": ", ".join(f"{form} {format_size(size)}" for form, size in stored.most_common())}
+    for fit in fits_of(LoadOptions(path, device=device, dtype=dtype), checkpoint.config):
+        facts[f"as {fit.quantize or 'full weights'}"] = str(fit)
+    return facts
 
 
 def describe_embedded() -> str:

@@ -124,5 +124,5 @@ def _is_whole(folder: Path) -> bool:
         index = json.loads((folder / _INDEX).read_bytes())
     except FileNotFoundError:
         return any(folder.glob("*.safetensors"))
-    shards = index.get("weight_map", {}).values() if isinstance(index, dict) else ()
-    return all(os.path.isfile(folder / str(shard)) for shard in set(shards))
+    shards = index.get("weight_map") if isinstance(index, dict) else None
+    return isinstance(shards, dict) and all(os.path.isfile(folder / str(shard)) for shard in shards.values())

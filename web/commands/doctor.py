@@ -116,12 +116,19 @@ def _found(model: str | None, models_dir: Path | None) -> Path:
 
 def _facts(path: Path, device: str, dtype: str, kv_dir: Path | None, *, named: bool) -> Facts:
     from runtime.checkpoint.open import open_checkpoint
-    from runtime.selftest.machine import describe_choice, describe_embedded, describe_kv_folder, describe_machine
+    from runtime.selftest.machine import (
+        describe_choice,
+        describe_embedded,
+        describe_fit,
+        describe_kv_folder,
+        describe_machine,
+    )
 
     config = open_checkpoint(path).config
     facts = describe_machine() | describe_choice(device, dtype, config.dtype) | {"embedded model": describe_embedded()}
     if named:
         facts["model"] = f"{config.architecture}, {config.num_layers} layers of {config.hidden_size}"
+        facts |= describe_fit(path, device, dtype)
     if kv_dir is not None:
         facts["KV folder"] = describe_kv_folder(kv_dir)
     return facts

@@ -20,28 +20,33 @@ class Description:
         family: its architecture, as Hugging Face calls it.
         quantisation: the form that most of its weights are in, by bytes, as the files call it.
         context: tokens that it was made for.
+        fits: whether this machine can serve it with four slots: `yes`, how, or `no`.
         problem: why it cannot be served; None where nothing is known to be the matter.
     """
 
     family: str | None = None
     quantisation: str | None = None
     context: int | None = None
+    fits: str | None = None
     problem: str | None = None
 
 
 def describe(model: HeldModel) -> Description:
     """Read what a model's files say; one that cannot be read is described by what is the matter."""
     from runtime.checkpoint.open import open_checkpoint
+    from runtime.loading.fit import fits_of, what_fits
+    from runtime.loading.options import LoadOptions
 
     if model.problem is not None:
         return Description(problem=model.problem)
     try:
         checkpoint = open_checkpoint(model.path)
         config = checkpoint.config
+        fits = what_fits(fits_of(LoadOptions(model.path), config))
         forms: Counter[str] = Counter()
         for tensor in checkpoint.tensors().values():
             forms[tensor.form] += tensor.num_bytes
     except CedeError as error:
         return Description(problem=str(error))
     most = forms.most_common(1)
-    return Description(config.architecture, most[0][0] if most else None, config.context_length)
+    return Description(config.architecture, most[0][0] if most else None, config.context_length, fits)

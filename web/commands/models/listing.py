@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Record = dict[str, "str | int | None"]
 
-_HERE = ("name", "size", "family", "quantisation", "context", "place")
+_HERE = ("name", "size", "family", "quantisation", "context", "fits", "place")
 _KNOWN = ("name", "size", "licence", "source", "summary")
 
 
@@ -76,6 +76,7 @@ def _here(models_dir: Path | None) -> list[Record]:
                 "family": described.family,
                 "quantisation": described.quantisation,
                 "context": described.context,
+                "fits": described.fits,
                 "place": held.place.value,
                 "path": str(held.path),
                 "problem": described.problem,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runtime.selftest import machine
+from runtime.store.resolve import resolve_model
 
 if TYPE_CHECKING:
     import pytest
@@ -16,3 +17,10 @@ def test_a_library_that_is_not_installed_is_said_to_be_so(monkeypatch: pytest.Mo
     facts = machine.describe_machine()
     assert facts["no-such-library"] == "not installed"
     assert facts["trio"][0].isdigit()
+
+
+def test_how_a_model_fits_is_said_for_each_form_of_its_weights() -> None:
+    facts = machine.describe_fit(resolve_model(None), "cpu", "float32")
+    assert list(facts) == ["stored", "as full weights", "as int8", "as int4"]
+    assert facts["stored"].startswith("BF16 ")
+    assert "4 slots of 4096 tokens fit into" in facts["as full weights"]
