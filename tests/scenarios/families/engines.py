@@ -1,0 +1,96 @@
+"""An engine over a small checkpoint, with everything that a server has but its connections."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from actors.config import EngineConfig
+from actors.core.generation import Failed, Finished, GenerationRequest, Token
+from actors.engine import open_engine
+from actors.kv.config import CacheConfig, TierOptions
+from actors.kv.opening import open_prefix_cache
+from runtime.loading.drafters import plan_drafter
+from runtime.loading.load import describe_model, load_model
+from runtime.loading.options import LoadOptions
+from runtime.loading.served import Proposer
+from runtime.sampling.params import SamplingParams
+from runtime.step.executor import InlineExecutor
+from runtime.units import MIB
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+    from pathlib import Path
+
+    from actors.engine import Engine
+
+GREEDY = SamplingParams(temperature=0)
+
+
+@asynccontextmanager
+async def open_family(
+    folder: Path,
+    *,
+    slots: int = 2,
+    speculate: Proposer = Proposer.OFF,
+    draft: Path | None = None,
+    disk: Path | None = None,
+    audit_share: float = 0.0,
+) -> AsyncIterator[Engine]:
+    """Open an engine over the float32 model in `folder`; whatever was restored, its books agree in the end.
+
+    Args:
+        folder: of the checkpoint.
+        slots: of the engine.
+        speculate: where drafts come from.
+        draft: the draft model's folder.
+        disk: the disk tier's folder; None for the memory tier alone.
+        audit_share: of the cache's hits.
+    """
+    load = LoadOptions(folder, slots=slots, device="cpu", dtype="float32", threads=1, speculate=speculate, draft=draft)
+    served, checkpoint = describe_model(load, "small")
+    plan = plan_drafter(load, checkpoint, served.tokenizer)
+    target = load_model(load, checkpoint, plan)
+    executor = InlineExecutor(target, plan.load(target))
+    tiers = TierOptions(ram=64 * MIB, folder=disk)
+    config = EngineConfig(slots=slots, queue=8, chunk_tokens=24, speculate=speculate, draft_tokens=3)
+    identity = checkpoint.fingerprint()
+    async with (
+        open_prefix_cache(tiers, CacheConfig(audit_share=audit_share), checkpoint, identity, target.kv) as cache,
+        open_engine(executor, served, config, cache) as engine,
+    ):
+        yield engine
+        engine.check_integrity()
+
+
+@dataclass
+class Answer:
+    """What a client has got: tokens, and the last event where it stayed until then."""
+
+    tokens: list[int] = field(default_factory=list)
+    finished: Finished | None = None
+
+    @property
+    def cached(self) -> int:
+        """Tokens of the prompt whose KV was there already."""
+        assert self.finished is not None
+        return self.finished.cached_tokens
+
+
+async def ask(
+    engine: Engine, name: str, prompt: Sequence[int], tokens: int, *, hang_up_after: int | None = None
+) -> Answer:
+    """Ask for a greedy text of so many tokens; hang up after some of them, if told so."""
+    answer = Answer()
+    request = GenerationRequest(name, (tuple(prompt),), GREEDY, max_tokens=tokens, ignore_eos=True)
+    async with engine.open_request(request) as events:
+        async for event in events:
+            assert not isinstance(event, Failed), event.error
+            if isinstance(event, Finished):
+                answer.finished = event
+            if isinstance(event, Token):
+                answer.tokens.append(event.token_id)
+                if len(answer.tokens) == hang_up_after:
+                    break
+    return answer

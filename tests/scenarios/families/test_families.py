@@ -1,0 +1,130 @@
+"""Prefix cache, restore, hang-up and retry, audit, company and speculation over layers of every kind."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+import trio
+
+from runtime.kv.blocks import BLOCK_TOKENS
+from runtime.loading.served import Proposer
+from runtime.step.step import Segment
+from tests.models.checkpoints import FAMILIES
+from tests.models.step_driver import Running, generate, open_transformer, random_tokens, run
+from tests.scenarios.families.engines import Answer, ask, open_family
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TOKENS = 12
+PROMPT = random_tokens(150, below=256, seed=1)
+OTHER = random_tokens(90, below=256, seed=2)
+
+
+@pytest.fixture(scope="module", params=["deepseek2-lite", "deepseek3", "qwen3-moe"])
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Latent attention with experts, queries of the hidden state or of a latent of their own; and experts alone."""
+    folder = tmp_path_factory.mktemp(request.param)
+    FAMILIES[request.param](folder)
+    return folder
+
+
+def alone(folder: Path, prompt: list[int], tokens: int = TOKENS) -> list[int]:
+    """What the model says to a prompt that has it to itself."""
+    return generate(open_transformer(folder, slots=1), [Running(0, prompt)], tokens)[0]
+
+
+# --- KV that is there -------------------------------------------------------------------------------------------------
+
+
+async def test_a_conversation_goes_on_from_what_is_there(folder: Path) -> None:
+    async with open_family(folder) as engine:
+        first = await ask(engine, "first", PROMPT, TOKENS)
+        longer = [*PROMPT, *first.tokens, *OTHER[:5]]
+        second = await ask(engine, "second", longer, TOKENS)
+    assert first.tokens == alone(folder, PROMPT)
+    assert second.tokens == alone(folder, longer)
+    assert second.cached >= len(PROMPT) + TOKENS - 1
+
+
+async def test_a_prompt_that_differs_goes_on_from_where_it_does(folder: Path) -> None:
+    other = [*PROMPT[:100], *OTHER]
+    async with open_family(folder, slots=1) as engine:
+        await ask(engine, "first", PROMPT, TOKENS)
+        second = await ask(engine, "second", other, TOKENS)
+    assert second.tokens == alone(folder, other)
+    assert second.cached == 100
+
+
+@pytest.mark.parametrize("tier", ["ram", "disk"])
+async def test_what_has_left_its_slot_is_restored(folder: Path, tier: str, tmp_path: Path) -> None:
+    """From memory after another has used the only slot, and from disk after a restart."""
+    disk = tmp_path / "kv" if tier == "disk" else None
+    async with open_family(folder, slots=1, disk=disk, audit_share=1.0) as engine:
+        first = await ask(engine, "first", PROMPT, TOKENS)
+        if tier == "ram":
+            await ask(engine, "other", OTHER, TOKENS)
+            again = await ask(engine, "again", PROMPT, TOKENS)
+    if tier == "disk":
+        async with open_family(folder, slots=1, disk=disk, audit_share=1.0) as engine:
+            again = await ask(engine, "again", PROMPT, TOKENS)
+    assert again.tokens == first.tokens == alone(folder, PROMPT)
+    assert again.cached >= BLOCK_TOKENS
+
+
+@pytest.mark.parametrize("hang_up_after", [1, 5])
+async def test_a_retry_finds_what_was_computed(folder: Path, hang_up_after: int) -> None:
+    async with open_family(folder) as engine:
+        gone = await ask(engine, "gone", PROMPT, TOKENS, hang_up_after=hang_up_after)
+        retry = await ask(engine, "retry", PROMPT, TOKENS)
+    assert retry.tokens == alone(folder, PROMPT)
+    assert retry.tokens[:hang_up_after] == gone.tokens
+    assert retry.cached >= len(PROMPT) - 1
+
+
+# --- company ----------------------------------------------------------------------------------------------------------
+
+
+async def test_neighbours_of_a_hang_up_go_on(folder: Path) -> None:
+    stays: dict[str, Answer] = {}
+
+    async def stay(name: str, prompt: list[int]) -> None:
+        stays[name] = await ask(engine, name, prompt, TOKENS)
+
+    async with open_family(folder, slots=3) as engine, trio.open_nursery() as clients:
+        clients.start_soon(stay, "long", PROMPT)
+        clients.start_soon(stay, "short", OTHER)
+        await ask(engine, "leaver", OTHER[::-1], TOKENS, hang_up_after=2)
+    assert stays["long"].tokens == alone(folder, PROMPT)
+    assert stays["short"].tokens == alone(folder, OTHER)
+
+
+@pytest.mark.parametrize("layer", [0, 1, 2, 3])
+def test_a_cancel_in_any_layer_changes_nobody_s_text(folder: Path, layer: int) -> None:
+    """One segment leaves the step, and the same slot goes on from what it had."""
+    model = open_transformer(folder)
+    leaver, stayer = Running(0, PROMPT, chunk=30), Running(1, OTHER, chunk=40)
+    generate(model, [Running(2, OTHER[:20])], 1)
+    segments = [leaver.next_segment(), stayer.next_segment(), Segment(2, 20, [7])]
+    results = run(model, segments, {layer: [segments[0]]}).segments
+    assert [result.computed for result in results] == [layer == 3, True, True]
+    stayer.commit(segments[1], results[1].tokens)
+    assert generate(model, [leaver, stayer], TOKENS) == [alone(folder, PROMPT), alone(folder, OTHER)]
+
+
+# --- speculation ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("proposer", [Proposer.NGRAM, Proposer.DRAFT])
+async def test_drafts_change_no_text(folder: Path, proposer: Proposer) -> None:
+    """Looked up in texts that repeat themselves; and the model drafts for itself, so that every draft is accepted."""
+    prompts = [OTHER[:length] * (90 // length) for length in (1, 2, 9, 30)]
+    draft = folder if proposer is Proposer.DRAFT else None
+    async with open_family(folder, speculate=proposer, draft=draft) as engine:
+        answers = [await ask(engine, str(i), prompt, 3 * TOKENS) for i, prompt in enumerate(prompts)]
+        speculation = engine.statistics().speculation
+    assert [answer.tokens for answer in answers] == [alone(folder, prompt, 3 * TOKENS) for prompt in prompts]
+    assert speculation.drafted_tokens > 0
+    if proposer is Proposer.DRAFT:
+        assert speculation.accepted_tokens == speculation.drafted_tokens
