@@ -56,6 +56,7 @@ class ModelConfig:
         qkv_bias: whether these projections have a bias; likewise `output_bias` and `mlp_bias`.
         output_bias: that of the attention's output.
         mlp_bias: that of the MLP's three projections.
+        sinks: whether each query head has a score for attending to nothing.
         tied_embeddings: whether the head is the embedding.
         eos_token_ids: tokens that end an output.
         bos_token_id: the token that begins a text, if there is one.
@@ -83,6 +84,7 @@ class ModelConfig:
     qkv_bias: bool
     output_bias: bool
     mlp_bias: bool
+    sinks: bool
     tied_embeddings: bool
     eos_token_ids: tuple[int, ...]
     bos_token_id: int | None
@@ -151,6 +153,7 @@ def parse_config(config: Settings, generation: Settings | None = None) -> ModelC
         qkv_bias=boolean(settings, family.qkv_bias),
         output_bias=boolean(settings, family.output_bias),
         mlp_bias=boolean(settings, family.mlp_bias),
+        sinks=family.sinks,
         tied_embeddings=boolean(settings, "tie_word_embeddings"),
         eos_token_ids=_eos_token_ids(settings, generation or {}),
         bos_token_id=_token_id(settings, "bos_token_id"),

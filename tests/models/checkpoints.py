@@ -20,6 +20,8 @@ from transformers import (
     DeepseekV3ForCausalLM,
     Gemma3ForCausalLM,
     Gemma3TextConfig,
+    GptOssConfig,
+    GptOssForCausalLM,
     LlamaConfig,
     LlamaForCausalLM,
     MistralConfig,
@@ -142,6 +144,15 @@ _mistral = partial(write_checkpoint, model_class=MistralForCausalLM, config_clas
 _qwen2 = partial(write_checkpoint, model_class=Qwen2ForCausalLM, config_class=Qwen2Config)
 _qwen3 = partial(write_checkpoint, model_class=Qwen3ForCausalLM, config_class=Qwen3Config)
 _mixtral = partial(write_checkpoint, model_class=MixtralForCausalLM, config_class=MixtralConfig, num_local_experts=4)
+_gpt_oss = partial(
+    write_checkpoint,
+    model_class=GptOssForCausalLM,
+    config_class=GptOssConfig,
+    num_local_experts=6,
+    num_experts_per_tok=3,
+    head_dim=16,
+    sliding_window=16,
+)
 _qwen3_moe = partial(
     write_checkpoint,
     model_class=Qwen3MoeForCausalLM,
@@ -215,6 +226,8 @@ FAMILIES: dict[str, Callable[[Path], None]] = {
     "mixtral-window": partial(_mixtral, seed=22, sliding_window=16, tie_word_embeddings=True),
     "qwen3-moe": partial(_qwen3_moe, seed=23, norm_topk_prob=True, mlp_only_layers=[1]),
     "qwen3-moe-shares": partial(_qwen3_moe, seed=24, head_dim=32, decoder_sparse_step=2),
+    "gpt-oss": partial(_gpt_oss, seed=35, rope_parameters={**_YARN_ROPE, "truncate": False}),
+    "gpt-oss-plain-rope": partial(_gpt_oss, seed=26, rope_parameters=_DEFAULT_ROPE, swiglu_limit=1.5),
     "qwen3-tied": partial(_qwen3, seed=14, head_dim=16, tie_word_embeddings=True, attention_bias=True),
     "gemma3": partial(_gemma3, seed=20, layer_types=_FULL_IN_THE_MIDDLE),
     "gemma3-rope": partial(

@@ -44,6 +44,7 @@ class Family:
         partial_rotary: the key `partial_rotary_factor` may leave the last numbers of each head as they are.
         latent: attention is over a latent, as the keys of DeepSeek's files say (`families.latent`).
         rope_names: other names of rope types in the family's files.
+        sinks: whether each query head has a score for attending to nothing.
         experts: tells for each layer which experts take the place of its MLP, from settings and number of layers.
         defaults: those of the family's configuration class in transformers, for keys that the file may leave out.
         mtp: how its checkpoints name modules for multi-token prediction among the weights; None where they have none.
@@ -64,6 +65,7 @@ class Family:
     partial_rotary: bool = False
     latent: bool = False
     rope_names: Mapping[str, RopeKind] = field(default_factory=dict)
+    sinks: bool = False
     experts: Callable[[Settings, int], Experts] = no_experts
     defaults: Settings = field(default_factory=dict)
     mtp: MtpLayout | None = None

@@ -74,6 +74,13 @@ def sliding_without_rope(settings: Settings, num_layers: int) -> list[str]:
     return [SLIDING if slides and not rotates[layer] else FULL for layer in range(num_layers)]
 
 
+def sliding_first(settings: Settings, num_layers: int) -> list[str]:
+    """Slide in every other layer, beginning with the first, as gpt-oss does."""
+    if not uses_sliding_window(settings):
+        return [FULL] * num_layers
+    return [FULL if layer % 2 else SLIDING for layer in range(num_layers)]
+
+
 def full_at_intervals(settings: Settings, num_layers: int) -> list[str]:
     """Slide in all layers but each `sliding_window_pattern`-th, as Gemma does."""
     if not uses_sliding_window(settings):

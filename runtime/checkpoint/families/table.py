@@ -7,13 +7,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runtime.checkpoint.families.experts import deepseek2_experts, deepseek3_experts, mixtral_experts, qwen_experts
+from runtime.checkpoint.families.experts import (
+    deepseek2_experts,
+    deepseek3_experts,
+    gpt_oss_experts,
+    mixtral_experts,
+    qwen_experts,
+)
 from runtime.checkpoint.families.family import Family
 from runtime.checkpoint.families.layer_kinds import (
     all_sliding,
     full_at_intervals,
     rotates_by_list,
     sliding_above,
+    sliding_first,
     sliding_without_rope,
 )
 from runtime.checkpoint.families.norms import GEMMA_AROUND
@@ -112,6 +119,34 @@ FAMILIES: dict[str, Family] = {
             "norm_topk_prob": False,
             "decoder_sparse_step": 1,
             "mlp_only_layers": None,
+        },
+    ),
+    "GptOssForCausalLM": Family(
+        "gpt_oss",
+        qkv_bias="attention_bias",
+        output_bias="attention_bias",
+        layer_types=sliding_first,
+        reads_layer_types=True,
+        sinks=True,
+        experts=gpt_oss_experts,
+        defaults={
+            "num_key_value_heads": 8,
+            "head_dim": 64,
+            "rms_norm_eps": 1e-5,
+            "rope_theta": 150_000.0,
+            "rope_parameters": {
+                "rope_type": "yarn",
+                "factor": 32.0,
+                "truncate": False,
+                "original_max_position_embeddings": 4096,
+            },
+            "attention_bias": True,
+            "use_sliding_window": True,
+            "sliding_window": 128,
+            "default_num_experts": 128,
+            "num_experts_per_tok": 4,
+            "swiglu_alpha": 1.702,
+            "swiglu_limit": 7.0,
         },
     ),
     "SmolLM3ForCausalLM": Family(

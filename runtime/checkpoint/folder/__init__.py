@@ -4,6 +4,6 @@
 - `shards`: the weight files' headers, and the fingerprint
 - `plain`: `PlainTensor`, a tensor of such a file
 - `quantized`: which layout of packed matrices a folder has; `packed`: `PackedMatrix`; `mlx`, `gptq` (with AWQ),
-  `compressed_tensors`: the layouts
+  `compressed_tensors`, `mxfp4`: the layouts
 - `experts`: `canonical_experts`, for what files stack or name otherwise
 """

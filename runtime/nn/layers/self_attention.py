@@ -10,6 +10,7 @@ from runtime.nn.layers.attention import attend, first_visible
 from runtime.nn.layers.query_key_norm import read_query_key_norm
 from runtime.nn.layers.rope import apply_rope
 from runtime.nn.layers.tiles import choose_tile_kernel
+from runtime.nn.matrices.linear import total_bytes
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -40,13 +41,14 @@ class SelfAttention:
         self.qkv = source.linear(parts, config.hidden_size, bias=config.qkv_bias)
         self.query_key_norm = read_query_key_norm(source, config)
         self.output = source.linear({"o_proj": config.hidden_size}, query, bias=config.output_bias)
-        self._tile_kernel = choose_tile_kernel(source.device, source.dtype, config.scales)
+        self.sinks = source.tensor("sinks", self._heads) if config.sinks else None
+        self._tile_kernel = choose_tile_kernel(source.device, source.dtype, config.scales, self.sinks)
 
     @property
     def nbytes(self) -> int:
         """Bytes of memory, as the files have them: a norm's copies for each head are not counted."""
         norm = 0 if self.query_key_norm is None else self.query_key_norm.nbytes
-        return self.qkv.nbytes + self.output.nbytes + norm
+        return self.qkv.nbytes + self.output.nbytes + norm + total_bytes(self.sinks)
 
     def __call__(self, x: Tensor, batch: Batch, kv: KVCache) -> Tensor:
         """Attend from all rows, `[rows, hidden]` to the same, and write their keys and values."""

@@ -85,12 +85,44 @@ def softcap_tile(
     return torch.bmm(torch.softmax(scores, dim=-1).to(values.dtype), values)
 
 
-def choose_tile_kernel(device: torch.device, dtype: torch.dtype, scales: Scales) -> TileKernel:
-    """Choose the fastest tile kernel on this machine that computes with these scales.
+def sink_tile(
+    query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, *, sinks: Tensor, scale: float | None = None
+) -> Tensor:
+    """Compute a tile whose rows may attend to nothing: each head has a sink, a score for it that is learnt.
+
+    A row's scores are those of its keys and the sink's; the latter has no value, so it only takes weight away (gpt-oss;
+    Xiao et al., arXiv 2309.17453).  The KV heads are taken one after the other, as by `matmul_tile`.
+
+    Args:
+        query: as above, and so are the next three.
+        keys: see there.
+        values: see there.
+        mask: see there.
+        sinks: of all query heads, `[heads]`.
+        scale: of the scores; None for that of the textbook.
+    """
+    scale = query.shape[-1] ** -0.5 if scale is None else scale
+    kv_heads, rows, _ = query.shape
+    own_sinks = sinks.float().view(kv_heads, 1, -1, 1).expand(-1, rows * kv_heads // len(sinks), -1, -1)
+    heads = []
+    for own, key, value, sink in zip(query, keys, values, own_sinks.reshape(kv_heads, rows, 1), strict=True):
+        scores = torch.mm(own, key.t()).float().mul_(scale)  # [rows * group, length]
+        scores = torch.cat((scores if mask is None else scores.add_(mask), sink), dim=1)
+        weights = torch.softmax(scores, dim=-1).narrow(1, 0, key.shape[0])
+        heads.append(torch.mm(weights.to(value.dtype), value))
+    return torch.stack(heads)
+
+
+def choose_tile_kernel(
+    device: torch.device, dtype: torch.dtype, scales: Scales, sinks: Tensor | None = None
+) -> TileKernel:
+    """Choose the fastest tile kernel on this machine that computes with these scales, and sinks of all query heads.
 
     PyTorch's kernel takes its bfloat16 products from MKL, which computes them in float32 unless the processor is
     Intel's; oneDNN uses what AMD's have.  From 1000 positions on a chunk then takes half the time (bench/LOG.md).
     """
+    if sinks is not None:
+        return partial(sink_tile, sinks=sinks, scale=scales.attention)
     if scales.attention_softcap is not None:
         return partial(softcap_tile, scale=scales.attention, softcap=scales.attention_softcap)
     if dtype == torch.bfloat16 and has_bfloat16_products(device) and "AMD" in processor_name():

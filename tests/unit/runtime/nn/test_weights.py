@@ -127,6 +127,10 @@ def test_every_tensor_of_the_file_is_in_its_place(family: str, tmp_path: Path) -
             assert torch.equal(weight, source.pop(f"model.layers.{index}.{name}.weight"))
         if isinstance(layer.mlp, MixtureOfExperts):
             assert torch.equal(layer.mlp.router.weight, source.pop(f"model.layers.{index}.mlp.gate.weight"))
+            if layer.mlp.router.bias is not None:
+                assert torch.equal(layer.mlp.router.bias, source.pop(f"model.layers.{index}.mlp.gate.bias"))
+        if layer.attention.sinks is not None:
+            assert torch.equal(layer.attention.sinks, source.pop(f"model.layers.{index}.self_attn.sinks"))
 
     assert torch.equal(weights.embedding, source.pop("model.embed_tokens.weight"))
     assert weights.final_norm.weight is not None

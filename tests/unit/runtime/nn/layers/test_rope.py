@@ -9,6 +9,7 @@ import torch
 from transformers import AutoConfig, LlamaConfig
 from transformers.models.deepseek_v3.modeling_deepseek_v3 import DeepseekV3RotaryEmbedding
 from transformers.models.gemma3.modeling_gemma3 import Gemma3RotaryEmbedding
+from transformers.models.gpt_oss.modeling_gpt_oss import GptOssRotaryEmbedding
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply_rotary_pos_emb
 from transformers.models.mistral.modeling_mistral import MistralRotaryEmbedding
 from transformers.models.mixtral.modeling_mixtral import MixtralRotaryEmbedding
@@ -32,6 +33,7 @@ _ROTARY = {
     "deepseek_v2": DeepseekV3RotaryEmbedding,  # its own gives the same as complex numbers
     "deepseek_v3": DeepseekV3RotaryEmbedding,
     "gemma3_text": Gemma3RotaryEmbedding,
+    "gpt_oss": GptOssRotaryEmbedding,
     "llama": LlamaRotaryEmbedding,
     "mistral": MistralRotaryEmbedding,
     "mixtral": MixtralRotaryEmbedding,
@@ -45,6 +47,7 @@ _ROTARY = {
 _LENGTH = 600  # positions, so twice and more the families' context
 
 
+_HALVES = {"gpt_oss"}  # their embedding has one number for the two halves of a head
 _BY_TYPE = {"gemma3_text"}  # their embedding has a set of frequencies for each type of layer
 
 
@@ -52,6 +55,8 @@ def _theirs(config: Any, length: int, dtype: torch.dtype, layer: int) -> tuple[T
     rotary = _ROTARY[config.model_type](config)
     types = [config.layer_types[layer]] if config.model_type in _BY_TYPE else []
     cos, sin = rotary(torch.zeros(1, dtype=dtype), torch.arange(length)[None], *types)
+    if config.model_type in _HALVES:
+        cos, sin = torch.cat((cos, cos), dim=-1), torch.cat((sin, sin), dim=-1)
     return cos[0], sin[0]
 
 

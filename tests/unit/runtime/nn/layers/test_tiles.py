@@ -11,7 +11,7 @@ import torch
 from runtime.checkpoint.families.scales import Scales
 from runtime.nn.layers import tiles
 from runtime.nn.layers.attention import TILE, attend, first_visible, step_mask
-from runtime.nn.layers.tiles import choose_tile_kernel, matmul_tile, sdpa_tile, softcap_tile
+from runtime.nn.layers.tiles import choose_tile_kernel, matmul_tile, sdpa_tile, sink_tile, softcap_tile
 from tests.models.step_driver import CPU
 from tests.unit.runtime.nn.layers.textbook import DIM, PAST, chunk_of, textbook
 
@@ -73,6 +73,22 @@ def test_scales_and_caps_are_the_textbook_s(
     torch.testing.assert_close(attended, expected, atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize("window", [None, 4])
+@pytest.mark.parametrize(("start", "rows"), [(0, 1), (17, 1), (17, 20), (PAST, TILE + 3)])
+@pytest.mark.parametrize("scale", [None, 3.0])
+def test_sinks_are_the_textbook_s(scale: float | None, start: int, rows: int, window: int | None) -> None:
+    """A score for each query head that has no value; some are larger than those of all keys."""
+    generator = torch.Generator().manual_seed(7)
+    query = torch.randn(rows, 4, DIM, generator=generator)
+    keys, values = torch.randn(2, 2, start + rows, DIM, generator=generator)
+    sinks = torch.tensor([-2.0, 0.0, 1.5, 8.0])
+    seen = slice(first_visible(chunk_of(start, rows), window), start + rows)
+    mask = step_mask([chunk_of(start, rows)], window, 2, CPU, torch.float32)
+    attended = attend(query, keys[:, seen], values[:, seen], mask, partial(sink_tile, sinks=sinks, scale=scale))
+    expected = textbook(query, keys, values, start, window, scale=scale, sinks=sinks)
+    torch.testing.assert_close(attended, expected, atol=1e-5, rtol=1e-5)
+
+
 # --- which one ----------------------------------------------------------------------------------------------------
 
 
@@ -97,3 +113,10 @@ def test_products_are_where_the_fused_kernel_s_are_emulated(monkeypatch: pytest.
 
 def test_caps_have_a_kernel_of_their_own() -> None:
     assert _chosen(torch.bfloat16, softcap=50.0) == (softcap_tile, {"scale": 0.5, "softcap": 50.0})
+
+
+def test_sinks_have_a_kernel_of_their_own() -> None:
+    sinks = torch.zeros(4)
+    kernel = choose_tile_kernel(CPU, torch.bfloat16, Scales(0.5), sinks)
+    assert isinstance(kernel, partial)
+    assert (kernel.func, kernel.keywords) == (sink_tile, {"sinks": sinks, "scale": 0.5})

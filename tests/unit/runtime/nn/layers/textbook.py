@@ -31,6 +31,7 @@ def textbook(
     *,
     scale: float | None = None,
     softcap: float = math.inf,
+    sinks: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Attend: `[rows, heads * head_dim]`; `query` as `attend` takes it, `keys` and `values` from position 0 on."""
     rows, heads, dim = query.shape
@@ -42,6 +43,8 @@ def textbook(
             k, v = keys[head // group, visible].double(), values[head // group, visible].double()
             scores = k @ query[row, head].double() * (scale or dim**-0.5)
             capped = scores if softcap == math.inf else softcap * torch.tanh(scores / softcap)
+            if sinks is not None:
+                capped, v = torch.cat((capped, sinks[head : head + 1].double())), torch.cat((v, torch.zeros(1, dim)))
             weights = torch.softmax(capped, dim=0)
             attended[row, head] = weights @ v
     return attended.reshape(rows, heads * dim).float()
