@@ -23,13 +23,14 @@ if TYPE_CHECKING:
     from runtime.sampling.sampler import SampledRow
 
 
-# All biases; normed heads; a window; Gemma's norms, scales and activation; experts; a latent, and experts in groups.
+# All biases; normed heads; a window; Gemma's norms, scales and activation; experts; sinks; a latent.
 STEP_FAMILIES = (
     "llama-bias",
     "qwen3-tied",
     "mistral",
     "gemma3",
     "qwen3-moe",
+    "gpt-oss",
     "deepseek3-plain",
     "deepseek2",
     "deepseek3",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
@@ -62,7 +62,7 @@ def test_scales_and_caps_are_the_textbook_s(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(tiles, "MIN_MATMUL_LOGITS", 0)
-    caps = {"softcap": 2.0} if kernel is softcap_tile else {}
+    caps: dict[str, Any] = {"softcap": 2.0} if kernel is softcap_tile else {}
     generator = torch.Generator().manual_seed(6)
     query = torch.randn(rows, 4, DIM, generator=generator)
     keys, values = torch.randn(2, 2, start + rows, DIM, generator=generator)
