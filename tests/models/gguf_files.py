@@ -36,9 +36,14 @@ _CARRIED = (
 # No key says by what queries are scaled; it is the size of a head, as in all published models but one.
 _SCALED_BY_HEAD = ("gemma3", "gemma3-rope")
 
+
+def _scaled_by_head(write: Callable[..., None]) -> Callable[[Path], None]:
+    return partial(write, query_pre_attn_scalar=32)
+
+
 GGUF_FAMILIES: dict[str, Callable[[Path], None]] = {
     **{name: FAMILIES[name] for name in _CARRIED},
-    **{name: partial(FAMILIES[name], query_pre_attn_scalar=32) for name in _SCALED_BY_HEAD},
+    **{name: _scaled_by_head(FAMILIES[name]) for name in _SCALED_BY_HEAD},
     "smollm3-every-fourth": partial(
         write_checkpoint, model_class=SmolLM3ForCausalLM, config_class=SmolLM3Config, seed=8, num_hidden_layers=5
     ),
