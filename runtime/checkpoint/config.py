@@ -14,7 +14,7 @@ from runtime.checkpoint.families.latent import parse_latent, rotated_dim
 from runtime.checkpoint.families.layer_kinds import layer_types, windows
 from runtime.checkpoint.families.rotary import read_ropes, stretched_context
 from runtime.checkpoint.families.table import DEFAULTS, FAMILIES
-from runtime.checkpoint.json_fields import Settings, boolean, integer, invalid, number
+from runtime.checkpoint.json_fields import MAX_INTEGER, Settings, boolean, integer, invalid, number
 from runtime.errors import CheckpointError
 
 if TYPE_CHECKING:
@@ -132,6 +132,8 @@ def parse_config(config: Settings, generation: Settings | None = None) -> ModelC
     ropes = read_ropes(family, settings, types, head_dim, context_length)
     latent = parse_latent(settings, ropes) if family.latent else None
     head_dim = head_dim if latent is None else latent.query_dim
+    if num_heads * head_dim > MAX_INTEGER:
+        raise invalid("num_attention_heads", num_heads, f"makes heads of {head_dim} too wide for any model")
     return ModelConfig(
         architecture=architecture,
         vocab_size=integer(settings, "vocab_size"),

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 Settings = Mapping[str, Any]
 
+# No size or count of a model is larger; and the bytes of a matrix of such a size by such a size still fit 64 bits.
+MAX_INTEGER = 1 << 24
+
 
 def read_object(path: Path) -> dict[str, Any]:
     """Read the JSON object in the file at `path`.
@@ -49,10 +52,12 @@ def invalid(key: str, value: object, why: str) -> CheckpointError:
 
 
 def integer(settings: Settings, key: str, *, minimum: int = 1) -> int:
-    """Return the whole number under `key`, which must be there and `minimum` or more; else raise CheckpointError."""
+    """Return the whole number under `key`, which must be there and in reason; else raise CheckpointError."""
     value = settings.get(key)
     if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
         raise invalid(key, value, f"is not a whole number from {minimum} up")
+    if value > MAX_INTEGER:
+        raise invalid(key, value, f"is more than {MAX_INTEGER}, which no model has")
     return value
 
 

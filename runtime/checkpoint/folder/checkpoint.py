@@ -5,18 +5,19 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-import tokenizers
-
 from runtime.checkpoint.config import ModelConfig, parse_config
 from runtime.checkpoint.folder.experts import canonical_experts
 from runtime.checkpoint.folder.quantized import read_quantized, refuse_parts
 from runtime.checkpoint.folder.shards import folder_fingerprint, read_shards
+from runtime.checkpoint.folder.tokenizer_file import read_tokenizer_file
 from runtime.checkpoint.json_fields import read_object, read_optional_object
 from runtime.errors import CheckpointError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+    import tokenizers
 
     from runtime.checkpoint.json_fields import Settings
     from runtime.checkpoint.stored import StoredTensor
@@ -68,10 +69,7 @@ class FolderCheckpoint:
         path = self.path / "tokenizer.json"
         if not self.has_tokenizer:
             raise CheckpointError(_what_is_missing(self.path))
-        try:
-            return tokenizers.Tokenizer.from_file(str(path))
-        except Exception as error:  # the library raises nothing more precise
-            raise CheckpointError(f"{path}: cannot be read: {error}") from error
+        return read_tokenizer_file(path)
 
     def token_names(self) -> Mapping[str, str]:
         """Return each `*_token` of `tokenizer_config.json` that is set.
