@@ -1,6 +1,6 @@
 """The folder where cede keeps models that come in packages.
 
-    MODELS/pypi/<project>/<version>/        a model: its files, its licences, and source.json, which says what it is
+    MODELS/pypi/<project>/<version>/        a model: its files, its licences, and .source.json, which says what it is
     MODELS/.pulls/<project>/                what is being pulled; renamed to the above when it is whole and on the disk
     MODELS/.pulls/<project>.lock            locked (flock) while somebody pulls it
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from runtime.store.progress import Progress
 
-SOURCE = "source.json"
+SOURCE = ".source.json"  # no model has files that begin with a dot: packages.packaged_model
 _PULLS = ".pulls"
 _MAX_SOURCE = 1 << 20  # bytes
 
@@ -101,13 +101,7 @@ class ModelsFolder:
 
     def find(self, package: PackageName) -> KeptModel | None:
         """Return a package's model, the newest if no version is named; None where there is none that is sound."""
-        found = [
-            kept
-            for kept in self.models()
-            if kept.problem is None
-            and kept.package.project == package.project
-            and package.version in (None, kept.package.version)
-        ]
+        found = [kept for kept in self.models() if kept.problem is None and package.means(kept.package)]
         return found[-1] if found else None
 
     @contextmanager

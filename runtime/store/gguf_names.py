@@ -7,6 +7,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from runtime.errors import CheckpointError
+from runtime.log_text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -105,7 +106,7 @@ def _preferred(models: Mapping[str, object]) -> list[str] | None:
 def _why(models: Mapping[str, object], tag: str | None, *, several: bool) -> str:
     if not models:
         return "holds no GGUF model"
-    listed = ", ".join(list(models)[:_LISTED]) + (", ..." if len(models) > _LISTED else "")
+    listed = printable(", ".join(list(models)[:_LISTED])) + (", ..." if len(models) > _LISTED else "")
     if several:
         return f"more than one GGUF file is {'a model' if tag is None else f'meant by {tag}'}; name one: {listed}"
     return f"holds no GGUF file for {tag}; there are: {listed}"

@@ -8,15 +8,19 @@ from typing import TYPE_CHECKING
 
 from runtime.errors import CheckpointError
 from runtime.store.catalogue import CATALOGUE, short_name_of
+from runtime.store.failures import disk_failures
 from runtime.store.gguf_names import quantisation_of
 from runtime.store.hub_cache import CachedModel, cached_models, remove_cached
-from runtime.store.names import HubName, parse_name
+from runtime.store.names import HubName, PackageName, parse_name
 from runtime.store.resolve import resolve_model
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from runtime.store.folder import KeptModel, ModelsFolder
+
+
+EMBEDDED = "(embedded)"
 
 
 class Place(StrEnum):
@@ -32,7 +36,7 @@ class HeldModel:
     """A model that is here.
 
     Attributes:
-        name: by which it can be served.
+        name: by which it can be served; `EMBEDDED` for what is served without a name.
         place: where it lies.
         path: what is opened: a folder or a GGUF file.
         nbytes: on the disk.
@@ -54,7 +58,8 @@ def held_models(folder: ModelsFolder) -> list[HeldModel]:
     Raises:
         CheckpointError: cede's folder cannot be read.
     """
-    return [*_embedded(), *map(_kept, folder.models()), *map(_cached, cached_models())]
+    with disk_failures(folder.path):
+        return [*_embedded(), *map(_kept, folder.models()), *map(_cached, cached_models())]
 
 
 def find_held(name: str, folder: ModelsFolder) -> HeldModel:
@@ -92,7 +97,7 @@ def _embedded() -> list[HeldModel]:
     except CheckpointError:  # an installation without it
         return []
     size = sum(file.stat().st_size for file in path.iterdir() if file.is_file())
-    return [HeldModel("embedded", Place.EMBEDDED, path, size, None, None)]
+    return [HeldModel(EMBEDDED, Place.EMBEDDED, path, size, None, None)]
 
 
 def _kept(kept: KeptModel) -> HeldModel:
@@ -112,7 +117,7 @@ def _means(parsed: object, model: HeldModel) -> bool:
     if model.stored is None or parsed is None or isinstance(parsed, HubName):
         return False
     package = model.stored.package
-    return parsed in (package, type(package)(package.project))
+    return isinstance(parsed, PackageName) and parsed.means(package)
 
 
 def _names_cached(wanted: HubName, name: str) -> bool:

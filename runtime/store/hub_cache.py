@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from huggingface_hub import constants, scan_cache_dir
 from huggingface_hub.errors import CacheNotFound
 
 from runtime.errors import CheckpointError
-from runtime.store.gguf_names import gguf_models, missing_parts
+from runtime.store.gguf_names import SUFFIX, gguf_models, missing_parts
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +47,15 @@ def cached_models() -> list[CachedModel]:
 
 
 def remove_cached(model: CachedModel) -> None:
-    """Remove a model from the cache: a whole repository, or one GGUF file and its parts.
+    """Remove a model from the cache: one GGUF file and its parts, or a repository but for GGUF files that it has.
 
     Raises:
         CheckpointError: it is gone already, or cannot be removed.
     """
     repository, _, file = model.name.partition(":")
     try:
-        if file:
-            _remove_files(model.path)
+        if file or any(model.path.rglob(f"*{SUFFIX}")):
+            _remove_files(_files_of(model.path))
             return
         cache = scan_cache_dir(constants.HF_HUB_CACHE)
         revisions = [r.commit_hash for repo in cache.repos if repo.repo_id == repository for r in repo.revisions]
@@ -83,12 +86,18 @@ def _models_of(repository: Any) -> list[CachedModel]:  # noqa: ANN401  # the hub
     return found
 
 
-def _remove_files(first: Path) -> None:
-    """Unlink a GGUF file and its parts, and their contents where no other revision has them."""
-    files = gguf_models(path.name for path in first.parent.iterdir())[first.name]
-    snapshots = next(folder for folder in first.parents if folder.name == "snapshots")
-    for name in files:
-        link = first.with_name(name)
+def _files_of(model: Path) -> list[Path]:
+    """The files of a model in a snapshot: a GGUF file and its parts, or all of a folder that are no GGUF files."""
+    if model.is_dir():
+        return [path for path in model.rglob("*") if path.is_file() and path.suffix != SUFFIX]
+    names = gguf_models(path.name for path in model.parent.iterdir())[model.name]
+    return [model.with_name(name) for name in names]
+
+
+def _remove_files(links: Sequence[Path]) -> None:
+    """Unlink files of a snapshot, and their contents where no other revision has them."""
+    snapshots = next(folder for folder in links[0].parents if folder.name == "snapshots")
+    for link in links:
         blob = link.resolve()
         link.unlink()
         if blob != link and not any(other.resolve() == blob for other in snapshots.rglob("*") if other.is_symlink()):

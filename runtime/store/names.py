@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from packaging.utils import canonicalize_name
+from packaging.utils import canonicalize_name, canonicalize_version
 
 _HUB_PREFIXES = ("https://huggingface.co/", "https://hf.co/", "huggingface.co/", "hf.co/", "hf:")
 _HUB = re.compile(r"(?P<repository>[\w-][\w.-]*/[\w.-]+)(?::(?P<tag>[\w-][\w./+-]*))?", re.ASCII)
@@ -48,6 +48,12 @@ class PackageName:
     def __str__(self) -> str:
         """Write it as a user would."""
         return PACKAGE_PREFIX + self.requirement
+
+    def means(self, found: PackageName) -> bool:
+        """Whether a package that was found is this one; any version is where none is wanted, and 1.0 is 1.0.0."""
+        if self.project != found.project or self.version is None:
+            return self.project == found.project
+        return canonicalize_version(self.version) == canonicalize_version(found.version or "")
 
     @property
     def requirement(self) -> str:

@@ -130,7 +130,9 @@ def _folders(wheels: Sequence[Wheel]) -> Iterator[PackagedModel]:
             inside: Pieces = {
                 _base(name): ((wheel, name),)
                 for name in wheel.members
-                if name.rpartition("/")[0] == folder and name.endswith(_FOLDER_FILES)
+                if name.rpartition("/")[0] == folder
+                and name.endswith(_FOLDER_FILES)
+                and not _base(name).startswith(".")
             }
             if "config.json" in inside:
                 yield PackagedModel("", inside, _published(wheels, inside))
@@ -141,7 +143,8 @@ def _licences(wheels: Sequence[Wheel]) -> Iterator[tuple[str, Piece]]:
     for wheel in wheels:
         for name, member in wheel.members.items():
             base = _base(name)
-            if _LICENCE.search(base) and not base.endswith(".py") and member.file_size <= _MAX_LICENCE:
+            is_text = not base.startswith(".") and not base.endswith(".py")
+            if _LICENCE.search(base) and is_text and member.file_size <= _MAX_LICENCE:
                 yield base, (wheel, name)
 
 

@@ -21,8 +21,10 @@ from typing import TYPE_CHECKING
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
 
 from runtime.errors import CheckpointError
+from runtime.log_text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -54,7 +56,7 @@ class Wheel:
 
     Attributes:
         project: in the normal form of PEP 503.
-        version: as its metadata say.
+        version: in the normal form of PEP 440.
         members: its files, by their names in it.
 
     Raises:
@@ -69,11 +71,11 @@ class Wheel:
             self.members = self._checked()
             self._metadata = self._read_metadata()
             self._recorded = self._recorded_sha256()
+            self.project = canonicalize_name(self._metadata.get("Name", ""))
+            self.version = self._read_version()
         except BaseException:
             self._zip.close()
             raise
-        self.project = canonicalize_name(self._metadata.get("Name", ""))
-        self.version = self._metadata.get("Version", "").strip()
 
     def close(self) -> None:
         """Close the file."""
@@ -145,6 +147,13 @@ class Wheel:
             raise CheckpointError(f"{self.path.name}: is not a wheel: it has no METADATA")
         return HeaderParser().parsestr(self.read_text(name))
 
+    def _read_version(self) -> str:
+        """The version in its normal form, which can be a folder's name."""
+        try:
+            return str(Version(self._metadata.get("Version", "")))
+        except InvalidVersion as error:
+            raise CheckpointError(f"{self.path.name}: has no version: {printable(str(error))[:200]}") from error
+
     def _recorded_sha256(self) -> dict[str, str]:
         """The hashes that the wheel's RECORD has of its files, as hexadecimal."""
         record = self._own_file("RECORD")
@@ -177,6 +186,8 @@ def _harm(info: zipfile.ZipInfo) -> str | None:
     name, mode = info.filename, info.external_attr >> 16
     if name.startswith(("/", "\\")) or ".." in re.split(r"[/\\]", name) or ":" in name.split("/")[0] or "\0" in name:
         return "leads out of the folder"
+    if not name.isprintable():
+        return "has a name that cannot be shown"
     if stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR):
         return "is a link or a device"
     if info.flag_bits & 0x1:

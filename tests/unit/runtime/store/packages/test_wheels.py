@@ -88,6 +88,19 @@ def test_what_is_no_wheel_is_refused(tmp_path: Path) -> None:
     assert "it has no METADATA" in refused(path)
 
 
+@pytest.mark.parametrize("version", ["../../up", "", "one", "1/2"])
+def test_a_version_that_is_none_is_refused(tmp_path: Path, version: str) -> None:
+    """It becomes a folder's name."""
+    path = tmp_path / "a-1-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as opened:
+        opened.writestr("a-1.dist-info/METADATA", f"Name: a\nVersion: {version}\n")
+    assert "has no version" in refused(path)
+
+
+def test_a_name_that_would_steer_a_terminal_is_refused(tmp_path: Path) -> None:
+    assert "has a name that cannot be shown" in refused(zipped(tmp_path, ("a/m\x1b[2J\n.gguf", b"x")))
+
+
 def test_metadata_have_a_bound(tmp_path: Path) -> None:
     path = tmp_path / "a-1-py3-none-any.whl"
     with zipfile.ZipFile(path, "w") as opened:
