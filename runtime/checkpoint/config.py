@@ -7,9 +7,11 @@ what it means there.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
+from runtime.checkpoint.families.activations import read_activation
 from runtime.checkpoint.families.latent import parse_latent, rotated_dim
 from runtime.checkpoint.families.layer_kinds import layer_types, windows
 from runtime.checkpoint.families.rotary import read_ropes, stretched_context
@@ -19,14 +21,12 @@ from runtime.errors import CheckpointError
 
 if TYPE_CHECKING:
     from runtime.checkpoint.experts_config import Experts
+    from runtime.checkpoint.families.activations import Activation
+    from runtime.checkpoint.families.family import Family
     from runtime.checkpoint.families.norms import Norms, QkNorm
     from runtime.checkpoint.families.scales import Scales
     from runtime.checkpoint.latent_config import LatentConfig
     from runtime.checkpoint.rope_config import RopeConfig
-
-Activation = Literal["silu", "gelu_tanh"]
-# By their names in config.json, of which the first two are one function.
-_ACTIVATIONS: dict[str, Activation] = {"silu": "silu", "swish": "silu", "gelu_pytorch_tanh": "gelu_tanh"}
 
 MAX_LAYERS = 1000  # what a file says of each layer takes memory before any weight is looked at
 
@@ -121,7 +121,7 @@ def parse_config(config: Settings, generation: Settings | None = None) -> ModelC
     """
     architecture = _architecture(config)
     family = FAMILIES[architecture]
-    settings: Settings = {**DEFAULTS, **family.defaults, **config}
+    settings: Settings = {**DEFAULTS, **family.defaults, **config, **_text_config(family, config)}
     _refuse_unsupported(settings)
 
     hidden_size, num_heads = integer(settings, "hidden_size"), integer(settings, "num_attention_heads")
@@ -146,12 +146,12 @@ def parse_config(config: Settings, generation: Settings | None = None) -> ModelC
         context_length=max([context_length, *(stretched_context(rope) for rope in ropes if rope is not None)]),
         norms=family.norms,
         norm_eps=number(settings, family.norms.eps_key),
-        activation=_activation(settings, family.activation_key),
+        activation=read_activation(family, settings),
         scales=family.scales(settings, head_dim),
         ropes=ropes,
         window=windows(settings, types),
         experts=family.experts(settings, num_layers),
-        qk_norm=family.qk_norm,
+        qk_norm=family.qk_norm if boolean(settings, family.qk_norm_if) else None,
         qkv_bias=boolean(settings, family.qkv_bias),
         output_bias=boolean(settings, family.output_bias),
         mlp_bias=boolean(settings, family.mlp_bias),
@@ -179,6 +179,16 @@ def _architecture(config: Settings) -> str:
     return architecture
 
 
+def _text_config(family: Family, config: Settings) -> Settings:
+    """Return the settings of the text model, where it has a place of its own in the file."""
+    if family.text_config is None:
+        return {}
+    given = config.get(family.text_config)
+    if not isinstance(given, Mapping):
+        raise invalid(family.text_config, given, "is not an object")
+    return given
+
+
 def _refuse_unsupported(settings: Settings) -> None:
     if settings.get("is_causal") is False:  # embedding models are published under these architectures too
         raise invalid("is_causal", False, "is not supported: attention here is causal")
@@ -194,13 +204,6 @@ def _num_layers(settings: Settings) -> int:
     if num_layers > MAX_LAYERS:
         raise invalid("num_hidden_layers", num_layers, f"is more than {MAX_LAYERS}, which no model has")
     return num_layers
-
-
-def _activation(settings: Settings, key: str) -> Activation:
-    named = settings[key]
-    if not isinstance(named, str) or named not in _ACTIVATIONS:
-        raise invalid(key, named, f"is not supported; these are: {', '.join(_ACTIVATIONS)}")
-    return _ACTIVATIONS[named]
 
 
 def _head_dim(settings: Settings, hidden_size: int, num_heads: int) -> int:

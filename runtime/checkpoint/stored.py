@@ -7,7 +7,7 @@ also where the file has others; shapes are PyTorch's, outputs before inputs.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NoReturn, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -124,6 +124,52 @@ class SelectedRows:
     def codes(self, rows: Rows = ALL) -> GroupCodes:
         """Read rows of the selection in their own four bits."""
         return self.whole.codes(_within(self.rows, rows))
+
+
+@dataclass(frozen=True, slots=True)
+class SelectedColumns:
+    """Columns of a plain matrix in another order, as a tensor of its own: norms with a row for each head.
+
+    Attributes:
+        whole: the tensor in the file.
+        columns: which of its columns.
+    """
+
+    whole: StoredTensor
+    columns: Sequence[int]
+
+    @property
+    def file(self) -> str:
+        """The file's name."""
+        return self.whole.file
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the selection."""
+        return (*self.whole.shape[:-1], len(self.columns))
+
+    @property
+    def form(self) -> str:
+        """That of the whole."""
+        return self.whole.form
+
+    @property
+    def num_bytes(self) -> int:
+        """Its share of the whole's bytes."""
+        return self.whole.num_bytes * len(self.columns) // self.whole.shape[-1]
+
+    @property
+    def code_group(self) -> int | None:
+        """None: groups of codes would be torn."""
+        return None
+
+    def expand(self, rows: Rows = ALL) -> torch.Tensor:
+        """Read rows of the selection."""
+        return self.whole.expand(rows)[..., self.columns]
+
+    def codes(self, rows: Rows = ALL) -> NoReturn:
+        """Raise TypeError: there are none."""
+        raise TypeError(f"columns of {self.form} have no codes")
 
 
 def _count(rows: Rows) -> int:

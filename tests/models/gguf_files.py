@@ -19,7 +19,8 @@ from gguf import MODEL_ARCH, GGMLQuantizationType, GGUFWriter, RopeScalingType, 
 from safetensors.torch import load_file
 from transformers import AutoConfig, SmolLM3Config, SmolLM3ForCausalLM
 
-from tests.models.checkpoints import FAMILIES, write_checkpoint
+from tests.models.checkpoints import FAMILIES
+from tests.models.families.writing import write_checkpoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

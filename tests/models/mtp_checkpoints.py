@@ -13,7 +13,8 @@ from transformers import AutoModelForCausalLM, Qwen2Config
 from transformers.models.qwen2.modeling_qwen2 import Qwen2DecoderLayer, Qwen2RMSNorm, Qwen2RotaryEmbedding
 
 from bench.training.models import MtpModule as DeepseekModule
-from tests.models.checkpoints import FAMILIES, spread_weights
+from tests.models.checkpoints import FAMILIES
+from tests.models.families.writing import spread_weights
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -1,10 +1,12 @@
 """What distinguishes one architecture from another, as data.
 
-- `table`: `FAMILIES`, an entry for each architecture, and `DEFAULTS`
+- `table`: `FAMILIES`, an entry for each architecture, and `DEFAULTS`; `gemma` is a part of it
 - `family`: `Family`, the form of an entry
 - `layer_kinds`: rules that tell each layer's kind: with or without a window, rotated or not
 - `experts`: which experts take the place of each layer's MLP
 - `norms`: `Norms`; `scales`: `Scales`, and the rules that read them
+- `activations`: those of an MLP's gate
+- `layout`: rules that give the files' tensors their canonical names and order
 - `rotary`: the rotary position embeddings of config.json
 - `latent`: DeepSeek's latent attention
 """

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from runtime.checkpoint.experts_config import Experts
+    from runtime.checkpoint.families.activations import Activation
+    from runtime.checkpoint.families.layout import Rule
     from runtime.checkpoint.families.norms import QkNorm
     from runtime.checkpoint.families.scales import Scales
     from runtime.checkpoint.json_fields import Settings
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 class Family:
     """How one architecture departs from plain Llama.
 
-    A bias is always there, never, or as the key of config.json says that is named here.
+    A bias or a norm is always there, never, or as the key of config.json says that is named here.
 
     Attributes:
         model_type: the name of the family's configuration class in transformers.
@@ -34,7 +36,9 @@ class Family:
         mlp_bias: of the MLP's projections.
         norms: which there are, and where.
         qk_norm: how query and key heads are normalised; None where they are not.
+        qk_norm_if: whether they are at all.
         activation_key: the key that names the MLP's activation.
+        activation_names: other names of activations in the family's files.
         scales: tells what is scaled, from the settings and the size of a head.
         layer_types: tells for each layer whether its attention has a window, from settings and number of layers.
         reads_layer_types: the key `layer_types`, where it is given, goes before that rule.
@@ -46,6 +50,8 @@ class Family:
         rope_names: other names of rope types in the family's files.
         sinks: whether each query head has a score for attending to nothing.
         experts: tells for each layer which experts take the place of its MLP, from settings and number of layers.
+        layout: rules that give the tensors of the family's files their canonical names and order, one after the other.
+        text_config: the key under which the text model's settings are; None where they are those of the whole.
         defaults: those of the family's configuration class in transformers, for keys that the file may leave out.
         mtp: how its checkpoints name modules for multi-token prediction among the weights; None where they have none.
     """
@@ -56,7 +62,9 @@ class Family:
     mlp_bias: bool | str = False
     norms: Norms = LLAMA
     qk_norm: QkNorm | None = None
+    qk_norm_if: bool | str = True
     activation_key: str = "hidden_act"
+    activation_names: Mapping[str, Activation] = field(default_factory=dict)
     scales: Callable[[Settings, int], Scales] = llama_scales
     layer_types: Callable[[Settings, int], list[str]] = all_full
     reads_layer_types: bool = False
@@ -67,5 +75,7 @@ class Family:
     rope_names: Mapping[str, RopeKind] = field(default_factory=dict)
     sinks: bool = False
     experts: Callable[[Settings, int], Experts] = no_experts
+    layout: tuple[Rule, ...] = ()
+    text_config: str | None = None
     defaults: Settings = field(default_factory=dict)
     mtp: MtpLayout | None = None

@@ -51,3 +51,11 @@ GEMMA_AROUND = Norms(
     before_mlp="pre_feedforward_layernorm",
     after_mlp="post_feedforward_layernorm",
 )
+OLMO2 = Norms(
+    before_attention=None,
+    after_attention="post_attention_layernorm",
+    before_mlp=None,
+    after_mlp="post_feedforward_layernorm",
+)
+GLM4 = Norms(after_attention="post_self_attn_layernorm", after_mlp="post_mlp_layernorm")
+COHERE = Norms(kind="layer", eps_key="layer_norm_eps", before_mlp=None, parallel=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from runtime.checkpoint.json_fields import integer, number
@@ -52,6 +52,26 @@ def gemma3_scales(settings: Settings, head_dim: int) -> Scales:
         embedding=math.sqrt(integer(settings, "hidden_size")),
         logits_softcap=_optional(settings, "final_logit_softcapping"),
     )
+
+
+def gemma2_scales(settings: Settings, head_dim: int) -> Scales:
+    """Cap scores, too, as Gemma 2 does."""
+    return replace(gemma3_scales(settings, head_dim), attention_softcap=_optional(settings, "attn_logit_softcapping"))
+
+
+def granite_scales(settings: Settings, head_dim: int) -> Scales:
+    """Take four numbers from the file, as Granite does; it divides logits."""
+    return Scales(
+        attention=number(settings, "attention_multiplier"),
+        embedding=number(settings, "embedding_multiplier"),
+        residual=number(settings, "residual_multiplier"),
+        logits=1 / number(settings, "logits_scaling"),
+    )
+
+
+def cohere_scales(settings: Settings, head_dim: int) -> Scales:
+    """Take the scale of logits from the file, as Cohere's models do."""
+    return Scales(attention=head_dim**-0.5, logits=number(settings, "logit_scale"))
 
 
 def _optional(settings: Settings, key: str) -> float | None:

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from runtime.checkpoint.config import ModelConfig, parse_config
+from runtime.checkpoint.families.table import FAMILIES
 from runtime.checkpoint.folder.experts import canonical_experts
 from runtime.checkpoint.folder.quantized import read_quantized, refuse_parts
 from runtime.checkpoint.folder.shards import folder_fingerprint, read_shards
@@ -48,11 +49,13 @@ class FolderCheckpoint:
         return read_optional_object(self.path / "generation_config.json") or {}
 
     def tensors(self) -> Mapping[str, StoredTensor]:
-        """Return what the headers of the weight files describe, packed matrices put together and experts one by one."""
+        """Return what the weight files' headers describe: packed matrices put together, fused ones taken apart."""
         found: Mapping[str, StoredTensor] = read_shards(self.path)
         quantized = read_quantized(self._settings)
         tensors = found if quantized is None else quantized.assemble(found)
         refuse_parts(tensors)
+        for rule in FAMILIES[self.config.architecture].layout:
+            tensors = rule(tensors, self.config)
         return canonical_experts(tensors, self.config.architecture)
 
     def fingerprint(self) -> str:

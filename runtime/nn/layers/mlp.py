@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from runtime.checkpoint.config import Activation
+    from runtime.checkpoint.families.activations import Activation
     from runtime.nn.source import WeightSource
 
 

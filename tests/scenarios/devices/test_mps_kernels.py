@@ -24,7 +24,8 @@ from runtime.nn.matrices.quantization import Quantization
 from runtime.sampling.params import SamplingParams
 from runtime.sampling.tokens import DraftToken, SampleSpec
 from runtime.step.step import Segment
-from tests.models.checkpoints import FAMILIES, VOCAB_SIZE, write_checkpoint
+from tests.models.checkpoints import FAMILIES
+from tests.models.families.writing import VOCAB_SIZE, write_checkpoint
 from tests.models.mtp_checkpoints import write_deepseek, write_mimo
 from tests.models.speculation_driver import open_pair
 from tests.models.step_driver import CPU, open_transformer, run

@@ -10,6 +10,7 @@ import pytest
 from transformers import AutoConfig
 
 from runtime.checkpoint.config import parse_config
+from runtime.checkpoint.families.scales import Scales
 from runtime.checkpoint.families.table import FAMILIES as ARCHITECTURES
 from runtime.checkpoint.open import open_checkpoint
 from runtime.checkpoint.rope_config import RopeConfig
@@ -53,6 +54,7 @@ def test_every_family_as_transformers_reads_it(family: str, tmp_path: Path) -> N
     FAMILIES[family](tmp_path)
     ours, theirs = open_checkpoint(tmp_path).config, AutoConfig.from_pretrained(tmp_path)
     assert [ours.architecture] == theirs.architectures
+    theirs = theirs.get_text_config()
     assert ours.vocab_size == theirs.vocab_size
     assert ours.hidden_size == theirs.hidden_size
     assert ours.intermediate_size == theirs.intermediate_size
@@ -62,12 +64,41 @@ def test_every_family_as_transformers_reads_it(family: str, tmp_path: Path) -> N
     head_dim = getattr(theirs, "qk_head_dim", None) or getattr(theirs, "head_dim", None)  # the first: latent attention
     assert ours.head_dim == (head_dim or ours.hidden_size // ours.num_heads)
     assert ours.context_length == theirs.max_position_embeddings
-    assert ours.norm_eps == theirs.rms_norm_eps
+    assert ours.norm_eps == getattr(theirs, ours.norms.eps_key)
     assert {rope.theta for rope in ours.distinct_ropes} == _thetas(theirs)
     assert ours.tied_embeddings == theirs.tie_word_embeddings
     assert ours.dtype == "float32"
     assert ours.eos_token_ids == (256, 258)
     assert ours.bos_token_id == 256
+
+
+@pytest.mark.parametrize(
+    ("family", "scales"),
+    [
+        ("gemma", Scales(32**-0.5, embedding=8.0)),
+        ("gemma2", Scales(24**-0.5, embedding=8.0, attention_softcap=3.0, logits_softcap=4.0)),
+        ("gemma3", Scales(24**-0.5, embedding=8.0)),
+        ("granite", Scales(0.125, embedding=12.0, residual=0.22, logits=0.5)),
+        ("cohere", Scales(0.25, logits=0.25)),
+    ],
+)
+def test_scales(family: str, scales: Scales, tmp_path: Path) -> None:
+    FAMILIES[family](tmp_path)
+    assert open_checkpoint(tmp_path).config.scales == scales
+
+
+@pytest.mark.parametrize(
+    ("architecture", "scales"),
+    [
+        ("Gemma2ForCausalLM", Scales(1 / 16, embedding=8.0, attention_softcap=50.0, logits_softcap=30.0)),
+        ("Gemma3ForCausalLM", Scales(1 / 16, embedding=8.0)),
+        ("GraniteForCausalLM", Scales(1.0)),
+        ("CohereForCausalLM", Scales(2**-0.5, logits=0.0625)),
+    ],
+)
+def test_scales_that_files_leave_out(architecture: str, scales: Scales) -> None:
+    """As transformers' configuration classes have them."""
+    assert parse_config(_bare(architecture)).scales == scales
 
 
 @pytest.mark.parametrize(
@@ -79,6 +110,12 @@ def test_every_family_as_transformers_reads_it(family: str, tmp_path: Path) -> N
         ("mistral-full", (None, None, None), (True, True, True)),
         ("qwen2", (None, None, None), (True, True, True)),
         ("qwen2-window", (None, 16, 16), (True, True, True)),
+        ("gemma2", (16, None, 16), (True, True, True)),
+        ("gemma3", (16, None, 16), (True, True, True)),
+        ("gemma3-images", (16, 16, None), (True, True, True)),
+        ("phi3", (16, 16, 16), (True, True, True)),
+        ("olmo3-yarn", (16, 16, 16), (True, True, True)),
+        ("cohere2", (16, None, 16), (True, False, True)),
     ],
 )
 def test_windows_and_rotation_by_layer(
@@ -99,6 +136,11 @@ def test_windows_and_rotation_by_layer(
         ("qwen2", (None, True, False, False)),
         ("qwen3", ("shared", False, False, False)),
         ("qwen3-tied", ("shared", True, True, False)),
+        ("olmo2", ("joint", False, False, False)),
+        ("glm", (None, True, False, False)),
+        ("glm4", (None, False, False, False)),
+        ("cohere", (None, False, False, False)),
+        ("cohere-qk-norm", ("by_head", True, True, False)),
     ],
 )
 def test_norms_and_biases(family: str, switches: tuple[str | bool | None, ...], tmp_path: Path) -> None:
@@ -155,7 +197,11 @@ def _bare(architecture: str) -> dict[str, Any]:
     needed = {key: LLAMA[key] for key in ("vocab_size", "hidden_size", "intermediate_size")}
     sizes = {"num_hidden_layers": 30, "num_attention_heads": 32, "max_position_embeddings": 128}
     sizes["first_k_dense_replace"] = sizes["num_hidden_layers"]  # of DeepSeek, whose other layers have experts
-    return needed | sizes | {"architectures": [architecture], "model_type": ARCHITECTURES[architecture].model_type}
+    family = ARCHITECTURES[architecture]
+    text = needed | sizes
+    if family.text_config is not None:
+        text = {family.text_config: text}
+    return text | {"architectures": [architecture], "model_type": family.model_type}
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
@@ -167,14 +213,15 @@ def test_keys_that_a_family_names_have_a_default(architecture: str) -> None:
 def test_absent_keys_mean_what_they_mean_to_transformers(architecture: str, tmp_path: Path) -> None:
     bare = _bare(architecture)
     (tmp_path / "config.json").write_text(json.dumps(bare))
-    ours, theirs = open_checkpoint(tmp_path).config, AutoConfig.from_pretrained(tmp_path)
+    ours, theirs = open_checkpoint(tmp_path).config, AutoConfig.from_pretrained(tmp_path).get_text_config()
     if ours.latent is None:  # of which all heads share what is stored
         assert ours.num_kv_heads == theirs.num_key_value_heads
-    assert ours.norm_eps == theirs.rms_norm_eps
+    assert ours.norm_eps == getattr(theirs, ours.norms.eps_key)
     assert {rope.theta for rope in ours.distinct_ropes} == _thetas(theirs)
     assert ours.tied_embeddings == theirs.tie_word_embeddings
     assert ours.bos_token_id == theirs.bos_token_id
-    assert ours.eos_token_ids == (() if theirs.eos_token_id is None else (theirs.eos_token_id,))
+    ends = theirs.eos_token_id if isinstance(theirs.eos_token_id, list) else [theirs.eos_token_id]
+    assert ours.eos_token_ids == tuple(end for end in ends if end is not None)
     if not (types := getattr(theirs, "layer_types", None)):
         types = ["sliding_attention" if getattr(theirs, "sliding_window", None) else "full_attention"] * 30
     window = {"sliding_attention": getattr(theirs, "sliding_window", None), "full_attention": None}
@@ -231,6 +278,7 @@ def test_end_tokens_of_both_files_once_each() -> None:
         ({"model_type": "mistral"}, "model_type 'mistral'"),
         ({"hidden_act": "gelu"}, "hidden_act 'gelu'"),
         ({"is_causal": False}, "is_causal"),
+        ({"use_bidirectional_attention": True}, "use_bidirectional_attention"),
         ({"rope_scaling": {"type": "dynamic", "factor": 2.0}}, "rope_type 'dynamic'"),
         ({"rope_parameters": {"rope_type": "longrope"}}, "short_factor None"),
         ({"rope_parameters": {"rope_type": "longrope", "short_factor": [1.0] * 8, "long_factor": [1]}}, "long_factor"),

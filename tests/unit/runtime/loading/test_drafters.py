@@ -34,7 +34,8 @@ from runtime.sampling.tokens import SampleSpec
 from runtime.step.step import Segment
 from runtime.store.resolve import embedded_draft, resolve_model
 from runtime.text.tokenizer import Tokenizer
-from tests.models.checkpoints import FAMILIES, VOCAB_SIZE, write_checkpoint
+from tests.models.checkpoints import FAMILIES
+from tests.models.families.writing import VOCAB_SIZE, write_checkpoint
 from tests.models.mtp_checkpoints import write_deepseek, write_mimo
 from tests.models.speculation_driver import Speculating, open_pair, speculate
 from tests.models.step_driver import Running, generate, open_transformer, random_tokens, run

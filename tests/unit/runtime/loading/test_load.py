@@ -11,7 +11,8 @@ from actors.config import EngineConfig
 from runtime.errors import CheckpointError
 from runtime.loading.load import describe_model, load_model
 from runtime.loading.options import LoadOptions
-from tests.models.checkpoints import FAMILIES, VOCAB_SIZE
+from tests.models.checkpoints import FAMILIES
+from tests.models.families.writing import VOCAB_SIZE
 from web.options import Listening
 from web.server import ServerOptions, run_server
 

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
 import torch
-from transformers import AutoConfig, LlamaConfig
+from transformers import AutoConfig, LlamaConfig, Phi3Config
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
 from transformers.models.deepseek_v3.modeling_deepseek_v3 import DeepseekV3RotaryEmbedding
-from transformers.models.gemma3.modeling_gemma3 import Gemma3RotaryEmbedding
-from transformers.models.gpt_oss.modeling_gpt_oss import GptOssRotaryEmbedding
-from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply_rotary_pos_emb
-from transformers.models.mistral.modeling_mistral import MistralRotaryEmbedding
-from transformers.models.mixtral.modeling_mixtral import MixtralRotaryEmbedding
-from transformers.models.qwen2.modeling_qwen2 import Qwen2RotaryEmbedding
-from transformers.models.qwen3.modeling_qwen3 import Qwen3RotaryEmbedding
-from transformers.models.qwen3_moe.modeling_qwen3_moe import Qwen3MoeRotaryEmbedding
-from transformers.models.smollm3.modeling_smollm3 import SmolLM3RotaryEmbedding
+from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
 from runtime.checkpoint.config import parse_config
 from runtime.checkpoint.open import open_checkpoint
@@ -29,35 +25,28 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-_ROTARY = {
-    "deepseek_v2": DeepseekV3RotaryEmbedding,  # its own gives the same as complex numbers
-    "deepseek_v3": DeepseekV3RotaryEmbedding,
-    "gemma3_text": Gemma3RotaryEmbedding,
-    "gpt_oss": GptOssRotaryEmbedding,
-    "llama": LlamaRotaryEmbedding,
-    "mistral": MistralRotaryEmbedding,
-    "mixtral": MixtralRotaryEmbedding,
-    "qwen2": Qwen2RotaryEmbedding,
-    "qwen3": Qwen3RotaryEmbedding,
-    "qwen3_moe": Qwen3MoeRotaryEmbedding,
-    "smollm3": SmolLM3RotaryEmbedding,
-}
-
-
 _LENGTH = 600  # positions, so twice and more the families' context
 
 
-_HALVES = {"gpt_oss"}  # their embedding has one number for the two halves of a head
-_BY_TYPE = {"gemma3_text"}  # their embedding has a set of frequencies for each type of layer
+def _rotary(config: Any) -> Any:  # noqa: ANN401
+    """Transformers' module that computes the tables of such a model."""
+    if config.model_type == "deepseek_v2":  # its own gives the same as complex numbers
+        return DeepseekV3RotaryEmbedding(config)
+    module = sys.modules[MODEL_FOR_CAUSAL_LM_MAPPING[type(config)].__module__]
+    (name,) = (name for name in vars(module) if name.endswith("RotaryEmbedding"))
+    return getattr(module, name)(config)
 
 
-def _theirs(config: Any, length: int, dtype: torch.dtype, layer: int) -> tuple[Tensor, Tensor]:  # noqa: ANN401
-    rotary = _ROTARY[config.model_type](config)
-    types = [config.layer_types[layer]] if config.model_type in _BY_TYPE else []
-    cos, sin = rotary(torch.zeros(1, dtype=dtype), torch.arange(length)[None], *types)
-    if config.model_type in _HALVES:
-        cos, sin = torch.cat((cos, cos), dim=-1), torch.cat((sin, sin), dim=-1)
-    return cos[0], sin[0]
+def _theirs(config: Any, length: int, dtype: torch.dtype, layer: int) -> list[Tensor]:  # noqa: ANN401
+    """Cosines and sines, `[length, rotary_dim]`; those of interleaved pairs in the order of the others."""
+    by_type = "rope_theta" not in config.rope_parameters
+    types = [config.layer_types[layer]] if by_type else []
+    tables = _rotary(config)(torch.zeros(1, dtype=dtype), torch.arange(length)[None], *types)
+    if config.model_type == "gpt_oss":  # its own has one number for the two halves of a head
+        tables = [torch.cat((table, table), dim=-1) for table in tables]
+    if config.model_type.startswith("cohere"):
+        tables = [torch.cat((table[..., ::2], table[..., ::2]), dim=-1) for table in tables]
+    return [table[0].to(dtype) for table in tables]
 
 
 def _signed(sin: Tensor) -> Tensor:
@@ -79,7 +68,8 @@ def _assert_same_tables(theirs: Any, ours: RopeConfig, dtype: torch.dtype, layer
 @pytest.mark.parametrize("family", FAMILIES)
 def test_tables_of_every_family(family: str, dtype: torch.dtype, tmp_path: Path) -> None:
     FAMILIES[family](tmp_path)
-    theirs, ours = AutoConfig.from_pretrained(tmp_path), open_checkpoint(tmp_path).config.ropes
+    theirs = AutoConfig.from_pretrained(tmp_path).get_text_config()
+    ours = open_checkpoint(tmp_path).config.ropes
     assert any(ours)
     for layer, rope in enumerate(ours):
         if rope is not None:
@@ -149,6 +139,41 @@ def test_rotation_is_theirs() -> None:
     torch.testing.assert_close(apply_rope(query, cos[:, None], sin[:, None]), expected[0])
     apply_rope(key, cos[:, None], sin[:, None], out=key)
     torch.testing.assert_close(key, expected[1])
+
+
+@pytest.mark.parametrize("given", ["none", "itself", "another"])
+def test_the_last_numbers_of_a_head_may_stay(given: str) -> None:
+    cos, sin = (table[:, None] for table in rope_tables(RopeConfig("default", 24, 1e4), 40, "cpu", torch.float32))
+    heads = torch.randn(40, 4, 32)
+    expected = torch.cat((apply_rope(heads[..., :24], cos, sin), heads[..., 24:]), dim=-1)
+    out = {"none": None, "itself": heads, "another": torch.full_like(heads, torch.nan)}[given]
+    rotated = apply_rope(heads, cos, sin, out=out)
+    assert torch.equal(rotated, expected)
+    assert out is None or rotated is out
+
+
+@pytest.mark.parametrize(("length", "long"), [(4096, False), (4097, True), (131072, True)])
+def test_longrope_chooses_by_what_a_slot_may_hold(length: int, long: bool) -> None:
+    """As transformers does for a sequence of that length; numbers are those of Phi-3.5-mini, but for the factors."""
+    short_factor, long_factor = [1.0 + i / 48 for i in range(48)], [1.0 + i for i in range(48)]
+    scaling = {"type": "longrope", "short_factor": short_factor, "long_factor": long_factor}
+    settings = {
+        "hidden_size": 3072,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 32,
+        "vocab_size": 100,
+        "intermediate_size": 100,
+        "num_hidden_layers": 1,
+        "max_position_embeddings": 131072,
+        "original_max_position_embeddings": 4096,
+    }
+    ours = parse_config({**settings, "model_type": "phi3", "rope_scaling": scaling}).distinct_ropes[0]
+    theirs = Phi3Config(**settings, pad_token_id=0, rope_scaling=dict(scaling))
+    inverse, factor = ROPE_INIT_FUNCTIONS["longrope"](theirs, "cpu", seq_len=length)
+    assert torch.equal(frequencies(ours, length), inverse)
+    unscaled = frequencies(ours, length) * torch.tensor(long_factor if long else short_factor)
+    torch.testing.assert_close(unscaled, frequencies(RopeConfig("default", 96, 1e4), length))
+    assert ours.attention_factor == factor == math.sqrt(1 + math.log(32) / math.log(4096))
 
 
 def test_scores_depend_on_the_distance_alone() -> None:

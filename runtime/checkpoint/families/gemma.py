@@ -1,0 +1,78 @@
+"""Google's Gemma: four norms a layer since the second, and another rope in layers with a window since the third."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from runtime.checkpoint.families.family import Family
+from runtime.checkpoint.families.layer_kinds import full_at_intervals
+from runtime.checkpoint.families.layout import text_part
+from runtime.checkpoint.families.norms import GEMMA, GEMMA_AROUND
+from runtime.checkpoint.families.scales import gemma2_scales, gemma3_scales, gemma_scales
+
+_DEFAULTS = {
+    "head_dim": 256,
+    "hidden_activation": "gelu_pytorch_tanh",
+    "tie_word_embeddings": True,
+    "query_pre_attn_scalar": 256,
+    "use_sliding_window": True,
+    "sliding_window": 4096,
+    "bos_token_id": 2,
+    "eos_token_id": 1,
+}
+_GEMMA3 = Family(
+    "gemma3_text",
+    qkv_bias="attention_bias",
+    output_bias="attention_bias",
+    qk_norm="shared",
+    activation_key="hidden_activation",
+    norms=GEMMA_AROUND,
+    scales=gemma3_scales,
+    layer_types=full_at_intervals,
+    reads_layer_types=True,
+    local_theta="rope_local_base_freq",
+    defaults={
+        **_DEFAULTS,
+        "vocab_size": 262_208,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 4,
+        "max_position_embeddings": 131_072,
+        "rope_theta": 1_000_000.0,
+        "rope_local_base_freq": 10_000.0,
+        "sliding_window_pattern": 6,
+        "final_logit_softcapping": None,
+    },
+)
+
+GEMMA_FAMILIES: dict[str, Family] = {
+    "GemmaForCausalLM": Family(
+        "gemma",
+        qkv_bias="attention_bias",
+        output_bias="attention_bias",
+        activation_names={"gelu": "gelu_tanh"},  # what the first published files meant
+        norms=GEMMA,
+        scales=gemma_scales,
+        defaults={**_DEFAULTS, "num_key_value_heads": 16, "hidden_act": "gelu_pytorch_tanh"},
+    ),
+    "Gemma2ForCausalLM": Family(
+        "gemma2",
+        qkv_bias="attention_bias",
+        output_bias="attention_bias",
+        activation_key="hidden_activation",
+        norms=GEMMA_AROUND,
+        scales=gemma2_scales,
+        layer_types=full_at_intervals,
+        reads_layer_types=True,
+        defaults={
+            **_DEFAULTS,
+            "num_key_value_heads": 4,
+            "sliding_window_pattern": 2,
+            "final_logit_softcapping": 30.0,
+            "attn_logit_softcapping": 50.0,
+        },
+    ),
+    "Gemma3ForCausalLM": _GEMMA3,
+    "Gemma3ForConditionalGeneration": replace(
+        _GEMMA3, model_type="gemma3", text_config="text_config", layout=(text_part,)
+    ),
+}

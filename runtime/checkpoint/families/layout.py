@@ -1,0 +1,100 @@
+"""Rules that give tensors the names, and their rows the order, that layers ask for.
+
+A rule takes all tensors of a checkpoint by their names and returns them by other names, or as parts, or reordered.  A
+tensor of a shape that the rule does not expect stays as it is, to be refused by its name.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, TypeAlias
+
+from runtime.checkpoint.stored import SelectedColumns, SelectedRows
+from runtime.errors import CheckpointError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from runtime.checkpoint.config import ModelConfig
+    from runtime.checkpoint.stored import StoredTensor
+
+Rule: TypeAlias = "Callable[[Mapping[str, StoredTensor], ModelConfig], Mapping[str, StoredTensor]]"
+
+# Of a model that reads images, too: what its text part is called, in files of transformers 4 and 5, and the rest.
+_TEXT = (
+    ("language_model.model.", "model."),
+    ("language_model.lm_head.", "lm_head."),
+    ("model.language_model.", "model."),
+)
+_NOT_TEXT = re.compile(r"(model\.)?(vision_tower|multi_modal_projector)\.")
+
+_ROTATED = re.compile(r"\.self_attn\.[qk]_(?P<kind>proj|norm)\.(?:weight|bias)$")
+
+
+def text_part(tensors: Mapping[str, StoredTensor], config: ModelConfig) -> Mapping[str, StoredTensor]:
+    """Keep the tensors of the text model alone, under the names that it has by itself."""
+    return {_text_name(name): stored for name, stored in tensors.items() if not _NOT_TEXT.match(name)}
+
+
+def _text_name(name: str) -> str:
+    for prefix, own in _TEXT:
+        if name.startswith(prefix):
+            return own + name.removeprefix(prefix)
+    return name
+
+
+def split_qkv(tensors: Mapping[str, StoredTensor], config: ModelConfig) -> Mapping[str, StoredTensor]:
+    """Split `qkv_proj` into its three parts."""
+    query, key_value = config.num_heads * config.head_dim, config.num_kv_heads * config.head_dim
+    return _split(tensors, "qkv_proj", {"q_proj": query, "k_proj": key_value, "v_proj": key_value})
+
+
+def split_gate_up(tensors: Mapping[str, StoredTensor], config: ModelConfig) -> Mapping[str, StoredTensor]:
+    """Split `gate_up_proj` into its two parts."""
+    inner = config.intermediate_size
+    return _split(tensors, "gate_up_proj", {"gate_proj": inner, "up_proj": inner})
+
+
+def _split(tensors: Mapping[str, StoredTensor], fused: str, parts: Mapping[str, int]) -> Mapping[str, StoredTensor]:
+    """Split each module of that name into parts that have so many rows; raises CheckpointError if there are others."""
+    found: dict[str, StoredTensor] = {}
+    for name, stored in tensors.items():
+        before, found_fused, after = name.partition(f".{fused}.")
+        if not found_fused:
+            found[name] = stored
+            continue
+        if stored.shape[:1] != (sum(parts.values()),):
+            raise CheckpointError(
+                f"{stored.file}: {name} is {list(stored.shape)}, config.json makes it {sum(parts.values())} rows"
+            )
+        start = 0
+        for part, rows in parts.items():
+            own = slice(start, start + rows)
+            found[f"{before}.{part}.{after}"] = SelectedRows(stored, own, (rows, *stored.shape[1:]))
+            start += rows
+    return found
+
+
+def deinterleave(tensors: Mapping[str, StoredTensor], config: ModelConfig) -> Mapping[str, StoredTensor]:
+    """Put rotated pairs that lie as (0, 1), (2, 3), … as (i, i + rotary_dim / 2), so that one rotation serves all.
+
+    Rows of queries and of keys are reordered alike, and their norms with them, which changes no product of the two.
+    """
+    if not config.distinct_ropes:
+        return tensors
+    rotary_dim = config.distinct_ropes[0].rotary_dim
+    order = [*range(0, rotary_dim, 2), *range(1, rotary_dim, 2), *range(rotary_dim, config.head_dim)]
+    return {name: _reordered(name, stored, order) for name, stored in tensors.items()}
+
+
+def _reordered(name: str, stored: StoredTensor, order: list[int]) -> StoredTensor:
+    """Reorder the rows of each head; of a norm `[heads, head_dim]`, the columns."""
+    found = _ROTATED.search(name)
+    if found is None:
+        return stored
+    if found["kind"] == "norm" and stored.shape[1:] == (len(order),):
+        return SelectedColumns(stored, order)
+    rows = stored.shape[0] if stored.shape else 0
+    if rows % len(order):
+        return stored
+    return SelectedRows(stored, [head + row for head in range(0, rows, len(order)) for row in order], stored.shape)

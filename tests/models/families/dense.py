@@ -1,0 +1,145 @@
+"""Small random checkpoints of the dense families that depart from Llama in more than a bias, a window or a norm."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from transformers import (
+    Cohere2Config,
+    Cohere2ForCausalLM,
+    CohereConfig,
+    CohereForCausalLM,
+    Gemma2Config,
+    Gemma2ForCausalLM,
+    Gemma3Config,
+    Gemma3ForCausalLM,
+    Gemma3ForConditionalGeneration,
+    Gemma3TextConfig,
+    GemmaConfig,
+    GemmaForCausalLM,
+    Glm4Config,
+    Glm4ForCausalLM,
+    GlmConfig,
+    GlmForCausalLM,
+    GraniteConfig,
+    GraniteForCausalLM,
+    Olmo2Config,
+    Olmo2ForCausalLM,
+    Olmo3Config,
+    Olmo3ForCausalLM,
+    Phi3Config,
+    Phi3ForCausalLM,
+)
+
+from tests.models.families.writing import write_checkpoint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_gemma = partial(write_checkpoint, model_class=GemmaForCausalLM, config_class=GemmaConfig, embedding=0.05, head_dim=32)
+_gemma2 = partial(
+    write_checkpoint,
+    model_class=Gemma2ForCausalLM,
+    config_class=Gemma2Config,
+    embedding=0.05,
+    head_dim=32,
+    query_pre_attn_scalar=24,
+    sliding_window=16,
+    attn_logit_softcapping=3.0,  # scores are larger, so that a forgotten cap changes the text
+    final_logit_softcapping=4.0,
+)
+_gemma3 = partial(
+    write_checkpoint,
+    model_class=Gemma3ForCausalLM,
+    config_class=Gemma3TextConfig,
+    embedding=0.05,
+    head_dim=32,
+    query_pre_attn_scalar=24,
+    sliding_window=16,
+)
+
+_phi3 = partial(write_checkpoint, model_class=Phi3ForCausalLM, config_class=Phi3Config)
+_granite = partial(
+    write_checkpoint,
+    model_class=GraniteForCausalLM,
+    config_class=GraniteConfig,
+    embedding=0.05,
+    embedding_multiplier=12.0,
+    residual_multiplier=0.22,
+    attention_multiplier=0.125,
+    logits_scaling=2.0,
+)
+_olmo2 = partial(write_checkpoint, model_class=Olmo2ForCausalLM, config_class=Olmo2Config)
+_olmo3 = partial(write_checkpoint, model_class=Olmo3ForCausalLM, config_class=Olmo3Config, sliding_window=16)
+_glm = partial(write_checkpoint, model_class=GlmForCausalLM, config_class=GlmConfig, head_dim=24)
+_glm4 = partial(write_checkpoint, model_class=Glm4ForCausalLM, config_class=Glm4Config, head_dim=16)
+_cohere = partial(write_checkpoint, model_class=CohereForCausalLM, config_class=CohereConfig, logit_scale=0.25)
+_cohere2 = partial(
+    write_checkpoint,
+    model_class=Cohere2ForCausalLM,
+    config_class=Cohere2Config,
+    logit_scale=0.25,
+    sliding_window=16,
+    layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+)
+
+
+def _gemma3_with_images_config(**settings: Any) -> Gemma3Config:  # noqa: ANN401
+    """A model that reads images too, of which cede serves the text part."""
+    vision = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1, "num_attention_heads": 2}
+    sizes = {"image_size": 28, "patch_size": 14}
+    text = Gemma3TextConfig(**settings).to_dict()
+    return Gemma3Config(text_config=text, vision_config={**vision, **sizes}, mm_tokens_per_image=4, dtype="float32")
+
+
+_LINEAR_ROPE = {"rope_type": "linear", "rope_theta": 10_000.0, "factor": 4.0}
+_YARN_ROPE = {
+    "rope_type": "yarn",
+    "rope_theta": 10_000.0,
+    "factor": 4.0,
+    "original_max_position_embeddings": 64,
+}
+_DEFAULT_ROPE = {"rope_type": "default", "rope_theta": 10_000.0}
+_FULL_IN_THE_MIDDLE = ["sliding_attention", "full_attention", "sliding_attention"]
+
+_LONGROPE = {
+    "rope_type": "longrope",
+    "rope_theta": 10_000.0,
+    "short_factor": [1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7],
+    "long_factor": [1.0, 1.5, 2.0, 3.0, 5.0, 8.0, 12.0, 16.0],
+}
+
+DENSE_FAMILIES: dict[str, Callable[..., None]] = {
+    "gemma3": partial(_gemma3, seed=20, layer_types=_FULL_IN_THE_MIDDLE),
+    "gemma3-rope": partial(
+        _gemma3,
+        seed=21,
+        num_key_value_heads=1,
+        sliding_window_pattern=2,
+        rope_parameters={"sliding_attention": _DEFAULT_ROPE, "full_attention": _LINEAR_ROPE},
+    ),
+    "gemma3-images": partial(
+        _gemma3,
+        model_class=Gemma3ForConditionalGeneration,
+        config_class=_gemma3_with_images_config,
+        seed=22,
+        sliding_window_pattern=3,
+    ),
+    "gemma": partial(_gemma, seed=30),
+    "gemma2": partial(_gemma2, seed=31),
+    "phi3": partial(_phi3, seed=32, sliding_window=16),
+    "phi3-long": partial(_phi3, seed=33, original_max_position_embeddings=16, rope_parameters=_LONGROPE),
+    "phi3-partial": partial(_phi3, seed=34, num_attention_heads=2, partial_rotary_factor=0.75),
+    "granite": partial(_granite, seed=35, attention_bias=True, mlp_bias=True),
+    "olmo2": partial(_olmo2, seed=36),
+    "olmo3": partial(_olmo3, seed=37, layer_types=_FULL_IN_THE_MIDDLE),
+    "olmo3-yarn": partial(
+        _olmo3, seed=45, rope_parameters={"sliding_attention": _DEFAULT_ROPE, "full_attention": _YARN_ROPE}
+    ),
+    "glm": partial(_glm, seed=39),
+    "glm4": partial(_glm4, seed=40, attention_bias=False, partial_rotary_factor=0.5),
+    "cohere": partial(_cohere, seed=41, tie_word_embeddings=False),
+    "cohere-qk-norm": partial(_cohere, seed=42, embedding=0.1, use_qk_norm=True, attention_bias=True),
+    "cohere2": partial(_cohere2, seed=43, tie_word_embeddings=False),
+}
