@@ -151,7 +151,7 @@ async def _open_engine(
             checkpoint,
             identity,
             executor.model.kv,
-            quantization=None if load.quantize is None else load.quantize.identity,
+            quantization=load.quantize.identity,
             open_blocks=fittings.disk_blocks,
         ) as cache,
         open_engine(

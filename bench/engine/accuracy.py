@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from runtime.nn.model import Transformer
 
 FULL = "float32"
-QUANTIZED = [quantization.value for quantization in Quantization]
+QUANTIZED = [quantization.value for quantization in Quantization if quantization is not Quantization.NONE]
 FORMS = ("bfloat16", *QUANTIZED)
 CODE, PROSE = "code", "prose"
 
@@ -120,7 +120,7 @@ def compare(
 
 def open_form(folder: Path, form: str, dtype: str, context: int) -> Transformer:
     """Load the model in `folder`: quantised and computing in `dtype`, or full and of the dtype that `form` names."""
-    options = LoadOptions(folder, slots=1, context=context, dtype=form)
+    options = LoadOptions(folder, slots=1, context=context, dtype=form, quantize=Quantization.NONE)
     if form in QUANTIZED:
         options = replace(options, dtype=dtype, quantize=Quantization(form))
     return load_model(options, describe_model(options, "bench")[1])

@@ -66,7 +66,7 @@ async def tokens_per_second(executor: ThreadExecutor[Transformer], threads: int 
 
 
 async def measure(
-    model: str, dtype: str, quantize: Quantization | None, loops: int, rounds: int, seconds: float
+    model: str, dtype: str, quantize: Quantization, loops: int, rounds: int, seconds: float
 ) -> dict[str, list[float]]:
     """Return the tokens per second of each round, by how they were measured."""
     device = select_device("cpu")
@@ -91,14 +91,14 @@ async def measure(
 @click.command(help=__doc__)
 @click.option("--model", type=click.Choice([*SHAPES]), default="smollm2-135m", show_default=True)
 @click.option("--dtype", default="auto", show_default=True)
-@click.option("--quantize", type=click.Choice([form.value for form in Quantization]))
+@click.option("--quantize", type=click.Choice([form.value for form in Quantization]), default=Quantization.NONE.value)
 @click.option("--loops", default=1, show_default=True, help="Busy programs.")
 @click.option("--rounds", default=3, show_default=True)
 @click.option("--seconds", default=10.0, show_default=True, help="Of each measurement.")
-def main(model: str, dtype: str, quantize: str | None, loops: int, rounds: int, seconds: float) -> None:
+def main(model: str, dtype: str, quantize: str, loops: int, rounds: int, seconds: float) -> None:
     """Print the medians and ranges."""
     print(f"GOMP_SPINCOUNT={os.environ.get('GOMP_SPINCOUNT', 'not set: threads spin without end')}")
-    form = None if quantize is None else Quantization(quantize)
+    form = Quantization(quantize)
     for name, rates in trio.run(measure, model, dtype, form, loops, rounds, seconds).items():
         print(f"{name}: {statistics.median(rates):.1f} tokens/s ({min(rates):.1f} to {max(rates):.1f})")
 

@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from runtime.checkpoint.config import ModelConfig, parse_config
 from runtime.kv.cache import KVCache
-from runtime.nn.matrices.quantize import choose_formats
+from runtime.nn.matrices.formats import choose_formats
+from runtime.nn.matrices.quantization import Quantization
 from runtime.nn.model import Transformer
 from runtime.nn.weights import random_weights
 
 if TYPE_CHECKING:
     import torch
-
-    from runtime.nn.matrices.quantization import Quantization
 
 # From the models' published config.json files.
 SHAPES: dict[str, dict[str, Any]] = {
@@ -66,7 +65,7 @@ def random_model(
     context: int,
     device: torch.device,
     dtype: torch.dtype,
-    quantize: Quantization | None = None,
+    quantize: Quantization = Quantization.NONE,
 ) -> Transformer:
     """Make a model with random weights, in the form that it would be served in.
 
@@ -76,7 +75,7 @@ def random_model(
         context: tokens of a slot.
         device: for weights and KV.
         dtype: of weights and KV.
-        quantize: how to quantise the weights; None for not at all.
+        quantize: how to quantise the weights.
     """
     kv = KVCache(config, slots=slots, context=context, device=device, dtype=dtype)
     formats = choose_formats(quantize, device, dtype)

@@ -32,7 +32,8 @@ from runtime.loading.load import describe_model, load_model
 from runtime.loading.options import LoadOptions
 from runtime.loading.served import Proposer
 from runtime.nn.draft_model import DraftModel
-from runtime.nn.matrices.quantize import choose_formats
+from runtime.nn.matrices.formats import choose_formats
+from runtime.nn.matrices.quantization import Quantization
 from runtime.nn.weights import random_weights
 from runtime.sampling.params import SamplingParams
 from runtime.step.thread_executor import open_thread_executor
@@ -134,7 +135,9 @@ def _random_drafter(target: Transformer) -> Transformer:
     )
     dtype = target.weights.embedding.dtype
     kv = KVCache(config, slots=1, context=target.context, device=CPU, dtype=dtype)
-    weights = random_weights(config, device=CPU, dtype=dtype, seed=1, formats=choose_formats(None, CPU, dtype))
+    weights = random_weights(
+        config, device=CPU, dtype=dtype, seed=1, formats=choose_formats(Quantization.NONE, CPU, dtype)
+    )
     return DraftModel(config, weights, kv, target.config.vocab_size)
 
 

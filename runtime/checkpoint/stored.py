@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 
 ALL = slice(None)
 
+CODE_GROUPS = (32, 64, 128, 256)  # that kernels for codes of four bits take
+
+# What plain numbers are called, in safetensors and in GGUF; all other forms are of few bits.
+PLAIN_FORMS = frozenset({"F64", "F32", "F16", "BF16"})
+
 
 @dataclass(frozen=True, slots=True)
 class GroupCodes:
@@ -28,7 +33,7 @@ class GroupCodes:
         codes: 0 to 15 in uint8, `[out, in]`.
         scales: float32 `[out, in / group]`.
         zeros: likewise.
-        group: neighbouring inputs that share a scale and a zero: 32, 64, 128 or 256.
+        group: neighbouring inputs that share a scale and a zero, one of `CODE_GROUPS`.
     """
 
     codes: torch.Tensor

@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, Protocol
 from runtime.checkpoint.open import open_checkpoint
 from runtime.errors import CheckpointError
 from runtime.kv.cache import KVCache, kv_bytes_per_token
-from runtime.loading.footprint import DrafterMemory, packed_weight_bytes
+from runtime.loading.footprint import DrafterMemory
 from runtime.loading.mtp_weights import find_mtp, load_mtp_weights, missing_mtp, mtp_bytes
 from runtime.loading.served import Proposer
 from runtime.nn.draft_model import DraftModel
-from runtime.nn.matrices.quantize import choose_formats
+from runtime.nn.matrices.formats import choose_formats
+from runtime.nn.matrices.quantization import Quantization
 from runtime.nn.model import HiddenStates
 from runtime.nn.mtp import MtpModule, one_layer_config
+from runtime.nn.plan import planned_bytes
 from runtime.nn.weights import load_weights
 from runtime.step.device import select_dtype
 from runtime.text.tokenizer import Tokenizer
@@ -33,7 +35,6 @@ if TYPE_CHECKING:
     from runtime.checkpoint.open import Checkpoint
     from runtime.loading.mtp_weights import MtpSource
     from runtime.loading.options import LoadOptions
-    from runtime.nn.matrices.quantization import Quantization
     from runtime.nn.model import Transformer
 
 logger = logging.getLogger("cede.model")
@@ -91,7 +92,7 @@ class MtpPlan:
 
     source: MtpSource
     config: ModelConfig
-    quantize: Quantization | None = None
+    quantize: Quantization = Quantization.AUTO
     proposer: Proposer = Proposer.MTP
 
     def memory(self, device: torch.device, dtype: torch.dtype) -> DrafterMemory:
@@ -129,14 +130,14 @@ class DraftModelPlan:
     checkpoint: Checkpoint
     vocab_size: int
     dtype: str = "auto"
-    quantize: Quantization | None = None
+    quantize: Quantization = Quantization.AUTO
     proposer: Proposer = Proposer.DRAFT
 
     def memory(self, device: torch.device, dtype: torch.dtype) -> DrafterMemory:
         """Return the bytes of the model's weights and KV, which are of its own dtype."""
         config = self.checkpoint.config
         own = select_dtype(self.dtype, device, config.dtype)
-        weights = packed_weight_bytes(config, device, own, self.quantize)
+        weights = planned_bytes(config, self.quantize, device, own, self.checkpoint.tensors()).total()
         return DrafterMemory(weights, kv_bytes_per_token(config, own))
 
     def states(self, slots: int, context: int, device: torch.device, dtype: torch.dtype) -> HiddenStates | None:

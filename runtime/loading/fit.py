@@ -12,7 +12,10 @@ from runtime.step.device import memory_limit, select_device, select_dtype
 from runtime.units import format_size
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from runtime.checkpoint.config import ModelConfig
+    from runtime.checkpoint.stored import StoredTensor
     from runtime.loading.options import LoadOptions
 
 
@@ -21,14 +24,14 @@ class Fit:
     """What a model takes in one form, and what there is.
 
     Attributes:
-        quantize: the form of its weights; None for full ones.
+        quantize: the form of its weights.
         takes: the memory that it needs.
         free: bytes on its device.
         slots: sequences that run at a time.
         own_context: tokens that the model was made for.
     """
 
-    quantize: Quantization | None
+    quantize: Quantization
     takes: Footprint
     free: int
     slots: int
@@ -53,12 +56,13 @@ class Fit:
         return f"{parts}: {fits} into {format_size(max(0, self.free))}"
 
 
-def fits_of(options: LoadOptions, config: ModelConfig) -> list[Fit]:
-    """Return what a model takes with full weights, in 8 and in 4 bits; nothing is read or allocated.
+def fits_of(options: LoadOptions, config: ModelConfig, tensors: Mapping[str, StoredTensor] | None = None) -> list[Fit]:
+    """Return what a model takes in the form of its files, in 8 and in 4 bits; nothing is read or allocated.
 
     Args:
         options: where it is to run and with how many slots; what they say of quantising is left aside.
         config: the model's.
+        tensors: those of its files, which say what they have in few bits; None where all is in full.
 
     Raises:
         CheckpointError: there is no such device.
@@ -66,11 +70,11 @@ def fits_of(options: LoadOptions, config: ModelConfig) -> list[Fit]:
     device = select_device(options.device)
     dtype = select_dtype(options.dtype, device, config.dtype)
     free = memory_limit(device)
-    forms = (None, Quantization.INT8, Quantization.INT4)
+    forms = (Quantization.AUTO, Quantization.INT8, Quantization.INT4)
     return [
         Fit(
             quantize,
-            footprint(replace(options, quantize=quantize), config, DrafterMemory(), device, dtype),
+            footprint(replace(options, quantize=quantize), config, DrafterMemory(), device, dtype, tensors),
             free,
             options.slots,
             config.context_length,
@@ -84,6 +88,6 @@ def what_fits(fits: list[Fit]) -> str:
     for fit in fits:
         if fit.context:
             shorter = "" if fit.context == fit.own_context else f"context {fit.context}"
-            quantized = "" if fit.quantize is None else f"--quantize {fit.quantize}"
+            quantized = "" if fit.quantize is Quantization.AUTO else f"--quantize {fit.quantize}"
             return ", ".join(filter(None, (quantized, shorter))) or "yes"
     return "no"

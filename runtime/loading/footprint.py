@@ -9,16 +9,17 @@ import torch
 
 from runtime.errors import CheckpointError
 from runtime.kv.cache import kv_bytes_per_token
-from runtime.nn.matrices.linear import PlainMatrix
 from runtime.nn.matrices.quantization import Quantization
-from runtime.nn.matrices.quantize import choose_formats, packed_bytes
-from runtime.nn.source import ShapeSource
-from runtime.nn.weights import build_weights, weight_shapes
+from runtime.nn.plan import planned_bytes
+from runtime.nn.weights import weight_shapes
 from runtime.step.device import memory_limit
 from runtime.units import format_size
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from runtime.checkpoint.config import ModelConfig
+    from runtime.checkpoint.stored import StoredTensor
     from runtime.loading.options import LoadOptions
 
 STEP_ROWS = 512  # prompt rows of a usual step
@@ -58,16 +59,24 @@ class Footprint:
 
 
 def footprint(
-    options: LoadOptions, config: ModelConfig, drafter: DrafterMemory, device: torch.device, dtype: torch.dtype
+    options: LoadOptions,
+    config: ModelConfig,
+    drafter: DrafterMemory,
+    device: torch.device,
+    dtype: torch.dtype,
+    tensors: Mapping[str, StoredTensor] | None = None,
 ) -> Footprint:
-    """Compute the footprint of the model that `options` describe, on `device` in `dtype`."""
+    """Compute the footprint of the model that `options` describe, on `device` in `dtype`.
+
+    `tensors` are the checkpoint's, which say what its files have in few bits; None where all is in full.
+    """
     shapes = weight_shapes(config)
     heads = (config.num_heads + 2 * config.num_kv_heads) * config.head_dim
     widths = heads + _mlp_width(config) + 4 * config.hidden_size
     logits = LOGITS_COPIES * options.slots * config.vocab_size * torch.float32.itemsize
     largest = max(outputs * inputs for outputs, inputs in [*shapes.matrices, (config.vocab_size, config.hidden_size)])
     return Footprint(
-        weights=packed_weight_bytes(config, device, dtype, options.quantize),
+        weights=planned_bytes(config, options.quantize, device, dtype, tensors).total(),
         drafter=drafter.weights,
         largest_part=largest * dtype.itemsize,
         activations=STEP_ROWS * widths * dtype.itemsize + logits,
@@ -86,34 +95,20 @@ def _mlp_width(config: ModelConfig) -> int:
     return max(widths)
 
 
-def packed_weight_bytes(
-    config: ModelConfig, device: torch.device, dtype: torch.dtype, quantization: Quantization | None
-) -> int:
-    """Estimate the bytes of a model's weights in their formats, which `Weights.nbytes` tells once they are loaded."""
-    source = ShapeSource(dtype)
-    plain = build_weights(source, config).nbytes
-    matrices = source.matrices if config.tied_embeddings else source.matrices[:-1]  # the head is the last
-    packed = sum(
-        packed_bytes(*matrix, dtype, quantization) - matrix[0] * matrix[1] * dtype.itemsize for matrix in matrices
-    )
-    head_shape = config.vocab_size, config.hidden_size
-    head = packed_bytes(*head_shape, dtype, None if quantization is None else Quantization.INT8)
-    if not config.tied_embeddings:
-        head -= config.vocab_size * config.hidden_size * dtype.itemsize
-    elif choose_formats(quantization, device, dtype).head is PlainMatrix:
-        head = 0  # it is the embedding
-    return plain + packed + head
-
-
 def check_memory(
-    options: LoadOptions, config: ModelConfig, drafter: DrafterMemory, device: torch.device, dtype: torch.dtype
+    options: LoadOptions,
+    config: ModelConfig,
+    drafter: DrafterMemory,
+    device: torch.device,
+    dtype: torch.dtype,
+    tensors: Mapping[str, StoredTensor] | None = None,
 ) -> None:
-    """Check that the weights fit the memory, and the KV of an explicit context.
+    """Check that the weights fit the memory, and the KV of an explicit context; the arguments are `footprint`'s.
 
     Raises:
         CheckpointError: they do not; the message has the figures, and what would fit.
     """
-    takes = footprint(options, config, drafter, device, dtype)
+    takes = footprint(options, config, drafter, device, dtype, tensors)
     free = memory_limit(device)
     beside = free - takes.without_kv
     if beside < 0:
@@ -142,5 +137,6 @@ def _smaller(options: LoadOptions, dtype: torch.dtype) -> str:
     if options.quantize is Quantization.INT4:
         return ""
     less = "int4" if options.quantize is Quantization.INT8 else "int8 or int4"
-    narrower = ", or --dtype bfloat16" if options.quantize is None and dtype.itemsize > 2 else ""
+    full = options.quantize in (Quantization.AUTO, Quantization.NONE)
+    narrower = ", or --dtype bfloat16" if full and dtype.itemsize > 2 else ""
     return f"; --quantize {less} takes less{narrower}"

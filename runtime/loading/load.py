@@ -15,12 +15,13 @@ from runtime.kv.cache import KVCache, kv_bytes_per_token
 from runtime.loading.drafters import NoDrafter, log_drafter
 from runtime.loading.footprint import check_memory
 from runtime.loading.served import ServedModel
-from runtime.nn.matrices.quantize import choose_formats
+from runtime.nn.matrices.formats import choose_formats
 from runtime.nn.model import Transformer
 from runtime.nn.weights import load_weights, weight_bytes
 from runtime.step.device import free_memory, select_device, select_dtype
 from runtime.text.chat import ChatTemplate
 from runtime.text.tokenizer import Tokenizer
+from runtime.units import format_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from runtime.loading.drafters import DrafterPlan
     from runtime.loading.footprint import DrafterMemory
     from runtime.loading.options import LoadOptions
+    from runtime.nn.weights import Weights
 
 logger = logging.getLogger("cede.model")
 
@@ -97,19 +99,25 @@ def load_model(
     device = select_device(options.device)
     dtype = select_dtype(options.dtype, device, config.dtype)
     takes = drafter.memory(device, dtype)
-    check_memory(options, config, takes, device, dtype)
+    check_memory(options, config, takes, device, dtype, checkpoint.tensors())
     _set_threads(options.threads, weight_bytes(config, dtype))
     formats = choose_formats(options.quantize, device, dtype)
     weights = load_weights(checkpoint, device=device, dtype=dtype, formats=formats, progress=progress)
     context = options.context or _affordable_context(config, options.slots, device, dtype, takes)
     kv = KVCache(config, slots=options.slots, context=context, device=device, dtype=dtype)
     logger.info(
-        "%s on %s in %s, %s weights, %d CPU threads: %d slots of %d tokens, %.2f GiB of KV",
-        *(config.architecture, device, str(dtype).removeprefix("torch."), options.quantize or "full"),
+        "%s on %s in %s, weights: %s, %d CPU threads: %d slots of %d tokens, %.2f GiB of KV",
+        *(config.architecture, device, str(dtype).removeprefix("torch."), _weights_text(weights)),
         *(torch.get_num_threads(), options.slots, context, kv.nbytes / 2**30),
     )
     log_drafter(drafter.proposer, options.draft)
     return Transformer(config, weights, kv, drafter.states(options.slots, context, device, dtype))
+
+
+def _weights_text(weights: Weights) -> str:
+    """Say how many bytes the weights take in each form, the most first."""
+    sizes = sorted(weights.nbytes_by_form.items(), key=lambda item: -item[1])
+    return ", ".join(f"{format_size(size)} of {form}" for form, size in sizes)
 
 
 def _set_threads(threads: int | None, weights: int) -> None:

@@ -44,8 +44,12 @@ class LoadOptions:
         Option("What it computes in; auto is what suits the device.", words=("auto", "bfloat16", "float16", "float32")),
     ] = "auto"
     quantize: Annotated[
-        Quantization | None, Option("Keep weights in 8 or 4 bits; none keeps them as --dtype says.", none=("none",))
-    ] = None
+        Quantization,
+        Option(
+            "Bits of a weight: int8, int4, or none for all that --dtype has; auto keeps those that the model's files "
+            "have."
+        ),
+    ] = Quantization.AUTO
     threads: Annotated[
         int | None,
         Option(

@@ -10,7 +10,6 @@ from itertools import islice, takewhile
 from typing import TYPE_CHECKING
 
 import torch
-import torch.nn.functional as F
 
 from runtime.nn.layers.attention import step_mask
 from runtime.nn.layers.batch import Batch
@@ -176,7 +175,7 @@ class Transformer:
 
     def embed(self, token_ids: torch.Tensor, slots: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
         """Return what goes into the first layer, `[rows, hidden]`; the arguments are `[rows]` each."""
-        embedded = F.embedding(token_ids, self.weights.embedding)
+        embedded = self.weights.embedding(token_ids)
         return embedded if self._embedding_scale == 1.0 else embedded.mul_(self._embedding_scale)
 
     def store_states(self, batch: Batch, states: torch.Tensor) -> None:

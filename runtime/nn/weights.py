@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING
-
-import torch
-from torch import Tensor
 
 from runtime.checkpoint.families.table import FAMILIES
 from runtime.checkpoint.latent_rows import order_rotated_rows
@@ -14,33 +12,48 @@ from runtime.checkpoint.mtp_layout import DEEPSEEK, published_modules
 from runtime.errors import CheckpointError
 from runtime.nn.layers.decoder_layer import DecoderLayer
 from runtime.nn.layers.norm import read_norm
+from runtime.nn.matrices.embedding import PlainEmbedding
 from runtime.nn.source import RandomSource, ShapeSource, StoredSource, check_shapes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+
+    import torch
 
     from runtime.checkpoint.config import ModelConfig
     from runtime.checkpoint.open import Checkpoint
     from runtime.nn.layers.norm import Norm
+    from runtime.nn.matrices.embedding import Embedding
     from runtime.nn.matrices.linear import Linear, WeightFormats
     from runtime.nn.source import WeightSource
 
-_EMBEDDING, _FINAL_NORM, _LM_HEAD = "model.embed_tokens.weight", "model.norm", "lm_head"
+_EMBEDDING, _FINAL_NORM, _LM_HEAD = "model.embed_tokens", "model.norm", "lm_head"
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """A whole decoder; where the checkpoint ties them, the plain `lm_head` shares the tensor of `embedding`."""
+    """A whole decoder; where the checkpoint ties them, the plain `lm_head` shares the tensor of `embedding`.
 
-    embedding: Tensor  # [vocab, hidden]
+    Attributes:
+        embedding: `[vocab, hidden]`.
+        layers: from the first to the last.
+        final_norm: of the last layer's states.
+        lm_head: hidden to vocab.
+        nbytes_by_form: bytes of memory by the form of the weights: `bfloat16`, `int8`, `int4 by 32`.
+    """
+
+    embedding: Embedding
     layers: tuple[DecoderLayer, ...]
     final_norm: Norm
-    lm_head: Linear  # hidden to vocab
+    lm_head: Linear
+    nbytes_by_form: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
 
     @property
     def nbytes(self) -> int:
         """Bytes of memory of all parts, a shared matrix counted once."""
-        head = 0 if self.lm_head.shares(self.embedding) else self.lm_head.nbytes
+        embedding = self.embedding
+        shared = isinstance(embedding, PlainEmbedding) and self.lm_head.shares(embedding.weight)
+        head = 0 if shared else self.lm_head.nbytes
         return self.embedding.nbytes + self.final_norm.nbytes + head + sum(layer.nbytes for layer in self.layers)
 
 
@@ -77,25 +90,28 @@ def load_weights(
     expected = weight_shapes(config).shapes
     redundant_head = config.tied_embeddings and f"{_LM_HEAD}.weight" in found
     if redundant_head:  # many published files repeat the embedding as a tied head
-        expected = expected | {f"{_LM_HEAD}.weight": expected[_EMBEDDING]}
+        expected = expected | {f"{_LM_HEAD}.weight": expected[f"{_EMBEDDING}.weight"]}
     check_shapes(found, expected)
     source = StoredSource(found, device, dtype, formats, progress)
-    if redundant_head:
-        _check_redundant_head(source, config)
+    if redundant_head and not source.repeats(f"{_LM_HEAD}.weight", f"{_EMBEDDING}.weight"):
+        # transformers 4 ties them all the same and 5 keeps both, so either choice would be wrong for someone.
+        raise CheckpointError(f"{_LM_HEAD}.weight: differs from {_EMBEDDING}.weight, which config.json ties it to")
     return build_weights(source, config)
 
 
 def build_weights(source: WeightSource, config: ModelConfig) -> Weights:
     """Take the weights of a decoder from `source`, one part after the other."""
     hidden, vocab = config.hidden_size, config.vocab_size
-    embedding = source.tensor(_EMBEDDING, vocab, hidden)
+    embedding = source.embedding(_EMBEDDING, vocab, hidden)
     layers = tuple(
         DecoderLayer(source.under(f"model.layers.{index}"), config, index) for index in range(config.num_layers)
     )
     final_norm = read_norm(source, _FINAL_NORM, config)
-    tied = config.tied_embeddings
-    lm_head = source.tied_head(embedding) if tied else source.linear({_LM_HEAD: vocab}, hidden, head=True)
-    return Weights(embedding, layers, final_norm, lm_head)
+    if config.tied_embeddings:
+        lm_head = source.tied_head(_EMBEDDING, embedding, vocab, hidden)
+    else:
+        lm_head = source.linear({_LM_HEAD: vocab}, hidden, head=True)
+    return Weights(embedding, layers, final_norm, lm_head, MappingProxyType(source.nbytes_by_form))
 
 
 def random_weights(
@@ -120,10 +136,3 @@ def weight_shapes(config: ModelConfig) -> ShapeSource:
 def weight_bytes(config: ModelConfig, dtype: torch.dtype) -> int:
     """Return the bytes of such a model's plain weights."""
     return build_weights(ShapeSource(dtype), config).nbytes
-
-
-def _check_redundant_head(source: StoredSource, config: ModelConfig) -> None:
-    shape = config.vocab_size, config.hidden_size
-    if not torch.equal(source.tensor(f"{_LM_HEAD}.weight", *shape), source.tensor(_EMBEDDING, *shape)):
-        # transformers 4 ties them all the same and 5 keeps both, so either choice would be wrong for someone.
-        raise CheckpointError(f"{_LM_HEAD}.weight: differs from {_EMBEDDING}, which config.json says it is tied to")

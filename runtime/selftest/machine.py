@@ -89,8 +89,8 @@ def describe_fit(path: Path, device: str, dtype: str) -> Facts:
     for tensor in checkpoint.tensors().values():
         stored[tensor.form] += tensor.num_bytes
     facts = {"stored": ", ".join(f"{form} {format_size(size)}" for form, size in stored.most_common())}
-    for fit in fits_of(LoadOptions(path, device=device, dtype=dtype), checkpoint.config):
-        facts[f"as {fit.quantize or 'full weights'}"] = str(fit)
+    for fit in fits_of(LoadOptions(path, device=device, dtype=dtype), checkpoint.config, checkpoint.tensors()):
+        facts[f"with --quantize {fit.quantize}"] = str(fit)
     return facts
 
 

@@ -13,10 +13,14 @@ from typing import TYPE_CHECKING
 import torch
 import torch.nn.functional as F
 
+from runtime.checkpoint.stored import GroupCodes
 from runtime.host_memory import available_memory
 from runtime.loading.load import load_model
+from runtime.nn.matrices.arithmetic import quantize_int4, quantize_int8
+from runtime.nn.matrices.formats import choose_formats
+from runtime.nn.matrices.int4 import Int4Format
+from runtime.nn.matrices.int8 import kernel_dtype
 from runtime.nn.matrices.quantization import Quantization
-from runtime.nn.matrices.quantize import GROUP, choose_formats, quantize_int4, quantize_int8
 from runtime.nn.mtp import MtpModule
 from runtime.nn.weights import weight_bytes
 from runtime.sampling.tokens import SampleSpec
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
     from runtime.checkpoint.open import Checkpoint
     from runtime.loading.drafters import DrafterPlan
     from runtime.loading.options import LoadOptions
+    from runtime.nn.matrices.linear import WeightMatrix
     from runtime.nn.model import Transformer
 
 # The error of a position's scores, as a share of their size.  Rounding alone was seen to make 1.4e-6, 1.5e-3 and 1.4e-2
@@ -40,6 +45,8 @@ if TYPE_CHECKING:
 TOLERANCES = {torch.float32: 1e-3, torch.float16: 2e-2, torch.bfloat16: 1e-1}
 # Where two tokens score alike, either may be likeliest: if they differ by no more than so many times the error allowed.
 NEAR_TIE = 4.0
+# The same where weights were quantised: the reference has them in full, those of four bits expanded.
+ROUNDED_WEIGHTS = 0.3
 CHUNKS = (1, 7, 64)  # rows; and all at once
 SLOTS = 4  # that the checks need
 HOST_SHARE = 0.7  # of the free memory, that the reference may take
@@ -120,7 +127,7 @@ def open_parity(
     """
     if weight_bytes(checkpoint.config, torch.float32) > HOST_SHARE * available_memory():
         raise NotHere("memory does not hold the same model in float32 beside it")
-    beside = replace(options, device="cpu", dtype="float32", slots=1)
+    beside = replace(options, device="cpu", dtype="float32", quantize=Quantization.NONE, slots=1)
     return Parity(model, load_model(beside, checkpoint, plan), prompt, tokens)
 
 
@@ -129,7 +136,7 @@ class Parity:
 
     Args:
         model: on the device under test, with at least `SLOTS` slots.
-        reference: the same weights in float32 on the CPU.
+        reference: the same weights in float32 on the CPU, in full.
         prompt: token ids.
         tokens: decoded after it by the reference; the texts compared are the prompt and these.
     """
@@ -137,7 +144,8 @@ class Parity:
     def __init__(self, model: Transformer, reference: Transformer, prompt: Sequence[int], tokens: int) -> None:
         self._subject = Subject(model)
         self._reference = Subject(reference)
-        self.compare = Comparison(TOLERANCES[model.kv.dtype])
+        rounded = any(form.startswith("int") for form in model.weights.nbytes_by_form)
+        self.compare = Comparison(max(TOLERANCES[model.kv.dtype], ROUNDED_WEIGHTS if rounded else 0.0))
         self._text = self._continued(list(prompt), tokens)
         self._expected = self._reference.score(0, self._text, len(self._text))
 
@@ -262,14 +270,36 @@ def cancel_limits(model: Transformer) -> tuple[int, float]:
 def check_products(quantization: Quantization, model: Transformer) -> Figures:
     """Products in the quantised form of the model's device, against float32 ones of the same weights, expanded."""
     device, dtype = model.weights.embedding.device, model.kv.dtype
-    generator = torch.Generator().manual_seed(0)
-    weight = torch.randn(256, 256, generator=generator).to(dtype)
+    weight = torch.randn(256, 256, generator=torch.Generator().manual_seed(0)).to(dtype)
     form = choose_formats(quantization, device, dtype).layers
-    product = form(weight.to(device), None)
-    tolerance = max(ROUNDED_ROWS, TOLERANCES[dtype])
-    expanded, error = _expanded(weight, quantization), 0.0
+    if quantization is Quantization.INT8:
+        quantised, scales = quantize_int8(weight)
+        expanded = quantised.float() * scales[:, None]
+    else:
+        expanded = quantize_int4(weight, kernel_dtype(device, dtype)).expand()
+    return _compare_products(form(weight.to(device), None), expanded, model)
+
+
+def check_codes(group: int, model: Transformer) -> Figures:
+    """Products with codes of four bits by groups of `group`, as files have them, against the same, expanded."""
+    device, dtype = model.weights.embedding.device, model.kv.dtype
+    generator = torch.Generator().manual_seed(group)
+    codes = GroupCodes(
+        torch.randint(0, 16, (256, 512), generator=generator, dtype=torch.uint8),
+        torch.rand(256, 512 // group, generator=generator),
+        torch.randn(256, 512 // group, generator=generator),
+        group,
+    )
+    return _compare_products(Int4Format(device, dtype)(codes, None), codes.expand(), model)
+
+
+def _compare_products(product: WeightMatrix, expanded: torch.Tensor, model: Transformer) -> Figures:
+    """Multiply few rows and many with a matrix, and with what its bits stand for, float32 `[out, in]`."""
+    device, dtype = model.weights.embedding.device, model.kv.dtype
+    generator = torch.Generator().manual_seed(1)
+    tolerance, error = max(ROUNDED_ROWS, TOLERANCES[dtype]), 0.0
     for rows in (1, 8, 64):
-        x = torch.randn(rows, 256, generator=generator).to(dtype)
+        x = torch.randn(rows, expanded.shape[1], generator=generator).to(dtype)
         expected = x.float() @ expanded.T
         y = product(x.to(device)).float().cpu()
         error = max(error, float((y - expected).norm() / expected.norm()))
@@ -277,16 +307,6 @@ def check_products(quantization: Quantization, model: Transformer) -> Figures:
     if not error <= tolerance:
         raise Mismatch(f"products are off by {error:.3g} of their size", figures)
     return figures
-
-
-def _expanded(weight: torch.Tensor, quantization: Quantization) -> torch.Tensor:
-    """What the bits stand for, float32 `[out, in]`."""
-    if quantization is Quantization.INT8:
-        quantised, scales = quantize_int8(weight)
-        return quantised.float() * scales[:, None]
-    quantised, scales, zeros = quantize_int4(weight)
-    groups = quantised.float().view(weight.shape[0], -1, GROUP) - 8
-    return (groups * scales.float()[..., None] + zeros.float()[..., None]).view(weight.shape)
 
 
 def check_quantised(

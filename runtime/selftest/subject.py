@@ -17,7 +17,6 @@ from runtime.step.step import Segment, run_step
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from runtime.nn.matrices.linear import WeightMatrix
     from runtime.step.step import SegmentResult
 
 
@@ -25,12 +24,12 @@ class Overheard(Linear):
     """The head, with an ear to it: keeps the scores of each step, float32 `[rows, vocab]` on the host."""
 
     def __init__(self, head: Linear) -> None:
-        self._matrix: WeightMatrix = head
+        super().__init__(head)
         self.scores: list[torch.Tensor] = []
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         """Scores `[rows, vocab]` of states `[rows, hidden]`, of which a copy is kept."""
-        scores = self._matrix(x)
+        scores = super().__call__(x)
         self.scores.append(scores.float().cpu())
         return scores
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runtime.nn.matrices.linear import Linear
 from runtime.nn.source import WeightSource
 
 if TYPE_CHECKING:
@@ -12,6 +11,9 @@ if TYPE_CHECKING:
 
     import torch
     from torch import Tensor
+
+    from runtime.nn.matrices.embedding import Embedding
+    from runtime.nn.matrices.linear import Linear
 
 
 class EmptySource(WeightSource):
@@ -21,8 +23,11 @@ class EmptySource(WeightSource):
         """Return a tensor of that shape."""
         return self._empty(*shape, dtype=dtype)
 
+    def embedding(self, name: str, vocab: int, hidden: int) -> Embedding:
+        """Return one of that shape."""
+        return self._embedded(self._empty(vocab, hidden))
+
     def linear(self, parts: Mapping[str, int], inputs: int, *, bias: bool = False, head: bool = False) -> Linear:
         """Return a matrix of that shape."""
         outputs = sum(parts.values())
-        linear = Linear(self._empty(outputs, inputs), self._empty(outputs) if bias else None)
-        return self._packed(linear, head=head)
+        return self._made(self._format(head=head)(self._empty(outputs, inputs), self._empty(outputs) if bias else None))

@@ -9,7 +9,8 @@ import torch
 
 from runtime.checkpoint.open import open_checkpoint
 from runtime.kv.cache import KVCache
-from runtime.nn.matrices.quantize import choose_formats
+from runtime.nn.matrices.formats import choose_formats
+from runtime.nn.matrices.quantization import Quantization
 from runtime.nn.model import Transformer
 from runtime.nn.weights import load_weights
 from runtime.sampling.params import SamplingParams
@@ -45,7 +46,10 @@ def open_transformer(
         for slot in range(slots):
             kv.write(layer, slot, 0, poison)
     weights = load_weights(
-        open_checkpoint(folder), device=CPU, dtype=dtype, formats=formats or choose_formats(None, CPU, dtype)
+        open_checkpoint(folder),
+        device=CPU,
+        dtype=dtype,
+        formats=formats or choose_formats(Quantization.NONE, CPU, dtype),
     )
     return Transformer(config, weights, kv)
 

@@ -18,13 +18,22 @@ from actors.engine import open_engine
 from actors.selftest.cancel_checks import CHUNK, DRAFTS, QUEUE, CancelChecks, Limits
 from actors.selftest.cancel_checks import SLOTS as ENGINE_SLOTS
 from actors.selftest.step_aim import NTH
+from runtime.checkpoint.stored import CODE_GROUPS
 from runtime.errors import CheckpointError
 from runtime.loading.drafters import plan_drafter
 from runtime.loading.load import describe_model, load_model
 from runtime.loading.served import Proposer
 from runtime.nn.matrices.quantization import Quantization
 from runtime.selftest.findings import Mismatch, NotHere, from_error, passed, without_paths
-from runtime.selftest.parity import SLOTS, Parity, cancel_limits, check_products, check_quantised, open_parity
+from runtime.selftest.parity import (
+    SLOTS,
+    Parity,
+    cancel_limits,
+    check_codes,
+    check_products,
+    check_quantised,
+    open_parity,
+)
 from runtime.selftest.rates import (
     READ_BYTES,
     measure_bandwidth,
@@ -208,7 +217,10 @@ async def _parity(
     for name, check in PARITY.items():
         await checks.make("parity", name, partial(compared, check))
     await checks.make("parity", "drafting module", partial(compared, lambda parity: parity.module(plan)))
-    for bits in Quantization:
+    for group in CODE_GROUPS:
+        codes = partial(check_codes, group, executor.model)
+        await checks.make("parity", f"int4 by {group} products", partial(executor.call, codes))
+    for bits in (Quantization.INT8, Quantization.INT4):
         products = partial(check_products, bits, executor.model)
         await checks.make("parity", f"{bits} products", partial(executor.call, products))
         quantised = partial(check_quantised, options=options, checkpoint=checkpoint, quantization=bits)

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from runtime.checkpoint.stored import ALL, GroupCodes
+from runtime.checkpoint.stored import ALL, CODE_GROUPS, GroupCodes
 from runtime.errors import CheckpointError
 
 if TYPE_CHECKING:
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from runtime.checkpoint.stored import Rows, StoredTensor
 
     Parts = Mapping[str, StoredTensor]
-
-# Groups that kernels for codes of 4 bits take, the largest first.
-KERNEL_GROUPS = (256, 128, 64, 32)
 
 # What numbers of a part may be, by safetensors' names.
 WORDS = frozenset({"I32", "U32"})
@@ -161,7 +158,7 @@ class PackedMatrix:
         if self.layout.bits > 4:
             return None
         group = self.layout.group or self.shape[-1]
-        return next((size for size in KERNEL_GROUPS if group % size == 0), None)
+        return next((size for size in reversed(CODE_GROUPS) if group % size == 0), None)
 
     def expand(self, rows: Rows = ALL) -> torch.Tensor:
         """Read rows as float32."""

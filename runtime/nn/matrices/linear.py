@@ -1,24 +1,32 @@
 """Products with a weight matrix, which is kept in the format that its device computes with fastest.
 
-A matrix is read from its file plain, and filled in place; `Linear.pack` then replaces it by another format, one matrix
-at a time, so that no second copy of the model ever exists.  How a model is used does not depend on the format.
+A matrix is made in its format before the next one is read, so that no second copy of the model ever exists.  How a
+model is used does not depend on the format.
 
 PyTorch has no public name for oneDNN's kernels; its version is pinned.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+if TYPE_CHECKING:
+    from runtime.checkpoint.stored import GroupCodes
+
 
 class WeightMatrix(Protocol):
     """A weight matrix, with its bias, in some format."""
+
+    @property
+    def form(self) -> str:
+        """What its weights are: `bfloat16`, `int8`, `int4 by 32`."""
 
     @property
     def nbytes(self) -> int:
@@ -32,12 +40,33 @@ class WeightMatrix(Protocol):
 MatrixFormat = Callable[[Tensor, Tensor | None], WeightMatrix]
 
 
+class CodedFormat(Protocol):
+    """A format that keeps a file's own codes of four bits."""
+
+    def takes(self, outputs: int, inputs: int, group: int) -> bool:
+        """Whether it takes a matrix of this shape, by groups of `group`."""
+
+    def __call__(self, codes: GroupCodes, bias: Tensor | None) -> WeightMatrix:
+        """Convert codes, in host memory, and a bias, on the device."""
+
+
 @dataclass(frozen=True, slots=True)
 class WeightFormats:
-    """The formats of a model's matrices: those of the layers, and the head's."""
+    """The formats of a model's weights.
+
+    Attributes:
+        layers: of the layers' matrices that the files have in full.
+        head: of the head, likewise.
+        packed: of matrices that the files have in few bits, but for those of `coded`; None for the formats above.
+        coded: of matrices whose codes it takes; None where codes are expanded.
+        small_embedding: whether an embedding that the files have in full becomes int8.
+    """
 
     layers: MatrixFormat
     head: MatrixFormat
+    packed: MatrixFormat | None = None
+    coded: CodedFormat | None = None
+    small_embedding: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +75,11 @@ class PlainMatrix:
 
     weight: Tensor  # [out, in]
     bias: Tensor | None  # [out]
+
+    @property
+    def form(self) -> str:
+        """The dtype's name."""
+        return dtype_name(self.weight.dtype)
 
     @property
     def nbytes(self) -> int:
@@ -75,6 +109,7 @@ class BlockedMatrix:
         self._min_rows = self.MIN_ROWS if weight.numel() >= self.LARGE else 0
         self._weight = torch.ops.mkldnn._reorder_linear_weight(weight, None)
         self._bias = bias
+        self.form = dtype_name(weight.dtype)
         self.nbytes = total_bytes(weight, bias)
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -92,50 +127,63 @@ class BlockedMatrix:
 class Linear:
     """`x @ weight.T + bias`.
 
-    The matrix is plain until it is packed; only a plain one has a `weight` to be filled or looked at.
-
     Args:
-        weight: `[out, in]`, as `torch.nn.functional.linear` takes it.
-        bias: `[out]`.
+        matrices: the weight; several where its outputs are in several formats, one behind the other.
     """
 
-    __slots__ = ("_matrix",)
+    __slots__ = ("_matrices",)
 
-    def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
-        self._matrix: WeightMatrix = PlainMatrix(weight, bias)
+    def __init__(self, *matrices: WeightMatrix) -> None:
+        self._matrices = matrices
 
     @property
     def weight(self) -> Tensor:
-        """The plain weight, `[out, in]`."""
+        """The weight, `[out, in]`, which only a plain matrix has."""
         return self._plain.weight
 
     @property
     def bias(self) -> Tensor | None:
-        """The plain bias, `[out]`."""
+        """The bias, `[out]`, likewise."""
         return self._plain.bias
+
+    @property
+    def form(self) -> str:
+        """What its weights are, with a comma between several."""
+        return ", ".join(self.nbytes_by_form)
 
     @property
     def nbytes(self) -> int:
         """Bytes of memory, the bias included."""
-        return self._matrix.nbytes
+        return sum(matrix.nbytes for matrix in self._matrices)
+
+    @property
+    def nbytes_by_form(self) -> Counter[str]:
+        """The same by the form of the weights."""
+        sizes: Counter[str] = Counter()
+        for matrix in self._matrices:
+            sizes[matrix.form] += matrix.nbytes
+        return sizes
 
     def shares(self, weight: Tensor) -> bool:
         """Whether it computes with this very tensor."""
-        return isinstance(self._matrix, PlainMatrix) and self._matrix.weight is weight
-
-    def pack(self, matrix_format: MatrixFormat) -> None:
-        """Change the format; a matrix that is packed already, for a module that shares it, stays as it is."""
-        if isinstance(self._matrix, PlainMatrix):
-            self._matrix = matrix_format(self._matrix.weight, self._matrix.bias)
+        return any(isinstance(matrix, PlainMatrix) and matrix.weight is weight for matrix in self._matrices)
 
     def __call__(self, x: Tensor) -> Tensor:
         """Multiply `[rows, in]` to `[rows, out]`."""
-        return self._matrix(x)
+        if len(self._matrices) == 1:
+            return self._matrices[0](x)
+        return torch.cat([matrix(x) for matrix in self._matrices], dim=-1)
 
     @property
     def _plain(self) -> PlainMatrix:
-        assert isinstance(self._matrix, PlainMatrix), "a packed matrix has no plain weight"
-        return self._matrix
+        (matrix,) = self._matrices
+        assert isinstance(matrix, PlainMatrix), "a packed matrix has no plain weight"
+        return matrix
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """Return a dtype's name: `bfloat16`."""
+    return str(dtype).removeprefix("torch.")
 
 
 def total_bytes(*tensors: Tensor | None) -> int:

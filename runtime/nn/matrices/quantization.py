@@ -9,12 +9,26 @@ HADAMARD_BLOCK = 64
 
 
 class Quantization(StrEnum):
-    """How many bits a weight has."""
+    """How many bits a weight has.
 
+    Attributes:
+        AUTO: as many as in the file: plain weights stay plain, and quantised ones quantised.
+        NONE: all weights are plain, those expanded that the file has in few bits.
+        INT8: 8 bits.
+        INT4: 4 bits, and 8 for the head and what kernels of 4 bits do not take.
+    """
+
+    AUTO = "auto"
+    NONE = "none"
     INT8 = "int8"
     INT4 = "int4"
 
     @property
-    def identity(self) -> str:
-        """The name that KV on disk knows it by; it changes where the same bits come to mean other numbers."""
-        return f"{self.value}, rows spread by {HADAMARD_BLOCK}"
+    def identity(self) -> str | None:
+        """The name that KV on disk knows it by, None for plain weights.
+
+        It changes where the same bits come to mean other numbers.
+        """
+        if self is Quantization.NONE:
+            return None
+        return f"{self.value}, rows spread by {HADAMARD_BLOCK}, embedding by 32"

@@ -142,7 +142,7 @@ def test_a_server_says_what_happens_and_nobody_can_forge_it(tmp_path: Path) -> N
     assert not re.search(r"^\S+ \S+ (WARNING|ERROR) +\S+ (?!connection from)", log, re.MULTILINE)
 
     for what in (
-        r"cede\.model: \w+ForCausalLM on cpu in \w+, full weights, 1 CPU threads: 2 slots of \d+ tokens",
+        r"cede\.model: \w+ForCausalLM on cpu in \w+, weights: [^,]+ of \w+, 1 CPU threads: 2 slots of \d+ tokens",
         r"cede\.kv: KV blocks beyond the slots: at most [\d.]+ [KMG]iB in memory",
         r"cede\.web: sampling of .*temperature 0\.8, top_p 0\.95 \(generation_config\.json\); top_k 7 \(operator\)",
         r"cede\.web: listening at http://127\.0\.0\.1:\d+",

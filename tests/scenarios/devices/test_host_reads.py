@@ -16,7 +16,7 @@ from runtime.checkpoint.mtp_layout import DEEPSEEK
 from runtime.checkpoint.open import open_checkpoint
 from runtime.kv.cache import KVCache
 from runtime.nn.draft_model import DraftModel
-from runtime.nn.matrices import quantize
+from runtime.nn.matrices import formats
 from runtime.nn.matrices.quantization import Quantization
 from runtime.nn.model import HiddenStates, Transformer
 from runtime.nn.mtp import MtpModule, MtpWeights
@@ -61,11 +61,11 @@ def configs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ModelConfig]:
 def _on_mps(
     config: ModelConfig,
     dtype: torch.dtype,
-    quantization: Quantization | None = None,
+    quantization: Quantization = Quantization.NONE,
     kind: type[Transformer] = Transformer,
     *rest: Any,  # noqa: ANN401
 ) -> Transformer:
-    weights = build_weights(EmptySource(MPS, dtype, quantize.choose_formats(quantization, MPS, dtype)), config)
+    weights = build_weights(EmptySource(MPS, dtype, formats.choose_formats(quantization, MPS, dtype)), config)
     return kind(config, weights, KVCache(config, slots=4, context=128, device=MPS, dtype=dtype), *rest)
 
 
@@ -116,16 +116,16 @@ def _reads_of(traffic: Traffic, model: Transformer, segments: list[Segment], can
 @pytest.mark.parametrize(
     ("family", "quantization", "dtype"),
     [
-        *(("embedded", bits, dtype) for bits in (None, *Quantization) for dtype in (torch.bfloat16, torch.float32)),
+        *(("embedded", bits, dtype) for bits in Quantization for dtype in (torch.bfloat16, torch.float32)),
         *(
-            (family, None, torch.float16)
+            (family, Quantization.NONE, torch.float16)
             for family in ("embedded", "llama-bias", "qwen3-tied", "mistral", "deepseek3-plain")
         ),
     ],
     ids=str,
 )
 def test_a_step_stays_on_its_device_and_is_read_once(
-    configs: dict[str, ModelConfig], family: str, quantization: Quantization | None, dtype: torch.dtype
+    configs: dict[str, ModelConfig], family: str, quantization: Quantization, dtype: torch.dtype
 ) -> None:
     """With every parameter of sampling; a cancelled row; only prompts; and drafts that are verified."""
     verify = Segment(0, 20, [3, 4], sample=SampleSpec(SamplingParams(seed=1), 21, 0), drafts=[DraftToken(4)])
@@ -137,9 +137,9 @@ def test_a_step_stays_on_its_device_and_is_read_once(
         assert _reads_of(traffic, model, [verify, *whole_step()[1:]]) == ["tolist"]
 
 
-@pytest.mark.parametrize("quantization", [None, Quantization.INT8])
+@pytest.mark.parametrize("quantization", [Quantization.NONE, Quantization.INT8])
 def test_the_host_reads_once_more_in_each_layer_with_experts(
-    configs: dict[str, ModelConfig], quantization: Quantization | None
+    configs: dict[str, ModelConfig], quantization: Quantization
 ) -> None:
     """Which of them are met; nothing is sent there, and nothing more is read where a row was dropped."""
     config = configs["qwen3-moe"]
@@ -162,9 +162,9 @@ def test_drafts_stay_on_their_device_and_are_read_once(
     spec = SampleSpec(params, 21, 1, context=range(21), end_ids=(3, 4))
     with fake_mps() as traffic:
         states = HiddenStates(4, 128, config.hidden_size, MPS, dtype)
-        target = _on_mps(config, dtype, None, Transformer, states)
+        target = _on_mps(config, dtype, Quantization.NONE, Transformer, states)
         module = MtpModule(config, MtpWeights(EmptySource(MPS, dtype), config, DEEPSEEK), target, states)
-        model = _on_mps(replace(config, vocab_size=4000), dtype, None, DraftModel, config.vocab_size)
+        model = _on_mps(replace(config, vocab_size=4000), dtype, Quantization.NONE, DraftModel, config.vocab_size)
         assert _reads_of(traffic, target, [Segment(0, 0, range(20))]) == ["tolist"]
         for drafter, first in ((module, 1), (model, 0)):
             for start, tokens in ((first, range(first, 21)), (21, [5])):
@@ -296,7 +296,7 @@ class Exact(Transformer):
 )
 def test_a_model_that_is_wrong_is_noticed(configs: dict[str, ModelConfig], wrong: type[Transformer], says: str) -> None:
     with fake_mps() as traffic:
-        model = _on_mps(configs["mistral"], torch.bfloat16, None, wrong)
+        model = _on_mps(configs["mistral"], torch.bfloat16, Quantization.NONE, wrong)
         with pytest.raises((AssertionError, RuntimeError), match=says):
             assert _reads_of(traffic, model, whole_step()) == ["tolist"]
 
@@ -316,5 +316,5 @@ def test_the_doctor_counts_what_is_read(configs: dict[str, ModelConfig]) -> None
         figures = check_readbacks(_on_mps(configs["mistral"], torch.bfloat16))
         assert figures["reads_per_step"] == 0
         with pytest.raises(Mismatch, match="reads from the device by aten::") as caught:
-            check_readbacks(_on_mps(configs["mistral"], torch.bfloat16, None, Copies))
+            check_readbacks(_on_mps(configs["mistral"], torch.bfloat16, Quantization.NONE, Copies))
     assert caught.value.figures["reads_per_step"] == 2

@@ -19,7 +19,9 @@ from torchgen.model import DispatchKey  # type: ignore[import-untyped]
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from runtime.loading.served import Proposer
-from runtime.nn.matrices import linear, quantize
+from runtime.nn.matrices import formats, linear
+from runtime.nn.matrices.arithmetic import quantize_int4
+from runtime.nn.matrices.int4 import WeightInt4
 from runtime.nn.matrices.quantization import Quantization
 from runtime.sampling.params import SamplingParams
 from runtime.sampling.tokens import DraftToken, SampleSpec
@@ -138,7 +140,7 @@ def as_elsewhere() -> Iterator[None]:
     """Weights are kept as on a device that is not the CPU."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(linear, "has_onednn", lambda device: False)
-        patch.setattr(quantize, "has_integer_products", lambda device: False)
+        patch.setattr(formats, "has_integer_products", lambda device: False)
         yield
 
 
@@ -151,9 +153,9 @@ def recorded(
     for family in STEP_FAMILIES:
         folder = tmp_path_factory.mktemp(family)
         FAMILIES[family](folder)
-        for quantization in (None, Quantization.INT8):
-            formats = quantize.choose_formats(quantization, CPU, request.param)
-            model = open_transformer(folder, dtype=request.param, formats=formats)
+        for quantization in (Quantization.NONE, Quantization.INT8):
+            chosen = formats.choose_formats(quantization, CPU, request.param)
+            model = open_transformer(folder, dtype=request.param, formats=chosen)
             segments = whole_step()
             with torch.no_grad(), Recorder() as recorder:
                 assert run(model, segments, {1: segments[2:3]}).layers_run == 3
@@ -196,8 +198,9 @@ def test_four_bits_have_kernels_on_mps_that_the_cpu_lacks(table: Table) -> None:
     assert table.has_kernel("_convert_weight_to_int4pack")
     with FakeTensorMode(), torch.device("meta"):
         weight, bias = torch.empty(64, 256, dtype=torch.bfloat16), torch.empty(64, dtype=torch.bfloat16)
+        codes = quantize_int4(weight, torch.bfloat16)
         for rows in (1, 100):
-            y = quantize.WeightInt4(weight, bias)(torch.empty(rows, 256, dtype=torch.bfloat16))
+            y = WeightInt4(codes, bias, torch.device("meta"), weight.dtype)(torch.empty(rows, 256, dtype=weight.dtype))
             assert (y.shape, y.dtype) == ((rows, 64), torch.bfloat16)
 
 

@@ -42,7 +42,7 @@ def describe(model: HeldModel) -> Description:
     try:
         checkpoint = open_checkpoint(model.path)
         config = checkpoint.config
-        fits = what_fits(fits_of(LoadOptions(model.path), config))
+        fits = what_fits(fits_of(LoadOptions(model.path), config, checkpoint.tensors()))
         forms: Counter[str] = Counter()
         for tensor in checkpoint.tensors().values():
             forms[tensor.form] += tensor.num_bytes

@@ -52,7 +52,7 @@ def test_a_model_that_fits_says_yes_with_its_own_context() -> None:
     config = open_checkpoint(options.path).config
     fits = fits_of(options, config)
     assert what_fits(fits) == "yes"
-    assert [fit.quantize for fit in fits] == [None, Quantization.INT8, Quantization.INT4]
+    assert [fit.quantize for fit in fits] == [Quantization.AUTO, Quantization.INT8, Quantization.INT4]
     assert [fit.context for fit in fits] == [config.context_length] * 3
     assert fits[0].takes.weights > fits[1].takes.weights > fits[2].takes.weights
     assert f"{options.slots} slots of {config.context_length} tokens fit into" in str(fits[0])

@@ -21,6 +21,6 @@ def test_a_library_that_is_not_installed_is_said_to_be_so(monkeypatch: pytest.Mo
 
 def test_how_a_model_fits_is_said_for_each_form_of_its_weights() -> None:
     facts = machine.describe_fit(resolve_model(None), "cpu", "float32")
-    assert list(facts) == ["stored", "as full weights", "as int8", "as int4"]
+    assert list(facts) == ["stored", *(f"with --quantize {bits}" for bits in ("auto", "int8", "int4"))]
     assert facts["stored"].startswith("BF16 ")
-    assert "4 slots of 4096 tokens fit into" in facts["as full weights"]
+    assert "4 slots of 4096 tokens fit into" in facts["with --quantize auto"]

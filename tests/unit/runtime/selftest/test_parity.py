@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 import torch
 
+from runtime.nn.matrices.embedding import PlainEmbedding
 from runtime.sampling.sampler import sample
 from runtime.selftest.findings import Mismatch
 from runtime.selftest.parity import Comparison, Parity
@@ -42,7 +43,8 @@ def test_another_token_is_forgiven_only_where_both_score_alike() -> None:
 
 def test_a_weight_that_is_wrong_is_noticed(model: Transformer, parity: Parity) -> None:
     parity.chunks()
-    model.weights.embedding[:, :8] += 1
+    assert isinstance(model.weights.embedding, PlainEmbedding)
+    model.weights.embedding.weight[:, :8] += 1
     with pytest.raises(Mismatch, match="the scores are off by"):
         parity.chunks()
 

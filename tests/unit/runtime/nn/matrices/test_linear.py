@@ -10,6 +10,7 @@ import torch
 
 from runtime.checkpoint.open import open_checkpoint
 from runtime.nn.matrices import linear
+from runtime.nn.matrices.int8 import WeightInt8
 from runtime.nn.matrices.linear import BlockedMatrix, Linear, PlainMatrix, WeightFormats, has_onednn, lossless_format
 from runtime.nn.weights import random_weights
 from tests.models.checkpoints import FAMILIES
@@ -37,30 +38,23 @@ def test_blocks_give_the_plain_products(dtype: torch.dtype, rows: int, biased: b
     torch.testing.assert_close(y, PlainMatrix(weight, bias)(x))
 
 
-def test_a_matrix_is_packed_once() -> None:
-    made: list[torch.Tensor] = []
-
-    def form(weight: torch.Tensor, bias: torch.Tensor | None) -> PlainMatrix:
-        made.append(weight)
-        return PlainMatrix(weight, bias)
-
-    shared = Linear(_weight(3, 2, torch.float32))
-    weight = shared.weight
-    shared.pack(BlockedMatrix if has_onednn(CPU) else form)
-    shared.pack(form)
-    assert len(made) <= (not has_onednn(CPU))
-    assert torch.allclose(shared(torch.eye(2)), weight.T)
+def test_the_outputs_of_several_matrices_follow_one_another() -> None:
+    first, second = PlainMatrix(_weight(3, 8, torch.float32), torch.ones(3)), WeightInt8(torch.ones(2, 8), None)
+    joined, x = Linear(first, second), _weight(5, 8, torch.float32, seed=1)
+    assert torch.equal(joined(x), torch.cat((first(x), second(x)), dim=1))
+    assert joined.nbytes_by_form == {"float32": first.nbytes, "int8": second.nbytes}
+    assert (joined.form, joined.nbytes) == ("float32, int8", first.nbytes + second.nbytes)
+    assert joined.shares(first.weight)
 
 
 @needs_onednn
 def test_packed_weights_cannot_be_looked_at() -> None:
-    matrix = Linear(_weight(3, 2, torch.float32), torch.zeros(3))
-    assert matrix.nbytes == 4 * (3 * 2 + 3)
-    assert matrix.bias is not None
-    matrix.pack(BlockedMatrix)
-    assert matrix.nbytes == 4 * (3 * 2 + 3)
+    parts = _weight(3, 2, torch.float32), torch.zeros(3)
+    plain, packed = Linear(PlainMatrix(*parts)), Linear(BlockedMatrix(*parts))
+    assert plain.nbytes == packed.nbytes == 4 * (3 * 2 + 3)
+    assert (plain.weight, plain.bias) == parts
     with pytest.raises(AssertionError):
-        _ = matrix.weight
+        _ = packed.weight
 
 
 @needs_onednn
@@ -69,7 +63,7 @@ def test_a_packed_head_is_counted_beside_the_embedding_that_it_was_tied_to(tmp_p
     draw = partial(random_weights, open_checkpoint(tmp_path).config, device="cpu", dtype=torch.float32, seed=0)
     plain = draw().nbytes
     weights = draw(formats=WeightFormats(BlockedMatrix, BlockedMatrix))
-    assert weights.nbytes == plain + weights.embedding.nbytes
+    assert weights.nbytes == plain + weights.embedding.nbytes == weights.nbytes_by_form["float32"]
 
 
 def test_where_there_are_no_blocks_weights_stay_plain(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,51 @@
+"""The formats of a model's matrices, by what was asked for, the device, and what the files have.
+
+Plain weights are kept in full unless less is asked for.  Quantised ones keep their codes where a kernel takes them;
+others become int8.  The head, to which the result is most sensitive, is never made four bits that it was not in the
+file: it stays in int8, as in the formats of llama.cpp.
+
+Weights are quantised when they are loaded.  That adds a quarter to the time that full ones take to be packed, and less
+than reading adds where the file is not in memory (bench/LOG.md), so no copy is kept on disk.  A row of activations is
+never quantised together with another: no request changes a neighbour's result.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import torch
+
+from runtime.nn.matrices.arithmetic import GROUP
+from runtime.nn.matrices.int4 import Int4Format, int4_form
+from runtime.nn.matrices.int8 import INT8, DynamicInt8, WeightInt8, has_integer_products
+from runtime.nn.matrices.linear import WeightFormats, lossless_format
+from runtime.nn.matrices.quantization import Quantization
+
+if TYPE_CHECKING:
+    from runtime.nn.matrices.linear import MatrixFormat
+
+
+def choose_formats(quantization: Quantization, device: torch.device, dtype: torch.dtype) -> WeightFormats:
+    """Choose the formats of a model on `device` that computes in `dtype`."""
+    full = lossless_format(device, dtype)
+    int8: MatrixFormat = DynamicInt8 if has_integer_products(device) else WeightInt8
+    int4 = Int4Format(device, dtype)
+    match quantization:
+        case Quantization.NONE:
+            return WeightFormats(full, full)
+        case Quantization.AUTO:
+            return WeightFormats(full, full, packed=int8, coded=int4)
+        case Quantization.INT8:
+            return WeightFormats(int8, int8, small_embedding=True)
+        case Quantization.INT4:
+            four = partial(int4.quantised, otherwise=int8)
+            return WeightFormats(four, int8, coded=int4, small_embedding=True)
+
+
+def quantised_form(outputs: int, inputs: int, quantization: Quantization, device: torch.device, *, head: bool) -> str:
+    """Return the form that a plain matrix is brought to; an empty string where it stays plain."""
+    if quantization in (Quantization.NONE, Quantization.AUTO):
+        return ""
+    four = quantization is Quantization.INT4 and not head
+    return int4_form(GROUP) if four and Int4Format(device, torch.bfloat16).takes(outputs, inputs, GROUP) else INT8

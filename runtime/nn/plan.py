@@ -1,0 +1,110 @@
+"""What weights will take in their formats, found out without reading any."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from runtime.checkpoint.stored import PLAIN_FORMS
+from runtime.nn.matrices.embedding import PlainEmbedding, embedding_bytes
+from runtime.nn.matrices.formats import choose_formats, quantised_form
+from runtime.nn.matrices.int4 import int4_form, packed_bytes
+from runtime.nn.matrices.int8 import INT8
+from runtime.nn.matrices.linear import Linear, PlainMatrix, dtype_name, lossless_format
+from runtime.nn.source import WeightSource
+from runtime.nn.weights import build_weights
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Mapping
+
+    import torch
+    from torch import Tensor
+
+    from runtime.checkpoint.config import ModelConfig
+    from runtime.checkpoint.stored import StoredTensor
+    from runtime.nn.matrices.embedding import Embedding
+    from runtime.nn.matrices.quantization import Quantization
+
+
+def planned_bytes(
+    config: ModelConfig,
+    quantization: Quantization,
+    device: torch.device,
+    dtype: torch.dtype,
+    tensors: Mapping[str, StoredTensor] | None = None,
+) -> Counter[str]:
+    """Estimate a model's weights in bytes, by form, which `Weights.nbytes_by_form` tells once they are loaded.
+
+    Args:
+        config: the model's.
+        quantization: what was asked for.
+        device: where the weights are to be.
+        dtype: that the model computes in.
+        tensors: of the checkpoint, which say what its files have in few bits; None where all is in full.
+    """
+    source = _PlannedSource(tensors or {}, quantization, device, dtype)
+    build_weights(source, config)
+    return source.nbytes_by_form
+
+
+class _PlannedSource(WeightSource):
+    """Gives weights that have no memory, and notes what they would take."""
+
+    def __init__(
+        self,
+        tensors: Mapping[str, StoredTensor],
+        quantization: Quantization,
+        device: torch.device,
+        dtype: torch.dtype,
+    ) -> None:
+        super().__init__("meta", dtype)
+        self._tensors = tensors
+        self._quantization = quantization
+        self._planned = device
+        self._chosen = choose_formats(quantization, device, dtype)
+
+    def tensor(self, name: str, *shape: int, dtype: torch.dtype | None = None) -> Tensor:
+        return self._noted_tensor(self._empty(*shape, dtype=dtype))
+
+    def embedding(self, name: str, vocab: int, hidden: int) -> Embedding:
+        form = self._embedding_form(f"{name}.weight", hidden)
+        self.nbytes_by_form[form] += embedding_bytes(vocab, hidden, self.dtype, form)
+        return PlainEmbedding(self._empty(vocab, hidden))
+
+    def linear(self, parts: Mapping[str, int], inputs: int, *, bias: bool = False, head: bool = False) -> Linear:
+        outputs = sum(parts.values())
+        for form, names in groupby(parts, lambda name: self._form(f"{name}.weight", parts[name], inputs, head=head)):
+            rows = sum(parts[name] for name in names)
+            size = packed_bytes(rows, inputs, self.dtype, form)
+            self.nbytes_by_form[form] += size + (rows * self.dtype.itemsize if bias else 0)
+        return Linear(PlainMatrix(self._empty(outputs, inputs), self._empty(outputs) if bias else None))
+
+    def tied_head(self, name: str, embedding: Embedding, vocab: int, hidden: int) -> Linear:
+        plain = dtype_name(self.dtype)
+        if (
+            self._embedding_form(f"{name}.weight", hidden) == plain
+            and lossless_format(self._planned, self.dtype) is PlainMatrix
+        ):
+            return Linear(PlainMatrix(self._empty(vocab, hidden), None))
+        return self.linear({name: vocab}, hidden, head=True)
+
+    def _embedding_form(self, name: str, hidden: int) -> str:
+        stored = self._tensors.get(name)
+        if stored is not None and stored.form not in PLAIN_FORMS:
+            group = stored.code_group
+            if self._chosen.coded is not None and group is not None and hidden % group == 0:
+                return int4_form(group)
+            if self._chosen.packed is not None:
+                return INT8
+        return INT8 if self._chosen.small_embedding else dtype_name(self.dtype)
+
+    def _form(self, name: str, outputs: int, inputs: int, *, head: bool) -> str:
+        stored = self._tensors.get(name)
+        if stored is not None and stored.form not in PLAIN_FORMS:
+            group, coded = stored.code_group, self._chosen.coded
+            if coded is not None and group is not None and coded.takes(outputs, inputs, group):
+                return int4_form(group)
+            if self._chosen.packed is not None:
+                return INT8
+        return quantised_form(outputs, inputs, self._quantization, self._planned, head=head) or dtype_name(self.dtype)
