@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from actors.engine import Engine
 
+CHUNK = 24  # rows of a prompt that are read in a step
 GREEDY = SamplingParams(temperature=0)
 
 
@@ -54,7 +55,7 @@ async def open_family(
     target = load_model(load, checkpoint, plan)
     executor = InlineExecutor(target, plan.load(target))
     tiers = TierOptions(ram=64 * MIB, folder=disk)
-    config = EngineConfig(slots=slots, queue=8, chunk_tokens=24, speculate=speculate, draft_tokens=3)
+    config = EngineConfig(slots=slots, queue=8, chunk_tokens=CHUNK, speculate=speculate, draft_tokens=3)
     identity = checkpoint.fingerprint()
     async with (
         open_prefix_cache(tiers, CacheConfig(audit_share=audit_share), checkpoint, identity, target.kv) as cache,

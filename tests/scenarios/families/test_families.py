@@ -7,24 +7,31 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
+from actors.core.observer import Observer
 from runtime.kv.blocks import BLOCK_TOKENS
 from runtime.loading.served import Proposer
 from runtime.step.step import Segment
 from tests.models.checkpoints import FAMILIES
 from tests.models.step_driver import Running, generate, open_transformer, random_tokens, run
-from tests.scenarios.families.engines import Answer, ask, open_family
+from tests.scenarios.families.engines import CHUNK, Answer, ask, open_family
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from actors.core.events import Committed
 
 TOKENS = 12
 PROMPT = random_tokens(150, below=256, seed=1)
 OTHER = random_tokens(90, below=256, seed=2)
 
 
-@pytest.fixture(scope="module", params=["deepseek2-lite", "deepseek3", "qwen3-moe"])
+@pytest.fixture(scope="module", params=["deepseek2-lite", "deepseek3", "qwen3-moe", "gpt-oss"])
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Latent attention with experts, queries of the hidden state or of a latent of their own; and experts alone."""
+    """Layers that are not Llama's.
+
+    Latent attention with experts, queries of the hidden state or of a latent of their own; experts alone; and experts
+    with sinks and a window in every other layer.
+    """
     folder = tmp_path_factory.mktemp(request.param)
     FAMILIES[request.param](folder)
     return folder
@@ -81,6 +88,33 @@ async def test_a_retry_finds_what_was_computed(folder: Path, hang_up_after: int)
     assert retry.tokens == alone(folder, PROMPT)
     assert retry.tokens[:hang_up_after] == gone.tokens
     assert retry.cached >= len(PROMPT) - 1
+
+
+class Reading(Observer):
+    """Says when two chunks of a prompt have been read."""
+
+    def __init__(self) -> None:
+        self.two_chunks = trio.Event()
+
+    def committed(self, event: Committed) -> None:
+        """Look how far it is."""
+        if event.start + event.rows >= 2 * CHUNK:
+            self.two_chunks.set()
+
+
+async def test_a_retry_goes_on_where_a_prompt_was_left(folder: Path) -> None:
+    reading = Reading()
+    async with open_family(folder) as engine:
+        with engine.observed_by(reading):
+            async with trio.open_nursery() as clients:
+                clients.start_soon(ask, engine, "gone", PROMPT, TOKENS)
+                await reading.two_chunks.wait()
+                clients.cancel_scope.cancel()
+        (receipt,) = engine.receipts(10)
+        retry = await ask(engine, "retry", PROMPT, TOKENS)
+    assert receipt.phase == "prefill"
+    assert 2 * CHUNK <= retry.cached < len(PROMPT) - 1
+    assert retry.tokens == alone(folder, PROMPT)
 
 
 # --- company ----------------------------------------------------------------------------------------------------------
