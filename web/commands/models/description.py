@@ -18,7 +18,7 @@ class Description:
 
     Attributes:
         family: its architecture, as Hugging Face calls it.
-        quantisation: the form that most of its weights are in, by bytes, as the files call it.
+        quantisation: as the name of a GGUF file says; otherwise the form that most of its weights are in, by bytes.
         context: tokens that it was made for.
         fits: whether this machine can serve it with four slots: `yes`, how, or `no`.
         problem: why it cannot be served; None where nothing is known to be the matter.
@@ -36,6 +36,7 @@ def describe(model: HeldModel) -> Description:
     from runtime.checkpoint.open import open_checkpoint
     from runtime.loading.fit import fits_of, what_fits
     from runtime.loading.options import LoadOptions
+    from runtime.store.gguf_names import SUFFIX, quantisation_of
 
     if model.problem is not None:
         return Description(problem=model.problem)
@@ -48,5 +49,8 @@ def describe(model: HeldModel) -> Description:
             forms[tensor.form] += tensor.num_bytes
     except CedeError as error:
         return Description(problem=str(error))
-    most = forms.most_common(1)
-    return Description(config.architecture, most[0][0] if most else None, config.context_length, fits)
+    except Exception as error:  # one model that cannot be read must not hide the others
+        return Description(problem=f"it cannot be read: {type(error).__name__}: {error}")
+    mixture = quantisation_of(model.path.name) if model.path.suffix == SUFFIX else None
+    most = next((form for form, _ in forms.most_common(1)), None)
+    return Description(config.architecture, mixture or most, config.context_length, fits)
