@@ -90,7 +90,7 @@ _LATENT = {
     "n_shared_experts": 2,
     "moe_intermediate_size": 32,
 }
-_LATENT_YARN_ROPE = {**_YARN_ROPE, "mscale": 0.8, "mscale_all_dim": 0.6}
+LATENT_YARN_ROPE = {**_YARN_ROPE, "mscale": 0.8, "mscale_all_dim": 0.6}
 
 _DEFAULT_ROPE = {"rope_type": "default", "rope_theta": 10_000.0}
 
@@ -122,7 +122,7 @@ FAMILIES: dict[str, Callable[..., None]] = {
         seed=16,
         **_LATENT,
         q_lora_rank=32,
-        rope_parameters=_LATENT_YARN_ROPE,
+        rope_parameters=LATENT_YARN_ROPE,
         topk_method="group_limited_greedy",
         n_group=4,
         topk_group=2,
@@ -145,7 +145,7 @@ FAMILIES: dict[str, Callable[..., None]] = {
         **{**_LATENT, "first_k_dense_replace": 3},
         q_lora_rank=None,
         rope_interleave=False,
-        rope_parameters=_LATENT_YARN_ROPE,
+        rope_parameters=LATENT_YARN_ROPE,
     ),
     **DENSE_FAMILIES,
 }

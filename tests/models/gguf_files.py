@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ from gguf import MODEL_ARCH, GGMLQuantizationType, GGUFWriter, RopeScalingType, 
 from safetensors.torch import load_file
 from transformers import AutoConfig, SmolLM3Config, SmolLM3ForCausalLM
 
-from tests.models.checkpoints import FAMILIES
+from tests.models.checkpoints import FAMILIES, LATENT_YARN_ROPE
 from tests.models.families.writing import write_checkpoint
 
 if TYPE_CHECKING:
@@ -38,13 +39,17 @@ _CARRIED = (
 _SCALED_BY_HEAD = ("gemma3", "gemma3-rope")
 
 
-def _scaled_by_head(write: Callable[..., None]) -> Callable[[Path], None]:
-    return partial(write, query_pre_attn_scalar=32)
+def _changed(write: Callable[..., None], **settings: Any) -> Callable[[Path], None]:  # noqa: ANN401
+    return partial(write, **settings)
 
 
 GGUF_FAMILIES: dict[str, Callable[[Path], None]] = {
     **{name: FAMILIES[name] for name in _CARRIED},
-    **{name: _scaled_by_head(FAMILIES[name]) for name in _SCALED_BY_HEAD},
+    **{name: _changed(FAMILIES[name], query_pre_attn_scalar=32) for name in _SCALED_BY_HEAD},
+    # Without biases, and with one magnitude of YaRN, for which there are keys.
+    "deepseek2-lite": FAMILIES["deepseek2-lite"],
+    "deepseek2": _changed(FAMILIES["deepseek2"], rope_parameters=LATENT_YARN_ROPE | {"mscale": 0.6}),
+    "deepseek3": _changed(FAMILIES["deepseek3"], attention_bias=False),
     "smollm3-every-fourth": partial(
         write_checkpoint, model_class=SmolLM3ForCausalLM, config_class=SmolLM3Config, seed=8, num_hidden_layers=5
     ),
@@ -66,6 +71,8 @@ _CONVERSIONS = {
     "Qwen2ForCausalLM": _Conversion(MODEL_ARCH.QWEN2),
     "Qwen3ForCausalLM": _Conversion(MODEL_ARCH.QWEN3),
     "SmolLM3ForCausalLM": _Conversion(MODEL_ARCH.SMOLLM3, permuted=True),
+    "DeepseekV2ForCausalLM": _Conversion(MODEL_ARCH.DEEPSEEK2),
+    "DeepseekV3ForCausalLM": _Conversion(MODEL_ARCH.DEEPSEEK2),
     "Gemma3ForCausalLM": _Conversion(MODEL_ARCH.GEMMA3, added_to_norms=1.0),
 }
 
@@ -112,10 +119,39 @@ def _add_sizes(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
     writer.add_head_count(config.num_attention_heads)
     writer.add_head_count_kv(config.num_key_value_heads)
     writer.add_layer_norm_rms_eps(config.rms_norm_eps)
-    if getattr(config, "head_dim", None) is not None:
+    if hasattr(config, "kv_lora_rank"):
+        _add_latent(writer, config)
+    elif getattr(config, "head_dim", None) is not None:
         writer.add_key_length(config.head_dim)
         writer.add_value_length(config.head_dim)
         writer.add_rope_dimension_count(config.head_dim)
+
+
+def _add_latent(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
+    """Write what `DeepseekV2Model` of llama.cpp's conversion does; `_add_sizes` has written the number of heads."""
+    if config.q_lora_rank is not None:
+        writer.add_q_lora_rank(config.q_lora_rank)
+    writer.add_kv_lora_rank(config.kv_lora_rank)
+    writer.add_key_length(config.kv_lora_rank + config.qk_rope_head_dim)
+    writer.add_value_length(config.kv_lora_rank)
+    writer.add_key_length_mla(config.qk_nope_head_dim + config.qk_rope_head_dim)
+    writer.add_value_length_mla(config.v_head_dim)
+    writer.add_rope_dimension_count(config.qk_rope_head_dim)
+    writer.add_leading_dense_block_count(config.first_k_dense_replace)
+    writer.add_expert_feed_forward_length(config.moe_intermediate_size)
+    writer.add_expert_count(config.n_routed_experts)
+    writer.add_expert_used_count(config.num_experts_per_tok)
+    writer.add_expert_shared_count(config.n_shared_experts)
+    writer.add_expert_weights_scale(config.routed_scaling_factor)
+    if config.norm_topk_prob:
+        writer.add_expert_weights_norm(True)
+    if config.n_group is not None:
+        writer.add_expert_group_count(config.n_group)
+        writer.add_expert_group_used_count(config.topk_group)
+    if config.model_type == "deepseek_v3":
+        writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
+    if "mscale_all_dim" in config.rope_parameters:
+        writer.add_rope_scaling_yarn_log_mul(0.1 * config.rope_parameters["mscale_all_dim"])
 
 
 def _add_windows(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
@@ -164,6 +200,8 @@ def _converted(folder: Path, config: Any, conversion: _Conversion) -> Iterator[t
     tensors = {
         name: tensor for part in sorted(folder.glob("*.safetensors")) for name, tensor in load_file(part).items()
     }
+    if conversion.arch == MODEL_ARCH.DEEPSEEK2:
+        tensors = _cut_latent(tensors, config)
     for name, tensor in tensors.items():
         if conversion.permuted and ".q_proj." in name:
             tensor = _permuted(tensor, config.num_attention_heads)
@@ -176,6 +214,23 @@ def _converted(folder: Path, config: Any, conversion: _Conversion) -> Iterator[t
         yield renamed, tensor
     if _rope(config)["rope_type"] == "llama3":
         yield "rope_freqs.weight", llama3_factors(_rope(config), config.head_dim)
+
+
+def _cut_latent(tensors: dict[str, Tensor], config: Any) -> dict[str, Tensor]:  # noqa: ANN401
+    """Cut `kv_b_proj` in two, the keys' part transposed, and stack the experts of each layer."""
+    cut: dict[str, Tensor] = {}
+    stacks: dict[str, dict[int, Tensor]] = {}
+    for name, tensor in tensors.items():
+        if ".kv_b_proj." in name:
+            heads = tensor.view(config.num_attention_heads, -1, config.kv_lora_rank)
+            keys, values = heads.split_with_sizes([config.qk_nope_head_dim, config.v_head_dim], dim=1)
+            cut[name.replace("kv_b", "k_b")] = keys.transpose(1, 2).contiguous()
+            cut[name.replace("kv_b", "v_b")] = values.contiguous()
+        elif found := re.fullmatch(r"(.*\.experts)\.(\d+)\.(.*)", name):
+            stacks.setdefault(f"{found[1]}.{found[3]}", {})[int(found[2])] = tensor
+        else:
+            cut[name.replace("e_score_correction_bias", "e_score_correction.bias")] = tensor
+    return cut | {name: torch.stack([experts[i] for i in range(len(experts))]) for name, experts in stacks.items()}
 
 
 def _permuted(tensor: Tensor, heads: int) -> Tensor:

@@ -93,6 +93,13 @@ _ATTENTION = {
 }
 _QK_NORM = {"attn_q_norm": "self_attn.q_norm", "attn_k_norm": "self_attn.k_norm"}
 _MLP = {"ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj"}
+# A layer's experts lie in one tensor, which the names of the folder's room are for.
+_EXPERTS = {
+    "ffn_gate_inp": "mlp.gate",
+    "ffn_gate_exps": "mlp.experts.gate_proj",
+    "ffn_up_exps": "mlp.experts.up_proj",
+    "ffn_down_exps": "mlp.experts.down_proj",
+}
 _NORMS = {"attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm"}
 _LLAMA = {**_ATTENTION, **_MLP, **_NORMS}
 _GEMMA_NORMS = {
@@ -208,6 +215,52 @@ ARCHITECTURES = {
             "ffn_down": "mlp.down_proj",
         },
         attention_bias="attention_bias",
+    ),
+    # V2 and its Lite form, V3 and R1: `gguf.deepseek` tells which.
+    "deepseek2": Architecture(
+        "DeepseekV2ForCausalLM",
+        "deepseek_v2",
+        {
+            **_NORMS,
+            **_MLP,
+            **_EXPERTS,
+            "attn_q": "self_attn.q_proj",
+            "attn_q_a": "self_attn.q_a_proj",
+            "attn_q_a_norm": "self_attn.q_a_layernorm",
+            "attn_q_b": "self_attn.q_b_proj",
+            "attn_kv_a_mqa": "self_attn.kv_a_proj_with_mqa",
+            "attn_kv_a_norm": "self_attn.kv_a_layernorm",
+            "attn_kv_b": "self_attn.kv_b_proj",  # of old files
+            "attn_k_b": "self_attn.k_b_proj",
+            "attn_v_b": "self_attn.v_b_proj",
+            "attn_output": "self_attn.o_proj",
+            "exp_probs_b": "mlp.gate.e_score_correction",
+            "ffn_gate_shexp": "mlp.shared_experts.gate_proj",
+            "ffn_up_shexp": "mlp.shared_experts.up_proj",
+            "ffn_down_shexp": "mlp.shared_experts.down_proj",
+        },
+        keys={
+            **_RMS_NORM,
+            "attention.q_lora_rank": Key("q_lora_rank"),
+            "attention.kv_lora_rank": Key("kv_lora_rank", required=True),
+            "leading_dense_block_count": Key("first_k_dense_replace"),
+            "expert_count": Key("n_routed_experts"),
+            "expert_used_count": Key("num_experts_per_tok"),
+            "expert_shared_count": Key("n_shared_experts"),
+            "expert_feed_forward_length": Key("moe_intermediate_size"),
+            "expert_group_count": Key("n_group"),
+            "expert_group_used_count": Key("topk_group"),
+            "expert_weights_scale": Key("routed_scaling_factor", float),
+            "expert_weights_norm": Key("norm_topk_prob", bool),
+        },
+        settings={
+            "q_lora_rank": None,
+            "first_k_dense_replace": 0,
+            "n_group": 1,
+            "topk_group": 1,
+            "routed_scaling_factor": 1.0,
+            "norm_topk_prob": False,
+        },
     ),
     "command-r": Architecture(
         "CohereForCausalLM",

@@ -6,7 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from runtime.checkpoint.gguf import rope
+from runtime.checkpoint.folder.experts import canonical_experts
+from runtime.checkpoint.gguf import deepseek, rope
 from runtime.checkpoint.gguf.architectures import MODEL_TENSORS, Architecture
 from runtime.checkpoint.gguf.tensors import GgufTensor
 from runtime.checkpoint.stored import ALL, SelectedRows
@@ -45,7 +46,9 @@ def canonical_tensors(file: GgufFile, architecture: Architecture, settings: Sett
         if architecture.added_to_norms and name.endswith("norm.weight"):
             tensor = AddedVector(tensor, -architecture.added_to_norms)
         tensors[_canonical(file, architecture, name)] = tensor
-    return tensors
+    if file.architecture == deepseek.ARCHITECTURE:
+        tensors = deepseek.whole_tensors(tensors, settings)
+    return canonical_experts(tensors, architecture.name)
 
 
 def _canonical(file: GgufFile, architecture: Architecture, name: str) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from gguf.constants import Keys
 
-from runtime.checkpoint.gguf import rope
+from runtime.checkpoint.gguf import deepseek, rope
 from runtime.checkpoint.gguf.architectures import ARCHITECTURES, COMMON_KEYS, Architecture
 from runtime.checkpoint.gguf.tensors import PLAIN_TYPES
 from runtime.checkpoint.gguf.vocabulary import Vocabulary, end_token_ids
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _EMBEDDING, _HEAD = "token_embd.weight", "output.weight"
 _PATTERN = "attention.sliding_window_pattern"
 _READ_HERE = frozenset({"vocab_size", "attention.value_length", _PATTERN}) | rope.KEYS
+_READ_THERE = {deepseek.ARCHITECTURE: deepseek.KEYS}
 
 _SAMPLING: dict[str, tuple[str, type[Any]]] = {
     "temperature": ("general.sampling.temp", float),
@@ -54,7 +55,8 @@ def read_settings(file: GgufFile) -> dict[str, Any]:
     """
     architecture, metadata, prefix = find_architecture(file), file.metadata, f"{file.architecture}."
     keys = {**COMMON_KEYS, **architecture.keys}
-    _refuse_unknown(metadata, prefix, _READ_HERE.union(keys, architecture.fixed))
+    read_there = _READ_THERE.get(file.architecture, frozenset())
+    _refuse_unknown(metadata, prefix, _READ_HERE.union(read_there, keys, architecture.fixed))
     for suffix, wanted in architecture.fixed.items():
         if metadata.find(prefix + suffix, type(wanted)) not in (None, wanted):
             raise metadata.invalid(prefix + suffix, f"is not supported, only {wanted!r} is")
@@ -64,6 +66,9 @@ def read_settings(file: GgufFile) -> dict[str, Any]:
         value = (metadata.require if key.required else metadata.find)(prefix + suffix, key.kind)
         if value is not None:
             settings[key.setting] = value
+    if file.architecture == deepseek.ARCHITECTURE:
+        settings |= deepseek.deepseek_settings(file, settings)
+        return settings | _of_tensors(file, architecture) | _of_tokens(metadata)
     head_dim = _head_dim(file, settings)
     if architecture.narrow_layers is not None:
         narrow = settings["num_hidden_layers"] == architecture.narrow_layers
