@@ -117,4 +117,4 @@ def _filled(
 def _expanded(entry: TensorEntry) -> torch.Tensor:
     stored = np.fromfile(entry.path, np.uint8, entry.num_bytes, offset=entry.offset)
     one_row = quants.dequantize(stored.reshape(1, -1), entry.kind)  # blocks know nothing of rows, and this is quick
-    return torch.from_numpy(np.array(one_row, np.float32)).view(entry.shape)
+    return torch.from_numpy(np.asarray(one_row, np.float32)).view(entry.shape)

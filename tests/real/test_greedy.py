@@ -19,7 +19,7 @@ from runtime.loading.options import LoadOptions
 from runtime.text.chat import ChatTemplate
 from runtime.text.tokenizer import Tokenizer
 from tests.models.step_driver import Running, generate, open_transformer
-from tests.real.references import smollm2_reference
+from tests.real.references import gemma3_reference, smollm2_reference
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -103,6 +103,11 @@ def small(smollm2: Path) -> Subject:
     return Subject(smollm2, Tokenizer.load(open_checkpoint(smollm2)), smollm2_reference(smollm2))
 
 
+@pytest.fixture(scope="module")
+def windowed(gemma3: Path) -> Subject:
+    return Subject(gemma3, Tokenizer.load(open_checkpoint(gemma3)), gemma3_reference(gemma3))
+
+
 @torch.inference_mode()
 def greedy(subject: Subject, prompts: list[list[int]]) -> list[list[int]]:
     """What cede generates, some sequences at a time."""
@@ -145,9 +150,17 @@ def test_smollm2_answers_as_in_transformers(small: Subject) -> None:
     assert "Paris" in small.tokenizer.decode(answers[0])
 
 
-def test_the_ends_of_an_answer_are_known(smollm2: Path) -> None:
+def test_gemmas_tokens_are_those_of_transformers(windowed: Subject) -> None:
+    """The longest prompt is longer than the window."""
+    prompts = windowed.prompts(long=700)
+    assert len(prompts[-1]) > 512
+    assert_greedy(windowed, prompts, greedy(windowed, prompts))
+
+
+def test_the_ends_of_an_answer_are_known(smollm2: Path, gemma3: Path) -> None:
     def ends(path: Path) -> set[str]:
         served = describe_model(LoadOptions(path), "real")[0]
         return {served.tokenizer.token_text(token_id) for token_id in served.eos_token_ids}
 
     assert ends(smollm2) == {"<|im_end|>", "<|endoftext|>"}
+    assert ends(gemma3) == {"<eos>", "<end_of_turn>"}
