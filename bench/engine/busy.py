@@ -20,7 +20,7 @@ import click
 import torch
 import trio
 
-from bench.engine.shapes import SHAPES, random_model, shape
+from bench.engine.models.shapes import SHAPES, random_model, shape
 from runtime.nn.matrices.quantization import Quantization
 from runtime.sampling.tokens import SampleSpec
 from runtime.selftest.rates import GREEDY, prefill, random_prompt

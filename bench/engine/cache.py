@@ -28,8 +28,8 @@ from actors.core.generation import Finished, GenerationRequest, Token
 from actors.engine import open_engine
 from actors.kv.config import CacheConfig
 from actors.kv.prefix_cache import PrefixCache
-from bench.engine.bare_model import BareModel
-from bench.engine.shapes import random_model, shape
+from bench.engine.models.bare_model import BareModel
+from bench.engine.models.shapes import random_model, shape
 from runtime.kv.blocks import BLOCK_TOKENS, Block, block_key, root_key
 from runtime.kv.disk.tier import open_disk_tier
 from runtime.sampling.params import SamplingParams

@@ -21,7 +21,7 @@ import click
 import torch
 from safetensors.torch import load_file, save_file
 
-from bench.engine.shapes import SHAPES
+from bench.engine.models.shapes import SHAPES
 from runtime.store.resolve import resolve_model
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ import trio
 from actors.config import EngineConfig
 from actors.core.generation import Failed, GenerationRequest
 from actors.engine import open_engine
-from bench.engine.open_models import MODELS, ModelSpec, open_model
+from bench.engine.models.open_models import MODELS, ModelSpec, open_model
 from runtime.selftest.rates import GREEDY, decode, prefill, random_prompt, seconds_per_step
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import torch
 import trio
 
-from bench.engine.open_models import MODELS, ModelSpec, open_model
+from bench.engine.models.open_models import MODELS, ModelSpec, open_model
 from runtime.selftest.rates import decode, matrix_rate, prefill, random_prompt, read_bandwidth, seconds_per_step
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ import psutil
 import trio
 from matplotlib.figure import Figure as Picture  # and no pyplot, which keeps every picture alive
 
-from bench.engine.open_models import MODELS, ModelSpec, open_model
+from bench.engine.models.open_models import MODELS, ModelSpec, open_model
 from runtime.selftest.rates import CHUNK, decode, prefill, random_prompt, seconds_per_step
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ import trio
 from actors.config import EngineConfig
 from actors.core.generation import Failed, Finished, GenerationRequest
 from actors.engine import Engine, open_engine
-from bench.engine.shapes import random_model, shape
+from bench.engine.models.shapes import random_model, shape
 from bench.engine.tasks import Task, task_prompts
 from runtime.kv.cache import KVCache
 from runtime.loading.drafters import plan_drafter

@@ -139,11 +139,11 @@ async def test_what_the_disk_took_and_then_refused_is_offered_again_in_its_order
 async def test_what_waits_for_the_disk_is_bounded_in_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layers: int, blocks: int
 ) -> None:
-    monkeypatch.setattr(opening, "fingerprint", lambda _: FINGERPRINT)
+    checkpoint = SimpleNamespace(fingerprint=lambda: FINGERPRINT)
     row_shape = (layers, 2, 8, 128)
     kv = SimpleNamespace(row_shape=row_shape, dtype=torch.bfloat16, bytes_per_token=2 * math.prod(row_shape))
     options = TierOptions(ram=0, folder=tmp_path / "kv")
-    async with open_prefix_cache(options, CacheConfig(), tmp_path, FINGERPRINT, kv) as cache:  # type: ignore[arg-type]
+    async with open_prefix_cache(options, CacheConfig(), checkpoint, FINGERPRINT, kv) as cache:  # type: ignore[arg-type]
         assert isinstance(cache.tiers.disk, DiskTier)
         assert cache.tiers.disk.queue_blocks == blocks
 
@@ -164,13 +164,13 @@ async def test_what_the_disk_refused_is_offered_again_though_nobody_comes(
             all_taken.set()
         return taken
 
-    monkeypatch.setattr(opening, "fingerprint", lambda _: FINGERPRINT)
+    checkpoint = SimpleNamespace(fingerprint=lambda: FINGERPRINT)
     monkeypatch.setattr(opening, "MAX_QUEUE_BLOCKS", 2)
     monkeypatch.setattr("runtime.kv.disk.blocks.write_temporary", write_temporary)
     monkeypatch.setattr(WriteBehind, "offer", watched_offer)
     kv = SimpleNamespace(row_shape=(1, 2, 1, 8), dtype=torch.float32, bytes_per_token=64)
     options = TierOptions(ram=2**20, folder=tmp_path / "kv")
-    async with open_prefix_cache(options, CacheConfig(), tmp_path, FINGERPRINT, kv) as cache:  # type: ignore[arg-type]
+    async with open_prefix_cache(options, CacheConfig(), checkpoint, FINGERPRINT, kv) as cache:  # type: ignore[arg-type]
         tokens = text(8 * BLOCK_TOKENS, 1)
         keys = block_keys(cache.root, tokens)
         for place, (parent, key) in enumerate(pairwise([cache.root, *keys])):

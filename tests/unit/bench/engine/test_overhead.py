@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from bench.engine.bare_model import BareModel
-from bench.engine.open_models import open_model
+from bench.engine.models.bare_model import BareModel
+from bench.engine.models.open_models import open_model
 from bench.engine.overhead import Bench, Pace, measure
 from runtime.selftest.rates import seconds_per_step
 from runtime.step.step import SegmentResult, StepResult

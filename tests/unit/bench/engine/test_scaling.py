@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from bench.engine.open_models import EMBEDDED, ModelSpec, open_model
+from bench.engine.models.open_models import EMBEDDED, ModelSpec, open_model
 from bench.engine.scaling import Line
 from bench.engine.scaling import measure as measure_scaling
 from runtime.selftest.rates import CHUNK

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.engine.open_models import open_model
+from bench.engine.models.open_models import open_model
 from runtime.selftest.rates import decode, prefill, random_prompt
 from tests.unit.bench.engine.small_models import DEPTH, ROOM
 

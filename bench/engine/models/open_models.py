@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from bench.engine.bare_model import BareModel
-from bench.engine.shapes import SHAPES, random_model, shape
+from bench.engine.models.bare_model import BareModel
+from bench.engine.models.shapes import SHAPES, random_model, shape
 from runtime.loading.load import describe_model, load_model
 from runtime.loading.options import LoadOptions
 from runtime.step.device import select_device, select_dtype
