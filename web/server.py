@@ -152,6 +152,7 @@ async def _open_engine(
             identity,
             executor.model.kv,
             quantization=load.quantize.identity,
+            rope_factors=checkpoint.config.rope_factors(executor.model.kv.context),
             open_blocks=fittings.disk_blocks,
         ) as cache,
         open_engine(

@@ -42,6 +42,7 @@ async def open_prefix_cache(
     kv: KVCache,
     *,
     quantization: str | None = None,
+    rope_factors: str | None = None,
     open_blocks: Callable[..., DiskBlocks] = DiskBlocks,
 ) -> AsyncIterator[PrefixCache]:
     """Open a cache for the KV of the model in `model_folder`; its end writes to disk what it can in the flush time.
@@ -53,6 +54,7 @@ async def open_prefix_cache(
         identity: their fingerprint from before the weights were read.
         kv: the model's KV in the slots.
         quantization: what was made of the weights; None if nothing was.
+        rope_factors: what `ModelConfig.rope_factors` returned for the slots' context.
         open_blocks: as for `open_disk_tier`.
 
     Raises:
@@ -61,7 +63,13 @@ async def open_prefix_cache(
     """
     await _check_unchanged(checkpoint, identity)
     block_shape = (*kv.row_shape[:3], BLOCK_TOKENS, kv.row_shape[3])
-    root = root_key(fingerprint=identity, dtype=str(kv.dtype), kv_shape=block_shape, quantization=quantization)
+    root = root_key(
+        fingerprint=identity,
+        dtype=str(kv.dtype),
+        kv_shape=block_shape,
+        quantization=quantization,
+        rope_factors=rope_factors,
+    )
     block_bytes = BLOCK_TOKENS * kv.bytes_per_token
     ram_bytes = available_memory() // RAM_SHARE if options.ram is None else options.ram
     owner = TaskOwner()

@@ -96,6 +96,16 @@ class ModelConfig:
         """The rotary position embeddings that any layer has, each once."""
         return tuple(dict.fromkeys(rope for rope in self.ropes if rope is not None))
 
+    def rope_factors(self, context: int) -> str | None:
+        """Return which of LongRoPE's sets of factors slots of `context` tokens are rotated by; None without LongRoPE.
+
+        Keys that were rotated by one set are of no use to slots of the other.
+        """
+        for rope in self.distinct_ropes:
+            if rope.kind == "longrope":
+                return "long" if rope.uses_long_factors(context) else "short"
+        return None
+
     @property
     def kv_shape(self) -> tuple[int, int, int]:
         """What a layer stores for a token: `(parts, heads, numbers of a head)`.

@@ -45,6 +45,10 @@ class RopeConfig:
     long_factor: tuple[float, ...] = ()
     attention_factor: float = 1.0
 
+    def uses_long_factors(self, length: int) -> bool:
+        """Whether LongRoPE rotates a slot of `length` positions by its long factors."""
+        return length > self.original_context
+
 
 def yarn_attention_factor(factor: float, mscale: float | None, mscale_all_dim: float | None) -> float:
     """Return YaRN's temperature (arXiv 2309.00071, equation 22) for a checkpoint that does not state it."""

@@ -41,15 +41,24 @@ class Block:
         return self.data.nbytes
 
 
-def root_key(*, fingerprint: str, dtype: str, kv_shape: tuple[int, ...], quantization: str | None = None) -> BlockKey:
+def root_key(
+    *,
+    fingerprint: str,
+    dtype: str,
+    kv_shape: tuple[int, ...],
+    quantization: str | None = None,
+    rope_factors: str | None = None,
+) -> BlockKey:
     """Return the parent of every sequence's first block: what the rows depend on besides the tokens.
 
     `fingerprint` is `Checkpoint.fingerprint`'s, which covers weights and config, rope settings included;
-    `quantization` is what was made of those weights.
+    `quantization` is what was made of those weights, `rope_factors` what `ModelConfig.rope_factors` returned.
     """
     parts = ["cede kv", str(LAYOUT_VERSION), str(BLOCK_TOKENS), fingerprint, dtype, repr(tuple(kv_shape))]
     if quantization is not None:
         parts.append(quantization)
+    if rope_factors is not None:
+        parts.append(f"rope {rope_factors}")
     digest = hashlib.sha256()
     for part in parts:
         encoded = part.encode()

@@ -9,6 +9,7 @@ import torch
 
 from runtime.errors import CheckpointError
 from runtime.kv.cache import kv_bytes_per_token
+from runtime.nn.layers.attention import TILE
 from runtime.nn.matrices.quantization import Quantization
 from runtime.nn.plan import planned_bytes
 from runtime.nn.weights import weight_shapes
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from runtime.loading.options import LoadOptions
 
 STEP_ROWS = 512  # prompt rows of a usual step
+SCORE_COPIES = 3  # float32 copies of a capped tile's scores: as they come, as weights, and these in the dtype
 LOGITS_COPIES = 4  # float32 copies of a row of logits in a step: as they come, adjusted, as a distribution, sorted
 
 
@@ -79,9 +81,17 @@ def footprint(
         weights=planned_bytes(config, options.quantize, device, dtype, tensors).total(),
         drafter=drafter.weights,
         largest_part=largest * dtype.itemsize,
-        activations=STEP_ROWS * widths * dtype.itemsize + logits,
+        activations=STEP_ROWS * widths * dtype.itemsize + logits + _capped_scores(options, config),
         per_token=kv_bytes_per_token(config, dtype) + drafter.per_token,
     )
+
+
+def _capped_scores(options: LoadOptions, config: ModelConfig) -> int:
+    """Return the bytes of a tile's scores where these are capped: no kernel does that without all of them in memory."""
+    if config.scales.attention_softcap is None:
+        return 0
+    context = options.context or config.context_length
+    return SCORE_COPIES * TILE * config.num_heads * context * torch.float32.itemsize
 
 
 def _mlp_width(config: ModelConfig) -> int:

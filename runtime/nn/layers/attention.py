@@ -89,18 +89,19 @@ def attend(
     """
     rows, heads, head_dim = query.shape
     kv_heads, length, _ = keys.shape
+    keys, values = keys.unsqueeze(0), values.unsqueeze(0)
     if rows == 1:
-        return tile_kernel(query.view(kv_heads, -1, head_dim), keys, values, None).view(1, heads * head_dim)
+        return tile_kernel(query.view(1, kv_heads, -1, head_dim), keys, values, None).view(1, heads * head_dim)
     assert mask is not None, "several rows have a mask"
     group = heads // kv_heads
-    # [rows, heads, head_dim] to [kv_heads, rows * group, head_dim]
-    grouped = query.view(rows, kv_heads, -1, head_dim).transpose(0, 1).reshape(kv_heads, -1, head_dim)
+    # [rows, heads, head_dim] to [1, kv_heads, rows * group, head_dim]
+    grouped = query.view(rows, kv_heads, -1, head_dim).transpose(0, 1).reshape(1, kv_heads, -1, head_dim)
     tiles = []
     for first in range(0, rows, TILE):
         end = min(first + TILE, rows)
         seen = length - rows + end
-        own = grouped[:, first * group : end * group]
-        own_mask = mask[mask.shape[0] - own.shape[1] :, mask.shape[1] - seen :]
-        tiles.append(tile_kernel(own, keys[:, :seen], values[:, :seen], own_mask))
-    attended = torch.cat(tiles, dim=1) if len(tiles) > 1 else tiles[0]
+        own = grouped[:, :, first * group : end * group]
+        own_mask = mask[mask.shape[0] - own.shape[2] :, mask.shape[1] - seen :]
+        tiles.append(tile_kernel(own, keys[:, :, :seen], values[:, :, :seen], own_mask))
+    attended = torch.cat(tiles, dim=2) if len(tiles) > 1 else tiles[0]
     return attended.view(kv_heads, rows, -1, head_dim).transpose(0, 1).reshape(rows, heads * head_dim)

@@ -150,7 +150,7 @@ class LatentAttention:
             if rows > 1:
                 assert mask is not None, "several rows have a mask"
                 visible = mask[mask.shape[0] - count :, mask.shape[1] - seen :].repeat(heads, 1)
-            summed = self._tile_kernel(grouped, keys, keys, visible)
+            summed = self._tile_kernel(grouped[None], keys[None], keys[None], visible)
             tiles.append(summed.view(heads, count, dim)[..., : self._latent.rank])
         return _joined(tiles, dim=1)
 

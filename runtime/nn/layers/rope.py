@@ -124,7 +124,7 @@ def _longrope(config: RopeConfig, length: int) -> Tensor:
     The keys of a sequence cannot be rotated anew when it grows beyond the original context.  So what a slot may come to
     hold decides for all that it holds, as in llama.cpp.
     """
-    factors = config.long_factor if length > config.original_context else config.short_factor
+    factors = config.long_factor if config.uses_long_factors(length) else config.short_factor
     return 1.0 / (torch.tensor(factors) * _wavelength_base(config))
 
 

@@ -1,7 +1,7 @@
 """Kernels that compute attention of a tile: some rows, all heads, all keys that any of these rows sees.
 
-A kernel takes `query [kv_heads, rows * group, head_dim]`, `keys` and `values [kv_heads, length, head_dim]`, and a mask
-`[rows * group, length]` or None where every row sees all keys.  It returns what the query has.
+A kernel takes `query [1, kv_heads, rows * group, head_dim]`, `keys` and `values [1, kv_heads, length, head_dim]`, and a
+mask `[rows * group, length]` or None where every row sees all keys.  It returns the shape of the query.
 """
 
 from __future__ import annotations
@@ -41,8 +41,7 @@ def sdpa_tile(
         mask: see there.
         scale: of the scores; None for that of the textbook, 1 / sqrt(head_dim).
     """
-    query, keys, values = query.unsqueeze(0), keys.unsqueeze(0), values.unsqueeze(0)
-    return F.scaled_dot_product_attention(query, keys, values, attn_mask=mask, scale=scale).squeeze(0)
+    return F.scaled_dot_product_attention(query, keys, values, attn_mask=mask, scale=scale)
 
 
 def matmul_tile(
@@ -57,12 +56,13 @@ def matmul_tile(
     if mask is None or mask.numel() < MIN_MATMUL_LOGITS:
         return sdpa_tile(query, keys, values, mask, scale=scale)
     scale = query.shape[-1] ** -0.5 if scale is None else scale
+    query, keys, values = query[0], keys[0], values[0]
     largest = torch.bmm(query, keys[:, ::ESTIMATE_STRIDE].mT).amax(dim=-1, keepdim=True).mul_(scale)
     heads = []
     for own, key, value, top in zip(query, keys, values, largest, strict=True):
         logits = torch.addmm(mask - top, own, key.t(), alpha=scale)  # [rows * group, length]
         heads.append(torch.mm(torch.softmax(logits, dim=-1), value))
-    return torch.stack(heads)
+    return torch.stack(heads).unsqueeze(0)
 
 
 def softcap_tile(
@@ -78,11 +78,11 @@ def softcap_tile(
         scale: of the scores, before they are capped.
         softcap: what no score exceeds (Gemma 2, arXiv 2408.00118, section 2).
     """
-    scores = torch.bmm(query, keys.mT).float()  # [kv_heads, rows * group, length]
+    scores = torch.bmm(query[0], keys[0].mT).float()  # [kv_heads, rows * group, length]
     scores = scores.mul_(scale / softcap).tanh_().mul_(softcap)
     if mask is not None:
         scores = scores.add_(mask)
-    return torch.bmm(torch.softmax(scores, dim=-1).to(values.dtype), values)
+    return torch.bmm(torch.softmax(scores, dim=-1).to(values.dtype), values[0]).unsqueeze(0)
 
 
 def sink_tile(
@@ -102,6 +102,7 @@ def sink_tile(
         scale: of the scores; None for that of the textbook.
     """
     scale = query.shape[-1] ** -0.5 if scale is None else scale
+    query, keys, values = query[0], keys[0], values[0]
     kv_heads, rows, _ = query.shape
     own_sinks = sinks.float().view(kv_heads, 1, -1, 1).expand(-1, rows * kv_heads // len(sinks), -1, -1)
     heads = []
@@ -110,7 +111,7 @@ def sink_tile(
         scores = torch.cat((scores if mask is None else scores.add_(mask), sink), dim=1)
         weights = torch.softmax(scores, dim=-1).narrow(1, 0, key.shape[0])
         heads.append(torch.mm(weights.to(value.dtype), value))
-    return torch.stack(heads)
+    return torch.stack(heads).unsqueeze(0)
 
 
 def choose_tile_kernel(

@@ -23,12 +23,16 @@ if TYPE_CHECKING:
     from runtime.sampling.sampler import SampledRow
 
 
-# All biases; normed heads; a window; Gemma's norms, scales and activation; experts; sinks; a latent.
+# All biases; normed heads; a window; Gemma's norms, scales, caps and activation; other norms of heads; a parallel MLP;
+# heads of which a part is rotated; experts; sinks; a latent.
 STEP_FAMILIES = (
     "llama-bias",
     "qwen3-tied",
     "mistral",
-    "gemma3",
+    "gemma2",
+    "olmo2",
+    "cohere-qk-norm",
+    "glm",
     "qwen3-moe",
     "gpt-oss",
     "deepseek3-plain",

@@ -74,6 +74,7 @@ PARTS = {
     "empty_like": ["empty.memory_format"],
     "index_put_": ["_index_put_impl_"],
     "masked_fill.Scalar": ["masked_fill_.Scalar"],
+    "native_layer_norm": ["native_layer_norm"],  # which MPS has itself
     "ones": ["empty.memory_format", "fill_.Scalar"],
     "ones_like": ["empty.memory_format", "fill_.Scalar"],
     "sort": ["sort.values_stable"],

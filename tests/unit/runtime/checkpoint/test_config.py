@@ -181,6 +181,13 @@ def test_yarn_lengthens_the_context_that_the_file_left_as_it_was() -> None:
     assert parse_config({**LLAMA, "rope_scaling": linear}).context_length == 128
 
 
+def test_longrope_s_factors_are_the_context_s_to_choose(tmp_path: Path) -> None:
+    FAMILIES["phi3-long"](tmp_path)  # trained at 16 tokens
+    config = open_checkpoint(tmp_path).config
+    assert [config.rope_factors(context) for context in (16, 17, 256)] == ["short", "long", "long"]
+    assert parse_config(LLAMA).rope_factors(16) is None
+
+
 def test_llama3_scaling() -> None:
     scaling = {"rope_type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4}
     config = parse_config({**LLAMA, "rope_theta": 5e5, "rope_scaling": scaling})

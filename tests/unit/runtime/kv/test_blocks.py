@@ -46,14 +46,18 @@ def test_a_changed_token_changes_its_own_block_and_all_after_it() -> None:
     assert [left == right for left, right in zip(keys, changed, strict=True)] == [True, False, False, False]
 
 
-def test_the_root_depends_on_the_model_the_dtype_and_the_shape() -> None:
+def test_the_root_depends_on_the_model_the_dtype_the_shape_and_the_rope_s_factors() -> None:
     roots = {
         ROOT,
         root_key(fingerprint="e" * 64, dtype="float32", kv_shape=(2, 2, 1, BLOCK_TOKENS, 4)),
         root_key(fingerprint="f" * 64, dtype="bfloat16", kv_shape=(2, 2, 1, BLOCK_TOKENS, 4)),
         root_key(fingerprint="f" * 64, dtype="float32", kv_shape=(2, 2, 4, BLOCK_TOKENS, 1)),
+        *(
+            root_key(fingerprint="f" * 64, dtype="float32", kv_shape=(2, 2, 1, BLOCK_TOKENS, 4), rope_factors=factors)
+            for factors in ("short", "long")
+        ),
     }
-    assert len(roots) == 4
+    assert len(roots) == 6
     assert {len(root) for root in roots} == {32}
 
 

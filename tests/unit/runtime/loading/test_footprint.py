@@ -51,7 +51,9 @@ def _load(options: LoadOptions) -> Transformer:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("quantization", Quantization)
-@pytest.mark.parametrize("family", ["embedded", "llama", "llama-bias", "qwen3-tied", "qwen3-moe"])
+@pytest.mark.parametrize(
+    "family", ["embedded", "llama", "llama-bias", "qwen3-tied", "qwen3-moe", "gemma2", "cohere-qk-norm"]
+)
 def test_what_weights_take_is_what_was_foreseen(
     family: str, quantization: Quantization, dtype: torch.dtype, tmp_path: Path
 ) -> None:
@@ -67,6 +69,19 @@ def test_what_weights_take_is_what_was_foreseen(
     for form, size in kept.nbytes_by_form.items():
         # WeightInt8, of processors without products of integers, has its scales in fewer bits.
         assert size <= foreseen[form] <= 1.05 * size
+
+
+def test_capped_scores_take_memory(tmp_path: Path) -> None:
+    FAMILIES["gemma2"](tmp_path)
+    capped = open_checkpoint(tmp_path).config
+    uncapped = replace(capped, scales=replace(capped.scales, attention_softcap=None))
+    takes = [
+        footprint.footprint(LoadOptions(tmp_path, context=context), config, DrafterMemory(), CPU, torch.bfloat16)
+        for config, context in ((uncapped, 100), (capped, 100), (capped, 200))
+    ]
+    beyond = [one.activations - takes[0].activations for one in takes]
+    assert beyond == [0, beyond[1], 2 * beyond[1]]
+    assert beyond[1] >= 2 * 128 * capped.num_heads * 100 * 4  # scores and weights of a tile, in float32
 
 
 def test_one_matrix_at_a_time_is_plain(llama: Path) -> None:
