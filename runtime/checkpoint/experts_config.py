@@ -7,8 +7,9 @@ from typing import Literal
 
 Gating = Literal["softmax", "sigmoid"]
 
-# More than any published model has.  A layer lists its experts before a file is looked at, so there must be a bound.
-MAX_EXPERTS = 4096
+# In all layers: more than twice what any published model has.  What a file says of each expert takes memory before any
+# weight is looked at.
+MAX_EXPERTS = 2**16
 
 
 @dataclass(frozen=True, slots=True)

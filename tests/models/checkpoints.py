@@ -15,12 +15,16 @@ from transformers import (
     DeepseekV3ForCausalLM,
     GptOssConfig,
     GptOssForCausalLM,
+    GraniteMoeConfig,
+    GraniteMoeForCausalLM,
     LlamaConfig,
     LlamaForCausalLM,
     MistralConfig,
     MistralForCausalLM,
     MixtralConfig,
     MixtralForCausalLM,
+    OlmoeConfig,
+    OlmoeForCausalLM,
     Qwen2Config,
     Qwen2ForCausalLM,
     Qwen3Config,
@@ -42,6 +46,19 @@ _mistral = partial(write_checkpoint, model_class=MistralForCausalLM, config_clas
 _qwen2 = partial(write_checkpoint, model_class=Qwen2ForCausalLM, config_class=Qwen2Config)
 _qwen3 = partial(write_checkpoint, model_class=Qwen3ForCausalLM, config_class=Qwen3Config)
 _mixtral = partial(write_checkpoint, model_class=MixtralForCausalLM, config_class=MixtralConfig, num_local_experts=4)
+_olmoe = partial(
+    write_checkpoint, model_class=OlmoeForCausalLM, config_class=OlmoeConfig, num_experts=6, num_experts_per_tok=2
+)
+_granite_moe = partial(
+    write_checkpoint,
+    model_class=GraniteMoeForCausalLM,
+    config_class=GraniteMoeConfig,
+    num_local_experts=5,
+    embedding_multiplier=3.0,
+    residual_multiplier=0.5,
+    attention_multiplier=0.2,
+    logits_scaling=2.0,
+)
 _gpt_oss = partial(
     write_checkpoint,
     model_class=GptOssForCausalLM,
@@ -113,6 +130,8 @@ FAMILIES: dict[str, Callable[..., None]] = {
     "mixtral-window": partial(_mixtral, seed=22, sliding_window=16, tie_word_embeddings=True),
     "qwen3-moe": partial(_qwen3_moe, seed=23, norm_topk_prob=True, mlp_only_layers=[1]),
     "qwen3-moe-shares": partial(_qwen3_moe, seed=24, head_dim=32, decoder_sparse_step=2),
+    "olmoe": partial(_olmoe, seed=27),
+    "granite-moe": partial(_granite_moe, seed=28),
     "gpt-oss": partial(_gpt_oss, seed=35, rope_parameters={**_YARN_ROPE, "truncate": False}),
     "gpt-oss-plain-rope": partial(_gpt_oss, seed=26, rope_parameters=_DEFAULT_ROPE, swiglu_limit=1.5),
     "qwen3-tied": partial(_qwen3, seed=14, head_dim=16, tie_word_embeddings=True, attention_bias=True),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from runtime.checkpoint.experts_config import MAX_EXPERTS, ExpertsConfig
@@ -24,6 +25,14 @@ def mixtral_experts(settings: Settings, num_layers: int) -> Experts:
     """Read the keys of Mixtral: experts in every layer, as wide as `intermediate_size` says."""
     count, per_row = _counts(settings)
     return (ExpertsConfig(count, per_row, integer(settings, "intermediate_size")),) * num_layers
+
+
+def olmoe_experts(settings: Settings, num_layers: int) -> Experts:
+    """Read the keys of OLMoE: those of Mixtral, but that weights may be shares of all experts."""
+    if settings.get("clip_qkv") is not None:
+        raise invalid("clip_qkv", settings["clip_qkv"], "is not supported")
+    normalised = boolean(settings, "norm_topk_prob")
+    return tuple(one and replace(one, normalised=normalised) for one in mixtral_experts(settings, num_layers))
 
 
 def qwen_experts(settings: Settings, num_layers: int) -> Experts:
@@ -102,10 +111,10 @@ def _counts(settings: Settings) -> tuple[int, int]:
     """Return how many experts a layer has, and how many a row goes through."""
     found = {integer(settings, key) for key in _COUNT_KEYS if settings.get(key) is not None}
     if len(found) > 1:
-        raise invalid("num_experts", settings["num_experts"], f"differs from num_local_experts, {max(found)}")
+        raise invalid("num_experts", min(found), f"is {max(found)} by another of its names, {', '.join(_COUNT_KEYS)}")
     count = found.pop() if found else integer(settings, "default_num_experts")
-    if count > MAX_EXPERTS:
-        raise invalid("num_experts", count, f"is more than the {MAX_EXPERTS} that are supported")
+    if count * integer(settings, "num_hidden_layers") > MAX_EXPERTS:
+        raise invalid("num_experts", count, f"makes more than {MAX_EXPERTS} in all layers, which no model has")
     per_row = integer(settings, "num_experts_per_tok")
     if per_row > count:
         raise invalid("num_experts_per_tok", per_row, f"is more than the {count} experts of a layer")

@@ -13,6 +13,7 @@ from runtime.checkpoint.families.experts import (
     deepseek3_experts,
     gpt_oss_experts,
     mixtral_experts,
+    olmoe_experts,
     qwen_experts,
 )
 from runtime.checkpoint.families.family import Family
@@ -86,6 +87,22 @@ _COHERE = Family(
     },
 )
 
+_GRANITE = Family(
+    "granite",
+    qkv_bias="attention_bias",
+    output_bias="attention_bias",
+    mlp_bias="mlp_bias",
+    scales=granite_scales,
+    defaults={
+        "embedding_multiplier": 1.0,
+        "residual_multiplier": 1.0,
+        "attention_multiplier": 1.0,
+        "logits_scaling": 1.0,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+    },
+)
+
 FAMILIES: dict[str, Family] = {
     "LlamaForCausalLM": Family(
         "llama",
@@ -152,6 +169,20 @@ FAMILIES: dict[str, Family] = {
             "norm_topk_prob": False,
             "decoder_sparse_step": 1,
             "mlp_only_layers": None,
+        },
+    ),
+    "OlmoeForCausalLM": Family(
+        "olmoe",
+        qkv_bias="attention_bias",
+        output_bias="attention_bias",
+        qk_norm=_OLMO2.qk_norm,
+        experts=olmoe_experts,
+        defaults={
+            "rms_norm_eps": 1e-5,
+            "default_num_experts": 64,
+            "num_experts_per_tok": 8,
+            "norm_topk_prob": False,
+            "eos_token_id": 50279,
         },
     ),
     "GptOssForCausalLM": Family(
@@ -254,20 +285,12 @@ FAMILIES: dict[str, Family] = {
             "eos_token_id": 32000,
         },
     ),
-    "GraniteForCausalLM": Family(
-        "granite",
-        qkv_bias="attention_bias",
-        output_bias="attention_bias",
-        mlp_bias="mlp_bias",
-        scales=granite_scales,
-        defaults={
-            "embedding_multiplier": 1.0,
-            "residual_multiplier": 1.0,
-            "attention_multiplier": 1.0,
-            "logits_scaling": 1.0,
-            "bos_token_id": 1,
-            "eos_token_id": 2,
-        },
+    "GraniteForCausalLM": _GRANITE,
+    "GraniteMoeForCausalLM": replace(
+        _GRANITE,
+        model_type="granitemoe",
+        experts=mixtral_experts,
+        defaults={**_GRANITE.defaults, "default_num_experts": 8, "num_experts_per_tok": 2},
     ),
     "Olmo2ForCausalLM": _OLMO2,
     "Olmo3ForCausalLM": replace(
