@@ -7,7 +7,7 @@ of the projection takes the embedding, and where in the target the state is take
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ class MtpLayout:
         final_norm: likewise, of the last norm.  All other tensors are a decoder layer's.
         state_first: the projection's left half takes the state, and not the embedding.
         pre_norm_states: the state is that before the target's final norm, and not after it.
+        experts: the module's layer has the experts of the target's last one, and not a plain MLP.
     """
 
     modules: str
@@ -37,6 +38,7 @@ class MtpLayout:
     final_norm: str
     state_first: bool = False
     pre_norm_states: bool = False
+    experts: bool = False
 
 
 # DeepSeek-V3's names, without the number of a layer, in a file of their own beside the target's: the embedded model.
@@ -67,9 +69,18 @@ MIMO = MtpLayout(
 
 _PUBLISHED = re.compile(r"(model\.layers\.(\d{1,4})\.)eh_proj\.weight")
 
+# What each module repeats of the target's own weights, after its prefix.
+REPEATED = ("embed_tokens.weight", "shared_head.head.weight")
+
+
+def published_layout(num_layers: int) -> MtpLayout:
+    """Return the layout of DeepSeek-V3's own files, whose modules are numbered on behind the decoder's layers."""
+    first = f"model.layers.{num_layers}."
+    return replace(DEEPSEEK, modules=first, first=first, experts=True)
+
 
 def published_modules(names: Iterable[str], num_layers: int) -> tuple[str, ...]:
-    """Return the prefixes of modules that are numbered on behind the decoder's layers, as DeepSeek-V3's files do.
+    """Return the prefixes of all modules in that layout.
 
     Args:
         names: of all tensors.

@@ -98,7 +98,7 @@ class MtpPlan:
     def memory(self, device: torch.device, dtype: torch.dtype) -> DrafterMemory:
         """Return the bytes of the module's weights, of its KV and of the target's states."""
         per_token = kv_bytes_per_token(one_layer_config(self.config), dtype) + self.config.hidden_size * dtype.itemsize
-        return DrafterMemory(mtp_bytes(self.config, dtype), per_token)
+        return DrafterMemory(mtp_bytes(self.config, dtype, self.source.layout), per_token)
 
     def states(self, slots: int, context: int, device: torch.device, dtype: torch.dtype) -> HiddenStates | None:
         """Allocate the target's hidden states, `[slots, context, hidden]`."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from runtime.checkpoint.families.table import FAMILIES
 from runtime.checkpoint.latent_rows import order_rotated_rows
-from runtime.checkpoint.mtp_layout import BESIDE, DEEPSEEK
+from runtime.checkpoint.mtp_layout import BESIDE, DEEPSEEK, REPEATED, published_layout
 from runtime.checkpoint.stored import ALL
 from runtime.errors import CheckpointError
 from runtime.nn.mtp import MtpWeights
@@ -43,16 +43,19 @@ def find_mtp(checkpoint: Checkpoint) -> MtpSource | None:
     Raises:
         CheckpointError: a file is missing or broken.
     """
-    tensors = checkpoint.tensors()
-    for layout in (DEEPSEEK, FAMILIES[checkpoint.config.architecture].mtp):
+    tensors, config = checkpoint.tensors(), checkpoint.config
+    for layout in (DEEPSEEK, FAMILIES[config.architecture].mtp, published_layout(config.num_layers)):
         if layout is not None and f"{layout.first}{layout.projection}.weight" in tensors:
-            return MtpSource(layout, {name: t for name, t in tensors.items() if name.startswith(layout.first)})
+            own = {name: stored for name, stored in tensors.items() if name.startswith(layout.first)}
+            for name in REPEATED:
+                own.pop(f"{layout.first}{name}", None)
+            return MtpSource(layout, own)
     return None
 
 
 def missing_mtp(checkpoint: Checkpoint) -> CheckpointError:
     """Return the error to raise for a checkpoint without; it names a tensor of a module in another layout, if any."""
-    known = f"{BESIDE} with the names of DeepSeek-V3, and MiMo's model.mtp_layers"
+    known = f"{BESIDE} with the names of DeepSeek-V3, its own layers behind the last, and MiMo's model.mtp_layers"
     names = list(checkpoint.tensors())
     other = next((name for name in names if name.startswith(DEEPSEEK.modules) or _OF_A_MODULE.search(name)), None)
     what = "has no module for multi-token prediction"
@@ -96,9 +99,9 @@ def load_mtp_weights(
     return MtpWeights(StoredSource(tensors, device, dtype, formats), config, source.layout)
 
 
-def mtp_bytes(config: ModelConfig, dtype: torch.dtype) -> int:
+def mtp_bytes(config: ModelConfig, dtype: torch.dtype, layout: MtpLayout = DEEPSEEK) -> int:
     """Return the bytes of a module's plain weights, for a target of `config`."""
-    return MtpWeights(ShapeSource(dtype), config, DEEPSEEK).nbytes
+    return MtpWeights(ShapeSource(dtype), config, layout).nbytes
 
 
 def _name_in_file(name: str) -> str:

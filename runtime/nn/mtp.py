@@ -47,7 +47,8 @@ class MtpWeights:
         self.token_norm = norm(layout.token_norm)  # of the embedding
         self.state_norm = norm(layout.state_norm)  # of the target's state
         self.projection = source.linear({f"{first}{layout.projection}": hidden}, 2 * hidden)
-        self.layer = DecoderLayer(source.under(first.removesuffix(".")), one_layer_config(config), 0)
+        own = one_layer_config(config, experts=layout.experts)
+        self.layer = DecoderLayer(source.under(first.removesuffix(".")), own, 0)
         self.final_norm = norm(layout.final_norm)
 
     @property
@@ -101,6 +102,12 @@ class MtpModule(Transformer):
         self.states.write(batch.slots[rows], batch.positions[rows], states[rows])
 
 
-def one_layer_config(config: ModelConfig) -> ModelConfig:
-    """Return the target's configuration with a single layer, which attends to everything, and has a plain MLP."""
-    return replace(config, num_layers=1, window=(None,), ropes=config.distinct_ropes[:1], experts=(None,))
+def one_layer_config(config: ModelConfig, *, experts: bool = False) -> ModelConfig:
+    """Return the target's configuration with a single layer, which attends to everything.
+
+    Args:
+        config: the target's.
+        experts: it has those of the target's last layer, if there are any, and not a plain MLP.
+    """
+    own = config.experts[-1:] if experts else (None,)
+    return replace(config, num_layers=1, window=(None,), ropes=config.distinct_ropes[:1], experts=own)

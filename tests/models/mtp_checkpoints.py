@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
-from transformers import AutoModelForCausalLM, Qwen2Config
+from transformers import AutoModelForCausalLM, DeepseekV3Config, Qwen2Config
+from transformers.modeling_layers import MtpLayer
+from transformers.models.deepseek_v3.modeling_deepseek_v3 import (
+    DeepseekV3DecoderLayer,
+    DeepseekV3RMSNorm,
+    DeepseekV3RotaryEmbedding,
+)
 from transformers.models.qwen2.modeling_qwen2 import Qwen2DecoderLayer, Qwen2RMSNorm, Qwen2RotaryEmbedding
 
 from bench.training.models import MtpModule as DeepseekModule
@@ -39,6 +45,21 @@ class MimoModule(Qwen2DecoderLayer):  # type: ignore[misc]
         rotation = self.rotary(joined, torch.arange(joined.shape[1])[None])
         out = super().forward(joined, position_embeddings=rotation, attention_mask=None)
         normed: Tensor = self.final_layernorm(out[0] if isinstance(out, tuple) else out)
+        return normed
+
+
+class Deepseek3Module(MtpLayer):  # type: ignore[misc]
+    """DeepSeek-V3's module as transformers has it: a layer with experts, whatever the target's first ones are."""
+
+    def __init__(self, config: DeepseekV3Config) -> None:
+        own = config.get_mtp_config()
+        super().__init__(own, DeepseekV3DecoderLayer, DeepseekV3RMSNorm, 0)
+        self.rotary = DeepseekV3RotaryEmbedding(own)
+
+    def forward(self, hidden: Tensor, embedded: Tensor) -> Tensor:
+        """hidden, embedded  # [batch, rows, width] -> [batch, rows, width]."""
+        rotation = self.rotary(embedded, torch.arange(embedded.shape[1])[None])
+        normed: Tensor = super().forward(embedded, hidden, rotation, None, None, None)
         return normed
 
 
@@ -105,6 +126,21 @@ def write_mimo(folder: Path, *, modules: int = 1) -> Reference:
     save_file(_contiguous(tensors), folder / "model.safetensors")
     mimo = {"architectures": ["MiMoForCausalLM"], "model_type": "mimo", "num_nextn_predict_layers": modules}
     (folder / "config.json").write_text(json.dumps(config | plain | mimo))
+    return reference
+
+
+def write_deepseek3(folder: Path) -> Reference:
+    """DeepSeek-V3, whose module is numbered on behind the target's layers, with what it repeats of the target."""
+    FAMILIES["deepseek3"](folder)
+    reference = _reference(folder, Deepseek3Module, raw=False)
+    tensors = load_file(folder / "model.safetensors")
+    prefix = f"model.layers.{reference.target.config.num_hidden_layers}."
+    for name, tensor in reference.module.state_dict().items():
+        published = name.removeprefix("mtp_block.").replace("post_norm.", "shared_head.norm.")
+        tensors[f"{prefix}{published}"] = tensor
+    tensors[f"{prefix}embed_tokens.weight"] = tensors["model.embed_tokens.weight"].clone()
+    tensors[f"{prefix}shared_head.head.weight"] = tensors["lm_head.weight"].clone()
+    save_file(_contiguous(tensors), folder / "model.safetensors")
     return reference
 
 

@@ -12,6 +12,7 @@ from runtime.kv.blocks import BLOCK_TOKENS
 from runtime.loading.served import Proposer
 from runtime.step.step import Segment
 from tests.models.checkpoints import FAMILIES
+from tests.models.mtp_checkpoints import write_deepseek3
 from tests.models.step_driver import Running, generate, open_transformer, random_tokens, run
 from tests.scenarios.families.engines import CHUNK, Answer, ask, open_family
 
@@ -162,3 +163,13 @@ async def test_drafts_change_no_text(folder: Path, proposer: Proposer) -> None:
     assert speculation.drafted_tokens > 0
     if proposer is Proposer.DRAFT:
         assert speculation.accepted_tokens == speculation.drafted_tokens
+
+
+async def test_a_module_behind_the_layers_changes_no_text(tmp_path: Path) -> None:
+    """DeepSeek-V3's own, which has a latent and experts of its own, over the target's hidden states."""
+    write_deepseek3(tmp_path)
+    async with open_family(tmp_path, speculate=Proposer.MTP) as engine:
+        answers = [await ask(engine, str(i), prompt, TOKENS) for i, prompt in enumerate((PROMPT, OTHER, OTHER[:1]))]
+        speculation = engine.statistics().speculation
+    assert [answer.tokens for answer in answers] == [alone(tmp_path, prompt) for prompt in (PROMPT, OTHER, OTHER[:1])]
+    assert speculation.drafted_tokens > 0

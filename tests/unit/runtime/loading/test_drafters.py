@@ -126,7 +126,7 @@ def test_mtp_of_a_checkpoint_that_has_none(llama: Path) -> None:
         plan(llama, Proposer.MTP)
 
 
-@pytest.mark.parametrize("name", ["mtp.fc.weight", "model.layers.3.eh_proj.weight", "model.layers.3.nextn.weight"])
+@pytest.mark.parametrize("name", ["mtp.fc.weight", "model.layers.4.eh_proj.weight", "model.layers.3.nextn.weight"])
 def test_a_module_in_another_form_is_named(tmp_path: Path, name: str) -> None:
     """Qwen3-Next's, DeepSeek-V3's and GLM-4.5's habits, over a target that would be known."""
     FAMILIES["llama"](tmp_path)
