@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 import gguf
 import torch
 from gguf import MODEL_ARCH, GGMLQuantizationType, GGUFWriter, RopeScalingType, TokenType
-from safetensors.torch import load_file
 from transformers import AutoConfig, SmolLM3Config, SmolLM3ForCausalLM
 
+from runtime.checkpoint.folder.experts import canonical_experts
+from runtime.checkpoint.folder.shards import read_shards
 from tests.models.checkpoints import FAMILIES, LATENT_YARN_ROPE
 from tests.models.families.writing import write_checkpoint
 
@@ -29,27 +30,27 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-# Left out are windows of Mistral and Qwen 2, and SmolLM3 with layers that rotate by a list: the format has no keys for
-# these.
-_CARRIED = (
+# Families whose small models the format can hold as they are, and others with what is changed of them: no key has it,
+# for all published models are alike in it.  Windows of Mistral and Qwen 2, and SmolLM3 with layers that rotate by a
+# list, have no keys at all.
+_UNCHANGED = (
     *("llama", "llama-mha", "llama3-rope", "linear-rope", "yarn-rope", "llama-bias", "llama-sharded", "smollm"),
-    *("mistral-full", "qwen2", "qwen3", "qwen3-tied"),
+    *("mistral-full", "qwen2", "qwen3", "qwen3-tied", "mixtral", "gpt-oss", "gemma", "phi3", "phi3-long"),
+    *("phi3-partial", "granite", "olmo2", "olmo3", "olmo3-yarn", "glm4", "deepseek2-lite"),
 )
-# No key says by what queries are scaled; it is the size of a head, as in all published models but one.
-_SCALED_BY_HEAD = ("gemma3", "gemma3-rope")
-
-
-def _changed(write: Callable[..., None], **settings: Any) -> Callable[[Path], None]:  # noqa: ANN401
-    return partial(write, **settings)
-
+_CHANGED: dict[str, dict[str, Any]] = {
+    **{name: {"query_pre_attn_scalar": 32} for name in ("gemma2", "gemma3", "gemma3-rope")},
+    **{name: {"tie_word_embeddings": True} for name in ("cohere", "cohere-qk-norm", "cohere2")},
+    # Without biases, and with one magnitude of YaRN.
+    "deepseek2": {"rope_parameters": LATENT_YARN_ROPE | {"mscale": 0.6}},
+    "deepseek3": {"attention_bias": False},
+    "gpt-oss-plain-rope": {"swiglu_limit": 7.0},
+    "qwen3-moe": {"mlp_only_layers": []},
+}
 
 GGUF_FAMILIES: dict[str, Callable[[Path], None]] = {
-    **{name: FAMILIES[name] for name in _CARRIED},
-    **{name: _changed(FAMILIES[name], query_pre_attn_scalar=32) for name in _SCALED_BY_HEAD},
-    # Without biases, and with one magnitude of YaRN, for which there are keys.
-    "deepseek2-lite": FAMILIES["deepseek2-lite"],
-    "deepseek2": _changed(FAMILIES["deepseek2"], rope_parameters=LATENT_YARN_ROPE | {"mscale": 0.6}),
-    "deepseek3": _changed(FAMILIES["deepseek3"], attention_bias=False),
+    **{name: FAMILIES[name] for name in _UNCHANGED},
+    **{name: partial(FAMILIES[name], **changed) for name, changed in _CHANGED.items()},
     "smollm3-every-fourth": partial(
         write_checkpoint, model_class=SmolLM3ForCausalLM, config_class=SmolLM3Config, seed=8, num_hidden_layers=5
     ),
@@ -73,6 +74,18 @@ _CONVERSIONS = {
     "SmolLM3ForCausalLM": _Conversion(MODEL_ARCH.SMOLLM3, permuted=True),
     "DeepseekV2ForCausalLM": _Conversion(MODEL_ARCH.DEEPSEEK2),
     "DeepseekV3ForCausalLM": _Conversion(MODEL_ARCH.DEEPSEEK2),
+    "MixtralForCausalLM": _Conversion(MODEL_ARCH.LLAMA, permuted=True),
+    "Qwen3MoeForCausalLM": _Conversion(MODEL_ARCH.QWEN3MOE),
+    "GptOssForCausalLM": _Conversion(MODEL_ARCH.GPT_OSS),
+    "GemmaForCausalLM": _Conversion(MODEL_ARCH.GEMMA, added_to_norms=1.0),
+    "Gemma2ForCausalLM": _Conversion(MODEL_ARCH.GEMMA2, added_to_norms=1.0),
+    "Phi3ForCausalLM": _Conversion(MODEL_ARCH.PHI3),
+    "GraniteForCausalLM": _Conversion(MODEL_ARCH.GRANITE, permuted=True),
+    "Olmo2ForCausalLM": _Conversion(MODEL_ARCH.OLMO2),
+    "Olmo3ForCausalLM": _Conversion(MODEL_ARCH.OLMO2),
+    "Glm4ForCausalLM": _Conversion(MODEL_ARCH.GLM4),
+    "CohereForCausalLM": _Conversion(MODEL_ARCH.COMMAND_R),
+    "Cohere2ForCausalLM": _Conversion(MODEL_ARCH.COHERE2),
     "Gemma3ForCausalLM": _Conversion(MODEL_ARCH.GEMMA3, added_to_norms=1.0),
 }
 
@@ -110,6 +123,19 @@ def write_gguf(
 # --- metadata -------------------------------------------------------------------------------------------------------
 
 
+_NUMBERS: dict[str, Callable[[GGUFWriter, float], None]] = {
+    "rms_norm_eps": GGUFWriter.add_layer_norm_rms_eps,
+    "layer_norm_eps": GGUFWriter.add_layer_norm_eps,
+    "attention_multiplier": GGUFWriter.add_attention_scale,
+    "embedding_multiplier": GGUFWriter.add_embedding_scale,
+    "residual_multiplier": GGUFWriter.add_residual_scale,
+    "logits_scaling": GGUFWriter.add_logit_scale,
+    "logit_scale": GGUFWriter.add_logit_scale,
+    "attn_logit_softcapping": GGUFWriter.add_attn_logit_softcapping,
+    "final_logit_softcapping": GGUFWriter.add_final_logit_softcapping,
+}
+
+
 def _add_sizes(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
     writer.add_vocab_size(config.vocab_size)
     writer.add_context_length(config.max_position_embeddings)
@@ -118,13 +144,21 @@ def _add_sizes(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
     writer.add_feed_forward_length(config.intermediate_size)
     writer.add_head_count(config.num_attention_heads)
     writer.add_head_count_kv(config.num_key_value_heads)
-    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+    for setting, add in _NUMBERS.items():
+        if getattr(config, setting, None) is not None:
+            add(writer, getattr(config, setting))
     if hasattr(config, "kv_lora_rank"):
         _add_latent(writer, config)
-    elif getattr(config, "head_dim", None) is not None:
+        return
+    experts = getattr(config, "num_local_experts", None) or getattr(config, "num_experts", None)
+    if experts:
+        writer.add_expert_count(experts)
+        writer.add_expert_used_count(config.num_experts_per_tok)
+    if experts and config.model_type != "mixtral":
+        writer.add_expert_feed_forward_length(getattr(config, "moe_intermediate_size", config.intermediate_size))
+    if getattr(config, "head_dim", None) is not None:
         writer.add_key_length(config.head_dim)
         writer.add_value_length(config.head_dim)
-        writer.add_rope_dimension_count(config.head_dim)
 
 
 def _add_latent(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
@@ -136,7 +170,6 @@ def _add_latent(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
     writer.add_value_length(config.kv_lora_rank)
     writer.add_key_length_mla(config.qk_nope_head_dim + config.qk_rope_head_dim)
     writer.add_value_length_mla(config.v_head_dim)
-    writer.add_rope_dimension_count(config.qk_rope_head_dim)
     writer.add_leading_dense_block_count(config.first_k_dense_replace)
     writer.add_expert_feed_forward_length(config.moe_intermediate_size)
     writer.add_expert_count(config.n_routed_experts)
@@ -156,9 +189,12 @@ def _add_latent(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
 
 def _add_windows(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
     """Write which layers have a window as new files do, for the small models have it where their families do not."""
-    if "sliding_attention" in (getattr(config, "layer_types", None) or ()):
+    if config.model_type == "phi3":
+        writer.add_sliding_window(config.sliding_window or 0)
+    elif "sliding_attention" in (getattr(config, "layer_types", None) or ()):
         writer.add_sliding_window(config.sliding_window)
-        writer.add_sliding_window_pattern([kind == "sliding_attention" for kind in config.layer_types])
+        if config.model_type != "gpt_oss":
+            writer.add_sliding_window_pattern([kind == "sliding_attention" for kind in config.layer_types])
 
 
 def _add_rope(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
@@ -166,6 +202,15 @@ def _add_rope(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
     writer.add_rope_freq_base(rope["rope_theta"])
     if "sliding_attention" in config.rope_parameters:
         writer.add_rope_freq_base_swa(config.rope_parameters["sliding_attention"]["rope_theta"])
+    latent_dim = getattr(config, "qk_rope_head_dim", None)
+    head_dim = latent_dim or getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    writer.add_rope_dimension_count(int(head_dim * (rope.get("partial_rotary_factor") or 1)))
+    if rope["rope_type"] == "longrope":
+        stretch = config.max_position_embeddings / config.original_max_position_embeddings
+        temperature = math.sqrt(1 + math.log(stretch) / math.log(config.original_max_position_embeddings))
+        writer.add_rope_scaling_attn_factors(temperature)
+    if config.model_type == "phi3":
+        writer.add_rope_scaling_orig_ctx_len(config.original_max_position_embeddings)
     if rope["rope_type"] == "linear":
         writer.add_rope_scaling_type(RopeScalingType.LINEAR)
         writer.add_rope_scaling_factor(rope["factor"])
@@ -197,12 +242,11 @@ def _add_vocabulary(writer: GGUFWriter, folder: Path, config: Any) -> None:  # n
 
 def _converted(folder: Path, config: Any, conversion: _Conversion) -> Iterator[tuple[str, Tensor]]:  # noqa: ANN401
     names = gguf.get_tensor_name_map(conversion.arch, config.num_hidden_layers)
-    tensors = {
-        name: tensor for part in sorted(folder.glob("*.safetensors")) for name, tensor in load_file(part).items()
-    }
+    stored = canonical_experts(read_shards(folder), config.architectures[0])
+    tensors = {name: tensor.expand().float() for name, tensor in stored.items()}
     if conversion.arch == MODEL_ARCH.DEEPSEEK2:
         tensors = _cut_latent(tensors, config)
-    for name, tensor in tensors.items():
+    for name, tensor in _with_stacks(tensors).items():
         if conversion.permuted and ".q_proj." in name:
             tensor = _permuted(tensor, config.num_attention_heads)
         if conversion.permuted and ".k_proj." in name:
@@ -211,26 +255,38 @@ def _converted(folder: Path, config: Any, conversion: _Conversion) -> Iterator[t
             tensor = tensor + conversion.added_to_norms
         renamed = names.get_name(name, try_suffixes=(".weight", ".bias"))
         assert renamed is not None, name
-        yield renamed, tensor
+        yield f"{renamed}.weight" if name.endswith("sinks") else renamed, tensor
+    for kind in ("long", "short"):
+        if (factors := _rope(config).get(f"{kind}_factor")) is not None:
+            yield f"rope_factors_{kind}.weight", torch.tensor(factors)
     if _rope(config)["rope_type"] == "llama3":
         yield "rope_freqs.weight", llama3_factors(_rope(config), config.head_dim)
 
 
 def _cut_latent(tensors: dict[str, Tensor], config: Any) -> dict[str, Tensor]:  # noqa: ANN401
-    """Cut `kv_b_proj` in two, the keys' part transposed, and stack the experts of each layer."""
+    """Cut `kv_b_proj` in two, the keys' part transposed."""
     cut: dict[str, Tensor] = {}
-    stacks: dict[str, dict[int, Tensor]] = {}
     for name, tensor in tensors.items():
         if ".kv_b_proj." in name:
             heads = tensor.view(config.num_attention_heads, -1, config.kv_lora_rank)
             keys, values = heads.split_with_sizes([config.qk_nope_head_dim, config.v_head_dim], dim=1)
             cut[name.replace("kv_b", "k_b")] = keys.transpose(1, 2).contiguous()
             cut[name.replace("kv_b", "v_b")] = values.contiguous()
-        elif found := re.fullmatch(r"(.*\.experts)\.(\d+)\.(.*)", name):
-            stacks.setdefault(f"{found[1]}.{found[3]}", {})[int(found[2])] = tensor
         else:
             cut[name.replace("e_score_correction_bias", "e_score_correction.bias")] = tensor
-    return cut | {name: torch.stack([experts[i] for i in range(len(experts))]) for name, experts in stacks.items()}
+    return cut
+
+
+def _with_stacks(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Put the experts' tensors of each layer into one, `[experts, …]`."""
+    whole: dict[str, Tensor] = {}
+    stacks: dict[str, list[Tensor]] = {}
+    for name, tensor in tensors.items():
+        if found := re.fullmatch(r"(.*\.experts\.)\d+\.(.*)", name):
+            stacks.setdefault(found[1] + found[2], []).append(tensor)
+        else:
+            whole[name] = tensor
+    return whole | {name: torch.stack(parts) for name, parts in stacks.items()}
 
 
 def _permuted(tensor: Tensor, heads: int) -> Tensor:

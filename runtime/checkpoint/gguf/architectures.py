@@ -60,8 +60,11 @@ class Architecture:
         permuted: whether the rows of each query and key head lie in the order of llama.cpp's first rotation: pairs are
             neighbours, and not half a head apart.
         added_to_norms: what was added to the weights of all norms.
-        attention_bias: the setting that says whether there are tensors `attn_q.bias`; None where the family knows.
+        qk_norm: the setting that says whether there are tensors `attn_q_norm.weight`; None where the family knows.
+        attention_bias: the setting likewise, of `attn_q.bias`.
         mlp_bias: likewise, of `ffn_up.bias`.
+        rope: settings of a stretched rope that no key has.
+        variants: by a key, the entry of files of this architecture that have it, and not as 0.
         narrow_layers: the number of layers of the model whose queries are scaled by hidden size over heads, and not by
             the size of a head, as those of the others; no key says so.  None where config.json has no such setting.
     """
@@ -74,10 +77,16 @@ class Architecture:
     settings: Mapping[str, Any] = field(default_factory=dict)
     permuted: bool = False
     added_to_norms: float = 0.0
+    qk_norm: str | None = None
     attention_bias: str | None = None
     mlp_bias: str | None = None
+    rope: Mapping[str, Any] = field(default_factory=dict)
+    variants: Mapping[str, Architecture] = field(default_factory=dict)
     narrow_layers: int | None = None
 
+
+# A parameter, and not a module's: it has no `.weight`.
+SINKS = "self_attn.sinks"
 
 MODEL_TENSORS = {
     "token_embd": "model.embed_tokens",
@@ -110,10 +119,40 @@ _GEMMA_NORMS = {
 }
 _GEMMA = {**_ATTENTION, **_MLP, **_GEMMA_NORMS}
 
+_EXPERT_COUNTS = {
+    "expert_count": Key("num_local_experts", required=True),
+    "expert_used_count": Key("num_experts_per_tok", required=True),
+}
+
+_MIXTRAL = Architecture(
+    "MixtralForCausalLM",
+    "mixtral",
+    {**_ATTENTION, **_NORMS, **_EXPERTS},
+    {**_RMS_NORM, **_EXPERT_COUNTS},
+    permuted=True,
+)
+
+_OLMO = {
+    **_ATTENTION,
+    **_QK_NORM,
+    **_MLP,
+    "post_attention_norm": "post_attention_layernorm",
+    "post_ffw_norm": "post_feedforward_layernorm",
+}
+# A stretched rope is that of layers without a window.
+_OLMO3 = Architecture("Olmo3ForCausalLM", "olmo3", _OLMO, {**_RMS_NORM, **_WINDOW}, attention_bias="attention_bias")
+
 ARCHITECTURES = {
     # Mistral's models are of this architecture, too; llama.cpp knows no window of theirs.
     "llama": Architecture(
-        "LlamaForCausalLM", "llama", _LLAMA, permuted=True, attention_bias="attention_bias", mlp_bias="mlp_bias"
+        "LlamaForCausalLM",
+        "llama",
+        _LLAMA,
+        fixed={"expert_count": 0, "expert_used_count": 0},
+        permuted=True,
+        attention_bias="attention_bias",
+        mlp_bias="mlp_bias",
+        variants={"expert_count": _MIXTRAL},
     ),
     "qwen2": Architecture("Qwen2ForCausalLM", "qwen2", _LLAMA, settings={"use_sliding_window": False}),
     "qwen3": Architecture(
@@ -122,6 +161,32 @@ ARCHITECTURES = {
         {**_LLAMA, **_QK_NORM},
         settings={"use_sliding_window": False},
         attention_bias="attention_bias",
+    ),
+    "qwen3moe": Architecture(
+        "Qwen3MoeForCausalLM",
+        "qwen3_moe",
+        {**_ATTENTION, **_QK_NORM, **_NORMS, **_EXPERTS},
+        keys={**_RMS_NORM, **_EXPERT_COUNTS, "expert_feed_forward_length": Key("moe_intermediate_size", required=True)},
+        settings={"use_sliding_window": False, "norm_topk_prob": True, "decoder_sparse_step": 1},
+        attention_bias="attention_bias",
+    ),
+    "gpt-oss": Architecture(
+        "GptOssForCausalLM",
+        "gpt_oss",
+        {
+            **_ATTENTION,
+            **_EXPERTS,
+            "attn_sinks": SINKS,
+            "attn_norm": "input_layernorm",
+            "post_attention_norm": "post_attention_layernorm",
+        },
+        keys={
+            **_RMS_NORM,
+            **_EXPERT_COUNTS,
+            **_WINDOW,
+            "expert_feed_forward_length": Key("intermediate_size", required=True),
+        },
+        rope={"truncate": False},
     ),
     # Which layers do not rotate, every fourth, stands in no key.
     "smollm3": Architecture(
@@ -133,6 +198,7 @@ ARCHITECTURES = {
         attention_bias="attention_bias",
         mlp_bias="mlp_bias",
     ),
+    "gemma": Architecture("GemmaForCausalLM", "gemma", _LLAMA, added_to_norms=1.0),
     "gemma2": Architecture(
         "Gemma2ForCausalLM",
         "gemma2",
@@ -172,19 +238,18 @@ ARCHITECTURES = {
             "ffn_up": "mlp.gate_up_proj",
             "ffn_down": "mlp.down_proj",
         },
-        keys={**_RMS_NORM, **_WINDOW},
+        keys={
+            **_RMS_NORM,
+            **_WINDOW,
+            "rope.scaling.original_context_length": Key("original_max_position_embeddings"),
+        },
     ),
     "olmo2": Architecture(
         "Olmo2ForCausalLM",
         "olmo2",
-        {
-            **_ATTENTION,
-            **_QK_NORM,
-            **_MLP,
-            "post_attention_norm": "post_attention_layernorm",
-            "post_ffw_norm": "post_feedforward_layernorm",
-        },
+        _OLMO,
         attention_bias="attention_bias",
+        variants={"attention.sliding_window": _OLMO3},
     ),
     "granite": Architecture(
         "GraniteForCausalLM",
@@ -267,6 +332,7 @@ ARCHITECTURES = {
         "cohere",
         {**_ATTENTION, **_QK_NORM, **_MLP, "attn_norm": "input_layernorm"},
         keys={**_LAYER_NORM, "logit_scale": Key("logit_scale", float)},
+        qk_norm="use_qk_norm",
         attention_bias="attention_bias",
     ),
     "cohere2": Architecture(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from gguf.constants import Keys
 
 from runtime.checkpoint.config import ModelConfig, parse_config
+from runtime.checkpoint.families.table import FAMILIES
 from runtime.checkpoint.fingerprint import hash_files
 from runtime.checkpoint.gguf.file import GgufFile
 from runtime.checkpoint.gguf.names import canonical_tensors
@@ -52,7 +53,12 @@ class GgufCheckpoint:
 
     def tensors(self) -> Mapping[str, StoredTensor]:
         """Return every tensor, under Hugging Face's names and as Hugging Face's files would hold it."""
-        return canonical_tensors(self._file, find_architecture(self._file), self._settings)
+        tensors: Mapping[str, StoredTensor] = canonical_tensors(
+            self._file, find_architecture(self._file), self._settings
+        )
+        for rule in FAMILIES[self.config.architecture].layout:
+            tensors = rule(tensors, self.config)
+        return tensors
 
     def fingerprint(self) -> str:
         """Hash the files, but not their names."""

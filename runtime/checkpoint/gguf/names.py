@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from runtime.checkpoint.folder.experts import canonical_experts
 from runtime.checkpoint.gguf import deepseek, rope
-from runtime.checkpoint.gguf.architectures import MODEL_TENSORS, Architecture
+from runtime.checkpoint.gguf.architectures import MODEL_TENSORS, SINKS, Architecture
 from runtime.checkpoint.gguf.tensors import GgufTensor
 from runtime.checkpoint.stored import ALL, SelectedRows
 from runtime.errors import CheckpointError
@@ -53,7 +53,8 @@ def canonical_tensors(file: GgufFile, architecture: Architecture, settings: Sett
 
 def _canonical(file: GgufFile, architecture: Architecture, name: str) -> str:
     if (found := _LAYER.fullmatch(name)) and found["name"] in architecture.tensors:
-        return f"model.layers.{found['layer']}.{architecture.tensors[found['name']]}.{found['part']}"
+        renamed = f"model.layers.{found['layer']}.{architecture.tensors[found['name']]}"
+        return renamed if renamed.endswith(SINKS) else f"{renamed}.{found['part']}"
     if (found := _MODEL.fullmatch(name)) and found["name"] in MODEL_TENSORS:
         return f"{MODEL_TENSORS[found['name']]}.{found['part']}"
     path = file.tensors[name].path

@@ -36,7 +36,7 @@ KEYS = frozenset(
 
 
 def rope_settings(file: GgufFile, head_dim: int) -> dict[str, Any]:
-    """Return `rope_theta`, `partial_rotary_factor` where a part of each head rotates, and `rope_scaling` if any.
+    """Return `rope_theta`, `partial_rotary_factor` where a part of each head rotates, and `rope_scaling`.
 
     Raises:
         CheckpointError: a key or tensor asks for what cede does not compute.
@@ -52,7 +52,7 @@ def rope_settings(file: GgufFile, head_dim: int) -> dict[str, Any]:
     given = [scaling for scaling in scalings if scaling]
     if len(given) > 1:
         raise metadata.invalid(f"{prefix}scaling.type", "is not supported beside factors of each frequency")
-    return settings | ({"rope_scaling": given[0]} if given else {})
+    return settings | {"rope_scaling": given[0] if given else {"rope_type": "default"}}
 
 
 def _of_keys(file: GgufFile) -> dict[str, Any]:
@@ -103,7 +103,6 @@ def _of_long_factors(file: GgufFile, rotary_dim: int) -> dict[str, Any]:
     return _given(
         rope_type="longrope",
         **{setting: read_vector(file.tensors[name], rotary_dim // 2).tolist() for setting, name in named.items()},
-        original_max_position_embeddings=file.metadata.find(f"{prefix}original_context_length", int),
         attention_factor=file.metadata.find(f"{prefix}attn_factor", float),
     )
 

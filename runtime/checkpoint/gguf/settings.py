@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 _EMBEDDING, _HEAD = "token_embd.weight", "output.weight"
 _PATTERN = "attention.sliding_window_pattern"
-_READ_HERE = frozenset({"vocab_size", "attention.value_length", _PATTERN}) | rope.KEYS
+_LOCAL_THETA = "rope.freq_base_swa"  # of layers with a window
+_READ_HERE = frozenset({"vocab_size", "attention.value_length", _PATTERN, _LOCAL_THETA}) | rope.KEYS
 _READ_THERE = {deepseek.ARCHITECTURE: deepseek.KEYS}
 
 _SAMPLING: dict[str, tuple[str, type[Any]]] = {
@@ -44,7 +45,11 @@ def find_architecture(file: GgufFile) -> Architecture:
         raise file.metadata.invalid(
             "general.architecture", f"{name!r} is not supported; these are: {', '.join(ARCHITECTURES)}"
         )
-    return ARCHITECTURES[name]
+    architecture = ARCHITECTURES[name]
+    for key, variant in architecture.variants.items():
+        if file.metadata.find(f"{name}.{key}", int) not in (None, 0):
+            return variant
+    return architecture
 
 
 def read_settings(file: GgufFile) -> dict[str, Any]:
@@ -76,6 +81,12 @@ def read_settings(file: GgufFile) -> dict[str, Any]:
         settings["query_pre_attn_scalar"] = size
     settings |= _windows(metadata, prefix, settings)
     settings |= rope.rope_settings(file, head_dim)
+    if settings["rope_scaling"]["rope_type"] == "yarn":
+        settings["rope_scaling"] |= architecture.rope
+    if _LOCAL_THETA not in keys and metadata.find(prefix + _LOCAL_THETA, float) not in (None, settings["rope_theta"]):
+        raise metadata.invalid(
+            prefix + _LOCAL_THETA, "differs from rope.freq_base, which is not supported in this architecture"
+        )
     return settings | _of_tensors(file, architecture) | _of_tokens(metadata)
 
 
@@ -133,9 +144,10 @@ def _of_tensors(file: GgufFile, architecture: Architecture) -> dict[str, Any]:
         "vocab_size": file.tensors[_EMBEDDING].shape[0],
         "tie_word_embeddings": _HEAD not in file.tensors,
     }
-    for setting, tensor in ((architecture.attention_bias, "attn_q"), (architecture.mlp_bias, "ffn_up")):
+    told = {"attn_q_norm.weight": architecture.qk_norm, "attn_q.bias": architecture.attention_bias}
+    for tensor, setting in {**told, "ffn_up.bias": architecture.mlp_bias}.items():
         if setting is not None:
-            settings[setting] = f"blk.0.{tensor}.bias" in file.tensors
+            settings[setting] = f"blk.0.{tensor}" in file.tensors
     largest = max(file.tensors.values(), key=lambda entry: entry.num_bytes)
     if largest.kind in PLAIN_TYPES:
         settings["dtype"] = PLAIN_TYPES[largest.kind]

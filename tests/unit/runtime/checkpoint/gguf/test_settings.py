@@ -141,7 +141,7 @@ REFUSED: list[tuple[str, dict[str, Any]]] = [
     ("general.type is 'adapter'; the file holds a part that belongs to a model", {"general.type": "adapter"}),
     ("llama.block_count is missing", {"llama.block_count": None}),
     ("llama.block_count is 'three', and should be of type int", {"llama.block_count": "three"}),
-    ("num_hidden_layers 2000000000 is more than 1000", {"llama.block_count": 2_000_000_000}),
+    ("num_hidden_layers 2000000 is more than 1000", {"llama.block_count": 2_000_000}),
     ("num_hidden_layers -1 is not a whole number from 1 up", {"llama.block_count": -1}),
     ("llama.embedding_length is 64.0, and should be of type int", {"llama.embedding_length": 64.0}),
     ("llama.attention.head_count is 0, of 64 numbers of a hidden state", {"llama.attention.head_count": 0}),
