@@ -107,7 +107,7 @@ def test_refusals_name_the_key(settings: dict[str, Any], keys: dict[str, Any], m
         parse_config({**settings, **keys})
 
 
-# --- Mixtral, Qwen3-MoE, gpt-oss, OLMoE ---------------------------------------------------------------------------------
+# --- Mixtral, Qwen3-MoE, gpt-oss, OLMoE -------------------------------------------------------------------------------
 
 # What the published files say of experts (mistralai, Qwen, openai, allenai), in models of fewer layers.
 MIXTRAL = {
