@@ -6,6 +6,7 @@ Whatever can be wrong with them and with the model's small files is said before 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,17 +16,19 @@ import click
 from runtime.checkpoint.sampling_defaults import SamplingOptions, sampling_defaults
 from runtime.loading.options import LoadOptions
 from runtime.loading.served import Proposer
-from runtime.store.progress import SILENT
+from runtime.store.resolve import embedded_draft, resolve_model
 from web.limits import Limits
 from web.options import Access, Diagnostics, Listening, ModelChoice, Patience
 
 if TYPE_CHECKING:
-    from runtime.store.progress import Progress
     from web.commands.options.chosen import Chosen
     from web.http.browser_policy import BrowserPolicy
     from web.server import ServerOptions
 
 logger = logging.getLogger("cede.web")
+
+Find = Callable[[str | None, Path | None], Path]
+"""From a model's name, and cede's folder of models, to its files."""
 
 
 def refuse_contradictions(chosen: Chosen) -> None:
@@ -47,10 +50,12 @@ def refuse_contradictions(chosen: Chosen) -> None:
         raise click.UsageError(f"--draft-model has no use with --speculate {speculate.value}")
 
 
-def server_options(chosen: Chosen, progress: Progress = SILENT) -> ServerOptions:
+def server_options(chosen: Chosen, find: Find = resolve_model) -> ServerOptions:
     """All that the server is told.  Raises CedeError; what needs no torch is looked at first.
 
-    A model that is not here yet is downloaded; `progress` is told how that goes on.
+    Args:
+        chosen: the options.
+        find: finds a model, and downloads one that is not here yet: `resolve_model` and whatever goes on around it.
     """
     from runtime.checkpoint.config import check_context
     from runtime.checkpoint.open import open_checkpoint
@@ -62,7 +67,7 @@ def server_options(chosen: Chosen, progress: Progress = SILENT) -> ServerOptions
     browser_policy = _browser_policy(access, listening)
     tls = None if listening.certfile is None else tls_context(listening.certfile, listening.keyfile)
     model = chosen.config(ModelChoice)
-    load = _load_options(chosen, model, progress)
+    load = _load_options(chosen, model, find)
     checkpoint = open_checkpoint(load.path)
     check_context(checkpoint.config, load.context)
     sampling = sampling_defaults(checkpoint.generation, chosen.config(SamplingOptions))
@@ -94,23 +99,19 @@ def _browser_policy(access: Access, listening: Listening) -> BrowserPolicy:
     return BrowserPolicy.parse(access.allowed_origins, [*own_name, *access.allowed_hosts])
 
 
-def _load_options(chosen: Chosen, choice: ModelChoice, progress: Progress) -> LoadOptions:
+def _load_options(chosen: Chosen, choice: ModelChoice, find: Find) -> LoadOptions:
     """What to load, and where it lies.  Raises CheckpointError."""
-    from runtime.store.resolve import resolve_model
-
-    options = chosen.config(LoadOptions, path=resolve_model(choice.model, choice.models_dir, progress))
-    return replace(options, draft=_draft_path(choice, options.speculate, progress))
+    options = chosen.config(LoadOptions, path=find(choice.model, choice.models_dir))
+    return replace(options, draft=_draft_path(choice, options.speculate, find))
 
 
-def _draft_path(choice: ModelChoice, speculate: Proposer | None, progress: Progress) -> Path | None:
+def _draft_path(choice: ModelChoice, speculate: Proposer | None, find: Find) -> Path | None:
     """Where the draft model lies, if there is one that may be used.  Raises CheckpointError."""
-    from runtime.store.resolve import embedded_draft, resolve_model
-
     if speculate not in (None, Proposer.DRAFT):
         return None
     if choice.draft_model is None:
         return embedded_draft() if choice.model is None and speculate is Proposer.DRAFT else None
-    return resolve_model(choice.draft_model, choice.models_dir, progress)
+    return find(choice.draft_model, choice.models_dir)
 
 
 def _model_name(model: str | None) -> str:

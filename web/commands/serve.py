@@ -11,6 +11,7 @@ import click
 
 from runtime.errors import CedeError
 from runtime.log_text import log_to_stderr
+from runtime.store.resolve import resolve_model
 from web.commands.assembly import refuse_contradictions, server_options
 from web.commands.foreign import ServeCommand
 from web.commands.models.progress import DownloadProgress
@@ -21,6 +22,8 @@ from web.process.signals import EarlyStop, unwound_by_signals
 from web.process.streams import say
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from runtime.testing.faults import FaultPlan
     from web.fittings import Fittings
     from web.server import ServerOptions
@@ -47,11 +50,18 @@ def serve(ctx: click.Context, /, model_name: str | None, **_: Any) -> None:  # n
     refuse_contradictions(chosen)
     try:
         plan = _fault_plan(chosen)
-        with unwound_by_signals(early.end):
-            options = server_options(chosen, DownloadProgress())
-        _run(options, early, plan)
+        _run(server_options(chosen, partial(_find, early)), early, plan)
     except CedeError as error:
         raise click.ClickException(str(error)) from None
+
+
+def _find(early: EarlyStop, model: str | None, models_dir: Path | None) -> Path:
+    """Where a model lies.  One that is not here yet is downloaded; a signal ends that, and the process, in order.
+
+    Only that: while torch is imported, an exception out of nowhere could be raised amid code that cannot pass it on.
+    """
+    with unwound_by_signals(early.end):
+        return resolve_model(model, models_dir, DownloadProgress())
 
 
 def _fault_plan(chosen: Chosen) -> FaultPlan | None:
