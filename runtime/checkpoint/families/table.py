@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from runtime.checkpoint.families.dense import DENSE_FAMILIES
 from runtime.checkpoint.families.experts import (
     deepseek2_experts,
     deepseek3_experts,
@@ -20,16 +21,11 @@ from runtime.checkpoint.families.family import Family
 from runtime.checkpoint.families.gemma import GEMMA_FAMILIES
 from runtime.checkpoint.families.layer_kinds import (
     all_sliding,
-    full_at_intervals,
     rotates_by_list,
     sliding_above,
     sliding_first,
-    sliding_rotate,
     sliding_without_rope,
 )
-from runtime.checkpoint.families.layout import deinterleave, split_gate_up, split_qkv
-from runtime.checkpoint.families.norms import COHERE, GLM4, OLMO2
-from runtime.checkpoint.families.scales import cohere_scales, granite_scales
 from runtime.checkpoint.mtp_layout import MIMO
 
 if TYPE_CHECKING:
@@ -46,62 +42,6 @@ _DEEPSEEK = {
     "scoring_func": None,
     "moe_layer_freq": 1,
 }
-
-_OLMO2 = Family(
-    "olmo2",
-    qkv_bias="attention_bias",
-    output_bias="attention_bias",
-    qk_norm="joint",
-    norms=OLMO2,
-    defaults={"rms_norm_eps": 1e-5, "eos_token_id": 50279},
-)
-_GLM = Family(
-    "glm",
-    qkv_bias="attention_bias",
-    partial_rotary=True,
-    layout=(split_gate_up, deinterleave),
-    defaults={
-        "num_key_value_heads": 2,
-        "head_dim": 128,
-        "rms_norm_eps": 1.5625e-07,
-        "attention_bias": True,
-        "partial_rotary_factor": 0.5,
-        "eos_token_id": [151329, 151336, 151338],
-    },
-)
-_COHERE = Family(
-    "cohere",
-    qkv_bias="attention_bias",
-    output_bias="attention_bias",
-    norms=COHERE,
-    scales=cohere_scales,
-    layout=(deinterleave,),
-    defaults={
-        "layer_norm_eps": 1e-5,
-        "logit_scale": 0.0625,
-        "use_qk_norm": False,
-        "tie_word_embeddings": True,
-        "rope_theta": 500_000.0,
-        "bos_token_id": 5,
-        "eos_token_id": 255001,
-    },
-)
-
-_GRANITE = Family(
-    "granite",
-    qkv_bias="attention_bias",
-    output_bias="attention_bias",
-    mlp_bias="mlp_bias",
-    scales=granite_scales,
-    defaults={
-        "embedding_multiplier": 1.0,
-        "residual_multiplier": 1.0,
-        "attention_multiplier": 1.0,
-        "logits_scaling": 1.0,
-        "bos_token_id": 1,
-        "eos_token_id": 2,
-    },
-)
 
 FAMILIES: dict[str, Family] = {
     "LlamaForCausalLM": Family(
@@ -175,7 +115,7 @@ FAMILIES: dict[str, Family] = {
         "olmoe",
         qkv_bias="attention_bias",
         output_bias="attention_bias",
-        qk_norm=_OLMO2.qk_norm,
+        qk_norm="joint",
         experts=olmoe_experts,
         defaults={
             "rms_norm_eps": 1e-5,
@@ -271,58 +211,12 @@ FAMILIES: dict[str, Family] = {
         },
     ),
     **GEMMA_FAMILIES,
-    "Phi3ForCausalLM": Family(
-        "phi3",
-        layer_types=all_sliding,
-        partial_rotary=True,
-        rope_names={"su": "longrope", "yarn": "longrope"},
-        layout=(split_qkv, split_gate_up),
-        defaults={
-            "rms_norm_eps": 1e-5,
-            "use_sliding_window": True,
-            "original_max_position_embeddings": 4096,
-            "bos_token_id": 1,
-            "eos_token_id": 32000,
-        },
-    ),
-    "GraniteForCausalLM": _GRANITE,
+    **DENSE_FAMILIES,
     "GraniteMoeForCausalLM": replace(
-        _GRANITE,
+        DENSE_FAMILIES["GraniteForCausalLM"],
         model_type="granitemoe",
         experts=mixtral_experts,
-        defaults={**_GRANITE.defaults, "default_num_experts": 8, "num_experts_per_tok": 2},
-    ),
-    "Olmo2ForCausalLM": _OLMO2,
-    "Olmo3ForCausalLM": replace(
-        _OLMO2,
-        model_type="olmo3",
-        layer_types=full_at_intervals,
-        reads_layer_types=True,
-        local_theta="rope_theta",
-        defaults={
-            **_OLMO2.defaults,
-            "rope_theta": 500_000.0,
-            "use_sliding_window": True,
-            "sliding_window": 4096,
-            "sliding_window_pattern": 4,
-        },
-    ),
-    "GlmForCausalLM": _GLM,
-    "Glm4ForCausalLM": replace(_GLM, model_type="glm4", norms=GLM4),
-    "CohereForCausalLM": replace(_COHERE, qk_norm="by_head", qk_norm_if="use_qk_norm"),
-    "Cohere2ForCausalLM": replace(
-        _COHERE,
-        model_type="cohere2",
-        layer_types=full_at_intervals,
-        reads_layer_types=True,
-        rotary=sliding_rotate,
-        defaults={
-            **_COHERE.defaults,
-            "rope_theta": 10_000.0,
-            "use_sliding_window": True,
-            "sliding_window": 4096,
-            "sliding_window_pattern": 4,
-        },
+        defaults={**DENSE_FAMILIES["GraniteForCausalLM"].defaults, "default_num_experts": 8, "num_experts_per_tok": 2},
     ),
 }
 

@@ -10,6 +10,8 @@ from transformers import (
     Cohere2ForCausalLM,
     CohereConfig,
     CohereForCausalLM,
+    Ernie4_5Config,
+    Ernie4_5ForCausalLM,
     Gemma2Config,
     Gemma2ForCausalLM,
     Gemma3Config,
@@ -30,6 +32,8 @@ from transformers import (
     Olmo3ForCausalLM,
     Phi3Config,
     Phi3ForCausalLM,
+    SeedOssConfig,
+    SeedOssForCausalLM,
 )
 
 from tests.models.families.writing import write_checkpoint
@@ -72,6 +76,8 @@ _granite = partial(
 )
 _olmo2 = partial(write_checkpoint, model_class=Olmo2ForCausalLM, config_class=Olmo2Config)
 _olmo3 = partial(write_checkpoint, model_class=Olmo3ForCausalLM, config_class=Olmo3Config, sliding_window=16)
+_ernie = partial(write_checkpoint, model_class=Ernie4_5ForCausalLM, config_class=Ernie4_5Config, head_dim=24)
+_seed_oss = partial(write_checkpoint, model_class=SeedOssForCausalLM, config_class=SeedOssConfig, head_dim=24)
 _glm = partial(write_checkpoint, model_class=GlmForCausalLM, config_class=GlmConfig, head_dim=24)
 _glm4 = partial(write_checkpoint, model_class=Glm4ForCausalLM, config_class=Glm4Config, head_dim=16)
 _cohere = partial(write_checkpoint, model_class=CohereForCausalLM, config_class=CohereConfig, logit_scale=0.25)
@@ -137,6 +143,8 @@ DENSE_FAMILIES: dict[str, Callable[..., None]] = {
     "olmo3-yarn": partial(
         _olmo3, seed=45, rope_parameters={"sliding_attention": _DEFAULT_ROPE, "full_attention": _YARN_ROPE}
     ),
+    "ernie": partial(_ernie, seed=46, use_bias=True, tie_word_embeddings=False),
+    "seed-oss": partial(_seed_oss, seed=47, attention_out_bias=True),
     "glm": partial(_glm, seed=39),
     "glm4": partial(_glm4, seed=40, attention_bias=False, partial_rotary_factor=0.5),
     "cohere": partial(_cohere, seed=41, tie_word_embeddings=False),
