@@ -62,6 +62,7 @@ class Engine:
             model.context_length,
             root=cache.root,
             drafts_from_states=config.speculate is Proposer.MTP,
+            rings=model.rings,
             owner=cache.owner,
         )
         self._manager = SlotManager(

@@ -157,7 +157,12 @@ async def _open_engine(
         ) as cache,
         open_engine(
             executor,
-            replace(described, context_length=executor.model.context, sampling=options.sampling),
+            replace(
+                described,
+                context_length=executor.model.context,
+                rings=executor.model.kv.rings,
+                sampling=options.sampling,
+            ),
             replace(options.engine, speculate=drafter.proposer),
             cache,
         ) as engine,

@@ -104,11 +104,16 @@ class CopyPrefix:
     """Copy KV of the prompt from another slot, up to position `end`, if that slot still has it when the turn comes.
 
     The reply is whether it is worth looking for more: not if the device failed.
+
+    Attributes:
+        source: the other slot.
+        is_last: nothing more is to be copied, so that what rings have is copied, too.
     """
 
     hold: Hold
     source: int
     end: int
+    is_last: bool = True
     reply: Reply[bool] = field(default_factory=Reply)
 
 
@@ -133,7 +138,7 @@ class LoadBlocks:
 
     Attributes:
         fetched: the blocks.
-        is_last: no further blocks are there, so that the last of these may be chosen for an audit.
+        is_last: no further blocks are there, so that the last of these may be chosen for an audit, and rings be filled.
     """
 
     hold: Hold

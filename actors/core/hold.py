@@ -160,13 +160,15 @@ class Hold:
             observers.tell(observers.submitted, event)
         return await self._ask(command, command.reply)
 
-    async def copy_prefix(self, source: int, end: int) -> bool:
+    async def copy_prefix(self, source: int, end: int, *, is_last: bool = True) -> bool:
         """Have KV of the prompt copied from another slot, up to position `end`; False if the device failed.
+
+        Where layers have rings, no prefix is of use before the last piece was copied.
 
         Raises:
             DeviceLost: the device was lost since the grant.
         """
-        command = CopyPrefix(self, source, end)
+        command = CopyPrefix(self, source, end, is_last)
         return await self._ask(command, command.reply)
 
     async def load_blocks(self, fetched: Fetched, first: int, *, is_last: bool) -> Loaded | None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from actors.core.hold import Ticket
     from actors.core.life import Life
     from actors.core.slot_views import GenerationKey, SlotView
+    from runtime.kv.rings import Rings
     from runtime.ownership import TaskOwner
     from runtime.step.step import CancelMark
 
@@ -123,12 +124,21 @@ class HoldRecord:
         self._owner.check()
         self._runs_alone = True
 
-    def follow(self, others: Iterable[HoldRecord]) -> None:
-        """Note who is reading a prefix that this prompt shares: it is computed once, then copied."""
+    def follow(self, others: Iterable[HoldRecord], rings: Rings | None = None, piece: int = 0) -> None:
+        """Note who is reading a prefix that this prompt shares: it is computed once, then copied.
+
+        Where layers have rings, a prefix can be copied only until its reader is too far ahead.  So it must be one
+        piece, of at most `piece` tokens, which goes before the reader's next step; or little may follow it there.
+        """
         self._owner.check()
         prompt = self.hold.prompt
         shared = [(leader, leader.hold.prompt.shared_with(prompt)) for leader in others]
-        self._leaders = [(leader, length) for leader, length in shared if length >= self.length + BLOCK_TOKENS]
+        self._leaders = [
+            (leader, length)
+            for leader, length in shared
+            if length >= self.length + BLOCK_TOKENS
+            and (rings is None or length - self.length <= piece or len(leader.hold.prompt) - length <= rings.max_rows)
+        ]
 
     def follow_nobody(self) -> None:
         """They have read what is shared, or will not."""
@@ -155,11 +165,17 @@ class HoldRecord:
 
 
 class Holds:
-    """Everybody who holds a slot, in the order of the grants; the slot manager's task alone changes it."""
+    """Everybody who holds a slot, in the order of the grants; the slot manager's task alone changes it.
 
-    def __init__(self, owner: TaskOwner) -> None:
-        """Begin with nobody."""
+    Args:
+        owner: that task.
+        rings, piece: as for `HoldRecord.follow`.
+    """
+
+    def __init__(self, owner: TaskOwner, rings: Rings | None = None, piece: int = 0) -> None:
         self._owner = owner
+        self._rings = rings
+        self._piece = piece
         self._records: dict[GenerationKey, HoldRecord] = {}
 
     def __len__(self) -> int:
@@ -183,7 +199,7 @@ class Holds:
         self._owner.check()
         record = HoldRecord(ticket, slot, life, self._owner)
         if ticket.reuse:
-            record.follow(self)
+            record.follow(self, self._rings, self._piece)
         self._records[ticket.key] = record
         return record
 

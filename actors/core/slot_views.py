@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
+from runtime.kv.blocks import BLOCK_TOKENS
+
 if TYPE_CHECKING:
     from collections.abc import Sequence, Set
 
@@ -24,11 +26,17 @@ class Resident:
         tokens: whose KV it is.
         trial: the blocks among it that were restored, and that no step has run over yet.
         stands_on: the names of all blocks that it came from, or may have been computed after.
+        windows_from: the position from which on the layers with rings have all rows.
     """
 
     tokens: TokenChain
     trial: frozenset[BlockKey] = frozenset()
     stands_on: frozenset[BlockKey] = frozenset()
+    windows_from: int = 0
+
+    def has_windows(self, block: int) -> bool:
+        """Whether the layers with rings still have all rows of that block, by its number."""
+        return block * BLOCK_TOKENS >= self.windows_from
 
 
 class SlotView(Protocol):
@@ -69,6 +77,18 @@ class SlotView(Protocol):
     @property
     def computed_from(self) -> int:
         """The KV from this position on was computed in this slot; what is before it was moved in."""
+
+    @property
+    def least(self) -> int:
+        """The least length above 0 that it can be trimmed to, or copied up to: rings have lost what is before."""
+
+    @property
+    def windows_from(self) -> int:
+        """The position from which on the layers with rings have all rows."""
+
+    @property
+    def staged(self) -> int:
+        """The position up to which KV was moved in for its holder, without that of rings; not committed."""
 
     @property
     def draft_first(self) -> int:

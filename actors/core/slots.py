@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from actors.core.life import State
     from actors.core.slot_views import GenerationKey, SlotView
     from runtime.kv.blocks import BlockKey
+    from runtime.kv.rings import Rings
 
 
 class SlotInFlight(Exception):
@@ -33,6 +34,7 @@ class _Slot:
 
     id: int
     tokens: TokenChain
+    rings: Rings | None
     owner: GenerationKey | None = None
     last_used: int = 0  # the table's grant count at the last release
     held_until: float = 0.0
@@ -41,11 +43,21 @@ class _Slot:
     stands_on: set[BlockKey] = field(default_factory=set)
     suspect: bool = False
     computed_from: int = 0
+    least: int = 0
+    staged: int = 0
     draft_first: int = 0
     draft_length: int = 0
 
+    @property
+    def windows_from(self) -> int:
+        return 0 if self.rings is None else self.rings.first_kept(self.least)
+
     def resident(self) -> Resident:
-        return Resident(self.tokens.head(len(self.tokens)), frozenset(self.trial), frozenset(self.stands_on))
+        tokens = self.tokens.head(len(self.tokens))
+        return Resident(tokens, frozenset(self.trial), frozenset(self.stands_on), self.windows_from)
+
+    def usable(self, length: int) -> int:
+        return length if length >= self.least else 0
 
 
 class SlotTable:
@@ -59,6 +71,7 @@ class SlotTable:
         root: of the tokens' chains.
         drafts_from_states: the drafter goes on from the target's hidden states (an MTP module), so it can read only
             what the target has computed, and its rows that ran ahead of the target do not last.
+        rings: where the target's windowed layers keep their KV, if not all of it.
         owner: who may change the slots.
     """
 
@@ -69,12 +82,14 @@ class SlotTable:
         *,
         root: BlockKey = b"",
         drafts_from_states: bool = False,
+        rings: Rings | None = None,
         owner: TaskOwner | None = None,
     ) -> None:
         self.context = context
+        self.rings = rings
         self.owner = owner or TaskOwner()
         self._drafts_from_states = drafts_from_states
-        self._slots = [_Slot(i, TokenChain(root)) for i in range(slots)]
+        self._slots = [_Slot(i, TokenChain(root), rings) for i in range(slots)]
         self._in_flight: frozenset[int] = frozenset()
         self._grants = 0
 
@@ -102,10 +117,12 @@ class SlotTable:
         """The others."""
         return [slot for slot in self._slots if slot.owner is not None]
 
-    def longest_live_prefix(self, prompt: TokenChain, *, besides: SlotView | None) -> tuple[SlotView | None, int]:
-        """The other slot whose committed tokens share most with `prompt`, and how many; none under suspicion."""
+    def longest_live_prefix(
+        self, prompt: TokenChain, *, limit: int, besides: SlotView | None
+    ) -> tuple[SlotView | None, int]:
+        """The other slot from which most of `prompt` can be copied, and how much of that; none under suspicion."""
         others = [slot for slot in self._slots if slot is not besides and not slot.suspect]
-        shared = [(slot, slot.tokens.shared_with(prompt)) for slot in others]
+        shared = [(slot, slot.usable(min(slot.tokens.shared_with(prompt), limit))) for slot in others]
         return max(shared, key=lambda source: source[1], default=(None, 0))
 
     def draft_start(self, slot: SlotView) -> int:
@@ -119,26 +136,14 @@ class SlotTable:
     def status(self, state_of: Callable[[GenerationKey], State]) -> Iterator[SlotStatus]:
         """Every slot as a frozen snapshot, made when its turn comes: there may be thousands."""
         for slot in self._slots:
-            yield SlotStatus(
-                id=slot.id,
-                state="idle" if slot.owner is None else state_of(slot.owner),
-                request_id=slot.owner[0] if slot.owner else None,
-                tokens=len(slot.tokens) if slot.owner else 0,
-                resident_tokens=len(slot.tokens),
-                draft_tokens=slot.draft_length,
-            )
+            yield _status(slot, state_of)
 
     def check_integrity(self) -> None:
         """Raise AssertionError if the table contradicts itself."""
         owners = [slot.owner for slot in self._slots if slot.owner is not None]
         assert len(owners) == len(set(owners)), f"one generation holds two slots: {owners}"
         for slot in self._slots:
-            slot.tokens.check_integrity()
-            assert len(slot.tokens) <= self.context, slot
-            assert slot.computed_from <= len(slot.tokens), slot
-            assert slot.draft_first <= slot.draft_length <= self.context, slot
-            assert slot.owner is not None or slot.draft_length <= len(slot.tokens), slot
-            assert slot.owner is not None or not slot.suspect, slot
+            _check_slot(slot, self.context)
 
     # --- grant and release --------------------------------------------------------------------------------------------
 
@@ -147,9 +152,9 @@ class SlotTable:
     ) -> SlotView | None:
         """Give a generation the free slot that serves `prompt` at the least cost.
 
-        The slot's `tokens` are then the part that is already there.  At least the prompt's last token is left to
-        compute, because its logits are wanted.  A slot whose tokens are held for a retry goes to another prompt only if
-        there is no other.  None if no slot is free.
+        The slot's `tokens` are then the part that is already there, none if its rings have not what the rest goes on
+        with.  At least the prompt's last token is left to compute, because its logits are wanted.  A slot whose tokens
+        are held for a retry goes to another prompt only if there is no other.  None if no slot is free.
         """
         self.owner.check()
         candidates = [(slot, self._usable(slot, prompt) if reuse else 0) for slot in self._slots if slot.owner is None]
@@ -168,6 +173,7 @@ class SlotTable:
         record = self._changing(slot)
         assert record.owner is not None, f"slot {slot.id} is released, and nobody holds it"
         _trim_draft(record, len(record.tokens))
+        record.staged = 0
         record.owner = None
         record.held_until = held_until
         record.last_used = self._grants
@@ -183,6 +189,12 @@ class SlotTable:
 
     # --- the tokens of a slot -----------------------------------------------------------------------------------------
 
+    def note_written(self, slot: SlotView, end: int) -> None:
+        """Record that rows up to position `end` are about to be written, committed or not: rings lose what they had."""
+        record = self._changing(slot)
+        if self.rings is not None:
+            record.least = max(record.least, self.rings.least_length(end))
+
     def commit(self, slot: SlotView, token_ids: Sequence[int]) -> None:
         """Record that the KV of `token_ids`, which follow the slot's tokens, was computed there and is finite.
 
@@ -191,6 +203,17 @@ class SlotTable:
         record = self._changing(slot)
         record.tokens.extend(token_ids)
         record.trial.clear()
+        record.staged = 0
+
+    def stage(self, slot: SlotView, end: int, trial: Sequence[BlockKey], stands_on: Set[BlockKey]) -> None:
+        """Record that KV up to position `end` was moved in, but not that of rings: nobody can go on from it yet.
+
+        The arguments are those of `commit_moved`, which makes it whole; any other change of the slot's tokens drops it.
+        """
+        record = self._changing(slot)
+        record.staged = end
+        record.trial += trial
+        record.stands_on |= stands_on
 
     def commit_moved(
         self,
@@ -198,6 +221,7 @@ class SlotTable:
         token_ids: Sequence[int],
         trial: Sequence[BlockKey] = (),
         stands_on: Set[BlockKey] = frozenset(),
+        least: int = 0,
     ) -> None:
         """Record that the KV of `token_ids`, which follow the slot's tokens, was moved in.
 
@@ -206,20 +230,28 @@ class SlotTable:
             token_ids: whose KV it is.
             trial: the blocks that it came from, over which no step has run.
             stands_on: all blocks that it came from, or may have been computed after.
+            least: the least length that the slot can go on from now.
         """
         record = self._changing(slot)
         record.tokens.extend(token_ids)
         record.computed_from = len(record.tokens)
         record.trial += trial
         record.stands_on |= stands_on
+        record.least, record.staged = least, 0
 
     def trim(self, slot: SlotView, length: int) -> None:
-        """Keep the first `length` tokens, in the drafter's KV as well; no trace is left of a slot without any."""
+        """Keep the first `length` tokens, in the drafter's KV as well; no trace is left of a slot without any.
+
+        None is kept where the rings have not what a sequence goes on with from there.
+        """
         record = self._changing(slot)
+        length = record.usable(length)
         record.tokens.truncate(length)
         record.computed_from = min(record.computed_from, length)
+        record.staged = 0
         _trim_draft(record, length)
         if not length:
+            record.least = 0
             record.trial.clear()
             record.stands_on.clear()
             record.suspect = False
@@ -269,7 +301,7 @@ class SlotTable:
         return self._slots[slot.id]
 
     def _usable(self, slot: _Slot, prompt: TokenChain) -> int:
-        return min(slot.tokens.shared_with(prompt), len(prompt) - 1)
+        return slot.usable(min(slot.tokens.shared_with(prompt), len(prompt) - 1))
 
     def _cost(self, slot: _Slot, usable: int, prompt_length: int, now: float) -> tuple[bool, float, int]:
         """Tokens to compute now, plus the resident ones lost, which weigh less the longer nobody wanted them."""
@@ -277,6 +309,29 @@ class SlotTable:
         lost = len(slot.tokens) - usable
         robbed = lost > usable and slot.held_until > now
         return robbed, (prompt_length - usable) + lost / (1 + age), slot.last_used
+
+
+def _status(slot: _Slot, state_of: Callable[[GenerationKey], State]) -> SlotStatus:
+    return SlotStatus(
+        id=slot.id,
+        state="idle" if slot.owner is None else state_of(slot.owner),
+        request_id=slot.owner[0] if slot.owner else None,
+        tokens=len(slot.tokens) if slot.owner else 0,
+        resident_tokens=len(slot.tokens),
+        draft_tokens=slot.draft_length,
+    )
+
+
+def _check_slot(slot: _Slot, context: int) -> None:
+    slot.tokens.check_integrity()
+    assert len(slot.tokens) <= context, slot
+    assert slot.computed_from <= len(slot.tokens), slot
+    assert slot.least <= len(slot.tokens), slot
+    assert slot.draft_first <= slot.draft_length <= context, slot
+    if slot.owner is None:
+        assert not slot.staged, slot
+        assert slot.draft_length <= len(slot.tokens), slot
+        assert not slot.suspect, slot
 
 
 def _trim_draft(slot: _Slot, length: int) -> None:

@@ -57,7 +57,7 @@ class KVMover:
         moves = [move for record in holds if (move := self._moves.plan(record)) is not None]
         if not saves and not moves:
             return False
-        transfers: list[Transfer] = [Save(slot, block.start, block.start + BLOCK_TOKENS) for slot, block in saves]
+        transfers: list[Transfer] = [_save(slot, block) for slot, block in saves]
         transfers += [transfer for move in moves for transfer in move.transfers]
         if self._observers.transfer_begins:
             saved = tuple(SavedBlock(block.key, slot, block.start) for slot, block in saves)
@@ -69,7 +69,7 @@ class KVMover:
         return True
 
     def _next_saves(self, holds: Holds) -> list[tuple[int, SlotBlock]]:
-        piece = self._cache.piece_blocks
+        piece = self._cache.saved_blocks
         urgent = self._cache.next_saves([record.slot.id for record in holds], piece)
         return urgent or self._cache.next_saves([slot.id for slot in self._table.free], 1 if holds else piece)
 
@@ -94,3 +94,7 @@ class KVMover:
         else:
             assert data is not None
             self._cache.keep(slot, block, data)
+
+
+def _save(slot: int, block: SlotBlock) -> Save:
+    return Save(slot, block.start, block.start + BLOCK_TOKENS, block.whole)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 import outcome
@@ -40,6 +41,8 @@ class PlannedMove:
         end: how many tokens the slot has KV of when it is done.
         trial: blocks that the KV comes from, over which no step has run.
         stands_on: all blocks that it comes from, or may have been computed after.
+        least: the least length that the slot can go on from when it is done; None where it can from none yet, for what
+            rings need comes with the last piece.
         loaded: the answer to `LoadBlocks`.
         alarms: times that KV had been found wrong by then.
     """
@@ -50,6 +53,7 @@ class PlannedMove:
     end: int
     trial: Sequence[BlockKey] = ()
     stands_on: Set[BlockKey] = frozenset()
+    least: int | None = 0
     loaded: Loaded | None = None
     alarms: int = 0
 
@@ -78,8 +82,9 @@ class Moves:
                 return self._plan_copy(record, command)
             case LoadBlocks():
                 return self._plan_load(record, command)
-            case Audit(start=start):
-                save = Save(record.slot.id, start, start + BLOCK_TOKENS)
+            case Audit(start=start, block=block):
+                windows = block.whole and start >= record.slot.windows_from
+                save = Save(record.slot.id, start, start + BLOCK_TOKENS, windows)
                 return PlannedMove(record, command, [save], record.length)
         return None
 
@@ -88,46 +93,105 @@ class Moves:
             record.clear_pending()
             command.reply.set(outcome.Value(True))
             return None
-        source = self._table.slot(command.source)
+        source, rings = self._table.slot(command.source), self._table.rings
+        start, least = min(max(record.length, record.slot.staged), command.end), None
+        if rings is None:
+            least = 0
+        elif command.is_last:
+            least = max(source.least, rings.least_length(command.end))
         return PlannedMove(
             record,
             command,
-            [Copy(source.id, record.slot.id, record.length, command.end)],
+            [Copy(source.id, record.slot.id, start, command.end, least)],
             command.end,
             # Now: who is granted the source while it is copied trims it.
             trial=list(source.trial),
             stands_on=frozenset(source.stands_on),
+            least=least,
             alarms=self._cache.verdicts.alarms,
         )
 
     def _plan_load(self, record: HoldRecord, command: LoadBlocks) -> PlannedMove | None:
         blocks = self._cache.take(command.fetched)
-        if not blocks:
+        filled = self._plan_rings(record, command, blocks)
+        if not blocks or filled is None:
             record.clear_pending()
             command.reply.set(outcome.Value(None))
             return None
         keys = tuple(block.key for block in blocks)
         start, end = command.first * BLOCK_TOKENS, (command.first + len(blocks)) * BLOCK_TOKENS
         audited: tuple[int, Block] | None = None
-        if command.is_last and self._cache.verdicts.choose_audit():
+        if command.is_last and self._can_audit(record, filled, end) and self._cache.verdicts.choose_audit():
             end -= BLOCK_TOKENS
             audited = end, blocks.pop()
+        places = [start + i * BLOCK_TOKENS for i in range(len(blocks))]
         return PlannedMove(
             record,
             command,
-            [Load(record.slot.id, start + i * BLOCK_TOKENS, block.data) for i, block in enumerate(blocks)],
+            [
+                Load(record.slot.id, place, block.data, windows=place >= filled)
+                for place, block in zip(places, blocks, strict=True)
+            ],
             max(end, record.length),
             trial=[block.key for block in blocks],
             # Its ancestors too, wherever theirs came from: it may have been computed on other copies of them.
             stands_on=frozenset(record.hold.prompt.keys[: end // BLOCK_TOKENS]),
+            least=self._least_after(record, command, filled, end),
             loaded=Loaded(keys, audited),
             alarms=self._cache.verdicts.alarms,
         )
 
+    # --- what rings need ----------------------------------------------------------------------------------------------
+
+    def _plan_rings(self, record: HoldRecord, command: LoadBlocks, blocks: Sequence[Block]) -> int | None:
+        """Return the position from which on rings are filled by these blocks; None where they have not what is needed.
+
+        Without rings that is 0, and before the last piece none.
+        """
+        rings, start = self._table.rings, command.first * BLOCK_TOKENS
+        if rings is None:
+            return 0
+        end = start + len(blocks) * BLOCK_TOKENS
+        if rings.has_full_layers and start > max(record.length, record.slot.staged):
+            return None  # what came before these was dropped
+        if not command.is_last:
+            return end
+        whole = list(takewhile(lambda block: block.whole, reversed(blocks)))
+        filled = end - len(whole) * BLOCK_TOKENS
+        return filled if self._fills(record, filled, end) else None
+
+    def _fills(self, record: HoldRecord, filled: int, end: int) -> bool:
+        """Whether a sequence can go on from `end` once rings are filled from some position on."""
+        rings = self._table.rings
+        return rings is None or filled <= max(record.length, rings.first_needed(end))
+
+    def _can_audit(self, record: HoldRecord, filled: int, end: int) -> bool:
+        """Whether the last block can be left to be computed again, and will be there to be compared."""
+        rings = self._table.rings
+        if rings is None:
+            return True
+        start = end - BLOCK_TOKENS
+        written = rings.least_length(len(record.hold.prompt))
+        is_there = rings.has_full_layers or rings.first_kept(written) <= start
+        return is_there and start > record.length and self._fills(record, filled, start)
+
+    def _least_after(self, record: HoldRecord, command: LoadBlocks, filled: int, end: int) -> int | None:
+        """Return the least length of the slot once rings are filled from some position on; None before that."""
+        rings = self._table.rings
+        if rings is None:
+            return 0
+        if not command.is_last:
+            return None
+        if filled <= record.length:  # it goes on from what the slot has
+            return max(record.slot.least, rings.least_length(end))
+        return rings.least_length_from(filled, end)
+
     def _has_prefix(self, record: HoldRecord, command: CopyPrefix) -> bool:
         """Whether the source still has the prefix, from the first token on: KV depends on all before it."""
         source = self._table.slot(command.source)
-        return not source.suspect and source.tokens.shared_with(record.hold.prompt) >= command.end
+        if source.suspect or source.tokens.shared_with(record.hold.prompt) < command.end:
+            return False
+        return command.end >= source.least or not command.is_last
 
     # --- after --------------------------------------------------------------------------------------------------------
 
@@ -153,13 +217,16 @@ class Moves:
 
     def _commit(self, move: PlannedMove) -> None:
         record, start = move.record, move.record.length
+        if isinstance(move.command, CopyPrefix):
+            self._cache.count_hit("live", max(0, move.end - max(start, record.slot.staged)))
         tokens = record.hold.prompt[start : move.end]
         if not tokens:
             return
-        self._table.commit_moved(record.slot, tokens, move.trial, move.stands_on)
+        if move.least is None:
+            self._table.stage(record.slot, move.end, move.trial, move.stands_on)
+            return
+        self._table.commit_moved(record.slot, tokens, move.trial, move.stands_on, move.least)
         record.ledger.note_moved(len(tokens))
-        if isinstance(move.command, CopyPrefix):
-            self._cache.count_hit("live", len(tokens))
         if self._observers.moved:
             self._observers.tell(self._observers.moved, Moved(*record.key, record.slot.id, start, len(tokens)))
 
@@ -168,6 +235,10 @@ class Moves:
         record = move.record
         written = (transfer.start for transfer in move.transfers if isinstance(transfer, Load))
         start = min(written, default=record.length)
+        if self._table.rings is not None and move.least is not None:  # so were rings
+            self._table.note_written(record.slot, move.end)
+            if isinstance(move.command, CopyPrefix) or start < record.slot.least:
+                start = 0  # a copy overwrites what they had of positions before its start, too
         record.ledger.note_overwritten(max(0, record.length - start))
         self._table.trim(record.slot, start)
 
@@ -181,11 +252,18 @@ class Moves:
                 reply.set(outcome.Value(None if values is None else move.loaded))
             case Audit() as audit:
                 saved = None if values is None else values[0]
-                agrees = saved is not None and kv_agrees(saved, audit.block.data)
+                agrees = saved is not None and kv_agrees(saved, self._comparable(audit.block.data, saved))
                 self._cache.verdicts.note_audit(agrees=agrees)
                 if not agrees:
                     self._quarantine(move.record, move.record.slot.stands_on | frozenset(audit.restored))
                 audit.reply.set(outcome.Value(agrees))
+
+    def _comparable(self, cached: KVData, saved: KVData) -> KVData:
+        """Return what there is of a cached block to be compared: not the rows that rings have lost since."""
+        rings = self._table.rings
+        if rings is None or cached.shape == saved.shape:
+            return cached
+        return cached[[layer for layer, window in enumerate(rings.windows) if window is None]]
 
     def _quarantine(self, record: HoldRecord, wrong: Collection[BlockKey]) -> None:
         """Let nothing be used any more that came from these blocks, or may have been computed after them."""

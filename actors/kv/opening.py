@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import asynccontextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import trio
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from actors.kv.config import CacheConfig, TierOptions
     from runtime.checkpoint.open import Checkpoint
+    from runtime.kv.blocks import BlockKey
     from runtime.kv.cache import KVCache
 
 # Of KV that is on its way to disk and perhaps no longer in the memory tier, so much is held beyond its budget.
@@ -31,6 +33,50 @@ MAX_QUEUE_BYTES = 256 * MIB
 RAM_SHARE = 5  # the memory tier has one part in so many of what is free, unless it is told otherwise
 
 logger = logging.getLogger("cede.kv")
+
+
+@dataclass(frozen=True, slots=True)
+class _Blocks:
+    """What the tensors of a model's blocks look like.
+
+    Attributes:
+        whole: the shape of one with the rows of all layers.
+        part: of one without those of layers with rings; None where there are no such layers.
+        ringed: these layers.
+        nbytes: of a whole one.
+        ring_bytes: of these, what is of layers with rings.
+    """
+
+    whole: tuple[int, ...]
+    part: tuple[int, ...] | None
+    ringed: tuple[int, ...]
+    nbytes: int
+    ring_bytes: int
+
+    @classmethod
+    def of(cls, kv: KVCache) -> _Blocks:
+        layers, parts, heads, dim = kv.row_shape
+        windows = () if kv.rings is None else kv.rings.windows
+        ringed = tuple(layer for layer, window in enumerate(windows) if window is not None)
+        nbytes = BLOCK_TOKENS * kv.bytes_per_token
+        return cls(
+            whole=(layers, parts, heads, BLOCK_TOKENS, dim),
+            part=(layers - len(ringed), parts, heads, BLOCK_TOKENS, dim) if ringed else None,
+            ringed=ringed,
+            nbytes=nbytes,
+            ring_bytes=nbytes // layers * len(ringed),
+        )
+
+    def root(self, identity: str, dtype: str, quantization: str | None, rope_factors: str | None) -> BlockKey:
+        """Return the name that stands for the model: for its files, and for what was made of them."""
+        return root_key(
+            fingerprint=identity,
+            dtype=dtype,
+            kv_shape=self.whole,
+            quantization=quantization,
+            rope_factors=rope_factors,
+            ringed=self.ringed,
+        )
 
 
 @asynccontextmanager
@@ -62,17 +108,9 @@ async def open_prefix_cache(
         KVFolderError: the disk tier's folder cannot be used, or another server uses it.
     """
     await _check_unchanged(checkpoint, identity)
-    block_shape = (*kv.row_shape[:3], BLOCK_TOKENS, kv.row_shape[3])
-    root = root_key(
-        fingerprint=identity,
-        dtype=str(kv.dtype),
-        kv_shape=block_shape,
-        quantization=quantization,
-        rope_factors=rope_factors,
-    )
-    block_bytes = BLOCK_TOKENS * kv.bytes_per_token
+    blocks, owner = _Blocks.of(kv), TaskOwner()
+    root = blocks.root(identity, str(kv.dtype), quantization, rope_factors)
     ram_bytes = available_memory() // RAM_SHARE if options.ram is None else options.ram
-    owner = TaskOwner()
     token = trio.lowlevel.current_trio_token()
 
     def has_room() -> None:  # on the writer's thread, while nobody else may come to offer what was refused
@@ -84,24 +122,28 @@ async def open_prefix_cache(
         tier = open_disk_tier(
             options.folder,
             root,
-            shape=block_shape,
+            shape=blocks.whole,
             dtype=kv.dtype,
             budget=options.disk,
-            queue_blocks=max(1, min(MAX_QUEUE_BLOCKS, MAX_QUEUE_BYTES // block_bytes)),
+            queue_blocks=max(1, min(MAX_QUEUE_BLOCKS, MAX_QUEUE_BYTES // blocks.nbytes)),
             has_room=has_room,
             open_blocks=open_blocks,
+            part=blocks.part,
             owner=owner,
         )
     with tier as disk:
-        cache = PrefixCache(root, block_bytes, ram=ram_bytes, disk=disk, config=config, owner=owner)
-        on_disk = "" if disk is None else f", {format_size(options.disk)} on disk in {options.folder}"
-        logger.info("KV blocks beyond the slots: at most %s in memory%s", format_size(ram_bytes), on_disk)
+        sizes = blocks.nbytes, blocks.ring_bytes
+        cache = PrefixCache(root, *sizes, ram=ram_bytes, rings=kv.rings, disk=disk, config=config, owner=owner)
+        logger.info("KV blocks beyond the slots: at most %s in memory%s", format_size(ram_bytes), _on_disk(options))
         try:
             yield cache
         finally:
-            if disk is not None:
-                with trio.CancelScope(shield=True):
-                    await _write_the_rest(cache, disk, options.flush_seconds)
+            with trio.CancelScope(shield=True):
+                await _write_the_rest(cache, disk, options.flush_seconds)
+
+
+def _on_disk(options: TierOptions) -> str:
+    return "" if options.folder is None else f", {format_size(options.disk)} on disk in {options.folder}"
 
 
 async def _check_unchanged(checkpoint: Checkpoint, identity: str) -> None:
@@ -109,8 +151,10 @@ async def _check_unchanged(checkpoint: Checkpoint, identity: str) -> None:
         raise CheckpointError(f"{checkpoint.path}: has changed while the model was loaded from it")
 
 
-async def _write_the_rest(cache: PrefixCache, disk: DiskTier, seconds: float) -> None:
+async def _write_the_rest(cache: PrefixCache, disk: DiskTier | None, seconds: float) -> None:
     """Write what the disk tier has not taken or not written yet, for so many seconds."""
+    if disk is None:
+        return
     deadline = trio.current_time() + seconds
     queued, taken = 1, False
     while (queued or not taken) and (left := deadline - trio.current_time()) > 0:

@@ -24,12 +24,13 @@ from runtime.kv.ram_tier import RamTier, RamTierStatistics
 from runtime.ownership import TaskOwner
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from actors.core.slot_views import Resident
     from actors.kv.tiers import BlockStore
     from actors.kv.waiting_blocks import SlotBlock
     from runtime.kv.disk.tier import DiskTierStatistics
+    from runtime.kv.rings import Rings
     from runtime.step.transfer import KVData
 
 
@@ -68,7 +69,9 @@ class PrefixCache:
         owner: the one task that may change anything here: the slot manager's.
         root: the key that stands for the model; see `runtime.kv.blocks.root_key`.
         config: how KV is kept.
-        piece_blocks: moved at a time at most, for each request.
+        rings: of the model; None where all layers keep all positions.
+        piece_blocks: moved into a slot at a time at most, for each request; what rings need comes with the last piece.
+        saved_blocks: moved out of slots at a time at most.
         tiers: which blocks exist, in memory and on disk.
         waiting: blocks that are to be kept and are still in their slot.
         verdicts: what was found wrong.
@@ -77,6 +80,7 @@ class PrefixCache:
 
     Args:
         block_bytes: of one block's KV.
+        ring_bytes: of those, what is of layers with rings.
         ram: bytes of host memory for blocks; 0 and no disk make a cache that keeps nothing.
         disk: the disk tier, with the same owner.
         seed: of the choice of audits.
@@ -86,8 +90,10 @@ class PrefixCache:
         self,
         root: BlockKey,
         block_bytes: int,
+        ring_bytes: int = 0,
         *,
         ram: int,
+        rings: Rings | None = None,
         disk: BlockStore | None = None,
         config: CacheConfig | None = None,
         seed: int | None = None,
@@ -96,8 +102,10 @@ class PrefixCache:
         self.owner = owner or TaskOwner()
         self.root = root
         self.config = config or CacheConfig()
-        self.piece_blocks = max(1, self.config.piece_bytes // max(1, block_bytes))
-        self.tiers = Tiers(RamTier(ram, self.owner), disk, self.owner)
+        self.rings = rings
+        self.piece_blocks = max(1, self.config.piece_bytes // max(1, block_bytes - ring_bytes))
+        self.saved_blocks = max(1, self.config.piece_bytes // max(1, block_bytes))
+        self.tiers = Tiers(RamTier(ram, self.owner), disk, self.owner, rings)
         self.waiting = WaitingBlocks(self.owner)
         self.verdicts = Verdicts(
             self.tiers,
@@ -123,13 +131,19 @@ class PrefixCache:
         self.owner.check()
         self._hits[source] += tokens
 
-    async def fetch(self, keys: Sequence[BlockKey]) -> Fetched:
+    async def fetch(self, keys: Sequence[BlockKey], whole: Collection[BlockKey] = ()) -> Fetched:
         """Get the blocks of a chain up to the first that cannot be had, or not in time.
 
         It changes nothing, so anybody may call it; `take` is for the owner.
+
+        Args:
+            keys: of the chain.
+            whole: those of them that are wanted whole, if they can be had so.
         """
         alarms, ram, reader = self.verdicts.alarms, self.tiers.ram, self.tiers.reader
-        cold = [key for key in keys if key not in ram]
+        in_part = {key for key in whole if (block := ram.get(key)) is not None and not block.whole}
+        better = self.tiers.whole(in_part) if in_part else in_part
+        cold = [key for key in keys if key not in ram or key in better]
         read = await reader.read(cold) if cold and reader is not None else {}
         found = takewhile(lambda block: block is not None, (read.get(key) or ram.get(key) for key in keys))
         return Fetched(tuple(block for block in found if block is not None), frozenset(read), alarms)
@@ -169,12 +183,12 @@ class PrefixCache:
         """Take up to `limit` blocks to keep, from these slots in this order."""
         self.owner.check()
         # Another slot may have held the same block, and that one may have been kept since.
-        return self.waiting.take(slots, limit, unless=self.tiers.can_be_had)
+        return self.waiting.take(slots, limit, unless=lambda block: self.tiers.can_be_had(block.key, whole=block.whole))
 
     def keep(self, slot: int, block: SlotBlock, data: KVData) -> None:
         """Put a block that was copied out of its slot into the tiers."""
         self.owner.check()
-        kept = Block(block.key, block.parent, block.token_ids, data)
+        kept = Block(block.key, block.parent, block.token_ids, data, block.whole)
         if self.tiers.ram.insert(kept, trio.current_time()):
             self.tiers.ram.hold([kept.key], self.waiting.held_until(slot))
         self.write_behind.add(kept)
@@ -182,13 +196,21 @@ class PrefixCache:
     def _missing(self, resident: Resident, first: int) -> list[int]:
         """Return the numbers of the blocks from the `first` on that are to be kept.
 
-        Not those on trial: some tier gave them, and if it has one no more, that was struck, or is let go.
+        Not those on trial: some tier gave them, and if it has one no more, that was struck, or is let go.  One that a
+        tier has in part is to be kept if it is whole here.
         """
         if not self.tiers.keep_anything:
             return []
         keys = resident.tokens.keys
         known = self.tiers.available(keys[first:]) | resident.trial
-        return [i for i in range(first, len(keys)) if keys[i] not in known]
+        if self.rings is None:
+            return [i for i in range(first, len(keys)) if keys[i] not in known]
+        whole, bodies = self.tiers.whole(keys[first:]) | resident.trial, self.rings.has_full_layers
+        return [
+            i
+            for i in range(first, len(keys))
+            if keys[i] not in (whole if resident.has_windows(i) else known) and (bodies or resident.has_windows(i))
+        ]
 
     # --- looking in -------------------------------------------------------------------------------------------------
 

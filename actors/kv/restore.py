@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from actors.core.slots import SlotTable
     from actors.kv.prefix_cache import PrefixCache
     from runtime.kv.blocks import Block, BlockKey
+    from runtime.kv.rings import Rings
 
 # Tokens.  Moving KV costs a round trip through the manager, about as much as computing a few rows of a small model.
 MIN_GAIN = 16
@@ -25,10 +26,11 @@ MIN_GAIN = 16
 
 @dataclass(frozen=True, slots=True)
 class LiveSource:
-    """Another slot's committed prefix reaches farthest; its KV up to position `end` is one piece."""
+    """Another slot's committed prefix reaches farthest; its KV up to position `end` is one piece, perhaps the last."""
 
     slot: SlotView
     end: int
+    is_last: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +41,13 @@ class BlockSource:
         keys: of the blocks.
         first: number of the first of them in the prompt.
         is_last: nothing reaches farther.
+        whole: those of them of which rings are filled.
     """
 
     keys: tuple[BlockKey, ...]
     first: int
     is_last: bool
+    whole: tuple[BlockKey, ...] = ()
 
 
 class Restoration:
@@ -67,7 +71,7 @@ class Restoration:
         self._hold.turn_to(ActorStage.RESTORING)
         while (source := self.next_source()) is not None:
             if isinstance(source, LiveSource):
-                goes_on = await self._hold.copy_prefix(source.slot.id, source.end)
+                goes_on = await self._hold.copy_prefix(source.slot.id, source.end, is_last=source.is_last)
             else:
                 goes_on = await self._load(source)
             if not goes_on:
@@ -102,21 +106,39 @@ class Restoration:
             return None
         prompt, cache = self._hold.prompt, self._cache
         have, limit = self._hold.length, len(prompt) - 1
-        slot, live = self._table.longest_live_prefix(prompt, besides=self._hold.slot)
-        live = min(live, limit)
+        slot, live = self._table.longest_live_prefix(prompt, limit=limit, besides=self._hold.slot)
         first = have // BLOCK_TOKENS
         last = cache.tiers.reach(prompt.keys[: limit // BLOCK_TOKENS], first)
         if max(live, last * BLOCK_TOKENS) < have + MIN_GAIN:
             return None
+        staged = max(have, self._hold.slot.staged)
         if slot is not None and live >= last * BLOCK_TOKENS:
-            return LiveSource(slot, min(live, have + cache.piece_blocks * BLOCK_TOKENS))
+            end = min(live, staged + cache.piece_blocks * BLOCK_TOKENS)
+            return LiveSource(slot, end, is_last=end == live)
+        if cache.rings is not None:
+            return self._piece_with_rings(cache.rings, first, staged // BLOCK_TOKENS, last)
         end = min(last, first + cache.piece_blocks)
         return BlockSource(tuple(prompt.keys[first:end]), first, is_last=end == last)
+
+    def _piece_with_rings(self, rings: Rings, first: int, staged: int, last: int) -> BlockSource:
+        """Return the next piece of blocks `first` to `last`, of which those before `staged` are there but for rings.
+
+        The last piece has all that rings need, however much that is: were they filled in pieces, they would lose what
+        the slot could go on from before.  If it can be had, it has one block more, so that the last may be audited.
+        """
+        keys, piece = self._hold.prompt.keys, self._cache.piece_blocks
+        filled = max(first, rings.first_needed(last * BLOCK_TOKENS) // BLOCK_TOKENS)
+        if filled > first and self._cache.tiers.can_be_had(keys[filled - 1], whole=True):
+            filled -= 1
+        if rings.has_full_layers and filled - staged > piece:
+            return BlockSource(tuple(keys[staged : staged + piece]), staged, is_last=False)
+        start = min(staged, filled) if rings.has_full_layers else filled
+        return BlockSource(tuple(keys[start:last]), start, is_last=True, whole=tuple(keys[filled:last]))
 
     async def _load(self, source: BlockSource) -> bool:
         """Have a piece of the tiers' loaded; False if nothing was."""
         self._hold.turn_to(ActorStage.FETCHING)
-        fetched = await self._cache.fetch(source.keys)
+        fetched = await self._cache.fetch(source.keys, source.whole)
         self._hold.turn_to(ActorStage.RESTORING)
         loaded = await self._hold.load_blocks(fetched, source.first, is_last=source.is_last)
         if loaded is None:

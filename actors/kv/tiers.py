@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from actors.kv.disk_reader import DiskReader
+from runtime.kv.blocks import BLOCK_TOKENS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from runtime.kv.blocks import Block, BlockKey
     from runtime.kv.disk.tier import DiskTierStatistics
     from runtime.kv.ram_tier import RamTier
+    from runtime.kv.rings import Rings
     from runtime.ownership import TaskOwner
 
 
@@ -20,6 +22,10 @@ class BlockStore(Protocol):
 
     def held(self, keys: Collection[BlockKey]) -> set[BlockKey]:
         """Return those of these blocks that `load` would find."""
+        ...
+
+    def whole(self, keys: Collection[BlockKey]) -> set[BlockKey]:
+        """Return those of these blocks that `load` would find with the rows of all layers."""
         ...
 
     def parents(self) -> dict[BlockKey, BlockKey]:
@@ -61,11 +67,13 @@ class Tiers:
 
     Args:
         owner: of the tiers.
+        rings: of the model, whose blocks may then be without the rows of some layers.
     """
 
-    def __init__(self, ram: RamTier, disk: BlockStore | None, owner: TaskOwner) -> None:
+    def __init__(self, ram: RamTier, disk: BlockStore | None, owner: TaskOwner, rings: Rings | None = None) -> None:
         self.ram = ram
         self.disk = disk
+        self._rings = rings
         self.reader = None if disk is None else DiskReader(disk.load)
         self._owner = owner
 
@@ -79,7 +87,13 @@ class Tiers:
         return key in self.ram or (self.disk is not None and bool(self.disk.held([key])))
 
     def reach(self, keys: Sequence[BlockKey], first: int) -> int:
-        """Return the index after the last of the consecutive blocks from `first` on that can be had now."""
+        """Return the index after the last of the consecutive blocks from `first` on that can be had now.
+
+        Where layers have rings, those that a sequence sees when it goes on after the last must be whole, from `first`
+        on: what lies before is in the slot.
+        """
+        if self._rings is not None:
+            return self._reach_with_rings(self._rings, keys, first)
         on_disk: set[BlockKey] | None = None
         for last in range(first, len(keys)):
             if keys[last] not in self.ram:
@@ -88,12 +102,31 @@ class Tiers:
                     return last
         return max(first, len(keys))
 
+    def _reach_with_rings(self, rings: Rings, keys: Sequence[BlockKey], first: int) -> int:
+        available, whole = self.available(keys[first:]), self.whole(keys[first:])
+        last, whole_from = first, first  # all blocks from `whole_from` to the current one are whole
+        for end in range(first + 1, len(keys) + 1):
+            if rings.has_full_layers and keys[end - 1] not in available:
+                break
+            if keys[end - 1] not in whole:
+                whole_from = end
+            elif whole_from <= max(first, rings.first_needed(end * BLOCK_TOKENS) // BLOCK_TOKENS):
+                last = end
+        return last
+
     def available(self, keys: Collection[BlockKey]) -> set[BlockKey]:
         """Return those of these blocks that can be had now."""
         return {key for key in keys if key in self.ram} | self._on_disk(keys)
 
-    def can_be_had(self, key: BlockKey) -> bool:
-        """Whether a block can be had now."""
+    def whole(self, keys: Collection[BlockKey]) -> set[BlockKey]:
+        """Return those of these blocks that can be had now with the rows of all layers."""
+        in_memory = {key for key in keys if (block := self.ram.get(key)) is not None and block.whole}
+        return in_memory | (self.disk.whole(keys) if self._asks_disk() and self.disk is not None else set())
+
+    def can_be_had(self, key: BlockKey, *, whole: bool = False) -> bool:
+        """Whether a block can be had now; or, if `whole`, with the rows of all layers."""
+        if whole and self._rings is not None:
+            return bool(self.whole([key]))
         return key in self.ram or key in self._on_disk([key])
 
     def parents(self) -> dict[BlockKey, BlockKey]:
@@ -120,6 +153,7 @@ class Tiers:
 
     def _on_disk(self, keys: Collection[BlockKey]) -> set[BlockKey]:
         """Return those that the disk holds; none while it does not answer, though it may hold them all the same."""
-        if self.disk is None or self.reader is None or not self.reader.answers():
-            return set()
-        return self.disk.held(keys)
+        return self.disk.held(keys) if self._asks_disk() and self.disk is not None else set()
+
+    def _asks_disk(self) -> bool:
+        return self.reader is not None and self.reader.answers()

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 class SlotBlock:
     """A complete block whose KV is in a slot, at positions `start` to `start + BLOCK_TOKENS`.
 
-    `stands_on` has the names of all blocks that this KV came from, or may have been computed after.
+    `stands_on` has the names of all blocks that this KV came from, or may have been computed after; `whole` says that
+    the layers with rings still have its rows, too.
     """
 
     key: BlockKey
@@ -32,6 +33,7 @@ class SlotBlock:
     start: int
     token_ids: tuple[int, ...]
     stands_on: frozenset[BlockKey] = field(default=frozenset(), compare=False)
+    whole: bool = field(default=True, compare=False)
 
 
 @dataclass(slots=True)
@@ -45,7 +47,8 @@ class _Batch:
         """Make a block, when it is wanted: a long sequence has thousands."""
         chain, start = self.resident.tokens, number * BLOCK_TOKENS
         tokens = tuple(chain[start : start + BLOCK_TOKENS])
-        return SlotBlock(chain.keys[number], chain.parent(number), start, tokens, self.resident.stands_on)
+        whole = self.resident.has_windows(number)
+        return SlotBlock(chain.keys[number], chain.parent(number), start, tokens, self.resident.stands_on, whole)
 
     def keep_only(self, numbers: Iterable[int]) -> None:
         """Let the others wait no more."""
@@ -102,7 +105,7 @@ class WaitingBlocks:
         batches.append(_Batch(resident, deque(number for number in numbers if keys[number] not in known)))
 
     def take(
-        self, slots: Iterable[int], limit: int, *, unless: Callable[[BlockKey], bool]
+        self, slots: Iterable[int], limit: int, *, unless: Callable[[SlotBlock], bool]
     ) -> list[tuple[int, SlotBlock]]:
         """Take up to `limit`, from these slots in this order, to be copied; what `unless` is true of is let go."""
         self._owner.check()
@@ -110,9 +113,9 @@ class WaitingBlocks:
         for slot in slots:
             for batch in self._batches.get(slot, ()):
                 while batch.numbers and len(taken) < limit:
-                    number = batch.numbers.popleft()
-                    if not unless(batch.resident.tokens.keys[number]):
-                        taken.append((slot, batch.block(number)))
+                    block = batch.block(batch.numbers.popleft())
+                    if not unless(block):
+                        taken.append((slot, block))
         self._taken = list(taken)
         return taken
 

@@ -54,6 +54,8 @@ class Device:
         self, segments: Sequence[Segment], *, drafting: bool = False, layer_done: LayerHook | None = None
     ) -> StepResult:
         """Run a step, as the executor does."""
+        for segment in () if drafting else segments:  # the drafter has no rings
+            self._table.note_written(self._table.slot(segment.slot), segment.end)
         with self._table.in_flight(segment.slot for segment in segments), self._lent():
             return await self._executor.run_step(segments, drafting=drafting, layer_done=layer_done)
 

@@ -33,6 +33,7 @@ from actors.manager.statistics import ManagerStatistics
 from actors.manager.step_planner import StepPlanner
 from actors.manager.step_runner import StepCounts, StepRunner
 from runtime.errors import DeviceLost
+from runtime.kv.blocks import BLOCK_TOKENS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -83,7 +84,7 @@ class SlotManager:
         self.observers = Observers()
         self.costs = StepCosts()
         self.receipts = ReceiptLog(epoch=epoch, owner=table.owner)
-        self.holds = Holds(table.owner)
+        self.holds = Holds(table.owner, table.rings, cache.piece_blocks * BLOCK_TOKENS)
         self._counts = StepCounts()
         self._mailbox = Mailbox()
         self._device = Device(executor, table)

@@ -98,7 +98,10 @@ class StepPlanner:
         bulk = [(record, work) for record, work in pending if work.is_bulk]
         depth = sum(self._start(record, work) for record, work in bulk) / max(len(bulk), 1)
         budget = self._chunks.budget(costs, urgent, depth)
+        rings = self._table.rings
         shares = share_budget([len(work.token_ids) for _, work in bulk], budget)
+        if rings is not None:  # what a ring has room for; the rest has its turn in the next step
+            shares = [min(share, rings.max_rows) for share in shares]
         return [
             *(self._planned(record, work, len(work.token_ids)) for record, work in whole),
             *(self._planned(*one, share) for one, share in zip(bulk, shares, strict=True) if share),

@@ -116,7 +116,7 @@ async def open_model(load: Load, proposer: Proposer) -> AsyncIterator[tuple[Engi
 
     async with (
         open_thread_executor(target, drafter) as executor,
-        open_engine(executor, served, engine_config) as engine,
+        open_engine(executor, replace(served, rings=executor.model.kv.rings), engine_config) as engine,
     ):
         yield engine, served
 

@@ -5,7 +5,8 @@ that they stand for.
 
     blocks        Block, BlockKey, BLOCK_TOKENS, root_key, block_key, block_keys
     token_chain   TokenChain: tokens that know the names of their blocks
-    cache         KVCache: the slots' tensors; kv_agrees, kv_bytes_per_token
+    cache         KVCache: the slots' tensors; kv_agrees, kv_bytes, kv_bytes_per_token
+    rings         Rings: where layers with a window keep less, and what follows for lengths
     ram_tier      RamTier: blocks in host memory
     index         BlockIndex: which blocks there are, and which goes first
     lineage       severed: what is left of a tree of blocks when some were found wrong

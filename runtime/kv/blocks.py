@@ -28,12 +28,16 @@ _TOKENS = struct.Struct(f"<{BLOCK_TOKENS}I")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """The keys and values of `BLOCK_TOKENS` tokens at one place of one sequence.  Immutable, the tensor too."""
+    """The keys and values of `BLOCK_TOKENS` tokens at one place of one sequence.  Immutable, the tensor too.
+
+    It is `whole` if it has the rows of all layers: those of layers with rings were perhaps gone when it was saved.
+    """
 
     key: BlockKey
     parent: BlockKey
     token_ids: tuple[int, ...]
     data: torch.Tensor  # [layers, parts, kv_heads, BLOCK_TOKENS, dim], CPU, contiguous, the model's dtype
+    whole: bool = True
 
     @property
     def nbytes(self) -> int:
@@ -48,17 +52,21 @@ def root_key(
     kv_shape: tuple[int, ...],
     quantization: str | None = None,
     rope_factors: str | None = None,
+    ringed: Sequence[int] = (),
 ) -> BlockKey:
     """Return the parent of every sequence's first block: what the rows depend on besides the tokens.
 
     `fingerprint` is `Checkpoint.fingerprint`'s, which covers weights and config, rope settings included;
-    `quantization` is what was made of those weights, `rope_factors` what `ModelConfig.rope_factors` returned.
+    `quantization` is what was made of those weights, `rope_factors` what `ModelConfig.rope_factors` returned, `ringed`
+    are the layers whose rows a block may lack.
     """
     parts = ["cede kv", str(LAYOUT_VERSION), str(BLOCK_TOKENS), fingerprint, dtype, repr(tuple(kv_shape))]
     if quantization is not None:
         parts.append(quantization)
     if rope_factors is not None:
         parts.append(f"rope {rope_factors}")
+    if ringed:
+        parts.append(f"rings {list(ringed)}")
     digest = hashlib.sha256()
     for part in parts:
         encoded = part.encode()

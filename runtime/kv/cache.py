@@ -1,9 +1,9 @@
 """The slots' keys and values.
 
-One tensor a layer, `[parts, slots, kv_heads, context, dim]`, contiguous for each slot and head so that attention reads
-it in place.  `ModelConfig.kv_shape` says what the parts are.  Lengths are not here: what is valid in a slot is for the
-slot manager to say (DESIGN.md, section 3), and rows beyond a committed length do not exist, whatever a dropped segment
-wrote there.
+One tensor a layer, `[parts, slots, kv_heads, capacity, dim]`, contiguous for each slot and head so that attention reads
+it in place.  `ModelConfig.kv_shape` says what the parts are; the capacity is the context or, in a layer with a ring
+(`runtime.kv.rings`), what its window needs.  Lengths are not here: what is valid in a slot is for the slot manager to
+say (DESIGN.md, section 3), and rows beyond a committed length do not exist, whatever a dropped segment wrote there.
 """
 
 from __future__ import annotations
@@ -13,8 +13,13 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from runtime.kv.rings import SLACK, plan_rings
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from runtime.checkpoint.config import ModelConfig
+    from runtime.kv.rings import Rings
 
 # Of the relative difference between two computations of one block's KV: 2e-5 in float32, 0.1 in bfloat16.
 TOLERANCE, TOLERANCE_EXPONENT = 4, 0.75
@@ -23,6 +28,14 @@ TOLERANCE, TOLERANCE_EXPONENT = 4, 0.75
 def kv_bytes_per_token(config: ModelConfig, dtype: torch.dtype) -> int:
     """Return the bytes of keys and values that one token takes over all layers."""
     return config.num_layers * math.prod(config.kv_shape) * dtype.itemsize
+
+
+def kv_bytes(config: ModelConfig, dtype: torch.dtype, *, slots: int, context: int, slack: int = SLACK) -> int:
+    """Return the bytes that a `KVCache` takes for so many slots of `context` tokens, with rings of that slack."""
+    rings = plan_rings(config.window, context, slack)
+    capacities = [None if rings is None else rings.capacity(layer) for layer in range(config.num_layers)]
+    positions = sum(context if capacity is None else capacity for capacity in capacities)
+    return slots * positions * kv_bytes_per_token(config, dtype) // config.num_layers
 
 
 def kv_agrees(first: torch.Tensor, second: torch.Tensor) -> bool:
@@ -43,6 +56,7 @@ class KVCache:
     Attributes:
         slots: how many sequences it holds.
         context: tokens of each.
+        rings: of the layers that do not keep all positions.
 
     Args:
         config: of the model.
@@ -51,51 +65,136 @@ class KVCache:
     """
 
     def __init__(
-        self, config: ModelConfig, *, slots: int, context: int, device: torch.device, dtype: torch.dtype
+        self,
+        config: ModelConfig,
+        *,
+        slots: int,
+        context: int,
+        device: torch.device,
+        dtype: torch.dtype,
+        rings: Rings | None = None,
     ) -> None:
         self.slots = slots
         self.context = context
+        self.rings = rings
+        self._written = [0] * slots  # rows of each that rings were given; see `note_rows`
+        self._ring = [None if rings is None else rings.capacity(layer) for layer in range(config.num_layers)]
         parts, kv_heads, dim = config.kv_shape
-        shape = (parts, slots, kv_heads, context, dim)
+        shapes = [(parts, slots, kv_heads, ring or context, dim) for ring in self._ring]
         # Not zeroed: rows are written before they are read, and pages that no sequence reached are never touched.
-        self._layers = [torch.empty(shape, device=device, dtype=dtype) for _ in range(config.num_layers)]
-        self._slots = [layer.unbind(1) for layer in self._layers]  # views, [parts, kv_heads, context, dim]
+        self._layers = [torch.empty(shape, device=device, dtype=dtype) for shape in shapes]
+        self._slots = [layer.unbind(1) for layer in self._layers]  # views, [parts, kv_heads, capacity, dim]
+
+    # --- rows of a step ---------------------------------------------------------------------------------------------
+
+    def note_rows(self, slot: int, start: int, end: int) -> None:
+        """Note that a step is about to write the rows from `start` to `end`.
+
+        Whoever plans steps knows what rings still have; this is a second look, so that a step raises before it computes
+        anything from rows that are gone.
+
+        Raises:
+            RuntimeError: what the rows see is gone.
+        """
+        if self.rings is None:
+            return
+        written = self._written[slot] if start else 0
+        if start < self.rings.least_length(written) or end - start > self.rings.slack:
+            raise RuntimeError(f"rows {start} to {end} of slot {slot} see what its rings, up to {written}, have lost")
+        self._written[slot] = max(written, end)
 
     def write(self, layer: int, slot: int, start: int, keys_values: torch.Tensor) -> None:
         """Store `keys_values`, `[parts, kv_heads, rows, dim]`, at the positions from `start`.
 
         One copy a sequence: less than half the time of one indexed write of all sequences' rows (bench/LOG.md).
         """
-        self._slots[layer][slot].narrow(2, start, keys_values.shape[2]).copy_(keys_values)
+        ring = self._ring[layer]
+        if ring is None:
+            self._slots[layer][slot].narrow(2, start, keys_values.shape[2]).copy_(keys_values)
+            return
+        skipped = max(0, keys_values.shape[2] - ring)  # rows that the last ones would overwrite
+        for first, place, rows in _arcs(start + skipped, start + keys_values.shape[2], ring):
+            self._slots[layer][slot].narrow(2, place, rows).copy_(keys_values.narrow(2, first - start, rows))
 
     def read(self, layer: int, slot: int, start: int, end: int) -> tuple[torch.Tensor, ...]:
-        """Return the parts at positions `start` to `end`, as views `[kv_heads, end - start, dim]`."""
-        return self._slots[layer][slot].narrow(2, start, end - start).unbind()
+        """Return the parts at positions `start` to `end`, `[kv_heads, end - start, dim]` each.
 
-    def save(self, slot: int, start: int, end: int) -> torch.Tensor:
-        """Return a copy in host memory, `[layers, parts, kv_heads, end - start, dim]`."""
-        shape = (len(self._layers), *self._layers[0][:, slot, :, start:end].shape)
-        saved = torch.empty(shape, dtype=self._layers[0].dtype)
-        for layer, keys_values in enumerate(self._layers):
-            saved[layer].copy_(keys_values[:, slot, :, start:end])
+        They are views; where a ring ends between the two, copies.
+        """
+        return self._rows(layer, slot, start, end).unbind()
+
+    def _rows(self, layer: int, slot: int, start: int, end: int) -> torch.Tensor:
+        """Return `[parts, kv_heads, end - start, dim]`."""
+        ring, own = self._ring[layer], self._slots[layer][slot]
+        if ring is None:
+            return own.narrow(2, start, end - start)
+        assert end - start <= ring, f"{end - start} positions are read of a ring of {ring}: a step had too many rows"
+        pieces = [own.narrow(2, place, rows) for _, place, rows in _arcs(start, end, ring)]
+        return pieces[0] if len(pieces) == 1 else torch.cat(pieces, dim=2)
+
+    # --- transfers --------------------------------------------------------------------------------------------------
+
+    def save(self, slot: int, start: int, end: int, *, windows: bool = True) -> torch.Tensor:
+        """Return a copy in host memory, `[layers, parts, kv_heads, end - start, dim]`.
+
+        Args:
+            slot: of the rows.
+            start: the first of their positions.
+            end: the position after the last.
+            windows: with the rows of the layers that have a ring, which must still have them; else of the others only.
+        """
+        layers = self._layers_of(windows=windows)
+        shape = (len(layers), *self.row_shape[1:3], end - start, self.row_shape[3])
+        saved = torch.empty(shape, dtype=self.dtype)
+        for place, layer in enumerate(layers):
+            saved[place].copy_(self._rows(layer, slot, start, end))
         return saved
 
-    def load(self, slot: int, start: int, data: torch.Tensor) -> None:
-        """Write what `save` gave to the positions from `start`."""
-        end = start + data.shape[3]
-        for layer, keys_values in enumerate(self._layers):
-            keys_values[:, slot, :, start:end].copy_(data[layer])
+    def load(self, slot: int, start: int, data: torch.Tensor, *, windows: bool = True) -> None:
+        """Write what `save` gave to the positions from `start`; to rings if `windows`, and if it has their rows."""
+        given = self._layers_of(windows=data.shape[0] == len(self._layers))
+        for place, layer in enumerate(given):
+            if windows or self._ring[layer] is None:
+                self.write(layer, slot, start, data[place])
+        if windows and len(given) == len(self._layers):
+            self._written[slot] = start + data.shape[3]
 
-    def copy(self, source: int, slot: int, start: int, end: int) -> None:
-        """Copy positions of one slot to the same ones of another."""
-        for keys_values in self._layers:
-            keys_values[:, slot, :, start:end].copy_(keys_values[:, source, :, start:end])
+    def copy(self, source: int, slot: int, start: int, end: int, least: int | None = 0) -> None:
+        """Copy positions of one slot to the same ones of another.
+
+        Args:
+            source: the slot that has them.
+            slot: the other.
+            start: the first position to copy.
+            end: the position after the last.
+            least: of rings, all is copied with which a sequence can go on from this length or any up to `end`; nothing
+                where it is None.
+        """
+        for layer in self._layers_of(windows=least is not None):
+            first = start
+            if self.rings is not None and (window := self.rings.windows[layer]) is not None and least is not None:
+                first = max(0, least - window + 1)
+            if first < end:
+                self.write(layer, slot, first, self._rows(layer, source, first, end))
+        if least is not None:
+            self._written[slot] = end
+
+    def _layers_of(self, *, windows: bool) -> list[int]:
+        """Return the layers, in order, all of them or those without a ring."""
+        return [layer for layer, ring in enumerate(self._ring) if windows or ring is None]
+
+    # --- sizes ------------------------------------------------------------------------------------------------------
 
     @property
     def row_shape(self) -> tuple[int, int, int, int]:
         """The shape of one token's KV: `(layers, parts, kv_heads, dim)`."""
         parts, _, kv_heads, _, dim = self._layers[0].shape
         return (len(self._layers), parts, kv_heads, dim)
+
+    @property
+    def full_layers(self) -> int:
+        """How many layers keep all positions."""
+        return len(self._layers_of(windows=False))
 
     @property
     def dtype(self) -> torch.dtype:
@@ -111,3 +210,12 @@ class KVCache:
     def nbytes(self) -> int:
         """Bytes allocated in all."""
         return sum(layer.nbytes for layer in self._layers)
+
+
+def _arcs(start: int, end: int, ring: int) -> Iterator[tuple[int, int, int]]:
+    """Yield the pieces in which positions lie in a ring of so many: first position, its place, and how many."""
+    while start < end:
+        place = start % ring
+        rows = min(end - start, ring - place)
+        yield start, place, rows
+        start += rows

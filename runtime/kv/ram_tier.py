@@ -63,19 +63,23 @@ class RamTier:
     def insert(self, block: Block, now: float = 0.0) -> bool:
         """Keep a block, if room can be made for it; `now` decides which holds have run out.
 
-        Of a chain that is longer than the budget, the start is kept.
+        Of a chain that is longer than the budget, the start is kept.  A whole block takes the place of one that is not.
         """
         self._owner.check()
-        if block.key in self._blocks:
+        before = self._blocks.get(block.key)
+        if before is not None:
             self._blocks.move_to_end(block.key)
-            return True
+            if before.whole or not block.whole:
+                return True
+        more = block.nbytes - (0 if before is None else before.nbytes)
         # The parent is in use by this very insertion: evicting it would make the child unreachable.
-        if not self._make_room(block.nbytes, keep=block.parent, now=now):
-            self._refused = block.key
-            return False
+        if not self._make_room(more, keep=(block.parent, block.key), now=now):
+            if before is None:
+                self._refused = block.key
+            return before is not None
         self._blocks[block.key] = block
-        self._children[block.parent] += 1
-        self._bytes += block.nbytes
+        self._children[block.parent] += before is None
+        self._bytes += more
         if block.key == self._refused:
             self._refused = b""
         return True
@@ -122,22 +126,22 @@ class RamTier:
         assert self._held_until.keys() <= self._blocks.keys()
         assert all(key == block.key for key, block in self._blocks.items())
 
-    def _make_room(self, wanted: int, keep: BlockKey, now: float) -> bool:
+    def _make_room(self, wanted: int, keep: tuple[BlockKey, BlockKey], now: float) -> bool:
         if wanted > self.budget:
             return False
         while self._bytes + wanted > self.budget:
-            victim = self._victim(keep, now) if keep != self._refused else None
+            victim = self._victim(keep, now) if keep[0] != self._refused else None
             if victim is None:
                 return False
             self.drop(victim)
             self._evictions += 1
         return True
 
-    def _victim(self, keep: BlockKey, now: float) -> BlockKey | None:
+    def _victim(self, keep: tuple[BlockKey, BlockKey], now: float) -> BlockKey | None:
         """Return the least recently used block without children; a held one only if there is no other."""
         held = None
         for key in self._blocks:
-            if key == keep or key in self._children:
+            if key in keep or key in self._children:
                 continue
             if self._held_until.get(key, 0.0) <= now:
                 return key

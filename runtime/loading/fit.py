@@ -42,7 +42,8 @@ class Fit:
         """Tokens that each slot can have, as `load_model` would choose them; 0 where the model does not fit."""
         if self.free < self.takes.without_kv:
             return 0
-        tokens = int((self.free - self.takes.weights) * KV_SHARE) // (self.slots * self.takes.per_token)
+        budget = int((self.free - self.takes.weights) * KV_SHARE)
+        tokens = self.takes.slot.longest_context(budget // self.slots)
         return self.own_context if tokens >= self.own_context else tokens // CONTEXT_STEP * CONTEXT_STEP
 
     def __str__(self) -> str:
@@ -50,7 +51,7 @@ class Fit:
         working = self.takes.without_kv - self.takes.weights
         parts = (
             f"weights {format_size(self.takes.weights)}, workspace {format_size(working)}, KV "
-            f"{format_size(self.takes.per_token)} a token"
+            f"{format_size(self.takes.slot.nbytes(self.own_context))} for {self.own_context} tokens"
         )
         fits = f"{self.slots} slots of {self.context} tokens fit" if self.context else "does not fit"
         return f"{parts}: {fits} into {format_size(max(0, self.free))}"

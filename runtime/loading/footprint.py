@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
 
 from runtime.errors import CheckpointError
-from runtime.kv.cache import kv_bytes_per_token
+from runtime.kv.cache import kv_bytes
 from runtime.nn.layers.attention import TILE
 from runtime.nn.matrices.quantization import Quantization
 from runtime.nn.plan import planned_bytes
@@ -37,6 +38,29 @@ class DrafterMemory:
 
 
 @dataclass(frozen=True, slots=True)
+class SlotMemory:
+    """What one slot takes: the target's KV, with the rings of layers with a window, and what the drafter stores.
+
+    Attributes:
+        config: the target's.
+        dtype: of its KV.
+        drafter_per_token: bytes that the drafter stores for each position.
+    """
+
+    config: ModelConfig
+    dtype: torch.dtype
+    drafter_per_token: int = 0
+
+    def nbytes(self, context: int) -> int:
+        """Return the bytes of a slot of so many positions."""
+        return kv_bytes(self.config, self.dtype, slots=1, context=context) + context * self.drafter_per_token
+
+    def longest_context(self, nbytes: int) -> int:
+        """Return the most positions, up to the model's own context, of which a slot takes no more than `nbytes`."""
+        return bisect_right(range(self.config.context_length + 1), nbytes, key=self.nbytes) - 1
+
+
+@dataclass(frozen=True, slots=True)
 class Footprint:
     """The memory that a model needs, in bytes.
 
@@ -45,14 +69,14 @@ class Footprint:
         drafter: the drafter's weights, likewise.
         largest_part: the largest part of the weights, plain, while it is packed beside all the rest.
         activations: of a step.
-        per_token: of each position of a slot: KV, and what the drafter stores.
+        slot: what each slot takes beside that.
     """
 
     weights: int
     drafter: int
     largest_part: int
     activations: int
-    per_token: int
+    slot: SlotMemory
 
     @property
     def without_kv(self) -> int:
@@ -82,7 +106,7 @@ def footprint(
         drafter=drafter.weights,
         largest_part=largest * dtype.itemsize,
         activations=STEP_ROWS * widths * dtype.itemsize + logits + _capped_scores(options, config),
-        per_token=kv_bytes_per_token(config, dtype) + drafter.per_token,
+        slot=SlotMemory(config, dtype, drafter.per_token),
     )
 
 
@@ -127,16 +151,16 @@ def check_memory(
             f"{' with its drafter' if takes.drafter else ''}, {format_size(takes.without_kv)} while it is loaded and"
             f" runs, and {format_size(max(0, free))} are free{_smaller(options, dtype)}"
         )
-    if options.context is None or options.slots * options.context * takes.per_token <= beside:
+    if options.context is None:
         return
-    positions = beside // takes.per_token
-    fits = [
-        f"--context {positions // options.slots}" if positions >= options.slots else "",
-        f"--slots {positions // options.context}" if positions >= options.context else "",
-    ]
+    slot = takes.slot.nbytes(options.context)
+    if options.slots * slot <= beside:
+        return
+    context, slots = takes.slot.longest_context(beside // options.slots), beside // slot
+    fits = [f"--context {context}" if context else "", f"--slots {slots}" if slots else ""]
     raise CheckpointError(
         f"{options.slots} slots of {options.context} tokens take"
-        f" {format_size(options.slots * options.context * takes.per_token)} of memory, beside"
+        f" {format_size(options.slots * slot)} of memory, beside"
         f" {format_size(takes.without_kv)} for the model, and {format_size(free)} are free;"
         f" what fits: {' or '.join(filter(None, fits)) or 'a smaller model'}"
     )

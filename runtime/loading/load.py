@@ -11,9 +11,10 @@ import torch
 from runtime.checkpoint.config import check_context
 from runtime.checkpoint.open import open_checkpoint
 from runtime.errors import CheckpointError
-from runtime.kv.cache import KVCache, kv_bytes_per_token
+from runtime.kv.cache import KVCache
+from runtime.kv.rings import plan_rings
 from runtime.loading.drafters import NoDrafter, log_drafter
-from runtime.loading.footprint import check_memory
+from runtime.loading.footprint import SlotMemory, check_memory
 from runtime.loading.served import ServedModel
 from runtime.nn.matrices.formats import choose_formats
 from runtime.nn.model import Transformer
@@ -104,7 +105,8 @@ def load_model(
     formats = choose_formats(options.quantize, device, dtype)
     weights = load_weights(checkpoint, device=device, dtype=dtype, formats=formats, progress=progress)
     context = options.context or _affordable_context(config, options.slots, device, dtype, takes)
-    kv = KVCache(config, slots=options.slots, context=context, device=device, dtype=dtype)
+    rings = plan_rings(config.window, context)
+    kv = KVCache(config, slots=options.slots, context=context, device=device, dtype=dtype, rings=rings)
     logger.info(
         "%s on %s in %s, weights: %s, %d CPU threads: %d slots of %d tokens, %.2f GiB of KV",
         *(config.architecture, device, str(dtype).removeprefix("torch."), _weights_text(weights)),
@@ -140,8 +142,8 @@ def _affordable_context(
     config: ModelConfig, slots: int, device: torch.device, dtype: torch.dtype, drafter: DrafterMemory
 ) -> int:
     """Return the model's own context, or the longest that fits the memory beside the drafter, in tokens."""
-    per_token = kv_bytes_per_token(config, dtype) + drafter.per_token
-    affordable = int((free_memory(device) - drafter.weights) * KV_SHARE) // (slots * per_token)
+    budget = int((free_memory(device) - drafter.weights) * KV_SHARE)
+    affordable = SlotMemory(config, dtype, drafter.per_token).longest_context(max(0, budget) // slots)
     if affordable >= config.context_length:
         return config.context_length
     context = affordable // CONTEXT_STEP * CONTEXT_STEP

@@ -10,6 +10,7 @@ from runtime.checkpoint.sampling_defaults import SamplingDefaults
 from runtime.text.text_stream import TextStream
 
 if TYPE_CHECKING:
+    from runtime.kv.rings import Rings
     from runtime.text.chat import ChatTemplate
     from runtime.text.stop_strings import StopAutomaton
     from runtime.text.tokenizer import Tokenizer
@@ -37,6 +38,7 @@ class ServedModel:
         tokenizer: the checkpoint's.
         chat_template: likewise; None for a base model.
         sampling: what a request that does not say otherwise samples by.
+        rings: where its windowed layers keep their KV, as `KVCache.rings`; None if all layers keep all of it.
     """
 
     name: str
@@ -47,6 +49,7 @@ class ServedModel:
     tokenizer: Tokenizer
     chat_template: ChatTemplate | None = None
     sampling: SamplingDefaults = field(default_factory=SamplingDefaults)
+    rings: Rings | None = None
 
     def text(self, stop: StopAutomaton, *, continues: bool = False) -> TextStream:
         """Return a fresh stream from tokens to text that ends at any of `stop`; see `TextStream` for `continues`."""

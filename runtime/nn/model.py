@@ -99,6 +99,8 @@ class Transformer:
 
     def begin(self, segments: Sequence[Segment]) -> Batch:
         """Send the step's numbers to the device, and embed its rows."""
+        for segment in segments:
+            self.kv.note_rows(segment.slot, segment.start, segment.end)
         ranges = _row_ranges(segments)
         staging = StagingBuffer()
         token_ids = staging.ints([token for segment in segments for token in segment.token_ids])
@@ -163,12 +165,12 @@ class Transformer:
     def transfer(self, transfer: Transfer) -> torch.Tensor | None:
         """Move KV; returns what a `Save` copied, `[layers, parts, kv_heads, tokens, dim]` in host memory."""
         match transfer:
-            case Save(slot, start, end):
-                return self.kv.save(slot, start, end)
-            case Load(slot, start, data):
-                self.kv.load(slot, start, data)
-            case Copy(source, slot, start, end):
-                self.kv.copy(source, slot, start, end)
+            case Save(slot, start, end, windows):
+                return self.kv.save(slot, start, end, windows=windows)
+            case Load(slot, start, data, windows):
+                self.kv.load(slot, start, data, windows=windows)
+            case Copy(source, slot, start, end, least):
+                self.kv.copy(source, slot, start, end, least)
         return None
 
     # --- what a drafter overrides -----------------------------------------------------------------------------------

@@ -9,35 +9,46 @@ if TYPE_CHECKING:
     import torch
 
 
-KVData: TypeAlias = "torch.Tensor"  # [layers, parts, kv_heads, tokens, dim], in host memory
+KVData: TypeAlias = "torch.Tensor"
+"""`[layers, parts, kv_heads, tokens, dim]`, in host memory; of all layers, or of those without a ring."""
 
 
 @dataclass(frozen=True, slots=True)
 class Save:
-    """Copy positions `start` to `end` of a slot to host memory."""
+    """Copy positions `start` to `end` of a slot to host memory; `windows` says whether of layers with rings, too."""
 
     slot: int
     start: int
     end: int
+    windows: bool = True
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Load:
-    """Copy host memory, as a `Save` of the same length returned it, to the positions from `start` of a slot."""
+    """Copy host memory, as a `Save` of the same length returned it, to the positions from `start` of a slot.
+
+    Rings are written only if `windows` says so, and if the data has their rows.
+    """
 
     slot: int
     start: int
     data: KVData
+    windows: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """Copy positions `start` to `end` from one slot to the same positions of another."""
+    """Copy positions `start` to `end` from one slot to the same positions of another.
+
+    Of rings, all is copied with which the sequence can go on from length `least` or any up to `end`; nothing where that
+    is None.
+    """
 
     source: int
     slot: int
     start: int
     end: int
+    least: int | None = 0
 
 
 Transfer: TypeAlias = Save | Load | Copy

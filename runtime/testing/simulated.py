@@ -3,6 +3,10 @@
 Its KV at a position is a hash chained over the tokens up to there, read back from the slot and never recomputed, and
 its next token is a function of that hash.  So a stale row, a row of another sequence or a row that was never
 committed changes every token after it: what a real model would blur, this one shows.
+
+It may have a layer with a sliding window, too, whose KV lies in a ring: each row there says which history it is of.
+A row is right only if all the rows that it sees there are those of the tokens before it, so that a ring that has lost
+one of them, or has another's, changes every token as well.  Where nothing is lost, the tokens are those without a ring.
 """
 
 from __future__ import annotations
@@ -20,17 +24,24 @@ from runtime.step.transfer import Copy, Load, Save
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from runtime.kv.rings import Rings
     from runtime.step.step import Segment
     from runtime.step.transfer import Transfer
 
 _ROOT = 0x5EED
 _POISON = -1
+_LOST = 0x1057  # what a state is changed by where a row is missing that it depends on
 _SIGN = 1 << 63  # states are unsigned, and torch's integers are not
 
 
 def chain(state: int, token_id: int) -> int:
     """The KV of a token that follows a row of KV `state`."""
     return splitmix64(state ^ splitmix64(token_id))
+
+
+def window_row(state: int) -> int:
+    """The row of the windowed layer for a token of KV `state`."""
+    return splitmix64(state ^ 0x51D1_46)
 
 
 @dataclass(slots=True)
@@ -48,11 +59,23 @@ class SimulatedModel:
         context: positions per slot.
         num_layers: layer boundaries per step, where cancels take effect.
         vocab_size: token ids are below this.
+        rings: of two layers, the second with a window; None for a model without one.
     """
 
-    def __init__(self, *, slots: int, context: int, num_layers: int = 4, vocab_size: int = 1000) -> None:
+    def __init__(
+        self,
+        *,
+        slots: int,
+        context: int,
+        num_layers: int = 4,
+        vocab_size: int = 1000,
+        rings: Rings | None = None,
+    ) -> None:
         self.num_layers = num_layers
         self.vocab_size = vocab_size
+        self.rings = rings
+        self.ring = 0 if rings is None else rings.widest + rings.slack
+        self.windows = [[_POISON] * self.ring for _ in range(slots)]
         self.kv = [[_POISON] * context for _ in range(slots)]
         self.states = [[_POISON] * context for _ in range(slots)]  # as the KV, but not where that was moved in
 
@@ -73,6 +96,7 @@ class SimulatedModel:
         for segment in segments:
             for position in range(segment.start, segment.end):
                 self.kv[segment.slot][position] = _POISON
+            self.write_windows(segment.slot, segment.start, [_POISON] * len(segment.token_ids))
         return SimulatedBatch(list(segments))
 
     def shrink(self, batch: SimulatedBatch, kept: Sequence[int]) -> None:
@@ -95,22 +119,58 @@ class SimulatedModel:
         return [SegmentOutput(True, tuple(map(SampledToken, self._sample(segment)))) for segment in batch.segments]
 
     def transfer(self, transfer: Transfer) -> torch.Tensor | None:
-        """Move rows of KV; a `Save` gives them as `[tokens]` of int64."""
+        """Move rows of KV; a `Save` gives them as `[layers, tokens]` of int64."""
         match transfer:
-            case Save(slot, start, end):
-                return torch.tensor([state - _SIGN for state in self.kv[slot][start:end]])
-            case Load(slot, start, data):
-                self.kv[slot][start : start + len(data)] = [state + _SIGN for state in data.tolist()]
-            case Copy(source, slot, start, end):
+            case Save(slot, start, end, windows):
+                layers = [self.kv[slot][start:end]]
+                layers += [self.read_windows(slot, start, end)] if windows and self.ring else []
+                return torch.tensor([[state - _SIGN for state in rows] for rows in layers])
+            case Load(slot, start, data, windows):
+                layers = [[state + _SIGN for state in rows] for rows in data.tolist()]
+                self.kv[slot][start : start + len(layers[0])] = layers[0]
+                if windows and self.ring and len(layers) > 1:
+                    self.write_windows(slot, start, layers[1])
+            case Copy(source, slot, start, end, least):
                 self.kv[slot][start:end] = self.kv[source][start:end]
+                self.copy_windows(source, slot, end, least)
         return None
+
+    # --- the windowed layer -----------------------------------------------------------------------------------------
+
+    def read_windows(self, slot: int, start: int, end: int) -> list[int]:
+        """What lies in a slot's ring where the rows of these positions belong."""
+        return [self.windows[slot][position % self.ring] for position in range(start, end)]
+
+    def write_windows(self, slot: int, start: int, rows: Sequence[int]) -> None:
+        """Put rows into a slot's ring, from that position on."""
+        if self.ring:
+            for position, row in enumerate(rows, start=start):
+                self.windows[slot][position % self.ring] = row
+
+    def copy_windows(self, source: int, slot: int, end: int, least: int | None) -> None:
+        """Copy what a sequence needs to go on from `least` or any length up to `end`; nothing if that is None."""
+        if self.rings is not None and least is not None:
+            first = max(0, least - self.rings.widest + 1)
+            self.write_windows(slot, first, self.read_windows(source, first, end))
+
+    def lost(self, slot: int, first: int, end: int) -> list[int]:
+        """The positions, from `first` on, whose rows are not in the ring of a slot that has these positions' KV."""
+        if not self.ring:
+            return []
+        rows = zip(range(first, end), self.read_windows(slot, first, end), strict=True)
+        return [position for position, row in rows if row != window_row(self.kv[slot][position])]
+
+    # ------------------------------------------------------------------------------------------------------------------
 
     def _write(self, segment: Segment) -> None:
         kv = self.kv[segment.slot]
         state = kv[segment.start - 1] if segment.start > segment.first else _ROOT
         for position, token_id in enumerate(segment.token_ids, start=segment.start):
             state = chain(state, token_id)
+            if self.rings is not None and self.lost(segment.slot, self.rings.first_needed(position), position):
+                state ^= _LOST
             kv[position] = self.states[segment.slot][position] = state
+            self.write_windows(segment.slot, position, [window_row(state)])
 
     def _sample(self, segment: Segment) -> list[int]:
         """The tokens that a segment asks for: the drafts that are right, and the one that follows them."""

@@ -133,7 +133,7 @@ class UnreliableBlocks(DiskBlocks):
     """Files on a disk that refuses writes, loses parts of what it said it had, or lets who reads wait.
 
     Args:
-        folder, root, shape, dtype, budget: as for `DiskBlocks`.
+        folder, root, shape, dtype, budget, part: as for `DiskBlocks`.
         chaos: of the plan.
         sleep: as for `UnreliableModel`, of a slow read.
     """
@@ -145,6 +145,7 @@ class UnreliableBlocks(DiskBlocks):
         shape: tuple[int, ...],
         dtype: torch.dtype,
         budget: int,
+        part: tuple[int, ...] | None = None,
         *,
         chaos: Chaos,
         sleep: Callable[[float], object] = time.sleep,
@@ -153,7 +154,7 @@ class UnreliableBlocks(DiskBlocks):
         self._sleep = sleep
         self._writes = 0
         self._reads = itertools.count(1)  # by several threads
-        super().__init__(folder, root, shape, dtype, budget)
+        super().__init__(folder, root, shape, dtype, budget, part)
 
     def load(self, key: BlockKey) -> Block | None:
         """Read a block, late where a fault says so."""

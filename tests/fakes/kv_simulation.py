@@ -11,6 +11,7 @@ import random
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+import torch
 import trio
 
 from actors.config import EngineConfig
@@ -20,13 +21,11 @@ from actors.kv.prefix_cache import PrefixCache
 from runtime.kv.blocks import block_keys
 from runtime.loading.served import Proposer
 from runtime.testing.faults import ShortWrite
-from runtime.text.tokenizer import Tokenizer
 from tests.fakes.ownership import LendableOwner
-from tests.fakes.simulation import VOCABULARY, FaultyServed, Simulation, open_drafter
-from tests.models.small_tokenizers import byte_level
+from tests.fakes.simulation import VOCABULARY, Simulation, open_drafter, serve_stand_in
 from tests.sim.endings import check_exact
 from tests.sim.history import ROOT, SHAPE, Truth
-from tests.sim.kv.device import DTYPE, Faults, KVModel, pack, unpack
+from tests.sim.kv.device import DTYPE, Faults, KVModel, pack, pack_layers, unpack
 from tests.sim.kv.tiers import (
     BLOCK_BYTES,
     FILE_BYTES,
@@ -44,9 +43,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from actors.engine import Engine
-    from runtime.kv.blocks import BlockKey
+    from runtime.kv.blocks import Block, BlockKey
     from runtime.kv.disk.tier import DiskTier
     from runtime.kv.ram_tier import RamTier
+    from runtime.kv.rings import Rings
     from runtime.testing.faults import Chaos
     from tests.fakes.simulation import Story
     from tests.sim.kv.lies import Lies
@@ -178,8 +178,7 @@ class KVSimulation(Simulation):
         for key in self.ram:
             block = self.ram.get(key)
             assert block is not None
-            self._check_block(key, unpack(block.data))
-            assert block.data.shape == SHAPE
+            self._check_block(block)
         if self.cache.tiers.disk is not None:
             if not self.watch.chaos.has_happened(ShortWrite):  # of which the index cannot know
                 self.disk.check_integrity()
@@ -190,12 +189,19 @@ class KVSimulation(Simulation):
         for key in self.disk.parents():
             block = self.disk.load(key)
             assert block is not None
-            self._check_block(key, unpack(block.data))
+            self._check_block(block)
 
-    def _check_block(self, key: BlockKey, rows: list[int]) -> None:
+    def _check_block(self, block: Block) -> None:
+        rows = unpack(block.data)
         taint = self.model.lies.taint(rows)
         assert not taint & self.model.lies.found, "I10: a block was found wrong, and is kept"
-        assert taint or rows == self.truth.block(key), "a block in a tier is not its tokens'"
+        assert taint or rows == self.truth.block(block.key), "a block in a tier is not its tokens'"
+        if not self.model.ring:
+            assert block.data.shape == SHAPE
+            return
+        layers = pack_layers(rows, windows=block.whole)
+        assert block.data.shape == layers.shape, "I12: a block is not as whole as it says"
+        assert torch.equal(block.data, layers), "I12: a block in a tier has a window that is not its tokens'"
 
     def _sums_are_plain(self) -> bool:
         # A prompt that was read again from a clean state has rows that were computed and are not kept.
@@ -206,6 +212,20 @@ class KVSimulation(Simulation):
 
 def _choose(keys: list[BlockKey], places: range | None) -> list[BlockKey]:
     return keys if places is None else [keys[place] for place in places if place < len(keys)]
+
+
+def _open_cache(ram: int, disk: SettledDisk | None, config: CacheConfig, rings: Rings | None) -> PrefixCache:
+    """Return a cache with room for so many whole blocks in memory."""
+    ring_bytes = 0 if rings is None else BLOCK_BYTES
+    return PrefixCache(
+        *(ROOT, BLOCK_BYTES + ring_bytes, ring_bytes),
+        ram=ram * (BLOCK_BYTES + ring_bytes),
+        rings=rings,
+        disk=disk,
+        config=config,
+        seed=1,
+        owner=LendableOwner(),
+    )
 
 
 @asynccontextmanager
@@ -229,6 +249,7 @@ async def open_kv_simulation(
     end_ids: tuple[int, ...] = (),
     chaos: Chaos | None = None,
     lies: Lies | None = None,
+    rings: Rings | None = None,
     **config: Any,  # noqa: ANN401  EngineConfig's
 ) -> AsyncIterator[KVSimulation]:
     """An engine over the stand-in model, with tiers; at the end, everything must have been given back.
@@ -252,20 +273,19 @@ async def open_kv_simulation(
         end_ids: end a sequence.
         chaos: faults by step and layer, shutdowns and the like; those of the disk are up to `disk`.
         lies: are told about blocks that are kept.
+        rings: of a model with a windowed layer, as `windowed` makes them.
         config: for `EngineConfig`; prompts are read 32 rows at a time unless it says otherwise.
     """
     faults, truth = Faults(), truth or Truth()
-    model = KVModel(faults, slots=slots, context=context, num_layers=layers, vocabulary=vocabulary)
+    model = KVModel(faults, slots=slots, context=context, num_layers=layers, vocabulary=vocabulary, rings=rings)
     model.lies = model.lies if lies is None else lies
     drafter = open_drafter(model, speculate, accuracy)
     watch = KVWatch(model, lambda rows: step_seconds(rows) / layers, chaos, truth, block_seconds, drafter)
-    served = FaultyServed("stand-in", 0, context, VOCABULARY, end_ids, Tokenizer(byte_level()), faults=faults)
+    served = serve_stand_in(context, end_ids, rings, faults)
     settings = EngineConfig(**{"slots": slots, "chunk_tokens": 32, "speculate": speculate, **config})
     options = CacheConfig(hold_seconds=hold_seconds, audit_share=audit_share, piece_bytes=piece * BLOCK_BYTES)
-    owner = LendableOwner()
-    cache = PrefixCache(ROOT, BLOCK_BYTES, ram=ram * BLOCK_BYTES, disk=disk, config=options, seed=1, owner=owner)
     with reads_in_virtual_time(read_seconds, disk):
-        async with open_engine(watch.device, served, settings, cache) as engine:
+        async with open_engine(watch.device, served, settings, _open_cache(ram, disk, options, rings)) as engine:
             simulation = KVSimulation(engine, model, watch, faults, truth)
             async with simulation.watched():
                 yield simulation

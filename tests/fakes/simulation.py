@@ -25,6 +25,7 @@ from actors.config import EngineConfig
 from actors.engine import open_engine
 from actors.testing.chaos import open_chaos
 from runtime.errors import CedeError
+from runtime.kv.rings import Rings
 from runtime.loading.served import Proposer
 from runtime.testing.simulated import SimulatedDrafter
 from runtime.text.tokenizer import Tokenizer
@@ -65,6 +66,7 @@ __all__ = [
     "run",
     "seeded_scheduler",
     "simulated",
+    "windowed",
 ]
 
 
@@ -201,6 +203,17 @@ class Simulation:
         return True
 
 
+def serve_stand_in(context: int, end_ids: tuple[int, ...], rings: Rings | None, faults: Faults) -> FaultyServed:
+    """What is served of the stand-in model."""
+    plain = "stand-in", 0, context, VOCABULARY, end_ids, Tokenizer(byte_level())
+    return FaultyServed(*plain, rings=rings, faults=faults)
+
+
+def windowed(window: int, slack: int) -> Rings:
+    """The rings of a stand-in model of two layers, of which the second has a window."""
+    return Rings((None, window), slack)
+
+
 def open_drafter(model: SimulatedModel, speculate: Proposer, accuracy: float) -> SimulatedDrafter | None:
     """The drafter that a proposer takes, if any."""
     if speculate not in (Proposer.DRAFT, Proposer.MTP):
@@ -219,6 +232,7 @@ async def open_simulation(
     speculate: Proposer = Proposer.OFF,
     accuracy: float = 0.8,
     vocabulary: int = VOCABULARY,
+    rings: Rings | None = None,
     chaos: Chaos | None = None,
     **config: Any,  # noqa: ANN401  EngineConfig's
 ) -> AsyncIterator[Simulation]:
@@ -233,14 +247,15 @@ async def open_simulation(
         speculate: who drafts.
         accuracy: share of the drafter's guesses that are right.
         vocabulary: of which the model draws tokens; a small one repeats itself, so that there is something to look up.
+        rings: of a model with a windowed layer, as `windowed` makes them.
         chaos: faults by step and layer, shutdowns and the like.
         config: for `EngineConfig`; prompts are read 8 rows at a time unless it says otherwise.
     """
     faults = Faults()
-    model = FaultyModel(faults, slots=slots, context=context, num_layers=layers, vocabulary=vocabulary)
+    model = FaultyModel(faults, slots=slots, context=context, num_layers=layers, vocabulary=vocabulary, rings=rings)
     drafter = open_drafter(model, speculate, accuracy)
     watch = Watch(model, lambda rows: step_seconds(rows) / layers, chaos, drafter=drafter)
-    served = FaultyServed("stand-in", 0, context, VOCABULARY, end_ids, Tokenizer(byte_level()), faults=faults)
+    served = serve_stand_in(context, end_ids, rings, faults)
     settings = EngineConfig(**{"slots": slots, "chunk_tokens": 8, "speculate": speculate, **config})
     async with open_engine(watch.device, served, settings) as engine:
         simulation = Simulation(engine, model, watch, faults)

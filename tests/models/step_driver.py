@@ -9,6 +9,7 @@ import torch
 
 from runtime.checkpoint.open import open_checkpoint
 from runtime.kv.cache import KVCache
+from runtime.kv.rings import SLACK, plan_rings
 from runtime.nn.matrices.formats import choose_formats
 from runtime.nn.matrices.quantization import Quantization
 from runtime.nn.model import Transformer
@@ -36,10 +37,15 @@ def open_transformer(
     context: int = 256,
     dtype: torch.dtype = torch.float32,
     formats: WeightFormats | None = None,
+    slack: int = SLACK,
 ) -> Transformer:
-    """The model in `folder` on the CPU, its KV full of NaN: whatever reads a row before writing it is found out."""
+    """The model in `folder` on the CPU, its KV full of NaN: whatever reads a row before writing it is found out.
+
+    Layers with a window have a ring, where that with this `slack` takes less than the context.
+    """
     config = open_checkpoint(folder).config
-    kv = KVCache(config, slots=slots, context=context, device=CPU, dtype=dtype)
+    rings = plan_rings(config.window, context, slack)
+    kv = KVCache(config, slots=slots, context=context, device=CPU, dtype=dtype, rings=rings)
     parts, heads, dim = config.kv_shape
     poison = torch.full((parts, heads, context, dim), torch.nan, dtype=dtype)
     for layer in range(config.num_layers):

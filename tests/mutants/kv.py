@@ -106,8 +106,8 @@ MUTANTS = (
     Mutant(
         "anybody may put blocks into the memory tier",
         "runtime/kv/ram_tier.py",
-        "        self._owner.check()\n        if block.key in self._blocks:",
-        "        if block.key in self._blocks:",
+        "        self._owner.check()\n        before = self._blocks.get(block.key)",
+        "        before = self._blocks.get(block.key)",
         ("tests/scenarios/kv/test_ownership.py",),
     ),
     Mutant(

@@ -33,7 +33,7 @@ MUTANTS = (
     Mutant(
         "the prompt's last token is taken from the cache",
         "actors/core/slots.py",
-        "return min(slot.tokens.shared_with(prompt), len(prompt) - 1)",
-        "return slot.tokens.shared_with(prompt)",
+        "return slot.usable(min(slot.tokens.shared_with(prompt), len(prompt) - 1))",
+        "return slot.usable(slot.tokens.shared_with(prompt))",
     ),
 )

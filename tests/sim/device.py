@@ -18,6 +18,7 @@ from runtime.text.text_stream import TextStream
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from runtime.kv.rings import Rings
     from runtime.step.step import Segment
     from runtime.text.stop_strings import StopAutomaton
     from runtime.text.tokenizer import Tokenizer
@@ -46,9 +47,16 @@ class FaultyModel(SimulatedModel):
     """The stand-in model, with faults; and it keeps a request's end tokens back as long as `min_tokens` asks."""
 
     def __init__(
-        self, faults: Faults, *, slots: int, context: int, num_layers: int, vocabulary: int = VOCABULARY
+        self,
+        faults: Faults,
+        *,
+        slots: int,
+        context: int,
+        num_layers: int,
+        vocabulary: int = VOCABULARY,
+        rings: Rings | None = None,
     ) -> None:
-        super().__init__(slots=slots, context=context, num_layers=num_layers, vocab_size=vocabulary)
+        super().__init__(slots=slots, context=context, num_layers=num_layers, vocab_size=vocabulary, rings=rings)
         self.faults = faults
 
     def exact(self, slot: int, length: int) -> int:

@@ -57,7 +57,7 @@ class TimedExecutor:
         self.target = UnreliableModel(model, chaos, sleep=self._be_late)
         drafts = drafter and UnreliableModel(drafter, chaos, drafting=True, sleep=self._be_late)
         self.inner: Executor = UnreliableExecutor(SimulatedExecutor(self.target, self._seconds, drafts))
-        self._kv = [model.kv, *([] if drafter is None else [drafter.kv])]
+        self._kv = [model.kv, model.windows, *([] if drafter is None else [drafter.kv])]
         self._layer_seconds = layer_seconds
         self._late = 0.0  # seconds by which the layer that runs is slow
 

@@ -11,6 +11,7 @@
     I9  a request that meets one fault costs nobody else anything
     I10 KV that an audit has found wrong, and what was computed on it, is used by nobody who did not have it already
     I11 what observers are told is what happens: grants and releases pair up, rows add up to what receipts say
+    I12 no slot, copy or block is taken to have KV that a ring has lost
 
 Here are those that can be seen at each step's boundaries, but for I8 (`tests.sim.fairness`), I10 (`tests.sim.kv.watch`)
 and I11 (`tests.sim.books`); what can be said only when all is over is in `tests.sim.endings`.  A violation is kept, not
@@ -119,6 +120,7 @@ class Invariants(Observer):
                 self._violated(f"I3: slot {slot.id}: a step failed over it, and {len(slot.tokens)} tokens are kept")
         self._check_i1()
         self.check_i3()
+        self._check_i12()
         self._check_i6()
 
     def _slots(self) -> Iterator[SlotView]:
@@ -185,6 +187,23 @@ class Invariants(Observer):
 
     def _note_failed(self, parts: Sequence[StepPart]) -> None:
         self._failed = [self._manager.table.slot(part.slot) for part in parts]
+
+    # --- I12 ----------------------------------------------------------------------------------------------------------
+
+    def _check_i12(self) -> None:
+        """From each length that a slot is said to be able to go on from, its ring has all that is seen.
+
+        Not behind what a lie has tainted: a piece of a restore may have brought that where rows of the slot's own were,
+        and left it there when it broke off, without what belongs to it in the ring.
+        """
+        rings = self._model.rings
+        if rings is None:
+            return
+        for slot in self._slots():
+            exact = self._model.exact(slot.id, len(slot.tokens))
+            lost = self._model.lost(slot.id, rings.first_needed(slot.least), exact)
+            if lost:
+                self._violated(f"I12: slot {slot.id}: its ring has lost {lost}, and it may be trimmed to {slot.least}")
 
     # --- I5 -----------------------------------------------------------------------------------------------------------
 

@@ -128,6 +128,7 @@ async def _opened(scenario: Scenario) -> AsyncIterator[KVSimulation]:
             vocabulary=LOOKED_UP if scenario.speculate is Proposer.NGRAM else VOCABULARY,
             chaos=chaos,
             lies=Lies(scenario.lies, scenario.seed),
+            rings=scenario.rings,
         ) as sim:
             sim.faults.raise_on.add(CULPRIT)
             sim.faults.cursed = scenario.cursed_blocks
@@ -142,7 +143,7 @@ def _disk_of(scenario: Scenario, chaos: Chaos) -> Iterator[SettledDisk | None]:
         return
     with (
         tempfile.TemporaryDirectory() as folder,
-        open_settled_disk(Path(folder), blocks=scenario.disk, chaos=chaos) as disk,
+        open_settled_disk(Path(folder), blocks=scenario.disk, chaos=chaos, windowed=scenario.rings is not None) as disk,
     ):
         yield disk
 

@@ -6,6 +6,7 @@ import random
 from dataclasses import dataclass, replace
 
 from actors.core.generation import GenerationRequest
+from runtime.kv.rings import Rings
 from runtime.loading.served import Proposer
 from runtime.testing.faults import (
     BitFlip,
@@ -89,12 +90,22 @@ class Scenario:
     lies: float  # share of the blocks that lie, of those that are kept
     recovery_seconds: float  # of a device that was lost
     plan: FaultPlan
+    rings: Rings | None = None  # of a model with a windowed layer
 
 
 def draw(seed: int) -> Scenario:
-    """The scenario of a seed.  In a third of them some blocks lie, and audits find that now and then."""
-    dice = random.Random(f"lies {seed}")
-    return _with_lies(_honest(seed), dice) if dice.random() < 1 / 3 else _honest(seed)
+    """The scenario of a seed.
+
+    In a third of them some blocks lie, and audits find that now and then; in a third, too, a layer has a window.
+    """
+    dice, windows = random.Random(f"lies {seed}"), random.Random(f"windows {seed}")
+    scenario = _with_lies(_honest(seed), dice) if dice.random() < 1 / 3 else _honest(seed)
+    return _with_window(scenario, windows) if windows.random() < 1 / 3 else scenario
+
+
+def _with_window(scenario: Scenario, dice: random.Random) -> Scenario:
+    """The same with a ring that is short beside the prompts, and with room for as many drafts as there may be."""
+    return replace(scenario, rings=Rings((None, dice.choice([2, 7, 24, 70, 130])), dice.choice([20, 40, 128])))
 
 
 def _with_lies(scenario: Scenario, dice: random.Random) -> Scenario:

@@ -164,7 +164,7 @@ async def self_test(options: LoadOptions, sizes: Sizes, tell: Callable[[Finding]
             async with open_thread_executor(load, plan.load, hang_timeout=HANG_TIMEOUT) as executor:
                 tell(passed("model", "load", time.perf_counter() - started, {"threads": await executor.call(threads)}))
                 await _parity(checks, executor, options, checkpoint, plan, text, sizes)
-                served = replace(described, context_length=executor.model.context)
+                served = replace(described, context_length=executor.model.context, rings=executor.model.kv.rings)
                 await _cancellation(checks, executor, served, plan.proposer, text, sizes)
                 await _throughput(checks, executor, sizes)
         except Exception as error:  # where loading fails, there is nothing to check

@@ -39,6 +39,7 @@ class BareModel:
         self.context_length = context
         self.eos_token_ids: tuple[int, ...] = ()
         self.vocab_size = config.vocab_size
+        self.rings = None
 
     def text(self, stop: Sequence[str], *, continues: bool = False) -> Text:
         """Return a text stream for one generation."""

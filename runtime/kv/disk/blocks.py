@@ -50,15 +50,25 @@ class DiskBlocks:
         root: the key that stands for the model.
         shape: of a block's tensor.
         dtype: of it.
+        part: the shape of a block's tensor without the rows of layers with rings; None where there are no such layers.
 
     Raises:
         OSError: the folder cannot be listed, or what is too much cannot be removed.
     """
 
-    def __init__(self, folder: int, root: BlockKey, shape: tuple[int, ...], dtype: torch.dtype, budget: int) -> None:
+    def __init__(
+        self,
+        folder: int,
+        root: BlockKey,
+        shape: tuple[int, ...],
+        dtype: torch.dtype,
+        budget: int,
+        part: tuple[int, ...] | None = None,
+    ) -> None:
         self.budget = budget
         self._folder, self._root, self._dtype = folder, root, dtype
         self._layout = BlockLayout(_KINDS[dtype], tuple(shape))
+        self._part = None if part is None else BlockLayout(_KINDS[dtype], tuple(part))
         self._files = threading.Lock()
         self._index = DiskIndex(budget)
         self._read_folder()
@@ -69,6 +79,10 @@ class DiskBlocks:
     def held(self, keys: Collection[BlockKey]) -> set[BlockKey]:
         """Return those of these blocks that are here."""
         return self._index.held(keys)
+
+    def whole(self, keys: Collection[BlockKey]) -> set[BlockKey]:
+        """Return those of these blocks that are here with the rows of all layers."""
+        return {key for key, nbytes in self._index.sizes(keys).items() if nbytes == self._layout.file_bytes}
 
     def parents(self) -> dict[BlockKey, BlockKey]:
         """Return the parent of each block."""
@@ -84,8 +98,9 @@ class DiskBlocks:
         Raises:
             ValueError: it is not.
         """
-        data = block.data
-        if data.shape != self._layout.shape or data.dtype != self._dtype or not data.is_cpu or not data.is_contiguous():
+        data, layout = block.data, self._layout if block.whole else self._part
+        fits = layout is not None and data.shape == layout.shape and data.dtype == self._dtype
+        if not fits or not data.is_cpu or not data.is_contiguous():
             raise ValueError(f"{tuple(data.shape)}, {data.dtype} on {data.device} is not a block of this model")
 
     def forget(self, keys: Collection[BlockKey]) -> None:
@@ -104,14 +119,15 @@ class DiskBlocks:
         if entry is None:
             return None
         try:
-            header, data = read_block(self._folder, block_name(key, entry.parent), root=self._root, layout=self._layout)
+            name = block_name(key, entry.parent)
+            header, data = read_block(self._folder, name, root=self._root, layout=self._layout, part=self._part)
         except BadBlockFile as bad:
             self._reject(key, entry, bad)
             return None
         if not self._index.note_loaded(key, entry):
             return None
-        tensor = torch.from_numpy(data).view(self._dtype).view(self._layout.shape)
-        return Block(key, header.parent, header.token_ids, tensor)
+        tensor = torch.from_numpy(data).view(self._dtype).view(header.layout.shape)
+        return Block(key, header.parent, header.token_ids, tensor, header.layout == self._layout)
 
     # --- for the writer's thread ------------------------------------------------------------------------------------
 
@@ -123,12 +139,13 @@ class DiskBlocks:
         Raises:
             OSError: the disk refused.
         """
-        if not self._evict(self._layout.file_bytes, block.parent):
+        layout = self._layout if block.whole or self._part is None else self._part
+        if not self._evict(layout.file_bytes, block.parent):
             self._index.note_refused(block.key)
             return False
         data = block.data.view(torch.uint8).numpy().reshape(-1)
-        header = BlockHeader(self._root, block.key, block.parent, block.token_ids, self._layout, checksum(data))
-        entry = IndexEntry(block.parent, self._layout.file_bytes, self._index.stamp())
+        header = BlockHeader(self._root, block.key, block.parent, block.token_ids, layout, checksum(data))
+        entry = IndexEntry(block.parent, layout.file_bytes, self._index.stamp())
         temporary = write_temporary(self._folder, header, data, stamp=entry.stamp)
         with self._files:
             self._index.begin_naming(block.key)
@@ -172,8 +189,11 @@ class DiskBlocks:
         """Raise AssertionError unless the index agrees with itself and with the folder."""
         with self._files:
             found, _ = scan(self._folder)
-            assert all(file.nbytes == self._layout.file_bytes for file in found)
+            assert all(file.nbytes in self._file_sizes() for file in found)
             self._index.check_integrity({file.key: file.nbytes for file in found})
+
+    def _file_sizes(self) -> list[int]:
+        return [layout.file_bytes for layout in (self._layout, self._part) if layout is not None]
 
     # --- inside -----------------------------------------------------------------------------------------------------
 
@@ -188,7 +208,7 @@ class DiskBlocks:
                 self._index.note_rejected("key")  # with another parent: at least one of the two lies
                 _warn(file.name, "another file has the same key")
                 remove(self._folder, file.name)
-            elif file.nbytes != self._layout.file_bytes:
+            elif file.nbytes not in self._file_sizes():
                 self.load(file.key)  # which says what is wrong with it
 
     def _evict(self, need: int, parent: BlockKey | None) -> bool:

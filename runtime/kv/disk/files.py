@@ -4,7 +4,8 @@
     4088      JSON, padded with spaces: the tensor "kv", and as metadata version, root, key, parent, tokens, checksum
     the rest  the tensor
 
-so that every block of a model makes a file of one size, and the rows begin at a page.  The safetensors library reads
+so that every block of a model makes a file of one size, or of one of two where some layers' rows may be missing, and
+the rows begin at a page.  The safetensors library reads
 these files; here they are read and written by hand, because it takes paths, not descriptors: it would follow links and
 cannot sync, its reader maps the file (a truncation by someone else would be a SIGBUS), and its writer to memory copies
 the tensor under the GIL.  One `open`, one copy, and every check is made on the very bytes that are used.
@@ -202,15 +203,19 @@ def read_header(folder: int, name: str) -> BlockHeader:
         return decode_header(os.read(file, HEADER_BYTES))
 
 
-def read_block(folder: int, name: str, *, root: BlockKey, layout: BlockLayout | None) -> tuple[BlockHeader, Bytes]:
-    """Read one file and verify its contents; without a `layout` any is accepted.
+def read_block(
+    folder: int, name: str, *, root: BlockKey, layout: BlockLayout | None, part: BlockLayout | None = None
+) -> tuple[BlockHeader, Bytes]:
+    """Read one file and verify its contents; without a `layout` any is accepted, else that one or `part`.
 
     Raises:
         BadBlockFile: the file cannot be used.
     """
     with _opened(folder, name) as (file, size):
         header = decode_header(os.read(file, HEADER_BYTES))
-        _check_header(header, name, root, layout)
+        _check_header(header, name, root)
+        if layout is not None and header.layout not in (layout, part):
+            raise BadBlockFile("layout", f"it holds {header.layout.kind} {list(header.layout.shape)}")
         if size != header.layout.file_bytes:
             raise BadBlockFile("size", f"it has {size} bytes, not {header.layout.file_bytes}")
         data = np.empty(header.layout.nbytes, np.uint8)
@@ -270,11 +275,9 @@ def _opened(folder: int, name: str) -> Iterator[tuple[int, int]]:
         raise BadBlockFile("unreadable", f"it cannot be read: {error.strerror}") from error
 
 
-def _check_header(header: BlockHeader, name: str, root: BlockKey, layout: BlockLayout | None) -> None:
+def _check_header(header: BlockHeader, name: str, root: BlockKey) -> None:
     if header.root != root:
         raise BadBlockFile("root", "it belongs to another model")
-    if layout is not None and header.layout != layout:
-        raise BadBlockFile("layout", f"it holds {header.layout.kind} {list(header.layout.shape)}")
     if len(header.token_ids) != BLOCK_TOKENS or block_name(header.key, header.parent) != name:
         raise BadBlockFile("key", "its key is not that of its name")
     try:

@@ -60,6 +60,11 @@ class DiskIndex:
         with self._lock:
             return self._index.get(key)
 
+    def sizes(self, keys: Collection[BlockKey]) -> dict[BlockKey, int]:
+        """Return the bytes of the files of those of these blocks that are here."""
+        with self._lock:
+            return {key: entry.nbytes for key in keys if (entry := self._index.get(key)) is not None}
+
     def parents(self) -> dict[BlockKey, BlockKey]:
         """Return the parent of each block."""
         with self._lock:
@@ -158,6 +163,7 @@ class DiskIndex:
                 return False
             self._naming = b""
             self._doomed.discard(name)
+            self._index.remove(key)  # the file has taken the place of one with the rows of fewer layers
             self._index.add(key, entry)
             self._written += 1
             if key == self._refused:

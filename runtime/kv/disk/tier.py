@@ -76,7 +76,8 @@ def open_disk_tier(
     queue_blocks: int = QUEUE_BLOCKS,
     has_room: Callable[[], object] = lambda: None,
     clock: Callable[[], float] = time.monotonic,
-    open_blocks: Callable[[int, BlockKey, tuple[int, ...], torch.dtype, int], DiskBlocks] = DiskBlocks,
+    open_blocks: Callable[..., DiskBlocks] = DiskBlocks,
+    part: tuple[int, ...] | None = None,
     owner: TaskOwner | None = None,
 ) -> Iterator[DiskTier]:
     """Open the tier in `folder` for the model of `root`, whose blocks are tensors of `shape` and `dtype`.
@@ -93,7 +94,8 @@ def open_disk_tier(
         queue_blocks: that may wait in memory to be written.
         has_room: called on the writer's thread when blocks were refused, by the disk too, and the queue is half empty.
         clock: seconds.
-        open_blocks: puts another kind of disk in place of the real one.
+        open_blocks: puts another kind of disk in place of the real one; as `DiskBlocks`.
+        part: the shape of a block's tensor without the rows of layers with rings; None where there are no such layers.
         owner: the one task that may hand in, drop and touch.
 
     Raises:
@@ -103,7 +105,7 @@ def open_disk_tier(
         stack.enter_context(locked_folder(folder))
         root_folder = stack.enter_context(opened_root(folder, root, create=True))
         try:
-            blocks = open_blocks(root_folder, root, shape, dtype, budget)
+            blocks = open_blocks(root_folder, root, shape, dtype, budget, part)
         except OSError as error:
             raise KVFolderError(f"{folder}: cannot be used for KV blocks: {error.strerror}") from error
         queue = WriteQueue(blocks, queue_blocks, clock)
@@ -148,6 +150,10 @@ class DiskTier:
     def held(self, keys: Collection[BlockKey]) -> set[BlockKey]:
         """Return those of these blocks that `load` would find."""
         return self._queue.held(keys)
+
+    def whole(self, keys: Collection[BlockKey]) -> set[BlockKey]:
+        """Return those of these blocks that `load` would find with the rows of all layers."""
+        return self._queue.whole(keys)
 
     def parents(self) -> dict[BlockKey, BlockKey]:
         """Return the parent of each block that `load` would find."""

@@ -73,6 +73,11 @@ class WriteQueue:
         with self._lock:
             return self._held(keys)
 
+    def whole(self, keys: Collection[BlockKey]) -> set[BlockKey]:
+        """Return those of these blocks that are on disk or on their way there with the rows of all layers."""
+        with self._lock:
+            return self._whole(keys)
+
     def parents(self) -> dict[BlockKey, BlockKey]:
         """Return the parent of each block that is on disk or on its way there."""
         with self._lock:
@@ -83,7 +88,7 @@ class WriteQueue:
     def put(self, block: Block) -> bool:
         """Queue a block, unless it is held already; False if it is refused for now."""
         with self._lock:
-            if self._held([block.key]):
+            if self._whole([block.key]) if block.whole else self._held([block.key]):
                 return True
             if self._closing or self._is_pausing() or len(self._queue) >= self.limit:
                 self._has_refused = True
@@ -221,11 +226,15 @@ class WriteQueue:
     def _held(self, keys: Collection[BlockKey]) -> set[BlockKey]:
         return {key for key in keys if self._pending(key) is not None} | self._blocks.held(keys)
 
+    def _whole(self, keys: Collection[BlockKey]) -> set[BlockKey]:
+        pending = {key for key in keys if (block := self._pending(key)) is not None and block.whole}
+        return pending | self._blocks.whole(keys)
+
     def _pending(self, key: BlockKey) -> Block | None:
-        """Return the block if it was handed in and is not done with."""
-        if self._writing is not None and self._writing.key == key and not self._unwanted:
-            return self._writing
-        return self._queue.get(key)
+        """Return the block if it was handed in and is not done with; the later one where it is two."""
+        if key in self._queue:
+            return self._queue[key]
+        return self._writing if self._writing is not None and self._writing.key == key and not self._unwanted else None
 
     def _is_pausing(self) -> bool:
         return self._resume_at is not None and self._clock() < self._resume_at

@@ -32,12 +32,16 @@ from tests.fakes.simulation import (
     open_simulation,
     prompt,
     run,
+    windowed,
 )
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Generator
 
+    from runtime.kv.rings import Rings
+
 SHARED = prompt(9)
+RING = windowed(5, 8)  # what a step writes of the prompts below soon drives out what was before it
 LONG = prompt(70)  # more than a block, so that one request may wait for another to read it, and copy
 BLOCKS = prompt(130)
 VICTIM = "victim"
@@ -56,6 +60,7 @@ class Scenario:
     speculate: Proposer = Proposer.OFF
     ram: int | None = None  # blocks; what is warmed up is then there, and in no slot
     max_tokens: int = 3
+    rings: Rings | None = None
 
     @property
     def vocabulary(self) -> int:
@@ -66,6 +71,7 @@ class Scenario:
     async def open(self) -> AsyncIterator[Simulation]:
         """The engine, warmed up."""
         how: dict[str, Any] = {"slots": self.slots, "layers": 2, "chunk_tokens": self.chunk_tokens}
+        how |= {"rings": self.rings}
         drafts: dict[str, Any] = {"speculate": self.speculate, "draft_tokens": 3, "vocabulary": self.vocabulary}
         if self.ram is None:
             async with open_simulation(context=96, **how, **drafts) as sim:
@@ -137,6 +143,32 @@ SCENARIOS = {
         ram=100,
         speculate=Proposer.MTP,
         max_tokens=6,
+        seeds=1,
+    ),
+    "a window, and one slot for two": Scenario(
+        1, {VICTIM: (prompt(20),), "other": ([*prompt(20), 3],)}, rings=RING, seeds=1
+    ),
+    "a window, and a changed end": Scenario(
+        1, {VICTIM: ([*prompt(30)[:24], 1, 2],), "other": ([*prompt(30), 3],)}, warm_up=prompt(30), rings=RING, seeds=1
+    ),
+    "a window, and drafts by a model": Scenario(
+        2,
+        {VICTIM: (prompt(20),), "other": (prompt(17, start=7),)},
+        speculate=Proposer.DRAFT,
+        max_tokens=9,
+        rings=RING,
+        seeds=1,
+    ),
+    "a window, and another reads for it": Scenario(
+        2, {"other": (LONG,), VICTIM: ([*LONG, 3],)}, chunk_tokens=30, rings=windowed(12, 40), seeds=1
+    ),
+    "a window, and blocks in memory": Scenario(
+        2,
+        {VICTIM: ([*BLOCKS, 3],), "other": ([*BLOCKS, 4],)},
+        warm_up=BLOCKS,
+        chunk_tokens=30,
+        ram=100,
+        rings=windowed(30, 70),
         seeds=1,
     ),
 }

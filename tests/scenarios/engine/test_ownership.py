@@ -72,6 +72,8 @@ CHANGES: dict[type, dict[str, Callable[[World], object]]] = {
         "grant": lambda world: world.table.grant(("other", 0), ticket_of("other", TOKENS).prompt),
         "release": lambda world: world.table.release(world.slot),
         "commit": lambda world: world.table.commit(world.slot, TOKENS[:3]),
+        "note_written": lambda world: world.table.note_written(world.slot, 1),
+        "stage": lambda world: world.table.stage(world.slot, 1, [], set()),
         "commit_moved": lambda world: world.table.commit_moved(world.slot, TOKENS[:3]),
         "trim": lambda world: world.table.trim(world.slot, 1),
         "invalidate": lambda world: world.table.invalidate(world.slot),

@@ -122,8 +122,8 @@ async def test_who_was_elsewhere_meanwhile_does_not_go_on_as_if_nothing_had_been
         sim.evict()
         fetch, fetching, is_back = sim.cache.fetch, trio.Event(), trio.Event()
 
-        async def slow_fetch(keys: Any) -> Any:  # noqa: ANN401  as `fetch`
-            blocks = await fetch(keys)
+        async def slow_fetch(keys: Any, whole: Any = ()) -> Any:  # noqa: ANN401  as `fetch`
+            blocks = await fetch(keys, whole)
             fetching.set()
             await is_back.wait()
             return blocks

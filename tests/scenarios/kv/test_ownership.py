@@ -82,12 +82,12 @@ CHANGES: dict[type, dict[str, Callable[[Any], object]]] = {
 # The others: they look, or wait for the disk; `close` belongs to who opened the tier.
 LOOKS: dict[type, set[str]] = {
     PrefixCache: {"fetch", "hits", "statistics", "check_integrity"},
-    Tiers: {"keep_anything", "reach", "available", "can_be_had", "parents"},
+    Tiers: {"keep_anything", "reach", "available", "whole", "can_be_had", "parents"},
     WaitingBlocks: {"of", "any_of", "held_until", "is_taken"},
     WriteBehind: set(),
     Verdicts: set(),
     RamTier: {"get", "parents", "statistics", "check_integrity"},
-    DiskTier: {"queue_blocks", "held", "parents", "load", "flush", "close", "statistics", "check_integrity"},
+    DiskTier: {"queue_blocks", "held", "whole", "parents", "load", "flush", "close", "statistics", "check_integrity"},
 }
 EACH_CHANGE = [(kind, name) for kind, changes in CHANGES.items() for name in changes]
 

@@ -9,6 +9,7 @@ import torch
 
 from runtime.step.step import SegmentOutput
 from runtime.step.transfer import Copy, Load, Save
+from runtime.testing.simulated import window_row
 from tests.sim.device import VOCABULARY, FaultyModel, PlantedFault
 from tests.sim.device import Faults as StepFaults
 from tests.sim.kv.lies import CLEAN, Lies, Taint, disguise, union
@@ -16,6 +17,7 @@ from tests.sim.kv.lies import CLEAN, Lies, Taint, disguise, union
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from runtime.kv.rings import Rings
     from runtime.step.step import Segment
     from runtime.step.transfer import Transfer
     from runtime.testing.simulated import SimulatedBatch
@@ -32,8 +34,15 @@ def pack(rows: Sequence[int]) -> torch.Tensor:
 
 
 def unpack(data: torch.Tensor) -> list[int]:
-    """The inverse of `pack`."""
-    return [sum(word << shift for word, shift in zip(row, (0, 16, 32, 48), strict=True)) for row in data.int().tolist()]
+    """The inverse of `pack`; of a block of several layers, the first, which has no window."""
+    rows = (data if data.dim() == 2 else data[0]).int().tolist()
+    return [sum(word << shift for word, shift in zip(row, (0, 16, 32, 48), strict=True)) for row in rows]
+
+
+def pack_layers(rows: Sequence[int], *, windows: bool) -> torch.Tensor:
+    """Rows of a model with a windowed layer as a block holds them, `[layers, tokens, 4]`: right ones in all layers."""
+    layers = [rows, list(map(window_row, rows))] if windows else [rows]
+    return torch.stack([pack(layer) for layer in layers])
 
 
 class CursedKV(PlantedFault):
@@ -53,9 +62,18 @@ class KVModel(FaultyModel):
     """Knows of each row whether it does not bear a step."""
 
     def __init__(
-        self, faults: Faults, *, slots: int, context: int, num_layers: int, vocabulary: int = VOCABULARY
+        self,
+        faults: Faults,
+        *,
+        slots: int,
+        context: int,
+        num_layers: int,
+        vocabulary: int = VOCABULARY,
+        rings: Rings | None = None,
     ) -> None:
-        super().__init__(faults, slots=slots, context=context, num_layers=num_layers, vocabulary=vocabulary)
+        super().__init__(
+            faults, slots=slots, context=context, num_layers=num_layers, vocabulary=vocabulary, rings=rings
+        )
         self._kv_faults = faults
         self._curses = [[""] * context for _ in range(slots)]
 
@@ -94,21 +112,34 @@ class KVModel(FaultyModel):
         """Move rows of KV with their taints and curses, or fail half done."""
         fails = self._kv_faults.fails(transfer)
         match transfer:
-            case Save(slot, start, end):
+            case Save(slot, start, end, windows):
                 if not fails:
-                    return pack([row & (1 << 64) - 1 for row in self.kv[slot][start:end]])
-            case Load(slot, start, data):
-                end = start + len(data)
-                self.kv[slot][start:end] = [_GARBAGE] * len(data) if fails else unpack(data)
-                self.taints[slot][start:end] = [self.lies.taint(unpack(data))] * len(data)
-                self._curses[slot][start:end] = [self._curse()] * len(data)
-            case Copy(source, slot, start, end):
+                    return self._save(slot, start, end, windows=windows)
+            case Load(slot, start, data, windows):
+                rows = unpack(data)
+                end = start + len(rows)
+                self.kv[slot][start:end] = [_GARBAGE] * len(rows) if fails else rows
+                if windows and self.ring and len(data) > 1:
+                    self.write_windows(slot, start, [_GARBAGE] * len(rows) if fails else unpack(data[1]))
+                self.taints[slot][start:end] = [self.lies.taint(rows)] * len(rows)
+                self._curses[slot][start:end] = [self._curse()] * len(rows)
+            case Copy(source, slot, start, end, least):
                 self.kv[slot][start:end] = [_GARBAGE] * (end - start) if fails else self.kv[source][start:end]
+                self.copy_windows(source, slot, end, least)
+                if fails and least is not None:
+                    self.write_windows(slot, max(0, end - self.ring), [_GARBAGE] * min(end, self.ring))
                 self._curses[slot][start:end] = self._curses[source][start:end]
                 self.taints[slot][start:end] = self.taints[source][start:end]
         if fails:
             raise PlantedFault("the device ran into a planted fault while KV was moved")
         return None
+
+    def _save(self, slot: int, start: int, end: int, *, windows: bool) -> torch.Tensor:
+        rows = pack([row & (1 << 64) - 1 for row in self.kv[slot][start:end]])
+        if not self.ring:
+            return rows
+        seen = [pack([row & (1 << 64) - 1 for row in self.read_windows(slot, start, end)])] if windows else []
+        return torch.stack([rows, *seen])
 
     def _write(self, segment: Segment) -> None:
         """A row depends on all before it, as attention's do: a wrong one among them makes it wrong too."""
@@ -123,6 +154,8 @@ class KVModel(FaultyModel):
             pairs = zip(kv[: segment.start], self.true_rows(segment.slot), strict=True)
             wrong = sum(row ^ true for row, true in pairs) & (1 << 64) - 1
             kv[segment.start : segment.end] = [row ^ wrong for row in kv[segment.start : segment.end]]
+        written = self.kv[segment.slot][segment.start : segment.end]
+        self.write_windows(segment.slot, segment.start, list(map(window_row, written)))
 
     def curse(self, slot: int, position: int, what: str) -> None:
         """Make the KV at one position unfit for a step, which then raises ("raises") or yields NaN ("not finite")."""

@@ -52,6 +52,10 @@ class SettledDisk:
         """Which of these blocks are there."""
         return self.tier.held(keys)
 
+    def whole(self, keys: Collection[BlockKey]) -> set[BlockKey]:
+        """Which of these blocks are there with the rows of all layers."""
+        return self.tier.whole(keys)
+
     def parents(self) -> dict[BlockKey, BlockKey]:
         """The parent of each block."""
         return self.tier.parents()
@@ -86,15 +90,21 @@ class SettledDisk:
 
 
 @contextmanager
-def open_settled_disk(folder: Path, *, blocks: int = 1000, chaos: Chaos | None = None) -> Iterator[SettledDisk]:
-    """The disk tier in `folder`, with room for so many blocks; nothing is fsynced, since nothing crashes here."""
-    disk, budget = SettledDisk(), blocks * FILE_BYTES
+def open_settled_disk(
+    folder: Path, *, blocks: int = 1000, chaos: Chaos | None = None, windowed: bool = False
+) -> Iterator[SettledDisk]:
+    """The disk tier in `folder`, with room for so many blocks; nothing is fsynced, since nothing crashes here.
+
+    If `windowed`, blocks have a second layer, or lack it.
+    """
+    disk, budget = SettledDisk(), blocks * (FILE_BYTES + BLOCK_BYTES * windowed)
+    layout: dict[str, Any] = {"shape": (2, *SHAPE), "part": (1, *SHAPE)} if windowed else {"shape": SHAPE}
     kind: Callable[..., DiskBlocks] = DiskBlocks
     if chaos is not None:
         kind = partial(UnreliableBlocks, chaos=chaos, sleep=disk.be_late)
     with (
         mock.patch("os.fsync"),
-        open_disk_tier(folder, ROOT, shape=SHAPE, dtype=DTYPE, budget=budget, open_blocks=kind) as tier,
+        open_disk_tier(folder, ROOT, dtype=DTYPE, budget=budget, open_blocks=kind, **layout) as tier,
     ):
         disk.tier = tier
         yield disk

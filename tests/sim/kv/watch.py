@@ -12,7 +12,7 @@ from actors.core.observer import Observer
 from runtime.kv.blocks import BLOCK_TOKENS
 from runtime.step.transfer import Copy, Load, Save
 from tests.sim.executor import TimedExecutor
-from tests.sim.kv.device import pack, unpack
+from tests.sim.kv.device import pack, pack_layers, unpack
 from tests.sim.watch import Watch
 
 if TYPE_CHECKING:
@@ -81,7 +81,10 @@ class KVExecutor(TimedExecutor):
         if key is None or data is None:
             return outcome.Value(data)
         taint = self._model.taint(transfer.slot, transfer.start, transfer.end)
-        return outcome.Value(pack(self._model.lies.save(key, unpack(data), taint)))
+        told = self._model.lies.save(key, unpack(data), taint)
+        if told == unpack(data):
+            return outcome.Value(data)
+        return outcome.Value(pack_layers(told, windows=len(data) > 1) if self._model.ring else pack(told))
 
 
 class KVRecord(Observer):
@@ -126,7 +129,7 @@ class KVRecord(Observer):
 
 
 class KVInvariants(Observer):
-    """I2 and I3 for what is moved, and I10.
+    """I2, I3 and I12 for what is moved, and I10.
 
     Blocks that wait to be saved are still in their slot, whole, and nothing is written there before they are saved;
     what a copy reads is committed in its source; what is moved into a slot follows what is committed there.  What an
@@ -185,6 +188,8 @@ class KVInvariants(Observer):
             if slot.before is not None:
                 self._truth.rows(slot.before.tokens, ("before", slot.id))  # so that its blocks are known
             for block in self._cache.waiting.of(slot.id):
+                if block.whole and self._model.lost(slot.id, block.start, block.start + BLOCK_TOKENS):
+                    self._violated(f"I12: slot {slot.id}: a block that is to be saved whole has left the ring")
                 rows = self._model.kv[slot.id][block.start : block.start + BLOCK_TOKENS]
                 if self._model.taint(slot.id, block.start, block.start + BLOCK_TOKENS):
                     continue
@@ -206,8 +211,14 @@ class KVInvariants(Observer):
             self._violated(f"I10: KV that was found wrong is copied into slot {copy.slot}")
         if copy.end > len(self._table.slot(copy.source).tokens):
             self._violated(f"I3: slot {copy.source}: copied is what is not there")
-        if copy.start != len(self._table.slot(copy.slot).tokens):
+        slot = self._table.slot(copy.slot)
+        if copy.start != min(max(len(slot.tokens), slot.staged), copy.end):
             self._violated(f"I3: slot {copy.slot}: a copy does not go on at the end")
+        rings = self._model.rings
+        if rings is not None and copy.least is not None:
+            first = max(0, copy.least - rings.widest + 1)
+            if self._model.lost(copy.source, first, copy.end):
+                self._violated(f"I12: slot {copy.source}: what its ring has lost is copied")
 
     def _may_be_written(self, slot: int) -> None:
         if self._cache.waiting.any_of(slot):
@@ -269,4 +280,4 @@ class KVWatch(Watch):
 
 
 def _tokens_of(transfer: Transfer) -> int:
-    return len(transfer.data) if isinstance(transfer, Load) else transfer.end - transfer.start
+    return transfer.data.shape[-2] if isinstance(transfer, Load) else transfer.end - transfer.start

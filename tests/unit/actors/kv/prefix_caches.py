@@ -44,6 +44,10 @@ class FakeDisk:
         """Return those of the keys that it has."""
         return {key for key in keys if key in self.blocks}
 
+    def whole(self, keys: Collection[BlockKey]) -> set[BlockKey]:
+        """Return those of the keys that it has with the rows of all layers."""
+        return {key for key in keys if key in self.blocks and self.blocks[key].whole}
+
     def parents(self) -> dict[BlockKey, BlockKey]:
         """Return each block's parent."""
         return {key: block.parent for key, block in self.blocks.items()}

@@ -218,7 +218,7 @@ async def test_the_end_does_not_wait_for_a_thread_that_hangs(tmp_path: Path, mon
 
     checkpoint: Any = SimpleNamespace(fingerprint=lambda: FINGERPRINT)
     monkeypatch.setattr(DiskTier, "load", load_later)
-    kv: Any = SimpleNamespace(row_shape=(1, 2, 1, 8), dtype=torch.float32, bytes_per_token=64)
+    kv: Any = SimpleNamespace(row_shape=(1, 2, 1, 8), dtype=torch.float32, bytes_per_token=64, rings=None)
     options = TierOptions(ram=0, folder=tmp_path / "kv")
     tokens = text(BLOCK_TOKENS, 1)
     async with open_prefix_cache(options, CacheConfig(), checkpoint, FINGERPRINT, kv) as cache:

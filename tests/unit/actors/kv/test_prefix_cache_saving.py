@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 
 FINGERPRINT = "f" * 64
+CHECKPOINT: Any = SimpleNamespace(fingerprint=lambda: FINGERPRINT)
 
 
 def waiting(cache: PrefixCache, slot: int = 0) -> list[int]:
@@ -136,14 +137,13 @@ async def test_what_the_disk_took_and_then_refused_is_offered_again_in_its_order
 
 
 @pytest.mark.parametrize(("layers", "blocks"), [(1, 64), (28, 36), (2000, 1)])
-async def test_what_waits_for_the_disk_is_bounded_in_bytes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layers: int, blocks: int
-) -> None:
-    checkpoint = SimpleNamespace(fingerprint=lambda: FINGERPRINT)
+async def test_what_waits_for_the_disk_is_bounded_in_bytes(tmp_path: Path, layers: int, blocks: int) -> None:
     row_shape = (layers, 2, 8, 128)
-    kv = SimpleNamespace(row_shape=row_shape, dtype=torch.bfloat16, bytes_per_token=2 * math.prod(row_shape))
+    kv: Any = SimpleNamespace(
+        row_shape=row_shape, dtype=torch.bfloat16, bytes_per_token=2 * math.prod(row_shape), rings=None
+    )
     options = TierOptions(ram=0, folder=tmp_path / "kv")
-    async with open_prefix_cache(options, CacheConfig(), checkpoint, FINGERPRINT, kv) as cache:  # type: ignore[arg-type]
+    async with open_prefix_cache(options, CacheConfig(), CHECKPOINT, FINGERPRINT, kv) as cache:
         assert isinstance(cache.tiers.disk, DiskTier)
         assert cache.tiers.disk.queue_blocks == blocks
 
@@ -164,13 +164,12 @@ async def test_what_the_disk_refused_is_offered_again_though_nobody_comes(
             all_taken.set()
         return taken
 
-    checkpoint = SimpleNamespace(fingerprint=lambda: FINGERPRINT)
     monkeypatch.setattr(opening, "MAX_QUEUE_BLOCKS", 2)
     monkeypatch.setattr("runtime.kv.disk.blocks.write_temporary", write_temporary)
     monkeypatch.setattr(WriteBehind, "offer", watched_offer)
-    kv = SimpleNamespace(row_shape=(1, 2, 1, 8), dtype=torch.float32, bytes_per_token=64)
+    kv: Any = SimpleNamespace(row_shape=(1, 2, 1, 8), dtype=torch.float32, bytes_per_token=64, rings=None)
     options = TierOptions(ram=2**20, folder=tmp_path / "kv")
-    async with open_prefix_cache(options, CacheConfig(), checkpoint, FINGERPRINT, kv) as cache:  # type: ignore[arg-type]
+    async with open_prefix_cache(options, CacheConfig(), CHECKPOINT, FINGERPRINT, kv) as cache:
         tokens = text(8 * BLOCK_TOKENS, 1)
         keys = block_keys(cache.root, tokens)
         for place, (parent, key) in enumerate(pairwise([cache.root, *keys])):

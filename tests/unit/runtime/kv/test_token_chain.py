@@ -105,7 +105,7 @@ def test_looking_for_a_prefix_looks_at_little_however_long_it_is(slots: int, len
     for slot in range(slots):
         table.commit(table.slot(slot), chain)
     prompt = TokenChain(ROOT, [*tokens, 7])
-    (source, shared), lines, most = cost_of(lambda: table.longest_live_prefix(prompt, besides=None))
+    (source, shared), lines, most = cost_of(lambda: table.longest_live_prefix(prompt, limit=length, besides=None))
     assert source is not None
     assert shared == {"all": length, "half": length // 2, "nothing": 0}[shares]
     per_slot = 5 * (length // BLOCK_TOKENS).bit_length() + 2 * BLOCK_TOKENS + 20

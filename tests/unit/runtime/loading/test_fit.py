@@ -62,11 +62,11 @@ def test_what_is_left_for_the_context_is_said_and_is_no_more_than_there_is(set_f
     options = embedded(slots=2)
     config = open_checkpoint(options.path).config
     whole = fits_of(options, config)[0].takes
-    set_free(whole.without_kv + 2 * 1024 * whole.per_token)
+    set_free(whole.without_kv + 2 * whole.slot.nbytes(1024))
     fit = fits_of(options, config)[0]
     assert 0 < fit.context < config.context_length
     assert what_fits([fit]) == f"context {fit.context}"
-    assert 2 * fit.context * whole.per_token <= fit.free - whole.weights
+    assert 2 * whole.slot.nbytes(fit.context) <= fit.free - whole.weights
 
 
 def test_a_model_that_fits_in_fewer_bits_alone_says_which(set_free: SetFree, tmp_path: Path) -> None:

@@ -126,7 +126,7 @@ def test_slots_and_context_that_do_not_fit_are_refused_with_what_would(
     config = open_checkpoint(llama).config
     options = LoadOptions(llama, slots=10_000, context=config.context_length, device="cpu", dtype="float32")
     takes = footprint.footprint(options, config, DrafterMemory(), CPU, torch.float32)
-    monkeypatch.setattr(footprint, "memory_limit", lambda device: takes.without_kv + 30_000 * takes.per_token)
+    monkeypatch.setattr(footprint, "memory_limit", lambda device: takes.without_kv + 30_000 * takes.slot.nbytes(1))
     monkeypatch.setattr(PlainTensor, "expand", None)
     with pytest.raises(CheckpointError) as refused:
         _load(options)

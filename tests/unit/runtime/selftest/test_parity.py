@@ -67,7 +67,7 @@ def test_rows_that_are_not_written_are_noticed(
 def test_kv_that_is_not_moved_is_noticed(model: Transformer, parity: Parity, monkeypatch: pytest.MonkeyPatch) -> None:
     parity.moved_kv()
 
-    def fill(_source: int, slot: int, start: int, end: int) -> None:
+    def fill(_source: int, slot: int, start: int, end: int, _least: int | None) -> None:
         for rows in model.kv.read(3, slot, start, end):
             rows.fill_(1)
 
