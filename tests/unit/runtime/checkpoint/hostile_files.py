@@ -25,10 +25,10 @@ from runtime.errors import CheckpointError
 from runtime.nn.weights import load_weights
 from runtime.text.tokenizer import Tokenizer
 from tests.models.checkpoints import FAMILIES
-from tests.models.gguf_files import write_gguf
+from tests.models.gguf.edited import edited
+from tests.models.gguf.files import write_gguf
 from tests.models.mutations import changed_bytes, changed_json
 from tests.models.small_tokenizers import byte_level, llama2_style
-from tests.unit.runtime.checkpoint.gguf.edited_files import edited
 
 FILES = {"gguf": 120, "safetensors": 80, "tokenizer": 100}
 MEMORY = 1 << 30  # bytes beside what is there at first

@@ -12,7 +12,7 @@ from runtime.checkpoint.folder.checkpoint import FolderCheckpoint
 from runtime.checkpoint.gguf.checkpoint import GgufCheckpoint
 from runtime.checkpoint.open import open_checkpoint
 from runtime.errors import CheckpointError
-from tests.models.gguf_files import GGUF_FAMILIES, write_gguf
+from tests.models.gguf.files import GGUF_FAMILIES, write_gguf
 from tests.models.step_driver import Running, generate, open_transformer, random_tokens
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from runtime.checkpoint.gguf.checkpoint import GgufCheckpoint
 from runtime.checkpoint.gguf.file import GgufFile
 from runtime.checkpoint.open import open_checkpoint
 from runtime.errors import CheckpointError
-from tests.models.gguf_files import GGUF_FAMILIES, write_gguf
-from tests.unit.runtime.checkpoint.gguf.edited_files import edited
+from tests.models.gguf.edited import edited
+from tests.models.gguf.files import GGUF_FAMILIES, write_gguf
 
 if TYPE_CHECKING:
     from pathlib import Path

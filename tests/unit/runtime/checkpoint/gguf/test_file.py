@@ -9,7 +9,7 @@ import pytest
 
 from runtime.checkpoint.gguf.file import GgufFile
 from runtime.errors import CheckpointError
-from tests.unit.runtime.checkpoint.gguf.raw_files import STRING, U32, RawFile, entry, tensor
+from tests.models.gguf.raw import STRING, U32, RawFile, entry, tensor
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,7 +12,7 @@ from gguf import GGMLQuantizationType, GGUFWriter
 
 from runtime.checkpoint.gguf.header import MAX_ENTRIES, MAX_KEYS, MAX_TENSORS, read_header
 from runtime.errors import CheckpointError
-from tests.unit.runtime.checkpoint.gguf.raw_files import (
+from tests.models.gguf.raw import (
     ARRAY,
     BOOL,
     F32,

@@ -14,8 +14,8 @@ from runtime.checkpoint.gguf.names import AddedVector
 from runtime.checkpoint.gguf.tensors import GgufTensor
 from runtime.checkpoint.open import open_checkpoint
 from runtime.errors import CheckpointError
-from tests.models.gguf_files import GGUF_FAMILIES, write_gguf
-from tests.unit.runtime.checkpoint.gguf.edited_files import with_tensor
+from tests.models.gguf.edited import with_tensor
+from tests.models.gguf.files import GGUF_FAMILIES, write_gguf
 
 if TYPE_CHECKING:
     from pathlib import Path

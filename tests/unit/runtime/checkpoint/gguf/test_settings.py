@@ -14,8 +14,8 @@ from runtime.checkpoint.gguf.checkpoint import GgufCheckpoint
 from runtime.checkpoint.open import open_checkpoint
 from runtime.errors import CheckpointError
 from runtime.nn.layers.rope import frequencies
-from tests.models.gguf_files import GGUF_FAMILIES, llama3_factors, write_gguf
-from tests.unit.runtime.checkpoint.gguf.edited_files import edited
+from tests.models.gguf.edited import edited
+from tests.models.gguf.files import GGUF_FAMILIES, llama3_factors, write_gguf
 
 if TYPE_CHECKING:
     from pathlib import Path

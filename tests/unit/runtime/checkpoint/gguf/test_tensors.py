@@ -16,7 +16,7 @@ from runtime.checkpoint.gguf.header import read_header
 from runtime.checkpoint.gguf.tensors import PACKED_TYPES, PLAIN_TYPES, GgufTensor
 from runtime.checkpoint.stored import SelectedRows
 from runtime.errors import CheckpointError
-from tests.unit.runtime.checkpoint.gguf.raw_files import RawFile, tensor
+from tests.models.gguf.raw import RawFile, tensor
 
 if TYPE_CHECKING:
     from pathlib import Path

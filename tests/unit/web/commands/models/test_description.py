@@ -10,7 +10,7 @@ from gguf import GGMLQuantizationType
 from runtime.checkpoint import open as opening
 from runtime.store.held import HeldModel, Place
 from tests.models.checkpoints import FAMILIES
-from tests.models.gguf_files import write_gguf
+from tests.models.gguf.files import write_gguf
 from web.commands.models.description import describe
 
 if TYPE_CHECKING:
