@@ -6,7 +6,6 @@ ours scores as high to within rounding.
 
 from __future__ import annotations
 
-import os
 from pydoc_data.topics import topics
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,7 +21,6 @@ from tests.models.step_driver import Running, generate, open_transformer
 from tests.real.references import gemma3_reference, smollm2_reference
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 pytestmark = pytest.mark.real
@@ -87,15 +85,6 @@ class Subject(NamedTuple):
         """The plain ones, and one of about `long` tokens."""
         texts = [*PROMPTS, topics["assignment"][: 4 * long]]
         return [self.tokenizer.encode(text) for text in texts]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _threads() -> Iterator[None]:
-    """Let PyTorch use all cores: these models are large enough."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(os.cpu_count() or 1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")
