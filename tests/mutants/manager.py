@@ -63,6 +63,7 @@ MUTANTS = (
         "actors/manager/recovery.py",
         "            self._table.invalidate(slot)\n",
         "            pass\n",
+        ("tests/scenarios/engine/test_supervision.py",),
     ),
     Mutant(
         "who is queued is sent away when the device thread ends",
