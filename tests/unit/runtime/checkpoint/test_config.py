@@ -10,7 +10,6 @@ import pytest
 from transformers import AutoConfig
 
 from runtime.checkpoint.config import parse_config
-from runtime.checkpoint.families.scales import Scales
 from runtime.checkpoint.families.table import FAMILIES as ARCHITECTURES
 from runtime.checkpoint.open import open_checkpoint
 from runtime.checkpoint.rope_config import RopeConfig
@@ -70,35 +69,6 @@ def test_every_family_as_transformers_reads_it(family: str, tmp_path: Path) -> N
     assert ours.dtype == "float32"
     assert ours.eos_token_ids == (256, 258)
     assert ours.bos_token_id == 256
-
-
-@pytest.mark.parametrize(
-    ("family", "scales"),
-    [
-        ("gemma", Scales(32**-0.5, embedding=8.0)),
-        ("gemma2", Scales(24**-0.5, embedding=8.0, attention_softcap=3.0, logits_softcap=4.0)),
-        ("gemma3", Scales(24**-0.5, embedding=8.0)),
-        ("granite", Scales(0.125, embedding=12.0, residual=0.22, logits=0.5)),
-        ("cohere", Scales(0.25, logits=0.25)),
-    ],
-)
-def test_scales(family: str, scales: Scales, tmp_path: Path) -> None:
-    FAMILIES[family](tmp_path)
-    assert open_checkpoint(tmp_path).config.scales == scales
-
-
-@pytest.mark.parametrize(
-    ("architecture", "scales"),
-    [
-        ("Gemma2ForCausalLM", Scales(1 / 16, embedding=8.0, attention_softcap=50.0, logits_softcap=30.0)),
-        ("Gemma3ForCausalLM", Scales(1 / 16, embedding=8.0)),
-        ("GraniteForCausalLM", Scales(1.0)),
-        ("CohereForCausalLM", Scales(2**-0.5, logits=0.0625)),
-    ],
-)
-def test_scales_that_files_leave_out(architecture: str, scales: Scales) -> None:
-    """As transformers' configuration classes have them."""
-    assert parse_config(_bare(architecture)).scales == scales
 
 
 @pytest.mark.parametrize(
