@@ -7,4 +7,5 @@ every other room of `runtime` may use it.  To add a model family is to add an en
 - `sampling_defaults`: `SamplingDefaults`, of generation_config.json
 - `stored`: `StoredTensor`, a tensor in whatever format it is stored
 - `shards`: `read_shards`, `check_shapes`, `fingerprint`; `tensor_reader`: `TensorReader`
+- `fingerprint`: `hash_files`, of the models' files
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from runtime.checkpoint.folder.experts import canonical_experts
 from runtime.checkpoint.gguf import deepseek, rope
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from runtime.checkpoint.gguf.file import GgufFile
     from runtime.checkpoint.json_fields import Settings
-    from runtime.checkpoint.stored import GroupCodes, Rows, StoredTensor
+    from runtime.checkpoint.stored import Rows, StoredTensor
 
 _LAYER = re.compile(r"blk\.(?P<layer>0|[1-9]\d{0,5})\.(?P<name>\w+)\.(?P<part>weight|bias)", re.ASCII)
 _MODEL = re.compile(r"(?P<name>\w+)\.(?P<part>weight|bias)", re.ASCII)
@@ -127,6 +127,6 @@ class AddedVector:
         """Read entries, and add to them."""
         return self.stored.expand(rows).float() + self.added
 
-    def codes(self, rows: Rows = ALL) -> GroupCodes:
-        """Refuse: there are none."""
-        raise NotImplementedError
+    def codes(self, rows: Rows = ALL) -> NoReturn:
+        """Raise TypeError: there are none."""
+        raise TypeError(f"{self.form} with something added has no codes")
