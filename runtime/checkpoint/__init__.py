@@ -1,11 +1,12 @@
-"""What a model's folder says, read without torch where that is possible.
+"""What a model's files say, read without torch where that is possible.
 
-The files are in the layout of Hugging Face checkpoints.  The room rests on the modules at the root of `runtime` alone;
-every other room of `runtime` may use it.  To add a model family is to add an entry to `families.table`.
+A model is a folder in the layout of Hugging Face checkpoints, or a GGUF file.  The room rests on the modules at the root
+of `runtime` alone; every other room of `runtime` may use it.  To add a model family is to add an entry to
+`families.table`, and one to `gguf.architectures` for its GGUF files.
 
+- `open`: `open_checkpoint`, and `Checkpoint`, what it returns; `folder` and `gguf` have one kind each
 - `config`: `ModelConfig`, `parse_config`; `families`, `rope_config`, `mtp_layout`, `json_fields` are its parts
 - `sampling_defaults`: `SamplingDefaults`, of generation_config.json
 - `stored`: `StoredTensor`, a tensor in whatever format it is stored
-- `shards`: `read_shards`, `check_shapes`, `fingerprint`; `tensor_reader`: `TensorReader`
-- `fingerprint`: `hash_files`, of the models' files
+- `fingerprint`: `hash_files`, of a model's files
 """
