@@ -97,8 +97,14 @@ def _read_beside(folder: Path) -> dict[str, PlainTensor]:
 
 
 def _check_readable(path: Path) -> None:
-    """Let the library check the header against the file, which it does when it opens one."""
+    """Let the library check the header against the file, which it does when it opens one.
+
+    The file's beginning is read before: where a disk does not answer, the library would keep the interpreter, and no
+    signal would end the process.
+    """
     try:
+        with path.open("rb") as file:
+            file.read(1)
         with safe_open(path, framework="numpy"):
             pass
     except (OSError, SafetensorError) as error:
