@@ -133,7 +133,7 @@ class SelectedRows:
 
 @dataclass(frozen=True, slots=True)
 class SelectedColumns:
-    """Columns of a plain matrix in another order, as a tensor of its own: norms with a row for each head.
+    """Columns of a plain matrix in another order, as a tensor of its own: norms of heads, halves that are swapped.
 
     Attributes:
         whole: the tensor in the file.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from runtime.checkpoint.families.table import FAMILIES
 from runtime.checkpoint.latent_rows import order_rotated_rows
 from runtime.checkpoint.mtp_layout import BESIDE, DEEPSEEK, REPEATED, published_layout
-from runtime.checkpoint.stored import ALL
+from runtime.checkpoint.stored import SelectedColumns
 from runtime.errors import CheckpointError
 from runtime.nn.mtp import MtpWeights
 from runtime.nn.source import ShapeSource, StoredSource, check_shapes
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from runtime.checkpoint.config import ModelConfig
     from runtime.checkpoint.mtp_layout import MtpLayout
     from runtime.checkpoint.open import Checkpoint
-    from runtime.checkpoint.stored import GroupCodes, Rows, StoredTensor
+    from runtime.checkpoint.stored import StoredTensor
     from runtime.nn.matrices.linear import WeightFormats
 
 # What names of such tensors have in common in published checkpoints (Qwen3-Next, GLM-4.5, DeepSeek-V3, MiMo, …).
@@ -95,7 +95,8 @@ def load_mtp_weights(
         tensors = order_rotated_rows(tensors, config.latent)
     if source.layout.state_first:
         projection = f"{source.layout.first}{source.layout.projection}.weight"
-        tensors[projection] = _SwappedHalves(tensors[projection])
+        hidden = config.hidden_size
+        tensors[projection] = SelectedColumns(tensors[projection], [*range(hidden, 2 * hidden), *range(hidden)])
     return MtpWeights(StoredSource(tensors, device, dtype, formats), config, source.layout)
 
 
@@ -106,36 +107,3 @@ def mtp_bytes(config: ModelConfig, dtype: torch.dtype, layout: MtpLayout = DEEPS
 
 def _name_in_file(name: str) -> str:
     return name.removeprefix(DEEPSEEK.modules)
-
-
-@dataclass(frozen=True, slots=True)
-class _SwappedHalves:
-    """A matrix whose right half of columns comes before its left one."""
-
-    whole: StoredTensor
-
-    @property
-    def file(self) -> str:
-        return self.whole.file
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.whole.shape
-
-    @property
-    def form(self) -> str:
-        return self.whole.form
-
-    @property
-    def num_bytes(self) -> int:
-        return self.whole.num_bytes
-
-    @property
-    def code_group(self) -> int | None:
-        return None
-
-    def expand(self, rows: Rows = ALL) -> torch.Tensor:
-        return self.whole.expand(rows).roll(self.shape[1] // 2, dims=1)
-
-    def codes(self, rows: Rows = ALL) -> GroupCodes:
-        raise TypeError(f"{self.form} is not kept in its codes")
