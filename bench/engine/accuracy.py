@@ -24,7 +24,7 @@ import httpx
 import torch
 import torch.nn.functional as F
 
-from bench.corpus import load_corpus
+from bench.corpus import held_out_files
 from bench.engine.llama_server import TopTokens, ask_top_tokens
 from runtime.checkpoint.open import open_checkpoint
 from runtime.loading.load import describe_model, load_model
@@ -129,7 +129,7 @@ def open_form(folder: Path, form: str, dtype: str, context: int) -> Transformer:
 def held_out(folder: Path, count: int, tokens: int, text: str = CODE) -> list[list[int]]:
     """Return the first `tokens` tokens of `count` texts, which the embedded model has not learnt from."""
     tokenizer = Tokenizer.load(open_checkpoint(folder))
-    texts = load_corpus(0)[1].files if text == CODE else [topics[name] for name in sorted(topics)]
+    texts = held_out_files() if text == CODE else [topics[name] for name in sorted(topics)]
     encoded = (tokenizer.encode(text[: 8 * tokens]) for text in texts)
     return [ids[:tokens] for ids in encoded if len(ids) >= tokens][:count]
 

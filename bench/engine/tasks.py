@@ -10,7 +10,7 @@ import enum
 from pydoc_data.topics import topics
 from typing import TYPE_CHECKING
 
-from bench.corpus import load_corpus
+from bench.corpus import held_out_files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,7 +44,7 @@ def task_prompts(served: ServedModel, task: Task, count: int) -> list[list[int]]
 
 def _texts(task: Task) -> Sequence[str]:
     """Held-out code of the embedded model's corpus, or Python's own documentation."""
-    return [topics[name] for name in sorted(topics)] if task is Task.QUOTE else load_corpus(0)[1].files
+    return [topics[name] for name in sorted(topics)] if task is Task.QUOTE else held_out_files()
 
 
 def _prompt(served: ServedModel, task: Task, text: str) -> list[int]:
