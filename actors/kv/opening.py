@@ -91,7 +91,7 @@ async def open_prefix_cache(
     rope_factors: str | None = None,
     open_blocks: Callable[..., DiskBlocks] = DiskBlocks,
 ) -> AsyncIterator[PrefixCache]:
-    """Open a cache for the KV of the model in `model_folder`; its end writes to disk what it can in the flush time.
+    """Open a cache for the KV of the model of `checkpoint`; its end writes to disk what it can in the flush time.
 
     Args:
         options: where KV is kept.

@@ -115,15 +115,20 @@ def main(context: click.Context, work: Path, output: Path, device: str, threads:
 @click.option("--minutes", default=50.0, show_default=True)
 @click.option("--steps", type=int, help="Instead of minutes; makes the run repeatable.")
 @click.option("--until", default=1.0, help="Stop at this share of the budget; the next call goes on from there.")
+@click.option("--from", "weights", type=click.Path(path_type=Path, exists=True), help="Weights to begin a run with.")
 @click.option("--compile", "compiled", is_flag=True)
 @click.pass_obj
-def target(shop: Workshop, minutes: float, steps: int | None, until: float, compiled: bool) -> None:
+def target(
+    shop: Workshop, minutes: float, steps: int | None, until: float, weights: Path | None, compiled: bool
+) -> None:
     """Train (or go on training) the target and export it."""
     run = shop.open_target(Budget(steps, minutes))
+    if weights is not None and not run.has_begun:
+        run.begin_with(weights)
     with shop.arithmetic():
         run.run(shop.documents[1], until, compiled)
     shop.note(target_tokens=run.tokens, target_steps=run.budget.step, target_minutes=run.budget.seconds / 60)
-    export_target(run.model, shop.tokenizer, shop.output / "target")
+    export_target(run.model, shop.tokenizer, run.tokens, shop.output / "target")
 
 
 @main.command()
@@ -131,7 +136,7 @@ def target(shop: Workshop, minutes: float, steps: int | None, until: float, comp
 def placeholders(shop: Workshop) -> None:
     """Export the target as it is, with an untrained draft and MTP module, which have the right shapes."""
     run = shop.open_target(Budget(None, 1.0))
-    export_target(run.model, shop.tokenizer, shop.output / "target")
+    export_target(run.model, shop.tokenizer, run.tokens, shop.output / "target")
     export_model(build_draft(), shop.output / "draft")
     export_mtp(MtpModule(run.model.config), shop.output / "target")
 

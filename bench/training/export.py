@@ -10,8 +10,10 @@ from safetensors.torch import save_file
 
 from bench.training.data import end_ids
 from bench.training.tokenizer import save_tokenizer
+from bench.training.train import TOKENS_SEEN
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from tokenizers import Tokenizer
@@ -28,16 +30,16 @@ def save_weights(tensors: dict[str, Tensor], file: Path, metadata: dict[str, str
     file.chmod(0o644)
 
 
-def export_target(model: Qwen3ForCausalLM, tokenizer: Tokenizer, folder: Path) -> None:
-    """Write the target: its weights and config, its tokenizer, and how it likes to be sampled."""
-    export_model(model, folder)
+def export_target(model: Qwen3ForCausalLM, tokenizer: Tokenizer, tokens: int, folder: Path) -> None:
+    """Write the target: its weights, after so many tokens, and config, its tokenizer, and how it likes to be sampled."""
+    export_model(model, folder, {TOKENS_SEEN: str(tokens)})
     ends = end_ids(tokenizer)
     generation = {"eos_token_id": ends, "pad_token_id": ends[0], "do_sample": True, "temperature": 0.8, "top_p": 0.95}
     (folder / "generation_config.json").write_text(json.dumps(generation, indent=2) + "\n")
     save_tokenizer(tokenizer, folder)
 
 
-def export_model(model: Qwen3ForCausalLM, folder: Path) -> None:
+def export_model(model: Qwen3ForCausalLM, folder: Path, metadata: Mapping[str, str] | None = None) -> None:
     """Write config and weights as Hugging Face lays them out: tied head left out, float32 rounded to bfloat16."""
     folder.mkdir(parents=True, exist_ok=True)
     config = model.config.to_dict()
@@ -47,7 +49,7 @@ def export_model(model: Qwen3ForCausalLM, folder: Path) -> None:
     config |= {"rope_theta": 10000.0}
     (folder / "config.json").write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
     tensors = {name: tensor for name, tensor in model.state_dict().items() if name != "lm_head.weight"}
-    save_weights(tensors, folder / "model.safetensors", {"format": "pt"})
+    save_weights(tensors, folder / "model.safetensors", {"format": "pt", **(metadata or {})})
 
 
 def export_mtp(module: MtpModule, folder: Path) -> None:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
+from safetensors import safe_open
+from safetensors.torch import load_model
 from torch import Tensor
 from torch.nn import functional
 
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from transformers import Qwen3ForCausalLM
+
+TOKENS_SEEN = "tokens_seen"
+"""In the metadata of exported weights."""
 
 HEAD_ROWS = 1024  # logits of so many rows at a time stay inside a CPU's last-level cache
 TOKENS_PER_STEP = 2048  # small: far below the critical batch size at losses like these, so steps are what counts
@@ -131,6 +136,17 @@ class TargetRun:
         self.tokens = 0
         if file.exists():
             self._resume()
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether any step was made."""
+        return self.budget.step > 0
+
+    def begin_with(self, weights: Path) -> None:
+        """Take the weights of an earlier run, a safetensors file as it was exported; the optimiser begins anew."""
+        load_model(self.model, weights)
+        with safe_open(weights, "pt") as file:
+            self.tokens = int((file.metadata() or {}).get(TOKENS_SEEN, 0))
 
     def _resume(self) -> None:
         state = torch.load(self.file, weights_only=False)  # written by `save`: optimiser state and random state

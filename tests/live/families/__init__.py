@@ -1,0 +1,1 @@
+"""Servers of small models whose layers have a window, experts or latents: clients hang up on them, and come back."""
