@@ -192,7 +192,7 @@ class Engine:
                 params.for_choice(index),
                 max_tokens=room if asked.max_tokens is None else min(asked.max_tokens, room),
                 end_ids=() if asked.ignore_eos else self.model.eos_token_ids,
-                text=self.model.text(asked.stop, continues=asked.continues),
+                text=self.model.text(asked.stop, continues=asked.continues, visible=asked.visible),
                 emit=emit,
             )
 

@@ -197,7 +197,7 @@ def _log_start(engine: Engine, url: str) -> None:
     """What whoever started it may want to know; `runtime.loading.load` and the tiers have said theirs."""
     model = engine.model
     logger.info("sampling of requests that do not say: %s", model.sampling)
-    if model.chat_template is None:
+    if model.chat is None:
         logger.warning("%s has no chat template: /v1/chat/completions refuses, /v1/completions works", model.name)
     logger.info("listening at %s", url)
 

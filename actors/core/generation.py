@@ -42,6 +42,7 @@ class GenerationRequest:
         cache_prompt: whether KV computed earlier may be used for the prompt.
         timeout: seconds from admission to the deadline; None for the server's default.
         speculate: whether tokens may be drafted.
+        visible: special tokens that are spelled out in the text, for whoever parses it.
     """
 
     id: str
@@ -54,6 +55,7 @@ class GenerationRequest:
     cache_prompt: bool = True
     timeout: float | None = None
     speculate: bool = True
+    visible: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

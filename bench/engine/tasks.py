@@ -49,7 +49,7 @@ def _texts(task: Task) -> Sequence[str]:
 
 def _prompt(served: ServedModel, task: Task, text: str) -> list[int]:
     encode = served.tokenizer.encode
-    if task in _ASKED and served.chat_template is not None:
+    if task in _ASKED and served.chat is not None:
         message = {"role": "user", "content": _ASKED[task].format(text=text)}
-        return encode(served.chat_template.render([message]), add_special_tokens=False)
+        return encode(served.chat.template.render([message]), add_special_tokens=False)
     return encode(text if task is Task.COMPLETE else f"{text}\n\n\n{text[:REPEATED]}")

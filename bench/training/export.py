@@ -31,7 +31,7 @@ def save_weights(tensors: dict[str, Tensor], file: Path, metadata: dict[str, str
 
 
 def export_target(model: Qwen3ForCausalLM, tokenizer: Tokenizer, tokens: int, folder: Path) -> None:
-    """Write the target: its weights, after so many tokens, and config, its tokenizer, and how it likes to be sampled."""
+    """Write the target: its weights after `tokens`, and config, its tokenizer, and how it likes to be sampled."""
     export_model(model, folder, {TOKENS_SEEN: str(tokens)})
     ends = end_ids(tokenizer)
     generation = {"eos_token_id": ends, "pad_token_id": ends[0], "do_sample": True, "temperature": 0.8, "top_p": 0.95}

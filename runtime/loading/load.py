@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from runtime.chat.chat import Chat
 from runtime.checkpoint.config import check_context
 from runtime.checkpoint.open import open_checkpoint
 from runtime.errors import CheckpointError
@@ -20,7 +21,6 @@ from runtime.nn.matrices.formats import choose_formats
 from runtime.nn.model import Transformer
 from runtime.nn.weights import load_weights, weight_bytes
 from runtime.step.device import free_memory, select_device, select_dtype
-from runtime.text.chat import ChatTemplate
 from runtime.text.tokenizer import Tokenizer
 from runtime.units import format_size
 
@@ -64,7 +64,7 @@ def describe_model(options: LoadOptions, name: str) -> tuple[ServedModel, Checkp
         vocab_size=config.vocab_size,
         eos_token_ids=_end_tokens(config, tokenizer),
         tokenizer=tokenizer,
-        chat_template=ChatTemplate.load(checkpoint),
+        chat=Chat.load(checkpoint),
     )
     return served, checkpoint
 

@@ -10,8 +10,10 @@ from runtime.checkpoint.sampling_defaults import SamplingDefaults
 from runtime.text.text_stream import TextStream
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from runtime.chat.chat import Chat
     from runtime.kv.rings import Rings
-    from runtime.text.chat import ChatTemplate
     from runtime.text.stop_strings import StopAutomaton
     from runtime.text.tokenizer import Tokenizer
 
@@ -36,7 +38,7 @@ class ServedModel:
         vocab_size: logits of a row; the tokenizer may have fewer tokens.
         eos_token_ids: tokens that end an output, unless the request ignores them.
         tokenizer: the checkpoint's.
-        chat_template: likewise; None for a base model.
+        chat: how the model converses; None for a base model, which has no chat template.
         sampling: what a request that does not say otherwise samples by.
         rings: where its windowed layers keep their KV, as `KVCache.rings`; None if all layers keep all of it.
     """
@@ -47,10 +49,12 @@ class ServedModel:
     vocab_size: int
     eos_token_ids: tuple[int, ...]
     tokenizer: Tokenizer
-    chat_template: ChatTemplate | None = None
+    chat: Chat | None = None
     sampling: SamplingDefaults = field(default_factory=SamplingDefaults)
     rings: Rings | None = None
 
-    def text(self, stop: StopAutomaton, *, continues: bool = False) -> TextStream:
-        """Return a fresh stream from tokens to text that ends at any of `stop`; see `TextStream` for `continues`."""
-        return TextStream(self.tokenizer, stop, continues=continues)
+    def text(
+        self, stop: StopAutomaton, *, continues: bool = False, visible: Collection[int] = frozenset()
+    ) -> TextStream:
+        """Return a fresh stream from tokens to text that ends at any of `stop`; see `TextStream` for the others."""
+        return TextStream(self.tokenizer, stop, continues=continues, visible=visible)

@@ -1,10 +1,9 @@
-"""Text and tokens, without torch: tokenizer, chat template, incremental detokenising, stop strings, prompt lookup.
+"""Text and tokens, without torch: tokenizer, incremental detokenising, stop strings, prompt lookup.
 
 Everything here is pure, or unchanged after loading, so any thread may use it.  The room rests on `checkpoint` and the
-modules at the root of `runtime`; `web` encodes and renders with it, `actors` turn output into text and look drafts up.
+modules at the root of `runtime`; `web` encodes with it, `actors` turn output into text and look drafts up.
 
 - `tokenizer`: `Tokenizer`; `token_bytes`: the bytes of one token; `prompt_tokens`: `encode_within`
-- `chat`: `ChatTemplate`
 - `text_stream`: `TextStream`, `Detokenizer`; `stop_strings`: `StopAutomaton`, `StopMatcher`
 - `lookup`: `PromptLookup`
 """

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 from runtime.text.stop_strings import NO_STOPS, StopAutomaton, StopMatcher
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from runtime.text.tokenizer import Tokenizer
 
 
@@ -37,10 +39,18 @@ class TextStream:
         continues: the text goes on where a prompt ended (a completion), so a first token " world" keeps its space.
             Otherwise the first token begins a text (an answer in a chat), and the pieces together are what
             `Tokenizer.decode` makes of all ids.
+        visible: special tokens that are spelled out, for whoever reads the text for a format's markers.
     """
 
-    def __init__(self, tokenizer: Tokenizer, stop: StopAutomaton = NO_STOPS, *, continues: bool = False) -> None:
-        self._detokenizer = Detokenizer(tokenizer, continues=continues)
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        stop: StopAutomaton = NO_STOPS,
+        *,
+        continues: bool = False,
+        visible: Collection[int] = frozenset(),
+    ) -> None:
+        self._detokenizer = Detokenizer(tokenizer, continues=continues, visible=visible)
         self._matcher = StopMatcher(stop)
 
     @property
@@ -62,7 +72,7 @@ class TextStream:
 
 
 class Detokenizer:
-    """The text of a growing list of ids.  Special tokens, and ids beyond the vocabulary, add nothing.
+    """The text of a growing list of ids.  Hidden special tokens, and ids beyond the vocabulary, add nothing.
 
     It is `Tokenizer.decode`'s but for one case: a run of byte-fallback tokens with whole characters *and* broken ones.
     The library calls all of the run broken (in Llama 2 even the newline before an emoji that was cut off, for a newline
@@ -70,12 +80,15 @@ class Detokenizer:
 
     Args:
         tokenizer: the model's.
-        continues: as of `TextStream`.
+        continues, visible: as of `TextStream`.
     """
 
-    def __init__(self, tokenizer: Tokenizer, *, continues: bool = False) -> None:
+    def __init__(
+        self, tokenizer: Tokenizer, *, continues: bool = False, visible: Collection[int] = frozenset()
+    ) -> None:
         rules = tokenizer.rules
         self._tokenizer = tokenizer
+        self._hidden = tokenizer.special_ids.difference(visible) if visible else tokenizer.special_ids
         self._utf8 = codecs.getincrementaldecoder("utf-8")(rules.errors)
         self._begun = continues
         self._strip = rules.strip
@@ -84,7 +97,7 @@ class Detokenizer:
     def push(self, token_id: int) -> str:
         """Return the text that this token completes: often a word, empty within a character."""
         tokenizer = self._tokenizer
-        if token_id in tokenizer.special_ids:
+        if token_id in self._hidden:
             return ""
         piece = tokenizer.token_bytes(token_id)
         if not self._begun and piece:

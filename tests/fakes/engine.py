@@ -28,11 +28,12 @@ from actors.generating.unread import Unread
 from actors.kv.prefix_cache import CacheStatistics
 from actors.manager.statistics import ManagerStatistics
 from actors.statistics import EngineStatistics, SpeculationStatistics
+from runtime.chat.chat import Chat
+from runtime.chat.template import ChatTemplate
 from runtime.checkpoint.sampling_defaults import SamplingDefaults
 from runtime.kv.disk.tier import DiskTierStatistics
 from runtime.kv.ram_tier import RamTierStatistics
 from runtime.loading.served import Proposer
-from runtime.text.chat import ChatTemplate
 from web.openai.conversion import ParsedRequest, parse_chat, parse_completion
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ class FakeModel:
     context_length: int = CONTEXT
     vocab_size: int = VOCABULARY
     tokenizer: ByteTokenizer = field(default_factory=ByteTokenizer)
-    chat_template: ChatTemplate | None = field(default_factory=lambda: ChatTemplate(TEMPLATE))
+    chat: Chat | None = field(default_factory=lambda: Chat(ChatTemplate(TEMPLATE)))
     sampling: SamplingDefaults = field(default_factory=SamplingDefaults)  # neutral: OpenAI's
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from transformers import PreTrainedTokenizerFast
 
+from runtime.chat.template import ChatTemplate
 from runtime.checkpoint.open import open_checkpoint
-from runtime.text.chat import ChatTemplate
 from runtime.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 import torch
 
+from runtime.chat.template import ChatTemplate
 from runtime.checkpoint.open import open_checkpoint
 from runtime.loading.load import describe_model
 from runtime.loading.options import LoadOptions
-from runtime.text.chat import ChatTemplate
 from runtime.text.tokenizer import Tokenizer
 from tests.models.step_driver import Running, generate, open_transformer
 from tests.real.references import gemma3_reference, smollm2_reference

@@ -16,7 +16,7 @@ from runtime.testing.simulated import SimulatedBatch, SimulatedModel
 from runtime.text.text_stream import TextStream
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from runtime.kv.rings import Rings
     from runtime.step.step import Segment
@@ -92,10 +92,18 @@ def _without_early_end(segment: Segment, token: SampledToken) -> SampledToken:
 class FaultyText(TextStream):
     """A text stream that raises where it is told to."""
 
-    def __init__(self, faults: Faults, tokenizer: Tokenizer, stop: StopAutomaton, *, continues: bool) -> None:
+    def __init__(
+        self,
+        faults: Faults,
+        tokenizer: Tokenizer,
+        stop: StopAutomaton,
+        *,
+        continues: bool,
+        visible: Collection[int],
+    ) -> None:
         if faults.text_cannot_be_made:
             raise ZeroDivisionError("a planted bug")
-        super().__init__(tokenizer, stop, continues=continues)
+        super().__init__(tokenizer, stop, continues=continues, visible=visible)
         self._faults = faults
 
     def push(self, token_id: int, *, match_stops: bool = True) -> Any:  # noqa: ANN401  TextDelta, or no return at all
@@ -117,6 +125,8 @@ class FaultyServed(ServedModel):
 
     faults: Faults = field(default_factory=Faults)
 
-    def text(self, stop: StopAutomaton, *, continues: bool = False) -> TextStream:
+    def text(
+        self, stop: StopAutomaton, *, continues: bool = False, visible: Collection[int] = frozenset()
+    ) -> TextStream:
         """A stream with the faults."""
-        return FaultyText(self.faults, self.tokenizer, stop, continues=continues)
+        return FaultyText(self.faults, self.tokenizer, stop, continues=continues, visible=visible)

@@ -13,7 +13,7 @@ from web.bodies.json_encoding import dumps, iter_json
 from web.bodies.page_buffer import PageBuffer
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Iterator
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
     from types import TracebackType
 
     from actors.core.generation import Event
@@ -45,7 +45,15 @@ def iter_sse(value: object) -> Iterator[bytes]:
 
 
 class EventWriter(Protocol):
-    """Turns the engine's events into the server-sent events of one API.  Pure: bytes out for events in."""
+    """Turns the engine's events into the stream of one API.  Pure: bytes out for events in."""
+
+    @property
+    def content_type(self) -> str:
+        """The response's."""
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The response's other headers."""
 
     @property
     def finished(self) -> bool:
@@ -64,6 +72,9 @@ class EventWriter(Protocol):
     def fail_internally(self) -> bytes:
         """Return the end of a stream that an error of the server breaks off."""
 
+    def keep_alive(self) -> bytes:
+        """Return what says that the stream is alive; it may go out at any time after `write`."""
+
 
 class EventStream(ResponseBody):
     """The body of a streaming response.
@@ -73,8 +84,8 @@ class EventStream(ResponseBody):
     anything.
 
     What the engine has buffered goes out in writes of a bounded size, and other tasks run between two writes.  After
-    `keep_alive` seconds of silence (in the queue, in a long prefill) a comment goes out, so that no proxy takes the
-    connection for dead.
+    `keep_alive` seconds of silence (in the queue, in a long prefill) the writer says something, so that
+    nobody takes the connection for dead.
 
     Args:
         request: open, and read by nobody else.
@@ -116,7 +127,7 @@ class EventStream(ResponseBody):
         return self
 
     async def __anext__(self) -> bytes:
-        """Return what to write next; a comment if nothing comes in time."""
+        """Return what to write next; a sign of life if nothing comes in time."""
         if self._ended and not self._unsent:
             raise StopAsyncIteration
         try:
@@ -125,7 +136,7 @@ class EventStream(ResponseBody):
             logger.error("a stream failed", exc_info=error)
             self._ended = True
             self._unsent.write(self._writer.fail_internally())
-        return self._unsent.take() or KEEP_ALIVE
+        return self._unsent.take() or self._writer.keep_alive()
 
     async def _make(self) -> None:
         """Make what to write next, unless nothing comes in time."""

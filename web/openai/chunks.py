@@ -6,15 +6,19 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from actors.core.generation import Failed, Finished, Token
-from web.bodies.event_stream import iter_sse, sse
+from runtime.chat.parts import CallStart, TextPart
+from web.bodies.event_stream import CONTENT_TYPE, HEADERS, KEEP_ALIVE, iter_sse, sse
 from web.bodies.json_encoding import dumps
+from web.generation.answer_parts import AnswerParts
 from web.openai.errors import INTERNAL_ERROR, describe, report
+from web.openai.formats import call_id
 from web.openai.usage import UsageCounter, timings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from actors.core.generation import Event
+    from runtime.chat.parts import Part
     from web.openai.formats import Format, Json, ResponseOptions
 
 DONE = b"data: [DONE]\n\n"
@@ -31,10 +35,14 @@ class ChunkWriter:
         failed: whether an error was written; then nothing follows.
     """
 
+    content_type = CONTENT_TYPE
+    headers = HEADERS
+
     def __init__(self, options: ResponseOptions, format: Format) -> None:
         self._options = options
         self._format = format
         self._counter = UsageCounter(options)
+        self._parts = AnswerParts(options.parser, options.choices)
         self._unfinished = options.choices
         self._offsets: dict[int, int] = {}  # for each choice that has begun: characters before its next token
         self._plain = not (options.logprobs or options.token_ids)
@@ -58,8 +66,8 @@ class ChunkWriter:
             report(event.error)
             return (self.fail(describe(event.error)),)
         opening: Iterable[bytes] = () if event.index in self._offsets else self._opening(event.index)
-        chunk = self._token(event) if isinstance(event, Token) else self._finished(event)
-        return chain(opening, (chunk,)) if opening else (chunk,)
+        chunks = self._token(event) if isinstance(event, Token) else self._finished(event)
+        return chain(opening, chunks) if opening else chunks
 
     def fail(self, error: Json) -> bytes:
         """Return the end of a stream that an error breaks off: without `[DONE]`, as in OpenAI's."""
@@ -69,6 +77,10 @@ class ChunkWriter:
     def fail_internally(self) -> bytes:
         """Return the end of a stream that an error of the server breaks off."""
         return self.fail(INTERNAL_ERROR)
+
+    def keep_alive(self) -> bytes:
+        """Return a comment."""
+        return KEEP_ALIVE
 
     def closing(self) -> bytes:
         """Return the end of a complete stream: the usage, if the client asked for it, and `[DONE]`."""
@@ -85,10 +97,24 @@ class ChunkWriter:
         envelope, choice = self._format.prompt_ids(self._options, index) if self._options.token_ids else ({}, {})
         return iter_sse(self._chunk(index, fields | choice) | envelope)
 
-    def _token(self, token: Token) -> bytes:
-        if not self._plain:
-            return sse(self._chunk(token.index, self._detailed(token)))
-        return self._text(token.index, token.text)
+    def _token(self, token: Token) -> Sequence[bytes]:
+        parts = self._parts.of(token)
+        if self._plain:
+            return [self._part(token.index, part) for part in parts]
+        # The first of its chunks, which may show nothing else, has what is known of the token.
+        first, *rest = parts or (TextPart(""),)
+        detailed = sse(self._chunk(token.index, self._fields(token.index, first) | self._detailed(token)))
+        return [detailed, *(self._part(token.index, part) for part in rest)]
+
+    def _part(self, index: int, part: Part) -> bytes:
+        if isinstance(part, TextPart):
+            return self._text(index, part.text)
+        fields = self._fields(index, part)
+        return sse(self._chunk(index, fields)) if fields else b""
+
+    def _fields(self, index: int, part: Part) -> Json:
+        named = call_id(self._options, index, part.call) if isinstance(part, CallStart) else ""
+        return self._format.delta(part, named) or {}
 
     def _text(self, index: int, text: str) -> bytes:
         """Return the chunk of a plain token, at the cost of encoding its text alone."""
@@ -97,7 +123,7 @@ class ChunkWriter:
         return f"{self._heads[index]}{dumps(text)}{self._tail}".encode()
 
     def _detailed(self, token: Token) -> Json:
-        fields = self._format.delta(token.text)
+        fields: Json = {}
         if token.logprobs is not None:
             offset = self._offsets[token.index]
             fields["logprobs"] = self._format.logprobs([token], self._options.tokenizer, offset)
@@ -106,12 +132,14 @@ class ChunkWriter:
             fields["token_ids"] = [token.token_id]
         return fields
 
-    def _finished(self, event: Finished) -> bytes:
+    def _finished(self, event: Finished) -> Sequence[bytes]:
         self._counter.add(event)
         self._unfinished -= 1
-        last = self._chunk(event.index, self._format.delta(None) | {"finish_reason": event.reason})
+        held_back = [self._part(event.index, part) for part in self._parts.of(event)]
+        ending = (self._format.delta(None) or {}) | {"finish_reason": self._parts.reason(event)}
+        last = self._chunk(event.index, ending)
         last["timings"] = timings([event.timings])
-        return self._text(event.index, event.text) + sse(last)
+        return [*held_back, sse(last)]
 
     def _chunk(self, index: int, fields: Json) -> Json:
         chunk = self._options.envelope(self._format.chunk)
@@ -123,7 +151,7 @@ class ChunkWriter:
         placeholder = "\0"
         heads, tail = [], ""
         for index in range(self._options.choices):
-            chunk = sse(self._chunk(index, self._format.delta(placeholder))).decode()
+            chunk = sse(self._chunk(index, self._format.delta(TextPart(placeholder)) or {})).decode()
             head, _, tail = chunk.rpartition(dumps(placeholder))
             heads.append(head)
         return heads, tail

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from actors.core.generation import GenerationRequest
+from runtime.chat.parts import PlainParser
 from runtime.errors import RequestError
 from runtime.log_text import literal
 from runtime.sampling.params import SamplingParams
@@ -19,14 +20,18 @@ from runtime.text.stop_strings import StopAutomaton
 from web.bodies.fields import NO_LIMIT
 from web.bodies.json_size import check_json_size
 from web.bodies.prompt_tokens import check_generations
+from web.generation.prompts import conversation_prompt, visible_ids
 from web.limits import MAX_DIGITS, MAX_PROMPTS
+from web.openai.chunks import ChunkWriter
 from web.openai.formats import ChatFormat, Format, ResponseOptions, TextFormat
-from web.openai.prompts import chat_prompt, prompt_ids, prompt_texts, split_prompts
+from web.openai.prompts import conversation_of, prompt_ids, prompt_texts, split_prompts
+from web.openai.response_builder import ResponseBuilder
 from web.openai.schemas import ChatBody, CompletionBody, GenerationBody, parse_body, unknown_fields
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
+    from runtime.chat.parts import OutputParser
     from runtime.loading.served import ServedModel
     from web.bodies.prompt_tokens import TokenIds
 
@@ -62,6 +67,14 @@ class ParsedRequest:
     format: Format
     stream: bool
 
+    def writer(self) -> ChunkWriter:
+        """Return a fresh writer of chunks."""
+        return ChunkWriter(self.options, self.format)
+
+    def collector(self, page_bytes: int) -> ResponseBuilder:
+        """Return a fresh builder of the whole response."""
+        return ResponseBuilder(self.options, self.format, page_bytes)
+
 
 def parse_chat(raw: bytes, model: ServedModel, max_generations: int = MAX_PROMPTS) -> ParsedRequest:
     """Parse the body of `POST /v1/chat/completions`.
@@ -79,16 +92,19 @@ def parse_chat(raw: bytes, model: ServedModel, max_generations: int = MAX_PROMPT
     check_generations(1, body.n or 1, max_generations)
     max_tokens = _max_tokens(body, body.max_completion_tokens, default=None)
     _check_consistency(body, max_tokens)
+    ids, prompt = conversation_prompt(conversation_of(body), model)
     request = generation_request(
         body,
         model,
         "chatcmpl",
-        [chat_prompt(body, model)],
+        [ids],
         max_tokens=max_tokens,
         logprobs=_chat_logprobs(body),
         continues=bool(body.continue_final_message),
+        visible=visible_ids(prompt, model),
     )
-    return ParsedRequest(request, response_options(body, request, model), ChatFormat(), bool(body.stream))
+    options = response_options(body, request, model, parser=prompt.parser)
+    return ParsedRequest(request, options, ChatFormat(), bool(body.stream))
 
 
 def parse_completion(raw: bytes, model: ServedModel, max_generations: int = MAX_PROMPTS) -> ParsedRequest:
@@ -135,6 +151,7 @@ def generation_request(
     max_tokens: int | None,
     logprobs: int | None,
     continues: bool,
+    visible: frozenset[int] = frozenset(),
 ) -> GenerationRequest:
     """Make the request to the engine.
 
@@ -147,6 +164,7 @@ def generation_request(
             as many tokens as the context has room for.
         logprobs: alternatives to show for each token; None for no log-probabilities.
         continues: whether the text goes on where the prompt ends, in the middle of a message for example.
+        visible: special tokens that are to be in the text.
 
     Raises:
         RequestError: a key of `logit_bias` is no token id.
@@ -162,6 +180,7 @@ def generation_request(
         continues=continues,
         cache_prompt=body.cache_prompt is not False,
         speculate=body.speculate is not False,
+        visible=visible,
     )
 
 
@@ -229,7 +248,11 @@ def _check_consistency(body: GenerationBody, max_tokens: int | None) -> None:
 
 
 def response_options(
-    body: GenerationBody, request: GenerationRequest, model: ServedModel, echo: Iterable[str] = ()
+    body: GenerationBody,
+    request: GenerationRequest,
+    model: ServedModel,
+    echo: Iterable[str] = (),
+    parser: Callable[[], OutputParser] = PlainParser,
 ) -> ResponseOptions:
     """Make the options for the response, and log the fields that mean nothing to cede.
 
@@ -238,6 +261,7 @@ def response_options(
         request: made from it.
         model: to be served from.
         echo: the prompts as text, if they are to be shown.
+        parser: makes the parser of a choice's text.
     """
     if unknown := unknown_fields(body):
         logger.info("%s: ignored unknown fields: %s", request.id, literal(", ".join(unknown[:MAX_FIELDS_LOGGED])))
@@ -253,6 +277,7 @@ def response_options(
         token_ids=bool(body.return_token_ids),
         include_usage=bool(body.stream_options and body.stream_options.include_usage),
         echo=_repeat(echo, n),
+        parser=parser,
     )
 
 

@@ -7,16 +7,23 @@ between the two endpoints; what their responses have in common is in `web.openai
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from runtime.chat.parts import CallArguments, CallEnd, CallStart, PlainParser, ReasoningPart, TextPart
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from actors.core.generation import Token
+    from runtime.chat.parts import OutputParser, Part
     from runtime.text.tokenizer import Tokenizer
 
 Json = dict[str, Any]
+
+REASONING = "reasoning_content"
+"""The field for what the model thinks, in the words of DeepSeek and llama-server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +41,7 @@ class ResponseOptions:
         token_ids: whether to show token ids, of prompts and choices.
         include_usage: whether a stream ends with its usage.
         echo: the text to put before each choice's own; empty without `echo`.
+        parser: makes the parser of a choice's text.
     """
 
     id: str
@@ -46,6 +54,7 @@ class ResponseOptions:
     token_ids: bool = False
     include_usage: bool = False
     echo: tuple[str, ...] = ()
+    parser: Callable[[], OutputParser] = PlainParser
 
     @property
     def choices(self) -> int:
@@ -55,6 +64,32 @@ class ResponseOptions:
     def envelope(self, kind: str) -> Json:
         """Return the fields that every object of this response begins with; `kind` is its `object`."""
         return {"id": self.id, "object": kind, "created": self.created, "model": self.model}
+
+
+@dataclass(frozen=True, slots=True)
+class WholeCall:
+    """A tool call of an answer that is sent whole; `arguments` is a `SelfEncoding` that becomes a string."""
+
+    id: str
+    name: str
+    arguments: object
+
+
+@dataclass(frozen=True, slots=True)
+class WholeAnswer:
+    """One choice of an answer that is sent whole.
+
+    Attributes:
+        text: a `SelfEncoding` that becomes a string.
+        has_text: whether it is not empty.
+        reasoning: the same for what was thought; None where nothing was.
+        calls: of tools.
+    """
+
+    text: object
+    has_text: bool
+    reasoning: object | None = None
+    calls: Sequence[WholeCall] = ()
 
 
 class Format(Protocol):
@@ -74,11 +109,16 @@ class Format(Protocol):
     def prompt_ids(self, options: ResponseOptions, index: int) -> tuple[Json, Json]:
         """Return what `return_token_ids` adds to the envelope, and what to choice `index`."""
 
-    def delta(self, text: str | None) -> Json:
-        """Return the fields that hold `text` in a chunk; None is for the last chunk."""
+    def delta(self, part: Part | None, call_id: str = "") -> Json | None:
+        """Return the fields that hold a part in a chunk, or None if it shows nothing.
 
-    def message(self, text: object) -> Json:
-        """Return the fields that hold the whole text: a string, or a `SelfEncoding` that becomes one."""
+        Args:
+            part: of the answer; None is for the last chunk.
+            call_id: of the call that begins.
+        """
+
+    def message(self, answer: WholeAnswer) -> Json:
+        """Return the fields that hold the whole answer."""
 
     def logprobs(self, tokens: Sequence[Token], tokenizer: Tokenizer, offset: int) -> Json:
         """Return the log-probabilities of `tokens`, the first of which begins `offset` characters into the text."""
@@ -98,13 +138,36 @@ class ChatFormat:
         """Return the prompt's ids for the envelope; see `Format`."""
         return {"prompt_token_ids": options.prompts[index]}, {}
 
-    def delta(self, text: str | None) -> Json:
+    def delta(self, part: Part | None, call_id: str = "") -> Json | None:
         """Return a `delta`, empty in the last chunk; see `Format`."""
-        return {"delta": {} if text is None else {"content": text}}
+        match part:
+            case None:
+                fields: Json = {}
+            case TextPart(text):
+                fields = {"content": text}
+            case ReasoningPart(text):
+                fields = {REASONING: text}
+            case CallStart(call, name):
+                function = {"name": name, "arguments": ""}
+                fields = {"tool_calls": [{"index": call, "id": call_id, "type": "function", "function": function}]}
+            case CallArguments(call, text):
+                fields = {"tool_calls": [{"index": call, "function": {"arguments": text}}]}
+            case CallEnd():
+                return None
+        return {"delta": fields}
 
-    def message(self, text: object) -> Json:
+    def message(self, answer: WholeAnswer) -> Json:
         """Return a `message`; see `Format`."""
-        return {"message": {"role": "assistant", "content": text, "refusal": None}}
+        message: Json = {"role": "assistant", "content": answer.text, "refusal": None}
+        if answer.reasoning is not None:
+            message[REASONING] = answer.reasoning
+        if answer.calls:
+            message["content"] = answer.text if answer.has_text else None
+            message["tool_calls"] = [
+                {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+                for call in answer.calls
+            ]
+        return {"message": message}
 
     def logprobs(self, tokens: Sequence[Token], tokenizer: Tokenizer, offset: int) -> Json:
         """Return a list of objects, one for each token; see `Format`."""
@@ -126,13 +189,13 @@ class TextFormat:
         """Return the prompt's ids for the choice; see `Format`."""
         return {}, {"prompt_token_ids": options.prompts[index]}
 
-    def delta(self, text: str | None) -> Json:
+    def delta(self, part: Part | None, call_id: str = "") -> Json | None:
         """Return a `text`, empty in the last chunk; see `Format`."""
-        return {"text": text or ""}
+        return {"text": part.text if isinstance(part, TextPart) else ""}
 
-    def message(self, text: object) -> Json:
+    def message(self, answer: WholeAnswer) -> Json:
         """Return a `text`; see `Format`."""
-        return {"text": text}
+        return {"text": answer.text}
 
     def logprobs(self, tokens: Sequence[Token], tokenizer: Tokenizer, offset: int) -> Json:
         """Return lists that are as long as `tokens`; see `Format`."""
@@ -143,6 +206,12 @@ class TextFormat:
             "top_logprobs": [_text_alternatives(token, tokenizer) for token in tokens],
             "text_offset": _offsets(texts, offset),
         }
+
+
+def call_id(options: ResponseOptions, index: int, call: int) -> str:
+    """Return the id of call number `call` of choice `index`: the same in a stream and in a whole answer."""
+    digest = hashlib.blake2b(f"{options.id}/{index}/{call}".encode(), digest_size=12)
+    return f"call_{digest.hexdigest()}"
 
 
 def _chat_logprobs(token: Token, tokenizer: Tokenizer) -> Json:

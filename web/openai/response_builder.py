@@ -8,12 +8,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from actors.core.generation import Failed, FinishReason, Token
+from actors.core.generation import Failed, Token
+from runtime.chat.parts import CallArguments, CallStart, ReasoningPart, TextPart
 from web.bodies.json_encoding import JsonArrayBuilder, JsonStringBuilder
+from web.generation.answer_parts import AnswerParts
+from web.openai.formats import WholeAnswer, WholeCall, call_id
 from web.openai.usage import UsageCounter
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from actors.core.generation import Event, Finished
+    from runtime.chat.parts import Part
     from runtime.errors import CedeError
     from web.openai.formats import Format, Json, ResponseOptions
 
@@ -31,6 +37,7 @@ class ResponseBuilder:
         self._options = options
         self._format = format
         self._counter = UsageCounter(options)
+        self._parts = AnswerParts(options.parser, options.choices)
         self._choices = [_ChoiceBuilder(options, format, index, page_bytes) for index in range(options.choices)]
         self._length = 0
         self._error: CedeError | None = None
@@ -59,10 +66,11 @@ class ResponseBuilder:
             return
         choice = self._choices[event.index]
         before = len(choice)
-        choice.add(event)
-        self._length += len(choice) - before
+        choice.add(event, self._parts.of(event))
         if not isinstance(event, Token):
+            choice.finish_reason = self._parts.reason(event)
             self._counter.add(event)
+        self._length += len(choice) - before
 
     def result(self) -> Json:
         """Return the response object, whose long parts are `SelfEncoding`.
@@ -87,36 +95,59 @@ class _ChoiceBuilder:
         format: of the endpoint.
         index: of the choice.
         page_bytes: of the pages that the bytes are held in.
+
+    Attributes:
+        finish_reason: to be set once the choice has finished.
     """
 
     def __init__(self, options: ResponseOptions, format: Format, index: int, page_bytes: int) -> None:
         self._options = options
         self._format = format
         self._index = index
+        self._page_bytes = page_bytes
         self._text = JsonStringBuilder(page_bytes, options.echo[index] if options.echo else "")
+        self._empty = len(self._text)
+        self._reasoning: JsonStringBuilder | None = None
+        self._calls: list[tuple[WholeCall, JsonStringBuilder]] = []
         self._token_ids = JsonArrayBuilder(page_bytes)
         # The log-probabilities of several tokens are those of each, list by list.
         empty = format.logprobs([], options.tokenizer, 0)
         self._logprobs = {name: JsonArrayBuilder(page_bytes) if value == [] else value for name, value in empty.items()}
         self._offset = 0  # characters before the next token
-        self._finish_reason: FinishReason | None = None
+        self.finish_reason: str | None = None
 
     def __len__(self) -> int:
         """Return the number of bytes that are held."""
         lists = [value for value in self._logprobs.values() if isinstance(value, JsonArrayBuilder)]
-        return len(self._text) + len(self._token_ids) + sum(map(len, lists))
+        reasoning = 0 if self._reasoning is None else len(self._reasoning)
+        calls = sum(len(call.name) + len(arguments) for call, arguments in self._calls)
+        return len(self._text) + reasoning + calls + len(self._token_ids) + sum(map(len, lists))
 
-    def add(self, event: Token | Finished) -> None:
-        """Add an event of this choice."""
-        if event.text:
-            self._text.add(event.text)
+    def add(self, event: Token | Finished, parts: Sequence[Part]) -> None:
+        """Add an event of this choice, and the parts that it made certain."""
+        for part in parts:
+            self._add_part(part)
         if not isinstance(event, Token):
-            self._finish_reason = event.reason
             return
         if self._options.token_ids:
             self._token_ids.add(event.token_id)
         if self._options.logprobs:
             self._add_logprobs(event)
+
+    def _add_part(self, part: Part) -> None:
+        match part:
+            case TextPart(text) if text:
+                self._text.add(text)
+            case ReasoningPart(text):
+                if self._reasoning is None:
+                    self._reasoning = JsonStringBuilder(self._page_bytes)
+                self._reasoning.add(text)
+            case CallStart(call, name):
+                arguments = JsonStringBuilder(self._page_bytes)
+                whole = WholeCall(call_id(self._options, self._index, call), name, arguments)
+                self._calls.append((whole, arguments))
+            case CallArguments(call, text):
+                self._calls[call][1].add(text)
 
     def _add_logprobs(self, token: Token) -> None:
         tokenizer = self._options.tokenizer
@@ -127,8 +158,10 @@ class _ChoiceBuilder:
 
     def result(self) -> Json:
         """Return the choice, whose long parts are `SelfEncoding`."""
-        choice: Json = {"index": self._index, "logprobs": None, "finish_reason": self._finish_reason}
-        choice |= self._format.message(self._text)
+        choice: Json = {"index": self._index, "logprobs": None, "finish_reason": self.finish_reason}
+        has_text = len(self._text) > self._empty
+        calls = [call for call, _ in self._calls]
+        choice |= self._format.message(WholeAnswer(self._text, has_text, self._reasoning, calls))
         if self._options.logprobs:
             choice["logprobs"] = self._logprobs
         if self._options.token_ids:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from bench.engine.tasks import CHARACTERS, Task, task_prompts
-from runtime.text.chat import ChatTemplate
+from runtime.chat.chat import Chat
+from runtime.chat.template import ChatTemplate
 
 if TYPE_CHECKING:
     from runtime.checkpoint.open import Checkpoint
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 @pytest.mark.parametrize("task", Task)
 def test_a_base_model_is_given_the_text(task: Task, loaded: tuple[LoadOptions, Checkpoint, ServedModel]) -> None:
-    served = replace(loaded[2], chat_template=None)
+    served = replace(loaded[2], chat=None)
     prompts = [served.tokenizer.decode(prompt) for prompt in task_prompts(served, task, 2)]
     assert len(prompts) == 2
     for prompt in prompts:
@@ -29,7 +30,7 @@ def test_a_base_model_is_given_the_text(task: Task, loaded: tuple[LoadOptions, C
 @pytest.mark.parametrize("task", [Task.EDIT, Task.QUOTE])
 def test_a_chat_model_is_asked(task: Task, loaded: tuple[LoadOptions, Checkpoint, ServedModel]) -> None:
     template = ChatTemplate("<user>{{ messages[0].content }}<assistant>")
-    served = replace(loaded[2], chat_template=template)
+    served = replace(loaded[2], chat=Chat(template))
     (prompt,) = task_prompts(served, task, 1)
     assert served.tokenizer.decode(prompt).startswith("<user>")
     assert served.tokenizer.decode(prompt).endswith("<assistant>")

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import trio
 
+from runtime.chat.chat import Chat
+from runtime.chat.template import ChatTemplate
 from runtime.errors import RequestError
-from runtime.text.chat import ChatTemplate
 from tests.fakes.engine import CONTEXT, ByteTokenizer, FakeEngine, as_engine, completion, model
 from web.bodies.body_parser import INLINE_BODY, LONG_BODY, MAX_ORDINARY, BodyParser
 from web.openai.conversion import ParsedRequest, parse_chat, parse_completion
@@ -122,7 +123,7 @@ def test_the_number_of_prompts_is_known_before_any_is_tokenised(fields: dict[str
 def test_more_choices_than_the_server_can_hold_are_refused_before_a_conversation_is_rendered() -> None:
     body = {"messages": [{"role": "user", "content": "hi"}], "n": 5}
     with pytest.raises(RequestError, match="more than the 4") as caught:
-        parse_chat(json.dumps(body).encode(), model(tokenizer=Idle(), chat_template=IdleTemplate("")), 4)
+        parse_chat(json.dumps(body).encode(), model(tokenizer=Idle(), chat=Chat(IdleTemplate(""))), 4)
     assert caught.value.param == "n"
 
 
@@ -141,7 +142,7 @@ def test_a_conversation_that_cannot_fit_is_refused_before_it_is_rendered() -> No
     with pytest.raises(RequestError, match=f"{CONTEXT} tokens.* more than {CONTEXT - 1} tokens") as caught:
         parse_chat(
             json.dumps({"messages": messages}).encode(),
-            model(tokenizer=Idle(), chat_template=IdleTemplate("")),
+            model(tokenizer=Idle(), chat=Chat(IdleTemplate(""))),
         )
     assert (caught.value.param, caught.value.code) == ("messages", "context_length_exceeded")
 

@@ -13,6 +13,7 @@ from actors.core.generation import Failed, FinishReason, Token
 from tests.fakes.engine import chat, completion, finished
 from tests.unit.web.openai.whole_answers import any_token
 from web.bodies.json_encoding import iter_json
+from web.openai.formats import WholeAnswer
 from web.openai.response_builder import ResponseBuilder
 from web.openai.usage import UsageCounter
 
@@ -37,7 +38,9 @@ def in_one_piece(parsed: ParsedRequest, events: Sequence[Event]) -> Json:
         (end,) = [event for event in mine if not isinstance(event, Token)]
         tally.add(end)
         text = (options.echo[index] if options.echo else "") + "".join(event.text for event in mine)
-        choice: Json = {"index": index, "logprobs": None, "finish_reason": end.reason} | format.message(text)
+        choice: Json = {"index": index, "logprobs": None, "finish_reason": end.reason} | format.message(
+            WholeAnswer(text, bool(text))
+        )
         if options.logprobs:
             choice["logprobs"] = format.logprobs(tokens, options.tokenizer, 0)
         if options.token_ids:

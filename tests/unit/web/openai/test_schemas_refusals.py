@@ -155,4 +155,4 @@ def test_a_prompt_must_leave_room_for_one_token() -> None:
 def test_a_model_without_a_template_cannot_chat() -> None:
     body = json.dumps({"messages": [{"role": "user", "content": "hi"}]}).encode()
     with pytest.raises(RequestError, match="no chat template"):
-        parse_chat(body, model(chat_template=None))
+        parse_chat(body, model(chat=None))

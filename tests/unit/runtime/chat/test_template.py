@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from runtime.chat.template import ChatTemplate
 from runtime.checkpoint.open import open_checkpoint
 from runtime.errors import CheckpointError, RequestError
-from runtime.text.chat import ChatTemplate
 from tests.models.small_tokenizers import byte_level
 
 if TYPE_CHECKING:

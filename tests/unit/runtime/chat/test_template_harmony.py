@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from runtime.chat.template import ChatTemplate
 from runtime.errors import RequestError
-from runtime.text.chat import ChatTemplate
 from tests.models.small_tokenizers import byte_level
 
 if TYPE_CHECKING:

@@ -1,0 +1,10 @@
+"""How a model converses: its chat template, the format of its tool calls and of its reasoning.
+
+Pure: text in, parts out, and nothing known of HTTP, requests or tensors.
+
+- `conversation`: what a client asks, in plain data; every API makes it of its own messages
+- `template`: `ChatTemplate`, a conversation as the checkpoint's own template writes it
+- `chat`: `Chat`, all of it for one model: prompts, parsers and grammars
+- `parts`: what the text of an answer means; every API writes its own format from them
+- `formats`: the formats of families
+"""

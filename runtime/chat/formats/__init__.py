@@ -1,0 +1,1 @@
+"""The formats in which families write tool calls and reasoning."""

@@ -1,0 +1,1 @@
+"""Grammars: what an output must be, and which tokens may come next."""

@@ -1,0 +1,9 @@
+"""What every API's generation endpoints share, whatever their wire format: prompts, answers, and the way between them.
+
+An API turns a body into an `Asked`, whose writer and collector turn the engine's events into its own format.
+
+- `asked`: `Asked`, a request that was understood
+- `responder`: `Responder`, which opens it and answers, streaming or whole
+- `prompts`: conversations and texts as token ids, within the context
+- `answer_parts`: `AnswerParts`, the engine's events as the parts of an answer
+"""

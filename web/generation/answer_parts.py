@@ -1,0 +1,45 @@
+"""The parts of a request's answers, generation by generation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from actors.core.generation import FinishReason, Token
+from runtime.chat.parts import CallStart
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from actors.core.generation import Finished
+    from runtime.chat.parts import OutputParser, Part
+
+TOOL_CALLS = "tool_calls"
+"""The finish reason of an answer that calls tools, in the words of OpenAI."""
+
+
+class AnswerParts:
+    """Turns a request's events into parts; pure, and shared by the writers and collectors of all APIs.
+
+    Args:
+        parser: makes a generation's parser.
+        generations: how many there are.
+    """
+
+    def __init__(self, parser: Callable[[], OutputParser], generations: int) -> None:
+        self._parsers = [parser() for _ in range(generations)]
+        self._calls = [0] * generations
+
+    def of(self, event: Token | Finished) -> Sequence[Part]:
+        """Return the parts that an event makes certain; those that were held back come with the last."""
+        parser = self._parsers[event.index]
+        parts = parser.push(event.text)
+        if not isinstance(event, Token):
+            parts = [*parts, *parser.finish()]
+        self._calls[event.index] += sum(isinstance(part, CallStart) for part in parts)
+        return parts
+
+    def reason(self, finished: Finished) -> str:
+        """Return why a generation ended, in OpenAI's words; to be asked after its last parts."""
+        if finished.reason is FinishReason.STOP and self._calls[finished.index]:
+            return TOOL_CALLS
+        return finished.reason.value

@@ -1,0 +1,51 @@
+"""Conversations as token ids."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runtime.errors import RequestError
+from web.bodies.prompt_tokens import check_characters, encode_prompt
+
+if TYPE_CHECKING:
+    from runtime.chat.chat import ChatPrompt
+    from runtime.chat.conversation import Conversation, Turn
+    from runtime.loading.served import ServedModel
+    from web.bodies.prompt_tokens import TokenIds
+
+RESERVED_TEMPLATE_NAMES = frozenset({"messages", "add_generation_prompt", "tools"})
+"""Variables of the chat template that a client may not set."""
+
+
+def conversation_prompt(
+    conversation: Conversation, model: ServedModel, param: str = "messages"
+) -> tuple[TokenIds, ChatPrompt]:
+    """Return the token ids of a conversation, and how its answer is to be read.
+
+    Args:
+        conversation: what the client asks.
+        model: to be served from.
+        param: the field of the body that holds the turns, for errors.
+
+    Raises:
+        RequestError: it cannot be rendered, or does not fit into the context.
+    """
+    if model.chat is None:
+        raise RequestError("This model has no chat template; use /v1/completions.", param=param)
+    if clash := RESERVED_TEMPLATE_NAMES & conversation.variables.keys():
+        raise RequestError(f"'chat_template_kwargs' must not set '{min(clash)}'.", param="chat_template_kwargs")
+    # A template may drop some of it; but nobody sends more than fits in order to have it dropped.
+    check_characters(sum(map(_characters, conversation.turns)), model, param)
+    prompt = model.chat.prompt(conversation)
+    return encode_prompt(prompt.text, model, param, add_special_tokens=False), prompt  # the template has written them
+
+
+def visible_ids(prompt: ChatPrompt, model: ServedModel) -> frozenset[int]:
+    """Return the ids of the special tokens that the parser of the answer has to see."""
+    found = {model.tokenizer.token_id(token) for token in prompt.visible}
+    return frozenset(token_id for token_id in found if token_id is not None)
+
+
+def _characters(turn: Turn) -> int:
+    calls = sum(len(call.name) + len(call.arguments) for call in turn.tool_calls)
+    return len(turn.content or "") + len(turn.reasoning or "") + calls
