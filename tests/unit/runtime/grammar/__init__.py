@@ -1,0 +1,1 @@
+"""What an output must be, and which tokens may come next."""

@@ -1,0 +1,1 @@
+"""What the generation endpoints of all APIs share."""
