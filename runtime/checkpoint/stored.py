@@ -87,6 +87,21 @@ class StoredTensor(Protocol):
         """Read rows in their own four bits; only where `code_group` is not None.  Raises as `expand` does."""
 
 
+class WithoutCodes:
+    """A stored tensor without codes of four bits, or with groups that lie across, or would be torn."""
+
+    __slots__ = ()
+
+    @property
+    def code_group(self) -> int | None:
+        """None."""
+        return None
+
+    def codes(self, rows: Rows = ALL) -> NoReturn:
+        """Raise TypeError."""
+        raise TypeError(f"{self} has no codes")
+
+
 @dataclass(frozen=True, slots=True)
 class SelectedRows:
     """Some rows of another tensor, as a tensor of its own: a part of a fused matrix, one expert, rows in another order.
@@ -132,7 +147,7 @@ class SelectedRows:
 
 
 @dataclass(frozen=True, slots=True)
-class SelectedColumns:
+class SelectedColumns(WithoutCodes):
     """Columns of a plain matrix in another order, as a tensor of its own: norms of heads, halves that are swapped.
 
     Attributes:
@@ -163,18 +178,9 @@ class SelectedColumns:
         """Its share of the whole's bytes."""
         return self.whole.num_bytes * len(self.columns) // self.whole.shape[-1]
 
-    @property
-    def code_group(self) -> int | None:
-        """None: groups of codes would be torn."""
-        return None
-
     def expand(self, rows: Rows = ALL) -> torch.Tensor:
         """Read rows of the selection."""
         return self.whole.expand(rows)[..., self.columns]
-
-    def codes(self, rows: Rows = ALL) -> NoReturn:
-        """Raise TypeError: there are none."""
-        raise TypeError(f"columns of {self.form} have no codes")
 
 
 def _count(rows: Rows) -> int:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from runtime.checkpoint.experts_config import MAX_EXPERTS
-from runtime.checkpoint.stored import ALL, SelectedRows
+from runtime.checkpoint.stored import ALL, SelectedRows, WithoutCodes
 from runtime.errors import CheckpointError
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def _alternating(stack: StoredTensor) -> Named:
 
 
 @dataclass(frozen=True, slots=True)
-class TransposedPart:
+class TransposedPart(WithoutCodes):
     """Columns of one expert's matrix, which lies inputs before outputs, as outputs before inputs.
 
     Attributes:
@@ -152,21 +152,12 @@ class TransposedPart:
         experts, *_, outputs = self.stack.shape
         return self.stack.num_bytes // experts * len(self.outputs) // outputs
 
-    @property
-    def code_group(self) -> int | None:
-        """None: groups of codes would lie across."""
-        return None
-
     def expand(self, rows: Rows = ALL) -> torch.Tensor:
         """Read the expert's matrix, and take rows of its transpose."""
         inputs = self.stack.shape[1] if len(self.stack.shape) > 2 else 1
         matrix = self.stack.expand(slice(self.expert * inputs, (self.expert + 1) * inputs))  # [inputs, outputs]
         columns = matrix.T[self.outputs.start :: self.outputs.step]
         return columns.reshape(self.shape)[rows]
-
-    def codes(self, rows: Rows = ALL) -> NoReturn:
-        """Raise TypeError: there are none."""
-        raise TypeError(f"{self.form} has no codes")
 
 
 def _transposed(parts: Mapping[str, int]) -> Split:

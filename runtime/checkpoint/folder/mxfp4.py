@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NoReturn
+from typing import TYPE_CHECKING, ClassVar
 
-from runtime.checkpoint.stored import ALL
+from runtime.checkpoint.stored import ALL, WithoutCodes
 from runtime.errors import CheckpointError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _VALUES = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)  # of the lower three bits; t
 
 
 @dataclass(frozen=True, slots=True)
-class Mxfp4Tensor:
+class Mxfp4Tensor(WithoutCodes):
     """The matrices of all experts.
 
     Attributes:
@@ -64,11 +64,6 @@ class Mxfp4Tensor:
         """Size in the file."""
         return self.blocks.num_bytes + self.scales.num_bytes
 
-    @property
-    def code_group(self) -> int | None:
-        """None: the sixteen numbers are not evenly spaced, as those of codes are."""
-        return None
-
     def expand(self, rows: Rows = ALL) -> torch.Tensor:
         """Read rows as float32, which holds each of these numbers exactly."""
         import torch
@@ -84,10 +79,6 @@ class Mxfp4Tensor:
         numbers = values[torch.stack((codes & 15, codes >> 4), dim=-1).int()].flatten(1)  # [rows * groups, 32]
         weights = torch.ldexp(numbers, exponents)
         return weights.view(self.shape) if rows == ALL else weights.view(stop - start, -1)
-
-    def codes(self, rows: Rows = ALL) -> NoReturn:
-        """Raise TypeError: there are none that a kernel takes."""
-        raise TypeError(f"{self.form} has no codes")
 
 
 class Mxfp4:

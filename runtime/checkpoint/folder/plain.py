@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
-from runtime.checkpoint.stored import ALL
+from runtime.checkpoint.stored import ALL, WithoutCodes
 from runtime.errors import CheckpointError
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ ITEM_BYTES = {**FLOAT_BYTES, "I64": 8, "I32": 4, "U32": 4, "I8": 1, "U8": 1}
 
 
 @dataclass(frozen=True, slots=True)
-class PlainTensor:
+class PlainTensor(WithoutCodes):
     """A tensor as its file's header describes it.
 
     Attributes:
@@ -46,11 +46,6 @@ class PlainTensor:
     def num_bytes(self) -> int:
         """Its size in the file."""
         return math.prod(self.shape) * ITEM_BYTES[self.form]
-
-    @property
-    def code_group(self) -> int | None:
-        """None: there are no codes."""
-        return None
 
     def expand(self, rows: Rows = ALL) -> torch.Tensor:
         """Read rows in the file's dtype, float64 as float32, and 32 bits without a sign as int32.
@@ -81,7 +76,3 @@ class PlainTensor:
         if rows == ALL:
             return numbers.view(self.shape)
         return numbers.view(-1, columns) if len(self.shape) > 1 else numbers
-
-    def codes(self, rows: Rows = ALL) -> NoReturn:
-        """Raise TypeError: there are none."""
-        raise TypeError(f"{self.form} has no codes")

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 from gguf.constants import ExpertGatingFuncType
 
 from runtime.checkpoint.gguf import rope
-from runtime.checkpoint.stored import ALL
+from runtime.checkpoint.stored import ALL, WithoutCodes
 
 if TYPE_CHECKING:
     import torch
 
     from runtime.checkpoint.gguf.file import GgufFile
     from runtime.checkpoint.json_fields import Settings
-    from runtime.checkpoint.stored import GroupCodes, Rows, StoredTensor
+    from runtime.checkpoint.stored import Rows, StoredTensor
 
 ARCHITECTURE = "deepseek2"
 _GATING, _MULTIPLIER = "expert_gating_func", "rope.scaling.yarn_log_multiplier"
@@ -97,7 +97,7 @@ def whole_tensors(found: dict[str, StoredTensor], settings: Settings) -> dict[st
 
 
 @dataclass(frozen=True, slots=True)
-class JoinedHeads:
+class JoinedHeads(WithoutCodes):
     """`kv_b_proj`, which the conversion has cut in two: head by head the rows of keys, and behind them those of values.
 
     Attributes:
@@ -129,11 +129,6 @@ class JoinedHeads:
         """That of both in the file."""
         return self.keys.num_bytes + self.values.num_bytes
 
-    @property
-    def code_group(self) -> int | None:
-        """None: groups of codes would lie across."""
-        return None
-
     def expand(self, rows: Rows = ALL) -> torch.Tensor:
         """Read both, and take rows of the whole."""
         import torch
@@ -141,7 +136,3 @@ class JoinedHeads:
         keys = self.keys.expand().view(self.keys.shape).transpose(1, 2).float()
         values = self.values.expand().view(self.values.shape).float()
         return torch.cat((keys, values), dim=1).reshape(-1, math.prod(self.shape[1:]))[rows]
-
-    def codes(self, rows: Rows = ALL) -> GroupCodes:
-        """Raise TypeError: there are none."""
-        raise TypeError(f"{self.form} is not kept in its codes")

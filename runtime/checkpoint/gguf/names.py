@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from runtime.checkpoint.folder.experts import canonical_experts
 from runtime.checkpoint.gguf import deepseek, rope
 from runtime.checkpoint.gguf.architectures import MODEL_TENSORS, SINKS, Architecture
 from runtime.checkpoint.gguf.tensors import GgufTensor
-from runtime.checkpoint.stored import ALL, SelectedRows
+from runtime.checkpoint.stored import ALL, SelectedRows, WithoutCodes
 from runtime.errors import CheckpointError
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def _in_order(tensor: StoredTensor, name: str, settings: Settings) -> StoredTens
 
 
 @dataclass(frozen=True, slots=True)
-class AddedVector:
+class AddedVector(WithoutCodes):
     """A vector to whose numbers another is added, in float32.
 
     Attributes:
@@ -118,15 +118,6 @@ class AddedVector:
         """Its size in the file."""
         return self.stored.num_bytes
 
-    @property
-    def code_group(self) -> int | None:
-        """None: a sum has no codes."""
-        return None
-
     def expand(self, rows: Rows = ALL) -> torch.Tensor:
         """Read entries, and add to them."""
         return self.stored.expand(rows).float() + self.added
-
-    def codes(self, rows: Rows = ALL) -> NoReturn:
-        """Raise TypeError: there are none."""
-        raise TypeError(f"{self.form} with something added has no codes")
