@@ -34,7 +34,8 @@ from runtime.checkpoint.sampling_defaults import SamplingDefaults
 from runtime.kv.disk.tier import DiskTierStatistics
 from runtime.kv.ram_tier import RamTierStatistics
 from runtime.loading.served import Proposer
-from web.openai.conversion import ParsedRequest, parse_chat, parse_completion
+from web.openai.chat.parse import parse_chat
+from web.openai.completions.parse import parse_completion
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from runtime.loading.served import ServedModel
     from runtime.sampling.tokens import TokenLogprobs
     from web.http.asgi import ScopedApp
+    from web.openai.requests import ParsedRequest
 
 CONTEXT = 64
 BOS = 256

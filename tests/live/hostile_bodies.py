@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from tests.live.server import CHAT, COMPLETIONS
 from web.limits import MAX_BIASES, MAX_CHOICES, MAX_NAME, MAX_STOP_LENGTH, MAX_STOP_STRINGS, MAX_UNKNOWN_FIELDS
-from web.openai.schemas import HINTS, UNSUPPORTED, ChatBody, CompletionBody
+from web.openai.chat.schema import ChatBody
+from web.openai.completions.schema import CompletionBody
+from web.openai.schemas import HINTS, UNSUPPORTED
 
 if TYPE_CHECKING:
     from collections.abc import Callable

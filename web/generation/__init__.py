@@ -5,5 +5,6 @@ An API turns a body into an `Asked`, whose writer and collector turn the engine'
 - `asked`: `Asked`, a request that was understood
 - `responder`: `Responder`, which opens it and answers, streaming or whole
 - `prompts`: conversations and texts as token ids, within the context
+- `sampling`: sampling parameters from a body's fields, over the server's defaults
 - `answer_parts`: `AnswerParts`, the engine's events as the parts of an answer
 """

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from web.generation.responder import Responder
-from web.openai.conversion import parse_chat, parse_completion
+from web.openai.chat.parse import parse_chat
+from web.openai.completions.parse import parse_completion
 from web.openai.errors import json_response, not_found
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The request bodies of OpenAI's two generation endpoints, as strict pydantic models.
+"""What the request bodies of OpenAI's two generation endpoints have in common, as strict pydantic models.
 
 What a field may hold is in `web.bodies.fields`; null stands for "not given".  Fields outside these models are of three
 kinds: names that mean nothing to cede (logged and ignored), hints that change nothing in the response (`HINTS`,
@@ -7,13 +7,11 @@ ignored), and features that cede does not have (`UNSUPPORTED`), which are refuse
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeVar
+from typing import TypeVar
 
-from pydantic import AliasChoices, Discriminator, Field, Tag
+from pydantic import AliasChoices, Field
 
 from web.bodies.fields import (
-    PARTS,
-    TEXT,
     Choices,
     LogitBias,
     MaxTokens,
@@ -21,44 +19,16 @@ from web.bodies.fields import (
     MinTokens,
     Name,
     Penalty,
-    Prompt,
     RepetitionPenalty,
     Seed,
     Stop,
     Temperature,
-    TemplateVariables,
-    Text,
     TopK,
-    TopLogprobs,
     TopP,
-    text_or_parts,
 )
 from web.bodies.strict_model import StrictModel, parse_model, refuse_unsupported
-from web.limits import MAX_MESSAGES, MAX_PARTS
 
 BodyT = TypeVar("BodyT", bound="GenerationBody")
-
-
-class TextPart(StrictModel):
-    """A text in a message's content.  Parts of other types, images and audio, are refused: no model here reads them."""
-
-    type: Literal["text"]
-    text: Text
-
-
-Content = Annotated[
-    Annotated[Text, Tag(TEXT)] | Annotated[list[TextPart], Field(max_length=MAX_PARTS, fail_fast=True), Tag(PARTS)],
-    Discriminator(text_or_parts, custom_error_type="content", custom_error_message="content"),
-]
-
-
-class Message(StrictModel):
-    """One turn of a conversation."""
-
-    role: Literal["system", "developer", "user", "assistant", "tool"]
-    content: Content
-    name: Name | None = None
-    tool_call_id: Name | None = None
 
 
 class StreamOptions(StrictModel):
@@ -96,26 +66,6 @@ class GenerationBody(StrictModel):
     return_token_ids: bool | None = None
     cache_prompt: bool | None = None
     speculate: bool | None = None
-
-
-class ChatBody(GenerationBody):
-    """The body of `POST /v1/chat/completions`."""
-
-    messages: Annotated[list[Message], Field(min_length=1, max_length=MAX_MESSAGES, fail_fast=True)]
-    max_completion_tokens: MaxTokens | None = None
-    logprobs: bool | None = None
-    top_logprobs: TopLogprobs | None = None
-    chat_template_kwargs: TemplateVariables | None = None
-    add_generation_prompt: bool | None = None
-    continue_final_message: bool | None = None
-
-
-class CompletionBody(GenerationBody):
-    """The body of `POST /v1/completions`."""
-
-    prompt: Prompt
-    logprobs: TopLogprobs | None = None
-    echo: bool | None = None
 
 
 # Hints to the server, which change nothing in the response.
@@ -160,11 +110,6 @@ UNSUPPORTED: dict[str, tuple[object, ...]] = {
     "dynatemp_range": (0,),
     "xtc_probability": (0,),
     "dry_multiplier": (0,),
-}
-UNSUPPORTED_IN_MESSAGES: dict[str, tuple[object, ...]] = {
-    "tool_calls": ([],),
-    "function_call": (),
-    "audio": (),
 }
 
 

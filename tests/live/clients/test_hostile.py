@@ -9,7 +9,9 @@ from tests.live.fork_server import ForkedServer
 from tests.live.hostile import FLAGS, harass
 from tests.live.hostile_bodies import FITTING, draw_body, field_names, large_bodies
 from tests.live.server import CHAT
-from web.openai.schemas import ChatBody, CompletionBody, parse_body
+from web.openai.chat.schema import ChatBody
+from web.openai.completions.schema import CompletionBody
+from web.openai.schemas import parse_body
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -20,7 +20,7 @@ from runtime.errors import CheckpointError, RequestError
 from runtime.sampling.params import SamplingParams
 from tests.fakes.engine import FakeEngine, as_engine, chat, completion, model
 from web.app import create_app
-from web.openai.conversion import parse_completion
+from web.openai.completions.parse import parse_completion
 
 if TYPE_CHECKING:
     from pathlib import Path

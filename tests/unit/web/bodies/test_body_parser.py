@@ -14,10 +14,12 @@ from runtime.chat.template import ChatTemplate
 from runtime.errors import RequestError
 from tests.fakes.engine import CONTEXT, ByteTokenizer, FakeEngine, as_engine, completion, model
 from web.bodies.body_parser import INLINE_BODY, LONG_BODY, MAX_ORDINARY, BodyParser
-from web.openai.conversion import ParsedRequest, parse_chat, parse_completion
+from web.openai.chat.parse import parse_chat
+from web.openai.completions.parse import parse_completion
 
 if TYPE_CHECKING:
     from runtime.loading.served import ServedModel
+    from web.openai.requests import ParsedRequest
 
 JOB = completion()
 

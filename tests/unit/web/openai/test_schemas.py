@@ -8,7 +8,7 @@ import pytest
 
 from runtime.errors import RequestError
 from runtime.sampling.params import SamplingParams
-from tests.fakes.engine import BOS, CONTEXT, TEMPLATE, VOCABULARY, chat, completion
+from tests.fakes.engine import CONTEXT, VOCABULARY, chat, completion
 from tests.unit.web.openai.wrong_values import BOTH
 
 # --- understood -------------------------------------------------------------------------------------------
@@ -106,20 +106,6 @@ def test_the_limit_of_tokens_has_other_names_and_a_value_for_none() -> None:
         completion(max_tokens=-1, n_predict=5)
 
 
-def test_a_prompt_has_four_forms() -> None:
-    hi = (BOS, *tokens("hi"))
-    assert completion(prompt="hi").request.prompts == (hi,)
-    assert completion(prompt=["hi", "yo"]).request.prompts == (hi, (BOS, *tokens("yo")))
-    assert completion(prompt=[1, 2]).request.prompts == ((1, 2),)
-    assert completion(prompt=[[1, 2], [3]]).request.prompts == ((1, 2), (3,))
-
-
-def test_choices_of_one_prompt_are_neighbours() -> None:
-    parsed = completion(prompt=[[1], [2]], n=2, echo=True)
-    assert parsed.request.prompts == ((1,), (1,), (2,), (2,))
-    assert parsed.options.echo == ("\1", "\1", "\2", "\2")
-
-
 def test_ids_are_unique_and_shared_with_the_reply() -> None:
     first, second = chat(), chat()
     assert first.request.id == first.options.id != second.request.id
@@ -132,30 +118,7 @@ def test_any_model_name_is_echoed() -> None:
     assert chat().options.model == "bytes"
 
 
-# --- templates --------------------------------------------------------------------------------------------
-
-
-def test_a_chat_is_rendered_without_another_bos() -> None:
-    parsed = chat(
-        messages=[
-            {"role": "developer", "content": "be brief"},
-            {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
-        ]
-    )
-    assert parsed.request.prompts == (tokens("<system>be brief</system><user>a\nb</user><assistant>"),)
-
-
-def test_the_template_gets_its_variables() -> None:
-    parsed = chat(chat_template_kwargs={"shout": "!"}, add_generation_prompt=False)
-    assert parsed.request.prompts == (tokens("<user>hi</user>!"),)
-
-
-def test_the_last_message_can_be_continued() -> None:
-    """Where the template ends it is found by a mark, for the text itself may occur anywhere."""
-    messages = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "s"}]
-    parsed = chat(messages=messages, continue_final_message=True)
-    assert parsed.request.prompts == (tokens("<user>hi</user><assistant>s"),)
-    assert "trim" in TEMPLATE
+# --- not understood ---------------------------------------------------------------------------------------
 
 
 def test_unknown_fields_are_logged_and_ignored(caplog: pytest.LogCaptureFixture) -> None:

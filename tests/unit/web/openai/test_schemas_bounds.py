@@ -16,12 +16,13 @@ from web import limits
 from web.bodies import fields, strict_model, validation_errors
 from web.bodies.strict_model import StrictModel
 from web.openai import schemas
-from web.openai.schemas import ChatBody, CompletionBody
+from web.openai.chat.schema import ChatBody
+from web.openai.completions.schema import CompletionBody
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from web.openai.conversion import ParsedRequest
+    from web.openai.requests import ParsedRequest
 
 Json = dict[str, Any]
 

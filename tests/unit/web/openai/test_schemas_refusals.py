@@ -10,7 +10,8 @@ import pytest
 from runtime.errors import RequestError
 from tests.fakes.engine import CONTEXT, VOCABULARY, chat, completion, model
 from tests.unit.web.openai.wrong_values import BOTH
-from web.openai.conversion import parse_chat, parse_completion
+from web.openai.chat.parse import parse_chat
+from web.openai.completions.parse import parse_completion
 
 CHAT: list[tuple[str, Any, str]] = [
     ("messages", None, "messages"),

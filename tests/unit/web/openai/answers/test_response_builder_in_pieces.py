@@ -15,7 +15,7 @@ from actors.core.receipts import CancelReason, Receipt
 from actors.core.slot_views import SlotStatus
 from runtime.errors import StepFailed
 from tests.fakes.engine import Exchange, FakeEngine, FakeRequest, as_engine, finished, posting
-from tests.unit.web.openai.whole_answers import TEXT, bulky
+from tests.unit.web.openai.answers.whole_answers import TEXT, bulky
 from web.app import create_app
 from web.bodies.json_encoding import BLOCK
 from web.limits import Limits
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from actors.core.generation import GenerationRequest
-    from web.openai.formats import Json
+    from web.openai.answers.format import Json
 
 
 class Turns:

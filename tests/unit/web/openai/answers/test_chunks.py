@@ -20,9 +20,9 @@ from tests.fakes.engine import (
     say,
     token,
 )
-from tests.unit.web.openai.streams import choices, chunks_of, written
-from web.openai.chunks import ChunkWriter
-from web.openai.usage import timings
+from tests.unit.web.openai.answers.streams import choices, chunks_of, written
+from web.openai.answers.chunks import ChunkWriter
+from web.openai.answers.usage import timings
 
 if TYPE_CHECKING:
     from actors.core.generation import Event

@@ -1,4 +1,4 @@
-"""Turns the bytes of a request body into a `ParsedRequest`: what the engine is to do, and how to answer.
+"""Turns a request's body, of either endpoint, into a `ParsedRequest`: what the engine is to do, and how to answer.
 
 Everything in here is synchronous and has no side effect but a log line, so a worker thread can do all of it.
 """
@@ -15,18 +15,13 @@ from actors.core.generation import GenerationRequest
 from runtime.chat.parts import PlainParser
 from runtime.errors import RequestError
 from runtime.log_text import literal
-from runtime.sampling.params import SamplingParams
 from runtime.text.stop_strings import StopAutomaton
 from web.bodies.fields import NO_LIMIT
-from web.bodies.json_size import check_json_size
-from web.bodies.prompt_tokens import check_generations
-from web.generation.prompts import conversation_prompt, visible_ids
-from web.limits import MAX_DIGITS, MAX_PROMPTS
-from web.openai.chunks import ChunkWriter
-from web.openai.formats import ChatFormat, Format, ResponseOptions, TextFormat
-from web.openai.prompts import conversation_of, prompt_ids, prompt_texts, split_prompts
-from web.openai.response_builder import ResponseBuilder
-from web.openai.schemas import ChatBody, CompletionBody, GenerationBody, parse_body, unknown_fields
+from web.generation.sampling import sampling_params
+from web.openai.answers.chunks import ChunkWriter
+from web.openai.answers.format import Format, ResponseOptions
+from web.openai.answers.response_builder import ResponseBuilder
+from web.openai.schemas import GenerationBody, unknown_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -39,16 +34,8 @@ logger = logging.getLogger("cede.web")
 
 T = TypeVar("T")
 
-COMPLETION_MAX_TOKENS = 16
-"""Default of `max_tokens` at OpenAI's older endpoint.  The chat endpoint has none."""
-
 MAX_FIELDS_LOGGED = 20
 """Unknown fields that a log line names."""
-
-SAMPLING_FIELDS = (
-    "temperature top_k top_p min_p repetition_penalty presence_penalty frequency_penalty min_tokens seed".split()
-)
-"""Fields of a body that are sampling parameters under the same name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,69 +61,6 @@ class ParsedRequest:
     def collector(self, page_bytes: int) -> ResponseBuilder:
         """Return a fresh builder of the whole response."""
         return ResponseBuilder(self.options, self.format, page_bytes)
-
-
-def parse_chat(raw: bytes, model: ServedModel, max_generations: int = MAX_PROMPTS) -> ParsedRequest:
-    """Parse the body of `POST /v1/chat/completions`.
-
-    Args:
-        raw: the body.
-        model: to be served from.
-        max_generations: choices that the server can hold.
-
-    Raises:
-        RequestError: the body is not valid, or asks for more than the server or the model can hold.
-    """
-    check_json_size(raw, model.context_length)
-    body = parse_body(ChatBody, raw)
-    check_generations(1, body.n or 1, max_generations)
-    max_tokens = _max_tokens(body, body.max_completion_tokens, default=None)
-    _check_consistency(body, max_tokens)
-    ids, prompt = conversation_prompt(conversation_of(body), model)
-    request = generation_request(
-        body,
-        model,
-        "chatcmpl",
-        [ids],
-        max_tokens=max_tokens,
-        logprobs=_chat_logprobs(body),
-        continues=bool(body.continue_final_message),
-        visible=visible_ids(prompt, model),
-    )
-    options = response_options(body, request, model, parser=prompt.parser)
-    return ParsedRequest(request, options, ChatFormat(), bool(body.stream))
-
-
-def parse_completion(raw: bytes, model: ServedModel, max_generations: int = MAX_PROMPTS) -> ParsedRequest:
-    """Parse the body of `POST /v1/completions`.
-
-    Args:
-        raw: the body.
-        model: to be served from.
-        max_generations: prompts times choices that the server can hold.
-
-    Raises:
-        RequestError: the body is not valid, or asks for more than the server or the model can hold.
-    """
-    check_json_size(raw, model.context_length)
-    body = parse_body(CompletionBody, raw)
-    if body.echo and body.logprobs is not None:
-        raise RequestError("'echo' together with 'logprobs' is not supported by this server.", param="echo")
-    prompts = split_prompts(body.prompt)
-    check_generations(len(prompts), body.n or 1, max_generations)
-    max_tokens = _max_tokens(body, default=COMPLETION_MAX_TOKENS)
-    _check_consistency(body, max_tokens)
-    request = generation_request(
-        body,
-        model,
-        "cmpl",
-        [prompt_ids(prompt, model) for prompt in prompts],
-        max_tokens=max_tokens,
-        logprobs=body.logprobs,
-        continues=True,
-    )
-    echo = prompt_texts(prompts, model.tokenizer) if body.echo else []
-    return ParsedRequest(request, response_options(body, request, model, echo), TextFormat(), bool(body.stream))
 
 
 # --- the engine's part ------------------------------------------------------------------------------------------------
@@ -172,8 +96,8 @@ def generation_request(
     room = model.context_length - min(map(len, prompts))
     return GenerationRequest(
         id=f"{prefix}-{uuid.uuid4().hex}",
-        prompts=_repeat(prompts, body.n or 1),
-        sampling=sampling_params(body, logprobs, model),
+        prompts=repeat(prompts, body.n or 1),
+        sampling=sampling_params(dict(body), model, logprobs, body.logit_bias),
         max_tokens=None if max_tokens is None else min(max_tokens, room),
         stop=_stop_automaton(body),
         ignore_eos=bool(body.ignore_eos),
@@ -184,37 +108,12 @@ def generation_request(
     )
 
 
-def sampling_params(body: GenerationBody, logprobs: int | None, model: ServedModel) -> SamplingParams:
-    """Make the sampling parameters: the server's defaults, and over them what the body says.
-
-    Raises:
-        RequestError: a key of `logit_bias` is no token id.
-    """
-    given = {name: value for name in SAMPLING_FIELDS if (value := getattr(body, name)) is not None}
-    parameters = model.sampling.values() | given
-    top_k = min(max(parameters.pop("top_k"), 0), model.vocab_size)  # JSON's integers may be larger than any float
-    bias = _logit_bias(body, model.vocab_size)
-    return SamplingParams(**parameters, top_k=top_k, logit_bias=bias, logprobs=logprobs)
-
-
-def _logit_bias(body: GenerationBody, vocab_size: int) -> tuple[tuple[int, float], ...]:
-    bias = {}  # "7" and "07" are the same token, which is biased once
-    for key, value in (body.logit_bias or {}).items():
-        if not (key.isascii() and key.isdigit() and len(key) < MAX_DIGITS and int(key) < vocab_size):
-            raise RequestError(
-                f"Invalid key {key[:40]!r} in 'logit_bias': token ids are from 0 to {vocab_size - 1}.",
-                param="logit_bias",
-            )
-        bias[int(key)] = value
-    return tuple(bias.items())
-
-
 def _stop_automaton(body: GenerationBody) -> StopAutomaton:
     """Build the automaton of the stop strings.  It is built here because the engine would do so in the event loop."""
     return StopAutomaton([body.stop] if isinstance(body.stop, str) else body.stop or ())
 
 
-def _max_tokens(body: GenerationBody, completion: int | None = None, *, default: int | None) -> int | None:
+def token_limit(body: GenerationBody, completion: int | None = None, *, default: int | None) -> int | None:
     """Return the limit that was given under any of its names; None for as many tokens as the context has room for.
 
     Raises:
@@ -228,13 +127,7 @@ def _max_tokens(body: GenerationBody, completion: int | None = None, *, default:
     return None if limit == NO_LIMIT else limit
 
 
-def _chat_logprobs(body: ChatBody) -> int | None:
-    if body.top_logprobs and not body.logprobs:
-        raise RequestError("'top_logprobs' needs 'logprobs' to be true.", param="top_logprobs")
-    return (body.top_logprobs or 0) if body.logprobs else None
-
-
-def _check_consistency(body: GenerationBody, max_tokens: int | None) -> None:
+def check_consistency(body: GenerationBody, max_tokens: int | None) -> None:
     """Raise RequestError if two parameters contradict each other."""
     if body.best_of is not None and body.best_of != (body.n or 1):
         raise RequestError("'best_of' other than 'n' is not supported by this server.", param="best_of")
@@ -276,11 +169,11 @@ def response_options(
         logprobs=request.sampling.logprobs is not None,
         token_ids=bool(body.return_token_ids),
         include_usage=bool(body.stream_options and body.stream_options.include_usage),
-        echo=_repeat(echo, n),
+        echo=repeat(echo, n),
         parser=parser,
     )
 
 
-def _repeat(items: Iterable[T], times: int) -> tuple[T, ...]:
+def repeat(items: Iterable[T], times: int) -> tuple[T, ...]:
     """Repeat each item `times` times in a row, because the choices of one prompt stand next to each other."""
     return tuple(item for item in items for _ in range(times))

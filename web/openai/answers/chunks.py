@@ -10,16 +10,16 @@ from runtime.chat.parts import CallStart, TextPart
 from web.bodies.event_stream import CONTENT_TYPE, HEADERS, KEEP_ALIVE, iter_sse, sse
 from web.bodies.json_encoding import dumps
 from web.generation.answer_parts import AnswerParts
+from web.openai.answers.format import call_id
+from web.openai.answers.usage import UsageCounter, timings
 from web.openai.errors import INTERNAL_ERROR, describe, report
-from web.openai.formats import call_id
-from web.openai.usage import UsageCounter, timings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from actors.core.generation import Event
     from runtime.chat.parts import Part
-    from web.openai.formats import Format, Json, ResponseOptions
+    from web.openai.answers.format import Format, Json, ResponseOptions
 
 DONE = b"data: [DONE]\n\n"
 

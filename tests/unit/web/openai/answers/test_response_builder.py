@@ -11,18 +11,18 @@ import pytest
 
 from actors.core.generation import Failed, FinishReason, Token
 from tests.fakes.engine import chat, completion, finished
-from tests.unit.web.openai.whole_answers import any_token
+from tests.unit.web.openai.answers.whole_answers import any_token
 from web.bodies.json_encoding import iter_json
-from web.openai.formats import WholeAnswer
-from web.openai.response_builder import ResponseBuilder
-from web.openai.usage import UsageCounter
+from web.openai.answers.format import WholeAnswer
+from web.openai.answers.response_builder import ResponseBuilder
+from web.openai.answers.usage import UsageCounter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from actors.core.generation import Event
-    from web.openai.conversion import ParsedRequest
-    from web.openai.formats import Json
+    from web.openai.answers.format import Json
+    from web.openai.requests import ParsedRequest
 
 
 PAGE = 1000

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 from tests.fakes.engine import (
     events_of,
 )
-from web.openai.chunks import ChunkWriter
+from web.openai.answers.chunks import ChunkWriter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from actors.core.generation import Event
-    from web.openai.conversion import ParsedRequest
+    from web.openai.requests import ParsedRequest
 
 
 def written(parsed: ParsedRequest, *events: Any) -> list[Any]:  # noqa: ANN401

@@ -12,8 +12,8 @@ from actors.core.generation import Failed, Token
 from runtime.chat.parts import CallArguments, CallStart, ReasoningPart, TextPart
 from web.bodies.json_encoding import JsonArrayBuilder, JsonStringBuilder
 from web.generation.answer_parts import AnswerParts
-from web.openai.formats import WholeAnswer, WholeCall, call_id
-from web.openai.usage import UsageCounter
+from web.openai.answers.format import WholeAnswer, WholeCall, call_id
+from web.openai.answers.usage import UsageCounter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from actors.core.generation import Event, Finished
     from runtime.chat.parts import Part
     from runtime.errors import CedeError
-    from web.openai.formats import Format, Json, ResponseOptions
+    from web.openai.answers.format import Format, Json, ResponseOptions
 
 
 class ResponseBuilder:

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from actors.core.generation import Finished, Timings
-    from web.openai.formats import Json, ResponseOptions
+    from web.openai.answers.format import Json, ResponseOptions
 
 
 class UsageCounter:

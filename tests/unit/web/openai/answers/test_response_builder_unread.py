@@ -15,7 +15,7 @@ from actors.core.receipts import CancelReason
 from actors.generating.unread import Unread
 from runtime.errors import StepFailed
 from tests.fakes.engine import Exchange, FakeEngine, FakeRequest, as_engine, finished, posting
-from tests.unit.web.openai.whole_answers import TEXT, bulky
+from tests.unit.web.openai.answers.whole_answers import TEXT, bulky
 from web.app import create_app
 from web.bodies.page_buffer import PageBuffer
 from web.limits import Limits

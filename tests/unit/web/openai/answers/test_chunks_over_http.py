@@ -24,11 +24,11 @@ from tests.fakes.engine import (
     say,
     token,
 )
-from tests.unit.web.openai.streams import choices
+from tests.unit.web.openai.answers.streams import choices
 from web.app import create_app
 from web.bodies.event_stream import KEEP_ALIVE, MAX_EVENTS, EventStream
 from web.limits import Limits
-from web.openai.chunks import DONE, ChunkWriter
+from web.openai.answers.chunks import DONE, ChunkWriter
 
 if TYPE_CHECKING:
     import pytest

@@ -1,0 +1,1 @@
+"""Unit tests of `web.openai.chat`, module by module."""

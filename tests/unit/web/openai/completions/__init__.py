@@ -1,0 +1,1 @@
+"""Unit tests of `web.openai.completions`, module by module."""

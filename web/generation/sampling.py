@@ -1,0 +1,55 @@
+"""Sampling parameters from a body's fields, over the server's defaults."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from runtime.errors import RequestError
+from runtime.sampling.params import SamplingParams
+from web.limits import MAX_DIGITS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from runtime.loading.served import ServedModel
+
+SAMPLING_FIELDS = (
+    "temperature top_k top_p min_p repetition_penalty presence_penalty frequency_penalty min_tokens seed".split()
+)
+"""Fields of a body that are sampling parameters under the same name."""
+
+
+def sampling_params(
+    fields: Mapping[str, Any],
+    model: ServedModel,
+    logprobs: int | None = None,
+    logit_bias: Mapping[str, float] | None = None,
+) -> SamplingParams:
+    """Make the sampling parameters: the server's defaults, and over them what the body says.
+
+    Args:
+        fields: of the body, validated; those of `SAMPLING_FIELDS` count, where they are not None.
+        model: to be served from.
+        logprobs: alternatives to show for each token; None for no log-probabilities.
+        logit_bias: by token id, as a JSON object has it.
+
+    Raises:
+        RequestError: a key of `logit_bias` is no token id.
+    """
+    given = {name: value for name in SAMPLING_FIELDS if (value := fields.get(name)) is not None}
+    parameters = model.sampling.values() | given
+    top_k = min(max(parameters.pop("top_k"), 0), model.vocab_size)  # JSON's integers may be larger than any float
+    bias = _logit_bias(logit_bias or {}, model.vocab_size)
+    return SamplingParams(**parameters, top_k=top_k, logit_bias=bias, logprobs=logprobs)
+
+
+def _logit_bias(given: Mapping[str, float], vocab_size: int) -> tuple[tuple[int, float], ...]:
+    bias = {}  # "7" and "07" are the same token, which is biased once
+    for key, value in given.items():
+        if not (key.isascii() and key.isdigit() and len(key) < MAX_DIGITS and int(key) < vocab_size):
+            raise RequestError(
+                f"Invalid key {key[:40]!r} in 'logit_bias': token ids are from 0 to {vocab_size - 1}.",
+                param="logit_bias",
+            )
+        bias[int(key)] = value
+    return tuple(bias.items())

@@ -1,0 +1,7 @@
+"""What the responses of both endpoints have in common, on the way from the engine's events to bytes.
+
+- `format`: what a request asks about its response, and where the endpoints differ
+- `chunks`: a response as a stream
+- `response_builder`: a response that is sent whole
+- `usage`: its cost
+"""

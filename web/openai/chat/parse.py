@@ -1,0 +1,56 @@
+"""Turns the bytes of a chat's body into a `ParsedRequest`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runtime.errors import RequestError
+from web.bodies.json_size import check_json_size
+from web.bodies.prompt_tokens import check_generations
+from web.generation.prompts import conversation_prompt, visible_ids
+from web.limits import MAX_PROMPTS
+from web.openai.chat.format import ChatFormat
+from web.openai.chat.messages import conversation_of
+from web.openai.chat.schema import ChatBody
+from web.openai.requests import ParsedRequest, check_consistency, generation_request, response_options, token_limit
+from web.openai.schemas import parse_body
+
+if TYPE_CHECKING:
+    from runtime.loading.served import ServedModel
+
+
+def parse_chat(raw: bytes, model: ServedModel, max_generations: int = MAX_PROMPTS) -> ParsedRequest:
+    """Parse the body of `POST /v1/chat/completions`.
+
+    Args:
+        raw: the body.
+        model: to be served from.
+        max_generations: choices that the server can hold.
+
+    Raises:
+        RequestError: the body is not valid, or asks for more than the server or the model can hold.
+    """
+    check_json_size(raw, model.context_length)
+    body = parse_body(ChatBody, raw)
+    check_generations(1, body.n or 1, max_generations)
+    max_tokens = token_limit(body, body.max_completion_tokens, default=None)
+    check_consistency(body, max_tokens)
+    ids, prompt = conversation_prompt(conversation_of(body), model)
+    request = generation_request(
+        body,
+        model,
+        "chatcmpl",
+        [ids],
+        max_tokens=max_tokens,
+        logprobs=_chat_logprobs(body),
+        continues=bool(body.continue_final_message),
+        visible=visible_ids(prompt, model),
+    )
+    options = response_options(body, request, model, parser=prompt.parser)
+    return ParsedRequest(request, options, ChatFormat(), bool(body.stream))
+
+
+def _chat_logprobs(body: ChatBody) -> int | None:
+    if body.top_logprobs and not body.logprobs:
+        raise RequestError("'top_logprobs' needs 'logprobs' to be true.", param="top_logprobs")
+    return (body.top_logprobs or 0) if body.logprobs else None

@@ -1,0 +1,7 @@
+"""Completions: text that goes on where the prompt ends.
+
+- `schema`: the body
+- `prompts`: its prompts as token ids and as text
+- `parse`: `parse_completion`, the body as a request
+- `format`: the response objects
+"""

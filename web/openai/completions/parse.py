@@ -1,0 +1,53 @@
+"""Turns the bytes of a completion's body into a `ParsedRequest`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runtime.errors import RequestError
+from web.bodies.json_size import check_json_size
+from web.bodies.prompt_tokens import check_generations
+from web.limits import MAX_PROMPTS
+from web.openai.completions.format import TextFormat
+from web.openai.completions.prompts import prompt_ids, prompt_texts, split_prompts
+from web.openai.completions.schema import CompletionBody
+from web.openai.requests import ParsedRequest, check_consistency, generation_request, response_options, token_limit
+from web.openai.schemas import parse_body
+
+if TYPE_CHECKING:
+    from runtime.loading.served import ServedModel
+
+COMPLETION_MAX_TOKENS = 16
+"""Default of `max_tokens` at OpenAI's older endpoint.  The chat endpoint has none."""
+
+
+def parse_completion(raw: bytes, model: ServedModel, max_generations: int = MAX_PROMPTS) -> ParsedRequest:
+    """Parse the body of `POST /v1/completions`.
+
+    Args:
+        raw: the body.
+        model: to be served from.
+        max_generations: prompts times choices that the server can hold.
+
+    Raises:
+        RequestError: the body is not valid, or asks for more than the server or the model can hold.
+    """
+    check_json_size(raw, model.context_length)
+    body = parse_body(CompletionBody, raw)
+    if body.echo and body.logprobs is not None:
+        raise RequestError("'echo' together with 'logprobs' is not supported by this server.", param="echo")
+    prompts = split_prompts(body.prompt)
+    check_generations(len(prompts), body.n or 1, max_generations)
+    max_tokens = token_limit(body, default=COMPLETION_MAX_TOKENS)
+    check_consistency(body, max_tokens)
+    request = generation_request(
+        body,
+        model,
+        "cmpl",
+        [prompt_ids(prompt, model) for prompt in prompts],
+        max_tokens=max_tokens,
+        logprobs=body.logprobs,
+        continues=True,
+    )
+    echo = prompt_texts(prompts, model.tokenizer) if body.echo else []
+    return ParsedRequest(request, response_options(body, request, model, echo), TextFormat(), bool(body.stream))

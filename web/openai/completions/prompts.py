@@ -1,0 +1,39 @@
+"""The prompts of a completion's body, as token ids and as text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from web.bodies.prompt_tokens import check_token_ids, encode_prompt
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from runtime.loading.served import ServedModel
+    from runtime.text.tokenizer import Tokenizer
+    from web.bodies.prompt_tokens import TokenIds
+
+
+def split_prompts(prompt: str | list[str] | list[int] | list[list[int]]) -> Sequence[str | list[int]]:
+    """Return the prompts of a completion as a sequence, whichever of the four forms the field has."""
+    if isinstance(prompt, str):
+        return [prompt]
+    if isinstance(prompt[0], int):
+        return [prompt]  # the schema let no mixed list through
+    return prompt
+
+
+def prompt_ids(prompt: str | list[int], model: ServedModel) -> TokenIds:
+    """Return the token ids of a completion's prompt.
+
+    Raises:
+        RequestError: it is empty, does not fit into the context, or holds unknown token ids.
+    """
+    if isinstance(prompt, str):
+        return encode_prompt(prompt, model, "prompt")
+    return check_token_ids(tuple(prompt), model, "prompt")
+
+
+def prompt_texts(prompts: Sequence[str | list[int]], tokenizer: Tokenizer) -> list[str]:
+    """Return the prompts as text, for `echo`."""
+    return [prompt if isinstance(prompt, str) else tokenizer.decode(prompt) for prompt in prompts]

@@ -1,0 +1,14 @@
+"""The body of `POST /v1/completions`."""
+
+from __future__ import annotations
+
+from web.bodies.fields import Prompt, TopLogprobs
+from web.openai.schemas import GenerationBody
+
+
+class CompletionBody(GenerationBody):
+    """The body of `POST /v1/completions`."""
+
+    prompt: Prompt
+    logprobs: TopLogprobs | None = None
+    echo: bool | None = None
