@@ -124,7 +124,12 @@ def load_trained(file: Path, device: str) -> Qwen3ForCausalLM:
 
 
 class TargetRun:
-    """The target with its optimiser, data position and budget; saved to and resumed from one file."""
+    """The target with its optimiser, data position and budget; saved to and resumed from one file.
+
+    Attributes:
+        tokens: that the weights have seen.
+        tokens_before: those of an earlier run, with whose weights this one began.
+    """
 
     def __init__(self, documents: list[list[int]], budget: Budget, file: Path, device: str, seed: int) -> None:
         torch.manual_seed(seed)
@@ -133,7 +138,7 @@ class TargetRun:
         self.optimiser = Optimiser(self.model, matrix_rate=0.02, other_rate=0.004)
         self.rows = Rows(documents, seed)
         self.budget, self.file, self.device = budget, file, device
-        self.tokens = 0
+        self.tokens = self.tokens_before = 0
         if file.exists():
             self._resume()
 
@@ -146,7 +151,7 @@ class TargetRun:
         """Take the weights of an earlier run, a safetensors file as it was exported; the optimiser begins anew."""
         load_model(self.model, weights)
         with safe_open(weights, "pt") as file:
-            self.tokens = int((file.metadata() or {}).get(TOKENS_SEEN, 0))
+            self.tokens = self.tokens_before = int((file.metadata() or {}).get(TOKENS_SEEN, 0))
 
     def _resume(self) -> None:
         state = torch.load(self.file, weights_only=False)  # written by `save`: optimiser state and random state
@@ -154,7 +159,7 @@ class TargetRun:
         self.optimiser.restore(state["optimiser"])
         self.rows.__dict__.update(state["rows"], documents=self.rows.documents)
         self.budget.step, self.budget.seconds = state["step"], state["seconds"]
-        self.tokens = state["tokens"]
+        self.tokens, self.tokens_before = state["tokens"], state["tokens_before"]
 
     def save(self) -> None:
         """Save everything that is needed to resume."""
@@ -166,6 +171,7 @@ class TargetRun:
             "step": self.budget.step,
             "seconds": self.budget.seconds,
             "tokens": self.tokens,
+            "tokens_before": self.tokens_before,
         }
         partial = self.file.with_suffix(".partial")
         torch.save(state, partial)
@@ -198,7 +204,7 @@ class TargetRun:
             if self.budget.step % 100 == 0:
                 self.save()
                 held = held_out_loss(self.model, held_out, limit=16384)
-                speed = self.tokens / self.budget.seconds
+                speed = (self.tokens - self.tokens_before) / self.budget.seconds
                 print(
                     f"step {self.budget.step} {self.budget.progress:.1%} tokens {self.tokens:,} "
                     f"loss {average:.3f} held-out {held:.3f} {speed:.0f} tokens/s",
