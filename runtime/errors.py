@@ -42,6 +42,12 @@ class RequestError(CedeError):
         self.code = code
 
 
+class NotFound(RequestError):
+    """A name in the URL or in the body means nothing here."""
+
+    status = 404
+
+
 class AnswerTooLarge(RequestError):
     """The answer outgrew the memory that one reader may have."""
 

@@ -10,6 +10,8 @@ torch: `commands`, `limits`, `options` and `process` do not import it.
     limits     Limits, and the bounds on the fields of a request
     commands   `cede serve`, `config`, `doctor`, `kv`, and those that packages add
     openai     OpenAI's API: schemas, jobs for the engine, responses
+    generation what every API's generation endpoints share
+    errors     what went wrong, and how each API writes it
     bodies     request bodies that are read, and response bodies that are sent, in bounded pieces
     http       connections, keys, and whom browsers may speak for
     process    signals, standard streams, file descriptors

@@ -13,16 +13,20 @@ import trio
 from quart import request as query
 from quart_trio.wrappers import TrioResponse as Response
 
-from runtime.errors import RequestError
+from runtime.errors import NotFound, RequestError
 from runtime.log_text import literal
 from web.bodies.json_encoding import LazyJsonArray
+from web.bodies.json_response import json_response
 from web.bodies.paged_response import paged_json_response
-from web.http.api_keys import is_authorized
+from web.errors.handlers import install_error_handlers
+from web.errors.problem import Problem
+from web.errors.shapes import ErrorShapes
+from web.http.api_keys import KeyRefused, is_authorized
 from web.http.asgi import ScopedApp, current_request
 from web.http.body_budget import BodyBudget
 from web.http.browser_policy import BrowserPolicy, preflight_headers
 from web.limits import Limits
-from web.openai.errors import error_object, install_error_handlers, json_response, not_found
+from web.openai.errors import OpenAIErrors, error_object
 from web.openai.routes import add_routes as add_openai_routes
 
 if TYPE_CHECKING:
@@ -34,6 +38,9 @@ if TYPE_CHECKING:
     from actors.engine import Engine
 
 logger = logging.getLogger("cede.web")
+
+ERROR_SHAPES = ErrorShapes(OpenAIErrors())
+"""Whose error objects a request gets, whatever is wrong with it."""
 
 
 def create_app(
@@ -59,7 +66,7 @@ def create_app(
     limits = limits or Limits()
     app.config["MAX_CONTENT_LENGTH"] = limits.body_bytes
     app.bodies = BodyBudget(limits.bodies_bytes)
-    install_error_handlers(app)
+    install_error_handlers(app, ERROR_SHAPES)
     app.after_request(_finish_response)
     _apply_browser_policy(app, browser_policy or BrowserPolicy())
     if keys:
@@ -104,13 +111,11 @@ def _apply_browser_policy(app: ScopedApp, policy: BrowserPolicy) -> None:
 
 def _require_key(app: ScopedApp, keys: Collection[bytes]) -> None:
     @app.before_request
-    async def check_key() -> Response | None:
+    async def check_key() -> None:
         """Refuse before the body is read.  A health check needs no key."""
         http_request = current_request()
-        if http_request.path == "/health" or is_authorized(http_request.headers.get("Authorization", ""), keys):
-            return None
-        error = error_object("Missing or incorrect API key.", "invalid_request_error", code="invalid_api_key")
-        return json_response(error, 401, {"WWW-Authenticate": "Bearer"})
+        if http_request.path != "/health" and not is_authorized(http_request.headers, keys):
+            raise KeyRefused
 
 
 # --- the engine's state -----------------------------------------------------------------------------------------------
@@ -129,8 +134,9 @@ def _add_inspection_routes(app: ScopedApp, engine: Engine, write_bytes: int, wat
     async def health() -> Response:
         if (reason := engine.health()) is None:
             return json_response({"status": "ok"})
-        error = error_object(reason, "unavailable_error", code="unhealthy")
-        return json_response({"status": "unavailable"} | error, 503)
+        problem = Problem(reason, "unavailable_error", 503, code="unhealthy")
+        current_request().problem = problem.message
+        return json_response({"status": "unavailable"} | error_object(problem), problem.status)
 
     @app.get("/slots")
     async def slots() -> Response:
@@ -153,7 +159,8 @@ def _add_inspection_routes(app: ScopedApp, engine: Engine, write_bytes: int, wat
     @app.delete("/v1/requests/<request_id>")
     async def cancel(request_id: str) -> Response:
         if not engine.cancel(request_id):
-            return not_found(f"There is no live request '{request_id}'.", "request_id", "request_not_found")
+            message = f"There is no live request '{request_id}'."
+            raise NotFound(message, param="request_id", code="request_not_found")
         return json_response({"id": request_id, "cancelled": True})
 
 

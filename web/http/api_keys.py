@@ -16,9 +16,22 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
     from pathlib import Path
 
+    from werkzeug.datastructures import Headers
+
 
 class ApiKeyError(CedeError):
     """There is no key where one was expected; the message says where."""
+
+
+class KeyRefused(CedeError):
+    """A request has none of the server's keys."""
+
+    status = 401
+    kind = "invalid_request_error"
+    code = "invalid_api_key"
+
+    def __init__(self) -> None:
+        super().__init__("Missing or incorrect API key.")
 
 
 def read_keys(given: Iterable[str], file: Path | None) -> frozenset[bytes]:
@@ -43,17 +56,22 @@ def read_keys(given: Iterable[str], file: Path | None) -> frozenset[bytes]:
     return frozenset(map(_digest, keys))
 
 
-def is_authorized(authorization: str, digests: Collection[bytes]) -> bool:
-    """Return whether an `Authorization` header has one of the keys (RFC 6750); the time taken does not tell which.
+def is_authorized(headers: Headers, digests: Collection[bytes]) -> bool:
+    """Return whether a request has one of the keys; the time taken does not tell which.
 
     Args:
-        authorization: the header's value.
+        headers: of the request, of which `Authorization: Bearer` (RFC 6750) and Anthropic's `x-api-key` have a key.
         digests: of the keys.
     """
-    scheme, _, key = authorization.partition(" ")
+    scheme, _, key = headers.get("Authorization", "").partition(" ")
+    bearer = scheme.lower() == "bearer" and _is_known(key, digests)
+    return _is_known(headers.get("x-api-key", ""), digests) or bearer
+
+
+def _is_known(key: str, digests: Collection[bytes]) -> bool:
     given = _digest(key.strip().encode("latin-1"))  # which is how bytes became the header's text
-    matches = [hmac.compare_digest(given, digest) for digest in digests]
-    return scheme.lower() == "bearer" and any(matches)
+    matches = [hmac.compare_digest(given, digest) for digest in digests]  # with all of them
+    return any(matches)
 
 
 def _digest(key: bytes) -> bytes:

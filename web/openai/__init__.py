@@ -2,6 +2,6 @@
 
 `routes.add_routes` is what an application needs.  Behind it `chat` and `completions` each have an endpoint's schema,
 the function that parses its body, and the shape of its response; what they share is in `schemas` and `requests` for
-the way in, and in `answers` for the way out.  `errors` has the shape of every refusal.  What another API over JSON
+the way in, and in `answers` for the way out.  `errors` has the shape of an error.  What another API over JSON
 would need as well is in `web.bodies` and `web.generation`.
 """

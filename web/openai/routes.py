@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from runtime.errors import NotFound
+from web.bodies.json_response import json_response
 from web.generation.responder import Responder
 from web.openai.chat.parse import parse_chat
 from web.openai.completions.parse import parse_completion
-from web.openai.errors import json_response, not_found
 
 if TYPE_CHECKING:
     from quart_trio.wrappers import TrioResponse as Response
@@ -43,7 +44,7 @@ def add_routes(app: ScopedApp, engine: Engine, *, write_bytes: int, keep_alive: 
     @app.get("/v1/models/<path:name>")
     async def model(name: str) -> Response:
         if name != engine.model.name:
-            return not_found(f"The model '{name}' does not exist.", "model", "model_not_found")
+            raise NotFound(f"The model '{name}' does not exist.", param="model", code="model_not_found")
         return json_response(_model_object(engine.model))
 
 

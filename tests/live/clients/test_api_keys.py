@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import openai
 import psutil
 import pytest
+from werkzeug.datastructures import Headers
 
 from bench.client.harness.dialect import Dialect, RequestSpec
 from bench.client.harness.targets import Target, open_target
@@ -109,10 +110,14 @@ def test_no_key_is_seen_from_outside(server: Server) -> None:
 def test_a_key_given_as_a_flag_is_kept_as_a_digest() -> None:
     digests = read_keys(["sk-flag", " sk-other "], None)
     assert "sk-" not in repr(digests)
-    assert is_authorized("Bearer sk-flag", digests)
-    assert is_authorized("Bearer sk-other", digests)
+    for key in ("sk-flag", "sk-other"):
+        assert is_authorized(Headers({"Authorization": f"Bearer {key}"}), digests)
+        assert is_authorized(Headers({"X-Api-Key": key}), digests)
+        assert is_authorized(Headers({"x-api-key": "sk-wrong", "authorization": f"bearer {key}"}), digests)
     for header in ("", "Bearer", "Bearer ", "sk-flag", "Bearer sk-flag sk-other", "Bearer sk-fla"):
-        assert not is_authorized(header, digests)
+        assert not is_authorized(Headers({"Authorization": header}), digests)
+    for header in ("", " ", "Bearer sk-flag", "sk-flag sk-other", "sk-fla"):
+        assert not is_authorized(Headers({"X-Api-Key": header}), digests)
 
 
 def test_no_key_where_one_is_expected_is_refused(tmp_path: Path) -> None:

@@ -9,10 +9,11 @@ from actors.core.generation import Failed, Finished, Token
 from runtime.chat.parts import CallStart, TextPart
 from web.bodies.event_stream import CONTENT_TYPE, HEADERS, KEEP_ALIVE, iter_sse, sse
 from web.bodies.json_encoding import dumps
+from web.errors.problem import INTERNAL, Problem, report
 from web.generation.answer_parts import AnswerParts
 from web.openai.answers.format import call_id
 from web.openai.answers.usage import UsageCounter, timings
-from web.openai.errors import INTERNAL_ERROR, describe, report
+from web.openai.errors import error_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -64,19 +65,19 @@ class ChunkWriter:
             return ()
         if isinstance(event, Failed):
             report(event.error)
-            return (self.fail(describe(event.error)),)
+            return (self.fail(Problem.of(event.error)),)
         opening: Iterable[bytes] = () if event.index in self._offsets else self._opening(event.index)
         chunks = self._token(event) if isinstance(event, Token) else self._finished(event)
         return chain(opening, chunks) if opening else chunks
 
-    def fail(self, error: Json) -> bytes:
+    def fail(self, problem: Problem) -> bytes:
         """Return the end of a stream that an error breaks off: without `[DONE]`, as in OpenAI's."""
         self.failed = True
-        return sse(error)
+        return sse(error_object(problem))
 
     def fail_internally(self) -> bytes:
         """Return the end of a stream that an error of the server breaks off."""
-        return self.fail(INTERNAL_ERROR)
+        return self.fail(INTERNAL)
 
     def keep_alive(self) -> bytes:
         """Return a comment."""

@@ -1,0 +1,1 @@
+"""Unit tests of `web.errors`, module by module."""
