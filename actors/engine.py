@@ -148,7 +148,10 @@ class Engine:
         if asked.id in self._live:
             raise RequestError(f"request id {asked.id!r} is in use")
         handle = self._manager.handle
-        tickets = [Ticket(handle, asked.id, index, prompt, asked.cache_prompt) for index, prompt in enumerate(prompts)]
+        tickets = [
+            Ticket(handle, asked.id, index, prompt, asked.cache_prompt, asked.owner)
+            for index, prompt in enumerate(prompts)
+        ]
         timeout = self.config.request_timeout if asked.timeout is None else asked.timeout
         request = Request(
             asked,

@@ -119,6 +119,7 @@ class Request:
             prompt_tokens=sum(len(ticket.prompt) for ticket in self._tickets),
             completion_tokens=sum(len(output) for output in self._outputs),
             slots=tuple(self._manager.slot_of(ticket) for ticket in self._tickets),
+            owner=self.asked.owner,
         )
 
     def log_end(self) -> None:

@@ -13,7 +13,8 @@ torch: `commands`, `limits`, `options` and `process` do not import it.
     generation what every API's generation endpoints share
     errors     what went wrong, and how each API writes it
     bodies     request bodies that are read, and response bodies that are sent, in bounded pieces
-    http       connections, keys, and whom browsers may speak for
+    http       connections, and whom browsers may speak for
+    access     API keys, and what each may take
     process    signals, standard streams, file descriptors
     testing    planned faults
     selftest   what `cede doctor --self-test` checks through a socket

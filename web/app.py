@@ -21,7 +21,6 @@ from web.bodies.paged_response import paged_json_response
 from web.errors.handlers import install_error_handlers
 from web.errors.problem import Problem
 from web.errors.shapes import ErrorShapes
-from web.http.api_keys import KeyRefused, is_authorized
 from web.http.asgi import ScopedApp, current_request
 from web.http.body_budget import BodyBudget
 from web.http.browser_policy import BrowserPolicy, preflight_headers
@@ -30,12 +29,13 @@ from web.openai.errors import OpenAIErrors, error_object
 from web.openai.routes import add_routes as add_openai_routes
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Iterable
 
     from _typeshed import DataclassInstance
 
     from actors.diagnostics.loop_watch import LoopWatch
     from actors.engine import Engine
+    from web.access.api_keys import KeyRing
 
 logger = logging.getLogger("cede.web")
 
@@ -46,7 +46,7 @@ ERROR_SHAPES = ErrorShapes(OpenAIErrors())
 def create_app(
     engine: Engine,
     *,
-    keys: Collection[bytes] = (),
+    keys: KeyRing | None = None,
     browser_policy: BrowserPolicy | None = None,
     limits: Limits | None = None,
     watch: LoopWatch | None = None,
@@ -56,7 +56,7 @@ def create_app(
 
     Args:
         engine: open.
-        keys: digests of API keys, one of which a client has to have (`web.http.api_keys`); empty to serve everybody.
+        keys: API keys, one of which a client has to have; none to serve everybody.
         browser_policy: which web pages are served beside those that always are.
         limits: what clients may take of the server.
         watch: of the event loop; the statistics have what it has seen.
@@ -109,13 +109,13 @@ def _apply_browser_policy(app: ScopedApp, policy: BrowserPolicy) -> None:
         return response
 
 
-def _require_key(app: ScopedApp, keys: Collection[bytes]) -> None:
+def _require_key(app: ScopedApp, keys: KeyRing) -> None:
     @app.before_request
     async def check_key() -> None:
         """Refuse before the body is read.  A health check needs no key."""
         http_request = current_request()
-        if http_request.path != "/health" and not is_authorized(http_request.headers, keys):
-            raise KeyRefused
+        if http_request.path != "/health":
+            http_request.key = keys.find(http_request.headers)
 
 
 # --- the engine's state -----------------------------------------------------------------------------------------------

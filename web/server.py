@@ -26,6 +26,7 @@ from runtime.checkpoint.sampling_defaults import SamplingDefaults
 from runtime.loading.drafters import plan_drafter
 from runtime.loading.load import adapts_threads, describe_model, load_model
 from runtime.step.thread_executor import open_thread_executor
+from web.access.api_keys import KeyRing
 from web.app import create_app
 from web.fittings import Fittings
 from web.http.browser_policy import BrowserPolicy
@@ -38,7 +39,7 @@ from web.process.signals import SIGNALS, exit_now
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import AsyncIterator, Callable, Collection, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from actors.config import EngineConfig
     from runtime.loading.options import LoadOptions
@@ -56,14 +57,13 @@ class Entrance:
 
     Attributes:
         tls: with the server's certificate (`web.http.listeners.tls_context`); None for no TLS.
-        keys: digests of the keys of which a client has to have one (`web.http.api_keys.read_keys`); empty to serve
-            everybody.
+        keys: of which a client has to have one; none to serve everybody.
         browser_policy: pages and names to serve beside those that need no leave.
         limits: what clients may take of the server.
     """
 
     tls: ssl.SSLContext | None = None
-    keys: Collection[bytes] = frozenset()
+    keys: KeyRing = field(default_factory=KeyRing)
     browser_policy: BrowserPolicy = field(default_factory=BrowserPolicy)
     limits: Limits = field(default_factory=Limits)
 

@@ -43,6 +43,7 @@ class GenerationRequest:
         timeout: seconds from admission to the deadline; None for the server's default.
         speculate: whether tokens may be drafted.
         visible: special tokens that are spelled out in the text, for whoever parses it.
+        owner: the name of the API key that asked; None where there are no keys.
     """
 
     id: str
@@ -56,6 +57,7 @@ class GenerationRequest:
     timeout: float | None = None
     speculate: bool = True
     visible: frozenset[int] = frozenset()
+    owner: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,3 +117,4 @@ class RequestStatus:
     prompt_tokens: int
     completion_tokens: int
     slots: tuple[int | None, ...] = field(default=())  # one per generation; None while it has none
+    owner: str | None = None  # as of the request

@@ -55,6 +55,7 @@ class Ticket:
         request_id, index: which generation it is.
         prompt: with the names of its blocks.
         reuse: whether KV that is already there may serve the prompt.
+        owner: the name of the API key that asked; None where there are no keys.
         mark: set in the moment in which the generation is cancelled; the device looks at it at each layer boundary.
         granted: the hold, or `DeviceLost`.
         ended: the account, once nothing of it is left.
@@ -65,6 +66,7 @@ class Ticket:
     index: int
     prompt: TokenChain
     reuse: bool = True
+    owner: str | None = None
     mark: CancelMark = field(default_factory=CancelMark)
     granted: Reply[Hold] = field(default_factory=Reply)
     ended: Reply[Account] = field(default_factory=Reply)

@@ -39,6 +39,7 @@ class Receipt:
     committed to its slot (a retry finds them), and those dropped with the step in flight or as drafts not accepted.
     `last_kernel_at` and `slot_freed_at` are None for a generation that was still queued.  `layers_after_cancel` counts
     the layers of the step in flight that ended after `detected_at` with this generation's rows still in the batch.
+    `owner` is the name of the API key that asked; None where there are no keys.
     """
 
     request_id: str
@@ -56,6 +57,7 @@ class Receipt:
     layers_after_cancel: int
     drafted_tokens: int
     accepted_tokens: int
+    owner: str | None = None
 
 
 class ReceiptLog:
@@ -100,6 +102,7 @@ class ReceiptLog:
             layers_after_cancel=account.layers_after_cancel,
             drafted_tokens=account.drafted,
             accepted_tokens=account.accepted,
+            owner=ticket.owner,
         )
         self.add(receipt)
         logger.info(

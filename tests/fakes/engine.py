@@ -229,7 +229,9 @@ class FakeEngine:
 
     def requests(self) -> list[RequestStatus]:
         """Return the live requests, all in the queue."""
-        return [RequestStatus(r.id, time.time(), (State.QUEUED,), 3, 0, (None,)) for r in self.live.values()]
+        return [
+            RequestStatus(r.id, time.time(), (State.QUEUED,), 3, 0, (None,), r.asked.owner) for r in self.live.values()
+        ]
 
     def slots(self) -> list[SlotStatus]:
         """Return two slots: one decodes, one is idle."""

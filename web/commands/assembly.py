@@ -59,11 +59,11 @@ def server_options(chosen: Chosen, find: Find = resolve_model) -> ServerOptions:
     """
     from runtime.checkpoint.config import check_context
     from runtime.checkpoint.open import open_checkpoint
-    from web.http.api_keys import read_keys
+    from web.access.api_keys import KeyRing, read_keys
     from web.http.listeners import tls_context
 
     listening, access = chosen.config(Listening), chosen.config(Access)
-    keys = read_keys(access.api_keys, access.api_key_file)
+    keys = KeyRing(read_keys(access.api_keys, access.api_key_file))
     browser_policy = _browser_policy(access, listening)
     tls = None if listening.certfile is None else tls_context(listening.certfile, listening.keyfile)
     model = chosen.config(ModelChoice)

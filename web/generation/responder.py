@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from quart_trio.wrappers import TrioResponse as Response
@@ -15,8 +16,10 @@ from web.http.body_budget import BODY_TIMEOUT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractAsyncContextManager
 
     from actors.engine import Engine
+    from actors.request import Request
     from runtime.loading.served import ServedModel
     from web.generation.asked import Asked
 
@@ -51,11 +54,16 @@ class Responder:
         with body.reservation:  # until the body is parsed
             return await self._parser.parse(parse, raw)
 
+    def _open(self, asked: Asked) -> AbstractAsyncContextManager[Request]:
+        """Return the scope in which the request runs, for whoever sent the current HTTP request."""
+        http_request = current_request()
+        request = replace(asked.request, owner=http_request.owner)
+        return self.engine.open_request(request, disconnect_reason=http_request.disconnect_reason)
+
     async def _stream(self, asked: Asked) -> Response:
         """Open the request and return the response that streams it.  What opening raises is an ordinary error."""
         http_request = current_request()
-        opening = self.engine.open_request(asked.request, disconnect_reason=http_request.disconnect_reason)
-        request = await http_request.resources.enter_async_context(opening)
+        request = await http_request.resources.enter_async_context(self._open(asked))
         writer = asked.writer()
         body = EventStream(request, writer, self._keep_alive, http_request.resources.aclose, self.write_bytes)
         return Response(body, headers=dict(writer.headers), content_type=writer.content_type)
@@ -66,7 +74,6 @@ class Responder:
         name = f"request {asked.request.id}"
         backlog = http_request.resources.enter_context(self.engine.unread.backlog(name, gathering=True))
         collector = asked.collector(self.write_bytes)
-        opening = self.engine.open_request(asked.request, disconnect_reason=http_request.disconnect_reason)
-        async with opening as request:
+        async with self._open(asked) as request:
             response = await collect(request, collector, backlog)
         return await paged_json_response(response, backlog, self.write_bytes)

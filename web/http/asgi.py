@@ -25,6 +25,7 @@ from web.http.body_budget import BodyBudget, BodyReservation, BudgetedBody
 if TYPE_CHECKING:
     from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable
 
+    from web.access.api_keys import ApiKey
     from web.http.transport.task_group import RequestScope
 
 logger = logging.getLogger("cede.web")
@@ -38,6 +39,7 @@ class ScopedRequest(TrioRequest):
         resources: what is entered here is left after the response.
         generation_id: the id of the engine's request, once there is one; it becomes the response's `x-request-id`.
         problem: the message of the response's error object, for the log.
+        key: the API key that was sent; None where there are no keys.
     """
 
     body_class = BudgetedBody
@@ -45,6 +47,12 @@ class ScopedRequest(TrioRequest):
     resources: AsyncExitStack
     generation_id: str | None = None
     problem: str = ""
+    key: ApiKey | None = None
+
+    @property
+    def owner(self) -> str | None:
+        """The name of the API key that was sent, which is whose the request is; None where there are no keys."""
+        return None if self.key is None else self.key.name
 
     @property
     def request_scope(self) -> RequestScope | None:

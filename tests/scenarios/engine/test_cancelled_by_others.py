@@ -112,3 +112,16 @@ async def test_leaving_the_scope_early_is_a_hang_up() -> None:
             await anext(aiter(request))
         assert [receipt.reason for receipt in sim.engine.receipts(5)] == [CancelReason.DISCONNECT]
         assert trio.current_time() < 3 * STEP
+
+
+@simulated(seeds=2)
+async def test_the_status_and_the_receipt_say_whose_it_was() -> None:
+    async with open_simulation(slots=1, step_seconds=same_time) as sim, trio.open_nursery() as nursery:
+        nursery.start_soon(sim.client, ask("a", prompt(5), max_tokens=20, owner="alice"))
+        nursery.start_soon(sim.client, ask("b", prompt(5, start=5), max_tokens=20))
+        await trio.sleep(STEP * 2)
+        assert {status.id: status.owner for status in sim.engine.requests()} == {"a": "alice", "b": None}
+        sim.engine.cancel("a")
+        sim.engine.cancel("b")
+        await sim.engine.wait_all_ended()
+        assert [sim.stories[name].receipt.owner for name in "ab"] == ["alice", None]

@@ -8,9 +8,9 @@ import pytest
 from quart.testing import WebsocketResponseError
 
 from runtime.errors import QueueFull, RequestError
+from web.access.api_keys import KeyRefused
 from web.errors.handlers import install_error_handlers
 from web.errors.shapes import ErrorRoute, ErrorShapes
-from web.http.api_keys import KeyRefused
 from web.http.asgi import ScopedApp, current_request
 from web.http.body_budget import BodyBudget
 

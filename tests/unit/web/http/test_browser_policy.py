@@ -8,6 +8,7 @@ import pytest
 from werkzeug.datastructures import Headers
 
 from tests.fakes.engine import FakeEngine, as_engine, posting, say
+from web.access.api_keys import KeyRing, plain_key
 from web.app import create_app
 from web.http.browser_policy import BrowserPolicy, BrowserPolicyError, RequestRefused, host_name, preflight_headers
 
@@ -133,7 +134,7 @@ def test_a_name_that_is_none() -> None:
 
 def client(**allowed: Any) -> Any:  # noqa: ANN401
     given = BrowserPolicy.parse(allowed.get("origins", ()), allowed.get("hosts", ()))
-    return create_app(as_engine(FakeEngine(say("a"))), browser_policy=given, keys=allowed.get("keys", ())).test_client()
+    return create_app(as_engine(FakeEngine(say("a"))), browser_policy=given, keys=allowed.get("keys")).test_client()
 
 
 async def test_a_refusal_comes_before_the_body_and_names_the_flag() -> None:
@@ -161,7 +162,7 @@ async def test_a_browser_that_asks_first_is_answered_without_a_key() -> None:
         "Access-Control-Request-Method": "POST",
         "Access-Control-Request-Headers": "authorization,content-type",
     }
-    keyed = client(origins=["http://localhost:3000"], keys=[b"digest"])
+    keyed = client(origins=["http://localhost:3000"], keys=KeyRing([plain_key(b"sk-1")]))
     answer = await keyed.options(CHAT, headers=asks)
     assert answer.status_code == 204
     assert answer.headers["access-control-allow-origin"] == "http://localhost:3000"

@@ -1,0 +1,1 @@
+"""Unit tests of `web.access`, module by module."""
