@@ -9,7 +9,9 @@ torch: `commands`, `limits`, `options` and `process` do not import it.
     options    the options that are the server's own
     limits     Limits, and the bounds on the fields of a request
     commands   `cede serve`, `config`, `doctor`, `kv`, and those that packages add
+    inspection health, slots, live requests, receipts, statistics
     openai     OpenAI's API: schemas, jobs for the engine, responses
+    openapi    the OpenAPI document of all that is served
     generation what every API's generation endpoints share
     errors     what went wrong, and how each API writes it
     bodies     request bodies that are read, and response bodies that are sent, in bounded pieces

@@ -42,7 +42,9 @@ def _at_least_one(count: int) -> int:
 Name = Annotated[str, Field(max_length=MAX_NAME)]
 Text = Annotated[str, Field(max_length=MAX_TEXT)]
 Choices = Annotated[int, Field(ge=1, le=MAX_CHOICES)]
-MaxTokens = Annotated[int, Field(ge=NO_LIMIT, le=MAX_INTEGER), AfterValidator(_at_least_one)]
+MaxTokens = Annotated[
+    int, Field(ge=NO_LIMIT, le=MAX_INTEGER, json_schema_extra={"not": {"const": 0}}), AfterValidator(_at_least_one)
+]
 MinTokens = Annotated[int, Field(ge=0, le=MAX_INTEGER)]
 Temperature = Annotated[float, Field(ge=0, le=2)]
 TopP = Annotated[float, Field(gt=0, le=1)]

@@ -29,9 +29,31 @@ async def paged_json_response(value: object, backlog: Backlog, page_bytes: int) 
     Raises:
         CedeError: the backlog's reader was cut.
     """
-    pages = await _encode(value, backlog, page_bytes)
+    return _response(await _encode(value, backlog, page_bytes), backlog, "application/json")
+
+
+def paged_response(content: bytes, backlog: Backlog, page_bytes: int, content_type: str) -> Response:
+    """Return the response that sends `content` page by page.
+
+    Args:
+        content: the whole body.
+        backlog: of the unread bytes of this response; open until it is sent.
+        page_bytes: of a page.
+        content_type: of the body.
+
+    Raises:
+        CedeError: the backlog's reader was cut.
+    """
+    pages = PageBuffer(page_bytes)
+    pages.write(content)
+    backlog.hold(len(pages))
+    backlog.check()
+    return _response(pages, backlog, content_type)
+
+
+def _response(pages: PageBuffer, backlog: Backlog, content_type: str) -> Response:
     headers = {"content-length": str(len(pages))}
-    return Response(PagedBody(pages, backlog), headers=headers, content_type="application/json")
+    return Response(PagedBody(pages, backlog), headers=headers, content_type=content_type)
 
 
 async def _encode(value: object, backlog: Backlog, page_bytes: int) -> PageBuffer:

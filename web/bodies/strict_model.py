@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import AliasChoices, BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
 from runtime.errors import RequestError
@@ -14,6 +14,9 @@ from web.limits import MAX_NAME, MAX_UNKNOWN_FIELDS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from pydantic import GetJsonSchemaHandler
+    from pydantic_core import CoreSchema
+
 ModelT = TypeVar("ModelT", bound="StrictModel")
 
 
@@ -21,6 +24,17 @@ class StrictModel(BaseModel):
     """A part of a body: JSON types are exact, NaN is refused, and unknown fields are kept in `model_extra`."""
 
     model_config = ConfigDict(strict=True, extra="allow", frozen=True, allow_inf_nan=False)
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        """Return the JSON schema, in which a field stands under each of its names; pydantic writes the first alone."""
+        reference = handler(core_schema)
+        properties = handler.resolve_ref_schema(reference).get("properties", {})
+        for field in cls.model_fields.values():
+            if isinstance(field.validation_alias, AliasChoices):
+                first, *others = map(str, field.validation_alias.choices)
+                properties |= {name: properties[first] | {"description": f"As `{first}`."} for name in others}
+        return reference
 
     @model_validator(mode="after")
     def _check_unknown_fields(self) -> Self:
@@ -62,3 +76,15 @@ def refuse_unsupported(model: StrictModel, unsupported: Mapping[str, tuple[objec
                 param=path + name,
                 code="unsupported_parameter",
             )
+
+
+def show_unsupported(schema: dict[str, Any], unsupported: Mapping[str, tuple[object, ...]]) -> None:
+    """Add the fields that `refuse_unsupported` refuses to a JSON schema, with the values that it lets pass.
+
+    Args:
+        schema: to be changed; a field that it has stays as it is.
+        unsupported: as `refuse_unsupported` takes it.
+    """
+    for name, neutral in unsupported.items():
+        said = {"description": "Not implemented: other values are refused.", "enum": [*neutral, None]}
+        schema["properties"].setdefault(name, said)

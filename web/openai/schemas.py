@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from pydantic import AliasChoices, Field
+from pydantic import AliasChoices, ConfigDict, Field
 
 from web.bodies.fields import (
     Choices,
@@ -26,7 +26,7 @@ from web.bodies.fields import (
     TopK,
     TopP,
 )
-from web.bodies.strict_model import StrictModel, parse_model, refuse_unsupported
+from web.bodies.strict_model import StrictModel, parse_model, refuse_unsupported, show_unsupported
 
 BodyT = TypeVar("BodyT", bound="GenerationBody")
 
@@ -39,6 +39,8 @@ class StreamOptions(StrictModel):
 
 class GenerationBody(StrictModel):
     """The parameters of both endpoints: those of OpenAI, then those of llama-server, of vLLM and of cede."""
+
+    model_config = ConfigDict(json_schema_extra=lambda schema: show_unsupported(schema, UNSUPPORTED))
 
     model: Name | None = None
     max_tokens: MaxTokens | None = None

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import ConfigDict, Discriminator, Field, Tag
 
 from web.bodies.fields import PARTS, TEXT, MaxTokens, Name, TemplateVariables, Text, TopLogprobs, text_or_parts
-from web.bodies.strict_model import StrictModel
+from web.bodies.strict_model import StrictModel, show_unsupported
 from web.limits import MAX_MESSAGES, MAX_PARTS
 from web.openai.schemas import GenerationBody
 
@@ -27,6 +27,8 @@ Content = Annotated[
 
 class Message(StrictModel):
     """One turn of a conversation."""
+
+    model_config = ConfigDict(json_schema_extra=lambda schema: show_unsupported(schema, UNSUPPORTED_IN_MESSAGES))
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
     content: Content

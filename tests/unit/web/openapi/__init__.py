@@ -1,0 +1,1 @@
+"""Tests of `web.openapi`: the document is in order, and true."""

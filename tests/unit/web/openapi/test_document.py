@@ -1,0 +1,102 @@
+"""The document is valid OpenAPI, has each route and nothing else, and its examples are in order."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from jsonschema import Draft202012Validator
+from openapi_spec_validator import validate
+
+from tests.unit.web.apps import make
+from tests.unit.web.openapi.documents import Json, document_of
+from web.app import APIS
+from web.openapi.document import openapi_document
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from werkzeug.routing import Rule
+
+AUTOMATIC = {"HEAD", "OPTIONS"}  # methods that each route has by itself
+OPERATIONS = [operation for api in APIS for operation in api.operations]
+
+
+def routes() -> set[tuple[str, str]]:
+    rules: Iterator[Rule] = make().url_map.iter_rules()
+    return {
+        (method.lower(), re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", rule.rule))
+        for rule in rules
+        for method in (rule.methods or set()) - AUTOMATIC
+    }
+
+
+def references(node: Any) -> Iterator[str]:  # noqa: ANN401
+    if isinstance(node, dict):
+        if isinstance(node.get("$ref"), str):
+            yield node["$ref"].rpartition("/")[2]
+        for part in node.values():
+            yield from references(part)
+    elif isinstance(node, list):
+        for part in node:
+            yield from references(part)
+
+
+async def test_it_is_valid_openapi() -> None:
+    validate(await document_of())
+
+
+async def test_each_route_is_in_it_and_nothing_else() -> None:
+    paths = (await document_of())["paths"]
+    assert {(method, path) for path, methods in paths.items() for method in methods} == routes()
+
+
+async def test_two_servers_have_the_same_one() -> None:
+    first, second = await document_of(), await document_of()
+    assert repr(first) == repr(second)  # the order, too
+    assert list(first["paths"]) == sorted(first["paths"])
+    assert list(first["components"]["schemas"]) == sorted(first["components"]["schemas"])
+
+
+async def test_each_schema_in_it_is_used() -> None:
+    document = await document_of()
+    assert set(references(document)) == document["components"]["schemas"].keys()
+
+
+def test_no_two_operations_have_one_name() -> None:
+    names = [operation.name for operation in OPERATIONS]
+    assert len(set(names)) == len(names)
+
+
+async def test_examples_fit_their_schemas() -> None:
+    document = await document_of()
+    for operation in OPERATIONS:
+        if operation.body is None:
+            continue
+        written = document["paths"][operation.path][operation.method]["requestBody"]["content"]["application/json"]
+        assert operation.example is not None, operation.path
+        schema = written["schema"] | {"components": document["components"]}
+        Draft202012Validator(schema).validate(written["example"])
+
+
+@pytest.mark.parametrize("keyed", [True, False])
+def test_it_says_who_needs_a_key(keyed: bool) -> None:
+    document = openapi_document(APIS, keyed=keyed)
+    assert ({} in document["security"]) is not keyed  # none is an alternative
+    health, models = document["paths"]["/health"]["get"], document["paths"]["/v1/models"]["get"]
+    assert health["security"] == []
+    assert "401" not in health["responses"]
+    assert "security" not in models
+    assert "401" in models["responses"]
+
+
+async def test_a_field_stands_under_each_of_its_names() -> None:
+    properties = (await document_of())["components"]["schemas"]["OpenAIChatBody"]["properties"]
+    assert properties["repeat_penalty"]["anyOf"] == properties["repetition_penalty"]["anyOf"]
+
+
+async def test_what_is_refused_by_name_is_in_it_with_the_values_that_are_not() -> None:
+    schemas: Json = (await document_of())["components"]["schemas"]
+    assert schemas["OpenAIChatBody"]["properties"]["mirostat"]["enum"] == [0, None]
+    assert "enum" not in schemas["OpenAICompletionBody"]["properties"]["echo"]  # which chats do not have

@@ -1,0 +1,209 @@
+"""What the endpoints that look at the engine answer.  Times are seconds since the epoch."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from actors.core.life import State
+from actors.core.receipts import CancelReason
+from actors.diagnostics.loop_holds import Cause
+from runtime.loading.served import Proposer
+from web.openai.answers.objects import ErrorDetails
+from web.openapi.operations import Answer
+
+
+class Healthy(Answer):
+    """The server serves."""
+
+    status: Literal["ok"]
+
+
+class Unhealthy(Answer):
+    """The server does not serve: the error says why."""
+
+    status: Literal["unavailable"]
+    error: ErrorDetails
+
+
+class Slot(Answer):
+    """What one slot does, and how much KV is in it."""
+
+    id: int
+    state: State | Literal["idle"]
+    request_id: str | None
+    tokens: int = Field(description="Of the sequence that it works on.")
+    resident_tokens: int = Field(description="Whose KV stays in it while it is idle.")
+    draft_tokens: int = Field(description="Of which the drafter has KV.")
+
+
+class SlotList(Answer):
+    """All slots."""
+
+    slots: list[Slot]
+
+
+class LiveRequest(Answer):
+    """A request that is queued or runs, with an entry of `states` and `slots` for each of its generations."""
+
+    id: str
+    created: float
+    states: list[State]
+    prompt_tokens: int
+    completion_tokens: int
+    slots: list[int | None]
+    owner: str | None = Field(description="The name of the API key that asked.")
+
+
+class RequestList(Answer):
+    """The live requests, the oldest first."""
+
+    data: list[LiveRequest]
+
+
+class Cancelled(Answer):
+    """The request was live, and ends."""
+
+    id: str
+    cancelled: Literal[True]
+
+
+class Receipt(Answer):
+    """What one cancel cost."""
+
+    request_id: str
+    index: int = Field(description="Which of the request's generations.")
+    reason: CancelReason
+    phase: str
+    detected_at: float
+    last_kernel_at: float | None = Field(description="Null if it was still queued.")
+    slot_freed_at: float | None = Field(description="Null if it was still queued.")
+    prompt_tokens: int
+    cached_tokens: int
+    computed_tokens: int
+    kept_tokens: int
+    wasted_tokens: int
+    layers_after_cancel: int
+    drafted_tokens: int
+    accepted_tokens: int
+    owner: str | None = Field(description="The name of the API key that asked.")
+
+
+class ReceiptList(Answer):
+    """The newest receipts, the newest first."""
+
+    data: list[Receipt]
+
+
+# --- statistics -------------------------------------------------------------------------------------------------------
+
+
+class RamTier(Answer):
+    """KV in host memory."""
+
+    blocks: int
+    bytes: int
+    budget: int
+    evictions: int
+
+
+class DiskTier(Answer):
+    """KV on disk."""
+
+    blocks: int
+    bytes: int
+    budget: int
+    queued: int
+    written: int
+    loaded: int
+    dropped: int
+    struck: int
+    evicted: int
+    rejected: dict[str, int]
+    write_errors: int
+    suspended: bool
+
+
+class Cache(Answer):
+    """KV outside the slots."""
+
+    hits: dict[str, int] = Field(description="Tokens that were not computed, by where their KV came from.")
+    strikes: int
+    audits: int
+    audit_failures: int
+    unsaved_blocks: int
+    ram: RamTier
+    disk: DiskTier | None
+    late_reads: int
+    disk_answers: bool
+
+
+class Manager(Answer):
+    """The slot manager's counts since the start, and what it holds now."""
+
+    steps: int
+    rows: int
+    decode_tokens: int
+    prefill_tokens: int
+    failed_steps: int
+    queued: int
+    leased: int
+    slots: int
+    cancels: dict[str, int] = Field(description="By reason.")
+    cache: Cache
+    device_losses: int
+
+
+class Speculation(Answer):
+    """What drafting has brought since the start."""
+
+    proposer: Proposer
+    draft_steps: int
+    draft_rows: int
+    verify_steps: int
+    drafted_tokens: int
+    accepted_tokens: int
+    acceptance_rate: float | None
+
+
+class Unread(Answer):
+    """Answers that wait for their readers."""
+
+    bytes: int
+    budget: int | None
+    readers: int
+    cut: int
+
+
+class LoopHold(Answer):
+    """A time in which the event loop stood still."""
+
+    seconds: float
+    cpu_seconds: float
+    cause: Cause
+    task: str
+    where: list[str]
+    others: list[str]
+
+
+class Loop(Answer):
+    """What held the event loop; only with `--watch-loop`."""
+
+    threshold_seconds: float
+    steps: int
+    holds: dict[str, int]
+    held_seconds: dict[str, float]
+    worst: LoopHold | None
+    latest: list[LoopHold]
+
+
+class Statistics(Answer):
+    """Counts since the start, and what is held now."""
+
+    live_requests: int
+    manager: Manager
+    speculation: Speculation
+    unread: Unread
+    tasks: int = Field(description="Of the event loop, that live.")
+    loop: Loop | None = Field(None, description="Only with `--watch-loop`.")

@@ -1,0 +1,89 @@
+"""The routes that look at the engine, and the one that cancels."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import trio
+from quart import request as query
+
+from runtime.errors import NotFound, RequestError
+from web.bodies.json_encoding import LazyJsonArray
+from web.bodies.json_response import json_response
+from web.bodies.paged_response import paged_json_response
+from web.errors.problem import Problem
+from web.http.asgi import current_request
+from web.openai.errors import error_object
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from _typeshed import DataclassInstance
+    from quart_trio.wrappers import TrioResponse as Response
+
+    from actors.diagnostics.loop_watch import LoopWatch
+    from actors.engine import Engine
+    from web.http.asgi import ScopedApp
+
+
+def add_routes(app: ScopedApp, engine: Engine, write_bytes: int, watch: LoopWatch | None) -> None:
+    """Add the routes to an application.
+
+    Args:
+        app: to be extended.
+        engine: to be looked at.
+        write_bytes: of one write to a connection.
+        watch: of the event loop; None where it is not watched.
+    """
+
+    async def list_response(name: str, values: Iterable[DataclassInstance]) -> Response:
+        """Return an object with one array, which may be long."""
+        http_request = current_request()
+        backlog = http_request.resources.enter_context(
+            engine.unread.backlog(f"GET {http_request.path}", gathering=True)
+        )
+        return await paged_json_response({name: LazyJsonArray(map(asdict, values))}, backlog, write_bytes)
+
+    @app.get("/health")
+    async def health() -> Response:
+        if (reason := engine.health()) is None:
+            return json_response({"status": "ok"})
+        problem = Problem(reason, "unavailable_error", 503, code="unhealthy")
+        current_request().problem = problem.message
+        return json_response({"status": "unavailable"} | error_object(problem), problem.status)
+
+    @app.get("/slots")
+    async def slots() -> Response:
+        return await list_response("slots", engine.slots())
+
+    @app.get("/v1/requests")
+    async def requests() -> Response:
+        return await list_response("data", engine.requests())
+
+    @app.get("/v1/receipts")
+    async def receipts() -> Response:
+        return await list_response("data", engine.receipts(_limit()))
+
+    @app.get("/v1/statistics")
+    async def statistics() -> Response:
+        tasks = trio.lowlevel.current_statistics().tasks_living
+        loop = {} if watch is None else {"loop": asdict(watch.statistics())}
+        return json_response(asdict(engine.statistics()) | {"tasks": tasks} | loop)
+
+    @app.delete("/v1/requests/<request_id>")
+    async def cancel(request_id: str) -> Response:
+        if not engine.cancel(request_id):
+            message = f"There is no live request '{request_id}'."
+            raise NotFound(message, param="request_id", code="request_not_found")
+        return json_response({"id": request_id, "cancelled": True})
+
+
+def _limit(default: int = 100) -> int:
+    """Return the `limit` of the query string.  Raises RequestError."""
+    given = query.args.get("limit", "")
+    if not given:
+        return default
+    if not (given.isascii() and given.isdigit() and len(given) < 10):
+        raise RequestError("Invalid 'limit': it should be a non-negative integer.", param="limit")
+    return int(given)

@@ -1,0 +1,127 @@
+"""The answers of `POST /v1/chat/completions`, for the OpenAPI document.  A field with a default may be left out."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from web.openai.answers.objects import Timings, Usage
+from web.openapi.operations import Answer
+
+FinishReason = Literal["stop", "length", "tool_calls", "cancelled"]
+
+
+class Alternative(Answer):
+    """A token that was likely."""
+
+    token: str
+    logprob: float
+    bytes: list[int]
+
+
+class TokenLogprobs(Alternative):
+    """A token, and those that were likely in its place."""
+
+    top_logprobs: list[Alternative]
+
+
+class Logprobs(Answer):
+    """The log-probabilities of a choice's tokens."""
+
+    content: list[TokenLogprobs]
+    refusal: None
+
+
+class CalledFunction(Answer):
+    """A function's name, and its arguments as a JSON text."""
+
+    name: str
+    arguments: str
+
+
+class ToolCall(Answer):
+    """A call of a tool."""
+
+    id: str
+    type: Literal["function"]
+    function: CalledFunction
+
+
+class AnswerMessage(Answer):
+    """What the model says."""
+
+    role: Literal["assistant"]
+    content: str | None
+    refusal: None
+    reasoning_content: str | None = None
+    tool_calls: list[ToolCall] | None = None
+
+
+class Choice(Answer):
+    """One of the `n` answers."""
+
+    index: int
+    message: AnswerMessage
+    logprobs: Logprobs | None
+    finish_reason: FinishReason
+    token_ids: list[int] | None = None
+
+
+class ChatCompletion(Answer):
+    """A whole answer."""
+
+    id: str
+    object: Literal["chat.completion"]
+    created: int
+    model: str
+    choices: list[Choice]
+    usage: Usage
+    timings: Timings
+    prompt_token_ids: list[int] | None = None
+
+
+class FunctionDelta(Answer):
+    """A piece of a call's name or arguments."""
+
+    name: str | None = None
+    arguments: str
+
+
+class ToolCallDelta(Answer):
+    """A piece of a call; the first has its id and its name."""
+
+    index: int
+    id: str | None = None
+    type: Literal["function"] | None = None
+    function: FunctionDelta
+
+
+class Delta(Answer):
+    """A piece of a message."""
+
+    role: Literal["assistant"] | None = None
+    content: str | None = None
+    reasoning_content: str | None = None
+    tool_calls: list[ToolCallDelta] | None = None
+
+
+class ChunkChoice(Answer):
+    """A piece of one of the answers."""
+
+    index: int
+    delta: Delta
+    logprobs: Logprobs | None
+    finish_reason: FinishReason | None
+    token_ids: list[int] | None = None
+
+
+class ChatCompletionChunk(Answer):
+    """The data of one event; the last is `[DONE]`.  An error that breaks the stream off is an error object."""
+
+    id: str
+    object: Literal["chat.completion.chunk"]
+    created: int
+    model: str
+    choices: list[ChunkChoice]
+    usage: Usage | None = None
+    timings: Timings | None = None
+    prompt_token_ids: list[int] | None = None

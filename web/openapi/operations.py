@@ -1,0 +1,126 @@
+"""What an API's operations take and answer: plain data, of which `web.openapi.document` makes the OpenAPI document.
+
+The bodies are the very models that requests are validated with.  The answers are models that only describe; tests hold
+real answers against them, and the routes of the application against the operations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+JSON = "application/json"
+EVENTS = "text/event-stream"
+
+Json = dict[str, Any]
+Model = type[BaseModel]
+
+ANY_ROUTE = frozenset({401, 403, 500})
+"""Statuses of refusals by who asks, and of failures."""
+
+READS_BODY = frozenset({400, 408, 413, 415})
+"""Statuses of what is wrong with a body, or with how it comes."""
+
+GENERATES = READS_BODY | {429, 503, 504}
+"""Statuses of a request that the engine is to run."""
+
+LISTS = frozenset({400, 503})
+"""Statuses of an answer that may be too long for who reads it."""
+
+
+class Answer(BaseModel):
+    """The base of the models that describe what is answered; clients have to expect fields that are not in them."""
+
+    model_config = ConfigDict(protected_namespaces=())
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of the query string, the path or the headers.
+
+    Attributes:
+        name: in the request.
+        about: one sentence.
+        schema: JSON Schema's.
+        place: where it stands.
+    """
+
+    name: str
+    about: str
+    schema: Json = field(default_factory=lambda: {"type": "string"})
+    place: Literal["query", "path", "header"] = "query"
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer of one status.
+
+    Attributes:
+        about: one sentence.
+        content: the model of each media type that it may have.  That of a media type which is a sequence, such as
+            server-sent events, is of one item; None where it is no JSON.
+    """
+
+    about: str
+    content: Mapping[str, Model | None] = field(default_factory=dict)
+
+    @classmethod
+    def json(cls, model: Model, about: str = "") -> Reply:
+        """One that is JSON."""
+        return cls(about, {JSON: model})
+
+    @classmethod
+    def generated(cls, whole: Model, item: Model, media_type: str = EVENTS) -> Reply:
+        """One that is sent whole, or as a stream of items of this media type."""
+        return cls("The answer: whole, or as a stream where `stream` asks for one.", {JSON: whole, media_type: item})
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One method of one path.
+
+    Attributes:
+        method: in lower case.
+        path: with names in braces.
+        name: of the operation, for programs; no other operation of the server has it.
+        summary: a few words.
+        replies: by status.
+        body: the model of a body in JSON; None where there is none.
+        example: of a body, in order.
+        parameters: of the query string and the headers; and those of the path that want more said than their name.
+        errors: the other statuses, each answered with the API's error object.
+        open: whether no key is needed.
+    """
+
+    method: str
+    path: str
+    name: str
+    summary: str
+    replies: Mapping[int, Reply]
+    body: Model | None = None
+    example: Json | None = None
+    parameters: tuple[Parameter, ...] = ()
+    errors: frozenset[int] = ANY_ROUTE
+    open: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """The operations that have a shape of errors, and words, in common.
+
+    Attributes:
+        name: a word; also what the names of its schemas begin with.
+        about: one sentence.
+        error: the model of its errors.
+        operations: those of its routes.
+    """
+
+    name: str
+    about: str
+    error: Model
+    operations: tuple[Operation, ...]
