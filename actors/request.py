@@ -185,6 +185,7 @@ class Request:
                 cached_tokens=account.cached,
                 completion_tokens=len(output),
                 timings=stopwatch.timings(ticket, len(output)),
+                stop_string=output.stop_found,
             )
         )
 

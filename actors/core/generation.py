@@ -85,7 +85,10 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The last event of a generation that ended well or was cancelled.  `text` is what had been held back."""
+    """The last event of a generation that ended well or was cancelled.
+
+    `text` is what had been held back, and `stop_string` the stop string that ended it, if one did.
+    """
 
     index: int
     reason: FinishReason
@@ -94,6 +97,7 @@ class Finished:
     cached_tokens: int
     completion_tokens: int
     timings: Timings
+    stop_string: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 class Text(Protocol):
     """Turns tokens into text and watches for stop strings: `runtime.text.text_stream.TextStream`."""
 
+    @property
+    def stop_found(self) -> str | None:
+        """The stop string that ended the text; None while none did."""
+        ...
+
     def push(self, token_id: int, *, match_stops: bool = True) -> TextDelta:
         """Take the next token; return the text that is certain now, and whether a stop string has come."""
         ...
@@ -59,7 +64,6 @@ class Output:
         self._end_ids = tuple(end_ids)
         self._text = text
         self._emit = emit
-        self.stopped = False
 
     def __len__(self) -> int:
         """Tokens generated, the one that ended the output included."""
@@ -74,6 +78,11 @@ class Output:
     def room(self) -> int:
         """How many more tokens the output may have."""
         return self._max_tokens - len(self)
+
+    @property
+    def stop_found(self) -> str | None:
+        """The stop string that ended the output; None while none did."""
+        return self._text.stop_found
 
     def ends_with(self, token_id: int) -> bool:
         """Whether nothing would follow this token."""
@@ -99,10 +108,9 @@ class Output:
         delta = self._text.push(token.token_id, match_stops=len(self) > self._params.min_tokens)
         self._emit(Token(self.index, token.token_id, delta.text, token.logprobs))
         if delta.stopped:
-            self.stopped = True
             return FinishReason.STOP
         return FinishReason.LENGTH if len(self) >= self._max_tokens else None
 
     def rest(self) -> str:
         """Text that was held back as the possible beginning of a stop string, once none can follow any more."""
-        return "" if self.stopped else self._text.flush()
+        return self._text.flush() if self.stop_found is None else ""

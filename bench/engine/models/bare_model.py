@@ -18,6 +18,11 @@ _NOTHING = TextDelta("", stopped=False)
 class NoText:
     """A text stream that is always empty, because text is not what is measured."""
 
+    @property
+    def stop_found(self) -> None:
+        """No stop string, for there is no text."""
+        return None
+
     def push(self, token_id: int, *, match_stops: bool = True) -> TextDelta:
         """Take a token, which has no text."""
         return _NOTHING

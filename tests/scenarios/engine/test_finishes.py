@@ -54,6 +54,7 @@ async def test_the_end_token_ends_it_and_is_no_text() -> None:
         assert story.finished().reason is FinishReason.STOP
         assert story.finished().completion_tokens == count
         assert story.text() == text_of(story.tokens()[:-1])
+        assert story.finished().stop_string is None
 
 
 @simulated()
@@ -88,6 +89,7 @@ async def test_a_stop_string_ends_it_and_is_not_emitted() -> None:
         assert story.finished().reason is FinishReason.STOP
         assert story.text() == whole[: whole.index(stop)]
         assert story.finished().text == ""
+        assert story.finished().stop_string == stop
         assert not story.receipts
 
 
