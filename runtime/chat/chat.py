@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from runtime.chat.conversation import ToolMode
+from runtime.chat.formats.choose import ToolFormatName, find_format, make_format
+from runtime.chat.formats.format import Calls
+from runtime.chat.formats.generic import generic_messages
+from runtime.chat.lark import Lark
+from runtime.chat.messages import custom_names, template_messages, tool_schema
 from runtime.chat.parts import PlainParser
+from runtime.chat.reading.json_strings import CustomInputs
+from runtime.chat.reading.source import ReadingParser
+from runtime.chat.reading.text import plain_text
+from runtime.chat.reasoning import closed_if_off, reasoning_variables, thought_of
 from runtime.chat.template import ChatTemplate
+from runtime.chat.traits import traits_of
 from runtime.errors import RequestError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
-    from runtime.chat.conversation import Conversation, Turn
+    from runtime.chat.conversation import Conversation
+    from runtime.chat.messages import Message
     from runtime.chat.parts import OutputParser
+    from runtime.chat.reading.source import Reading, Source
     from runtime.checkpoint.open import Checkpoint
     from runtime.grammar.grammar import Grammar
 
@@ -43,17 +56,41 @@ class Chat:
 
     Args:
         template: the checkpoint's.
+        added_tokens: the ids of the tokenizer's added tokens, by their spelling.
+        tool_format: how calls are written; None for what the template shows.
 
     Attributes:
         template: the same.
+        tool_format: the name of the format of calls.
     """
 
-    def __init__(self, template: ChatTemplate) -> None:
+    def __init__(
+        self,
+        template: ChatTemplate,
+        added_tokens: Mapping[str, int] | None = None,
+        tool_format: ToolFormatName | None = None,
+    ) -> None:
         self.template = template
+        self._added_tokens = dict(added_tokens or {})
+        self._traits = traits_of(template)
+        self._thought = thought_of(template)
+        shown = find_format(template.source) if self._traits.shows_tools else None
+        self.tool_format = tool_format or shown or ToolFormatName.GENERIC
+        self._format = make_format(self.tool_format)
 
     @classmethod
-    def load(cls, checkpoint: Checkpoint) -> Chat | None:
+    def load(
+        cls,
+        checkpoint: Checkpoint,
+        added_tokens: Mapping[str, int] | None = None,
+        tool_format: ToolFormatName | None = None,
+    ) -> Chat | None:
         """Load how a checkpoint converses.
+
+        Args:
+            checkpoint: the model's files.
+            added_tokens: as of the class.
+            tool_format: likewise.
 
         Returns:
             None where it has no template, as a base model.
@@ -62,7 +99,12 @@ class Chat:
             CheckpointError: the template is broken, or cannot be read.
         """
         template = ChatTemplate.load(checkpoint)
-        return None if template is None else cls(template)
+        return None if template is None else cls(template, added_tokens, tool_format)
+
+    @property
+    def reasons(self) -> bool:
+        """Whether the model thinks before it answers."""
+        return self._thought is not None
 
     def prompt(self, conversation: Conversation) -> ChatPrompt:
         """Render a conversation.
@@ -70,25 +112,85 @@ class Chat:
         Raises:
             RequestError: the template refuses it, or it asks for what this model's format cannot do.
         """
-        if conversation.tools:
-            raise RequestError("Tools are not supported by this server.", param="tools", code="unsupported_parameter")
-        return ChatPrompt(self._render(conversation))
+        calls = asked_calls(conversation)
+        text = closed_if_off(self._render(conversation), conversation, self._thought)
+        begun = self._begun(text, conversation)
+        if not calls.tools and self._thought is None:
+            return ChatPrompt(text)
+
+        def read(source: Source) -> Reading[None]:
+            if self._thought is not None:
+                yield from self._thought.read(source, begun=begun)
+            yield from self._format.read(source, calls) if calls.tools else plain_text(source)
+
+        custom = custom_names(conversation)
+        visible = self._thought.markers if self._thought else ()
+        return ChatPrompt(
+            text,
+            parser=lambda: CustomInputs(ReadingParser(read), custom) if custom else ReadingParser(read),
+            grammar=self._grammar(conversation, calls, begun=begun),
+            visible=frozenset((*visible, *self._format.markers) if calls.tools else visible),
+        )
+
+    def _begun(self, text: str, conversation: Conversation) -> bool:
+        """Whether the answer begins within what the model thinks."""
+        if self._thought is None or not (conversation.add_generation_prompt or conversation.continue_final):
+            return False
+        if conversation.continue_final:
+            last = conversation.turns[-1].content or ""
+            return last.rfind(self._thought.opening) > last.rfind(self._thought.closing)
+        return self._thought.begun(text)
+
+    def _grammar(self, conversation: Conversation, calls: Calls, *, begun: bool) -> Grammar | None:
+        budget = conversation.reasoning.budget
+        if not calls.bound and budget is None:
+            return None
+        lark = Lark(self._added_tokens)
+        thought = self._thought.grammar(lark, begun=begun, budget=budget) if self._thought else ""
+        answer = self._format.answer(lark, calls) if calls.bound else lark.without()
+        return lark.grammar(f"{thought} {answer}".strip())
 
     def _render(self, conversation: Conversation) -> str:
-        messages = [template_message(turn) for turn in conversation.turns]
+        variables = {**reasoning_variables(conversation.reasoning, self._thought), **conversation.variables}
+        messages = self._messages(conversation, variables)
         if not conversation.continue_final:
-            return self.template.render(
-                messages, add_generation_prompt=conversation.add_generation_prompt, **conversation.variables
-            )
+            return self.template.render(messages, add_generation_prompt=conversation.add_generation_prompt, **variables)
         messages[-1]["content"] = (messages[-1].get("content") or "") + OPEN_END
-        rendered = self.template.render(messages, add_generation_prompt=False, **conversation.variables)
+        rendered = self.template.render(messages, add_generation_prompt=False, **variables)
         shown, mark, _ = rendered.rpartition(OPEN_END)
         if not mark:
             raise RequestError("The chat template hides the last message.", param="continue_final_message")
         return shown
 
+    def _messages(self, conversation: Conversation, variables: dict[str, object]) -> list[Message]:
+        """Return the messages for the template, and give it the tools in the way that it takes them."""
+        tools = () if conversation.tool_choice.mode is ToolMode.NONE else conversation.tools
+        spoken = any(turn.tool_calls or turn.role == "tool" for turn in conversation.turns)
+        if self.tool_format is ToolFormatName.GENERIC or (spoken and self._traits.calls is None):
+            if not tools and not spoken:
+                return template_messages(conversation, self._traits)
+            return generic_messages(conversation, tools, system=self._traits.system)
+        if tools:
+            variables["tools"] = [tool_schema(tool) for tool in tools]
+        return template_messages(conversation, self._traits)
 
-def template_message(turn: Turn) -> dict[str, Any]:
-    """Return a turn as chat templates expect a message."""
-    fields = {"role": turn.role, "content": turn.content, "name": turn.name, "tool_call_id": turn.tool_call_id}
-    return {name: value for name, value in fields.items() if value is not None}
+
+def asked_calls(conversation: Conversation) -> Calls:
+    """Return which calls an answer may make, and whether they have to be held to a grammar.
+
+    Raises:
+        RequestError: the choice names a tool that there is not, or wants a call where there are no tools.
+    """
+    choice = conversation.tool_choice
+    known = {tool.name for tool in conversation.tools}
+    if len(known) != len(conversation.tools):
+        raise RequestError("Two tools have the same name.", param="tools")
+    if missing := [name for name in choice.names or () if name not in known]:
+        raise RequestError(f"There is no tool named '{missing[0]}'.", param="tool_choice")
+    tools = tuple(conversation.callable_tools)
+    required = choice.mode is ToolMode.REQUIRED
+    if required and not tools:
+        raise RequestError("A call is required, and there is no tool to call.", param="tool_choice")
+    held = required or choice.names is not None or any(tool.strict or tool.grammar for tool in tools)
+    bound = bool(tools) and (held or not conversation.parallel_tool_calls)
+    return Calls(tools, required, conversation.parallel_tool_calls, bound)

@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import jinja2
+import jinja2.meta
 from jinja2 import nodes
 from jinja2.ext import Extension
 from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -45,13 +46,21 @@ class ChatTemplate:
         source: the template's.
         token_names: the spelling of the special tokens that it may use (`bos_token`, ...).
 
+    Attributes:
+        source: the same.
+        variables: names that the template reads and does not set itself.
+
     Raises:
         CheckpointError: the template does not compile; the message has the line where jinja2 knows it.
     """
 
     def __init__(self, source: str, token_names: Mapping[str, str] | None = None) -> None:
+        environment = _environment()
+        self.source = source
         try:
-            self._template = _environment().from_string(source)
+            parsed = environment.parse(source)
+            self.variables = frozenset(jinja2.meta.find_undeclared_variables(parsed))
+            self._template = environment.from_string(parsed)
         except jinja2.TemplateSyntaxError as error:
             raise CheckpointError(f"the chat template is broken at line {error.lineno}: {error}") from error
         except (SyntaxError, ValueError, RecursionError) as error:  # from the Python code that jinja2 makes of it
@@ -82,7 +91,8 @@ class ChatTemplate:
         """Render the prompt's text, BOS and the like included: encode it with `add_special_tokens=False`.
 
         Args:
-            messages: the chat; fields that are None are left out, for templates test with `is defined`.
+            messages: the chat; fields that are None are left out, for templates test with `is defined`, but for the
+                content of a message with calls, for some test that with `is none`.
             add_generation_prompt: end with the beginning of an answer.
             variables: `tools`, `documents`, or whatever else the template knows.
 
@@ -95,7 +105,7 @@ class ChatTemplate:
             "documents": None,
             **self._token_names,
             **variables,
-            "messages": [{name: value for name, value in m.items() if value is not None} for m in messages],
+            "messages": [_without_nones(message) for message in messages],
             "add_generation_prompt": add_generation_prompt,
         }
         try:
@@ -105,6 +115,11 @@ class ChatTemplate:
             raise RequestError(
                 f"The model's chat template does not accept these messages: {reason}", param="messages"
             ) from error
+
+
+def _without_nones(message: Mapping[str, Any]) -> dict[str, Any]:
+    kept = "content" if message.get("tool_calls") else ""
+    return {name: value for name, value in message.items() if value is not None or name == kept}
 
 
 # --- the environment that the templates of the Hub are written for ----------------------------------------

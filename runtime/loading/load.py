@@ -64,7 +64,7 @@ def describe_model(options: LoadOptions, name: str) -> tuple[ServedModel, Checkp
         vocab_size=config.vocab_size,
         eos_token_ids=_end_tokens(config, tokenizer),
         tokenizer=tokenizer,
-        chat=Chat.load(checkpoint),
+        chat=Chat.load(checkpoint, tokenizer.added_tokens, options.tool_format),
     )
     return served, checkpoint
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
+from runtime.chat.formats.choose import ToolFormatName
 from runtime.loading.served import Proposer
 from runtime.nn.matrices.quantization import Quantization
 from runtime.options import Option, whole
@@ -66,6 +67,14 @@ class LoadOptions:
         Option(
             "What drafts tokens for the model to verify: mtp (the checkpoint's own module), draft (--draft-model), "
             "ngram (the text so far), or off; auto is the first of these that there is.",
+            none=("auto",),
+        ),
+    ] = None
+    tool_format: Annotated[
+        ToolFormatName | None,
+        Option(
+            "How the model writes tool calls; auto is what its chat template shows, and generic where that shows none.",
+            aliases=("--tool-call-parser",),
             none=("auto",),
         ),
     ] = None

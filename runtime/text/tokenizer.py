@@ -31,6 +31,7 @@ class Tokenizer:
         rules: how tokens become bytes.
         longest_token: characters of text that one token stands for, at most.
         special_ids: ids of the tokens that are not text.
+        added_tokens: the ids of those that were added to the vocabulary as a whole, special or not, by their spelling.
         eos_id: the token that ends a text, if the folder names one.
 
     Raises:
@@ -43,9 +44,9 @@ class Tokenizer:
         backend.no_padding()
         self._backend = backend
         self.rules = _rules_of(backend)
-        self.special_ids = frozenset(
-            token_id for token_id, token in backend.get_added_tokens_decoder().items() if token.special
-        )
+        added = backend.get_added_tokens_decoder()
+        self.special_ids = frozenset(token_id for token_id, token in added.items() if token.special)
+        self.added_tokens = {token.content: token_id for token_id, token in added.items()}
         self.eos_id = self.token_id((token_names or {}).get("eos_token", ""))
         # In the file's spelling a character stands for one of text, or for a byte of one.
         self.longest_token = max(map(len, self.vocabulary), default=1)

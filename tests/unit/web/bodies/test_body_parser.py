@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import trio
 
-from runtime.chat.chat import Chat
+from runtime.chat.chat import Chat, ChatPrompt
 from runtime.chat.template import ChatTemplate
 from runtime.errors import RequestError
 from tests.fakes.engine import CONTEXT, ByteTokenizer, FakeEngine, as_engine, completion, model
@@ -18,6 +18,7 @@ from web.openai.chat.parse import parse_chat
 from web.openai.completions.parse import parse_completion
 
 if TYPE_CHECKING:
+    from runtime.chat.conversation import Conversation
     from runtime.loading.served import ServedModel
     from web.openai.requests import ParsedRequest
 
@@ -100,10 +101,10 @@ class Idle(ByteTokenizer):
         raise AssertionError("it was asked to decode")
 
 
-class IdleTemplate(ChatTemplate):
-    """A template that has nothing to do."""
+class IdleChat(Chat):
+    """A chat that has nothing to do."""
 
-    def render(self, *_: Any, **__: Any) -> str:  # noqa: ANN401
+    def prompt(self, conversation: Conversation) -> ChatPrompt:
         """Fail: nothing was to be rendered."""
         raise AssertionError("it was asked to render")
 
@@ -125,7 +126,7 @@ def test_the_number_of_prompts_is_known_before_any_is_tokenised(fields: dict[str
 def test_more_choices_than_the_server_can_hold_are_refused_before_a_conversation_is_rendered() -> None:
     body = {"messages": [{"role": "user", "content": "hi"}], "n": 5}
     with pytest.raises(RequestError, match="more than the 4") as caught:
-        parse_chat(json.dumps(body).encode(), model(tokenizer=Idle(), chat=Chat(IdleTemplate(""))), 4)
+        parse_chat(json.dumps(body).encode(), model(tokenizer=Idle(), chat=IdleChat(ChatTemplate(""))), 4)
     assert caught.value.param == "n"
 
 
@@ -144,7 +145,7 @@ def test_a_conversation_that_cannot_fit_is_refused_before_it_is_rendered() -> No
     with pytest.raises(RequestError, match=f"{CONTEXT} tokens.* more than {CONTEXT - 1} tokens") as caught:
         parse_chat(
             json.dumps({"messages": messages}).encode(),
-            model(tokenizer=Idle(), chat=Chat(IdleTemplate(""))),
+            model(tokenizer=Idle(), chat=IdleChat(ChatTemplate(""))),
         )
     assert (caught.value.param, caught.value.code) == ("messages", "context_length_exceeded")
 

@@ -1,0 +1,141 @@
+"""Grammars of answers, in llguidance's dialect of Lark, which knows special tokens and JSON schemas."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from runtime.chat.reading.json_strings import INPUT
+from runtime.errors import RequestError
+from runtime.grammar.grammar import Grammar, GrammarKind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from runtime.chat.conversation import Tool
+
+ANYTHING = r"/(.|\n)*/"
+
+# What llguidance does not know of a schema is left out of it, where the client does not insist on the schema.
+_LENIENT = {"x-guidance": {"lenient": True}}
+
+
+class Lark:
+    """A grammar that grows rule by rule.
+
+    Args:
+        added_tokens: the ids of the tokens that stand for themselves, special or not, by their spelling: no regular
+            expression matches them.
+    """
+
+    def __init__(self, added_tokens: Mapping[str, int]) -> None:
+        self._added_tokens = added_tokens
+        self._rules: dict[str, str] = {}
+        self._never: tuple[str, ...] = ()
+
+    def never(self, marker: str) -> None:
+        """Let no text from here on hold a marker, which stands in another place and would be taken for text there."""
+        if marker not in self._added_tokens:
+            self._never = (*self._never, marker)
+
+    def rule(self, name: str, body: str) -> str:
+        """Add a rule and return its name."""
+        self._rules[name] = body
+        return name
+
+    def grammar(self, start: str) -> Grammar:
+        """Return the grammar whose answers are `start`."""
+        rules = {"start": start, **self._rules}
+        return Grammar(GrammarKind.LARK, "".join(f"{name}: {body}\n" for name, body in rules.items()))
+
+    def marker(self, text: str) -> str:
+        """Return an expression for a marker, which may be a token."""
+        token_id = self._added_tokens.get(text)
+        return literal(text) if token_id is None else f"(<[{token_id}]> | {literal(text)})"
+
+    def until(self, marker: str, max_tokens: int | None = None) -> str:
+        """Return an expression for any text up to a marker, and the marker.
+
+        Args:
+            marker: that ends the text.
+            max_tokens: of the text.
+
+        Raises:
+            RequestError: the text is to be bounded, and the marker is no token, so that its beginning would be text.
+        """
+        token_id = self._added_tokens.get(marker)
+        name = f"until_{len(self._rules)}"
+        if token_id is not None:
+            bound = "" if max_tokens is None else f"[max_tokens={max_tokens}]"
+            return f"{self._attributed(name, bound, ANYTHING)} <[{token_id}]>"
+        if max_tokens is not None:
+            raise RequestError(
+                f"This model's {marker} is no token of its own, so its reasoning cannot be bounded.", param="reasoning"
+            )
+        return self._attributed(name, f"[suffix={literal(marker)}]", self._text("*", *self._never))
+
+    def without(self, *markers: str) -> str:
+        """Return an expression for any text, or none, that has none of these markers in it."""
+        return self._text("+", *markers, *self._never) + "?"
+
+    def spaces(self) -> str:
+        """Return an expression for whitespace, or none."""
+        return self.rule("SPACES", r"/[ \t\r\n]+/") + "?"
+
+    def arguments(self, tool: Tool) -> str:
+        """Return an expression for a tool's arguments as JSON; a strict tool's fit its schema in every detail."""
+        return "%json " + json.dumps(arguments_schema(tool))
+
+    def _text(self, times: str, *markers: str) -> str:
+        excluded = "".join(f" & ~/(.|\\n)*{_regex(marker)}(.|\\n)*/" for marker in markers)
+        return self.rule(f"TEXT_{len(self._rules)}", f"/(.|\\n){times}/{excluded}")
+
+    def _attributed(self, name: str, attributes: str, body: str) -> str:
+        self._rules[name + attributes] = body
+        return name
+
+
+def arguments_schema(tool: Tool) -> dict[str, Any]:
+    """Return the JSON schema of a tool's arguments, as the grammar is to hold it."""
+    if tool.custom:
+        return {
+            "type": "object",
+            "properties": {INPUT: _input_schema(tool)},
+            "required": [INPUT],
+            "additionalProperties": False,
+        }
+    schema = {"type": "object", **tool.parameters}
+    return schema if tool.strict else {**_LENIENT, **schema}
+
+
+def _input_schema(tool: Tool) -> dict[str, Any]:
+    if tool.grammar is None:
+        return {"type": "string"}
+    if tool.grammar.kind is GrammarKind.REGEX:
+        return {"type": "string", "pattern": f"^(?:{tool.grammar.source})$"}
+    raise RequestError(
+        f"The custom tool '{tool.name}' has a grammar in {tool.grammar.kind}; this server holds the input of a custom "
+        "tool to a regular expression only.",
+        param="tools",
+        code="unsupported_parameter",
+    )
+
+
+def one_of(expressions: Sequence[str]) -> str:
+    """Return an expression for any one of these."""
+    return expressions[0] if len(expressions) == 1 else f"({' | '.join(expressions)})"
+
+
+def literal(text: str) -> str:
+    """Return an expression for exactly this text."""
+    return json.dumps(text)
+
+
+def _regex(text: str) -> str:
+    return re.escape(text).replace("/", r"\/")
+
+
+def json_key(name: str) -> str:
+    """Return an expression for `"name":` with the whitespace that JSON allows on both sides."""
+    return f"/[ \\n]*{_regex(json.dumps(name))}[ ]*:[ ]*/"

@@ -1,0 +1,103 @@
+"""Turns as chat templates expect messages."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any
+
+from runtime.chat.reading.json_strings import INPUT
+from runtime.chat.traits import CallTraits, silent
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from runtime.chat.conversation import Conversation, Tool, ToolCall, Turn
+    from runtime.chat.traits import TemplateTraits
+
+Message = dict[str, Any]
+
+_SHORT_ID = 9
+
+
+def template_messages(conversation: Conversation, traits: TemplateTraits) -> list[Message]:
+    """Return the turns of a conversation as messages for a template that shows calls.
+
+    Args:
+        conversation: the chat.
+        traits: of the template.
+    """
+    custom = custom_names(conversation)
+    names = {call.id: call.name for turn in conversation.turns for call in turn.tool_calls}
+    return [_message(turn, traits, custom, names) for turn in conversation.turns]
+
+
+def custom_names(conversation: Conversation) -> frozenset[str]:
+    """Return the names of a conversation's custom tools."""
+    return frozenset(tool.name for tool in conversation.tools if tool.custom)
+
+
+def _message(turn: Turn, traits: TemplateTraits, custom: Collection[str], names: Mapping[str, str]) -> Message:
+    calls = traits.calls or CallTraits()
+    message = plain_message(turn)
+    if turn.tool_calls:
+        if turn.content is None:
+            message |= silent(calls.content)
+        message["tool_calls"] = [_call(call, calls, custom) for call in turn.tool_calls]
+    if turn.tool_call_id is not None:
+        message["tool_call_id"] = _call_id(turn.tool_call_id, calls)
+        if turn.name is None and turn.tool_call_id in names:
+            message["name"] = names[turn.tool_call_id]
+    field = traits.reasoning_field
+    # Where the field is `thinking`, as in gpt-oss, a turn that calls has either a text or that.
+    if turn.reasoning and field and not (field == "thinking" and turn.tool_calls and turn.content):
+        message[field] = turn.reasoning
+    return message
+
+
+def plain_message(turn: Turn) -> Message:
+    """Return a turn's role, text and name."""
+    fields = {"role": turn.role, "content": turn.content, "name": turn.name}
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _call(call: ToolCall, traits: CallTraits, custom: Collection[str]) -> Message:
+    arguments: object = arguments_text(call, custom) if traits.arguments_as_text else call_arguments(call, custom)
+    return {
+        "id": _call_id(call.id, traits),
+        "type": "function",
+        "function": {"name": call.name, "arguments": arguments},
+    }
+
+
+def call_arguments(call: ToolCall, custom: Collection[str]) -> object:
+    """Return the arguments of an earlier call as an object; as they are where the model wrote something else."""
+    if call.name in custom:
+        return {INPUT: call.arguments}
+    try:
+        parsed = json.loads(call.arguments or "{}")
+    except (ValueError, RecursionError):
+        return call.arguments
+    return parsed if isinstance(parsed, dict) else call.arguments
+
+
+def arguments_text(call: ToolCall, custom: Collection[str]) -> str:
+    """Return the arguments of an earlier call as JSON."""
+    return json.dumps({INPUT: call.arguments}, ensure_ascii=False) if call.name in custom else call.arguments or "{}"
+
+
+def _call_id(call_id: str, traits: CallTraits) -> str:
+    """Return an id as the template wants it; the same id becomes the same one again."""
+    if not traits.short_ids or (len(call_id) == _SHORT_ID and call_id.isascii() and call_id.isalnum()):
+        return call_id
+    return hashlib.blake2b(call_id.encode(errors="replace"), digest_size=8).hexdigest()[:_SHORT_ID]
+
+
+def tool_schema(tool: Tool) -> Message:
+    """Return a tool as templates expect it."""
+    parameters: object = dict(tool.parameters) or {"type": "object", "properties": {}}
+    if tool.custom:
+        text = {"type": "string", "description": "The input, as it is."}
+        parameters = {"type": "object", "properties": {INPUT: text}, "required": [INPUT]}
+    function = {"name": tool.name, "description": tool.description or "", "parameters": parameters}
+    return {"type": "function", "function": function}

@@ -1,0 +1,132 @@
+"""What a model thinks before it answers: where it stands in the text, and how a client chooses it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from runtime.chat.parts import ReasoningPart
+from runtime.chat.reading.source import WHITESPACE
+from runtime.chat.reading.text import Markers, text_until
+from runtime.errors import RequestError
+
+if TYPE_CHECKING:
+    from runtime.chat.conversation import Conversation, ReasoningChoice
+    from runtime.chat.lark import Lark
+    from runtime.chat.reading.source import Reading, Source
+    from runtime.chat.template import ChatTemplate
+
+SWITCHES = ("enable_thinking", "thinking")
+"""Variables of templates that turn reasoning on and off."""
+
+EFFORT = "reasoning_effort"
+"""The variable of templates that says how much to think."""
+
+_NO_EFFORT = "none"
+_ANY_EFFORT = "medium"  # the default of OpenAI's API, which asks for nothing in particular
+
+
+@dataclass(frozen=True, slots=True)
+class Thought:
+    """How what a model thinks is marked.
+
+    Attributes:
+        opening: stands before it.
+        closing: stands behind it.
+        implied: an answer begins with thought even if neither the prompt nor the model opens it.
+        switch: the template's variable that turns it on and off; None where it has none.
+        effort: the template has a variable for how much.
+    """
+
+    opening: str = "<think>"
+    closing: str = "</think>"
+    implied: bool = False
+    switch: str | None = None
+    effort: bool = False
+
+    @property
+    def markers(self) -> tuple[str, ...]:
+        """The markers, which may be special tokens."""
+        return self.opening, self.closing
+
+    def begun(self, prompt: str) -> bool:
+        """Whether an answer to `prompt` begins with thought: the prompt opens it, or nothing does."""
+        end = prompt.rstrip(WHITESPACE)
+        return end.endswith(self.opening) or (self.implied and not end.endswith(self.closing))
+
+    def read(self, source: Source, *, begun: bool) -> Reading[None]:
+        """Read what is thought at the beginning of an answer, if anything is.
+
+        Args:
+            source: at the beginning.
+            begun: as `begun` says of the prompt.
+        """
+        if (yield from source.skip_spaces(source.spaces)):
+            opened = yield from source.accept(self.opening)
+            if not begun and not opened:
+                return
+        source.after_marker = True
+        yield from text_until(source, Markers(self.closing), ReasoningPart)
+
+    def grammar(self, lark: Lark, *, begun: bool, budget: int | None) -> str:
+        """Return an expression for thought at the beginning of an answer; `budget` is its most tokens."""
+        inside = lark.until(self.closing, budget)
+        if begun:
+            return inside
+        lark.never(self.opening)
+        return f"({lark.spaces()} {lark.marker(self.opening)} {inside})?"
+
+
+PAIRS = (("<think>", "</think>"), ("[THINK]", "[/THINK]"), ("<seed:think>", "</seed:think>"))
+
+
+def thought_of(template: ChatTemplate) -> Thought | None:
+    """Return how a model thinks, by its template; None where that knows no such thing."""
+    for opening, closing in PAIRS:
+        if closing in template.source:
+            switch = next((name for name in SWITCHES if name in template.variables), None)
+            implied = opening not in template.source
+            return Thought(opening, closing, implied, switch, EFFORT in template.variables)
+    return None
+
+
+def reasoning_variables(choice: ReasoningChoice, thought: Thought | None) -> dict[str, Any]:
+    """Return the variables for a template that stand for a client's choice.
+
+    Args:
+        choice: the client's.
+        thought: of the model; None if it does not think.
+
+    Raises:
+        RequestError: the model does not think, or knows no such effort.
+    """
+    variables: dict[str, Any] = {}
+    enabled = False if choice.effort == _NO_EFFORT else choice.enabled
+    if thought is None:
+        if enabled or choice.budget is not None or choice.effort not in (None, _NO_EFFORT, _ANY_EFFORT):
+            raise RequestError("This model does not reason before it answers.", param="reasoning_effort")
+        return variables
+    if enabled is not None and thought.switch is not None:
+        variables[thought.switch] = enabled
+    if choice.effort not in (None, _NO_EFFORT):
+        if thought.effort:
+            variables[EFFORT] = choice.effort
+        elif choice.effort != _ANY_EFFORT:
+            raise RequestError(
+                f"The chat template of this model knows no reasoning effort '{choice.effort}': it reasons or does not.",
+                param="reasoning_effort",
+            )
+    return variables
+
+
+def closed_if_off(prompt: str, conversation: Conversation, thought: Thought | None) -> str:
+    """Return a prompt with an empty thought behind it, where none is wanted and the template has no switch for it."""
+    choice = conversation.reasoning
+    off = choice.enabled is False or choice.effort == _NO_EFFORT
+    if thought is None or not off or not conversation.add_generation_prompt or conversation.continue_final:
+        return prompt
+    end = prompt.rstrip(WHITESPACE)
+    if end.endswith(thought.closing) or (thought.switch is not None and not end.endswith(thought.opening)):
+        return prompt
+    opening = "" if end.endswith(thought.opening) else thought.opening
+    return f"{prompt if opening else end}{opening}\n\n{thought.closing}\n\n"

@@ -1,0 +1,131 @@
+"""What a chat template reads of a conversation, found by rendering small ones.
+
+Templates differ in more than their looks: some print a call's arguments with `tojson` and others want them as a string,
+some write calls only where the content is null, some raise.  So each is asked, once, when its model is loaded.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from runtime.errors import RequestError
+
+if TYPE_CHECKING:
+    from runtime.chat.template import ChatTemplate
+
+Message = dict[str, Any]
+
+# Words that no template has in itself.
+_TOOL = "zqtool"
+_KEY = "zqkey"
+_VALUE = "zqvalue"
+_RESULT = "zqresult"
+_THOUGHT = "zqthought"
+_SYSTEM = "zqsystem"
+
+_USER: Message = {"role": "user", "content": "Hello"}
+_SHORT_ID = "abcdefghi"
+_LONG_ID = "call_0123456789abcdef"
+_PARAMETERS = {"type": "object", "properties": {_KEY: {"type": "string", "description": "A word."}}}
+_FUNCTION = {"name": _TOOL, "description": "Does something.", "parameters": _PARAMETERS}
+_TOOLS: list[Message] = [{"type": "function", "function": _FUNCTION}]
+_REASONING_FIELDS = ("reasoning_content", "thinking", "reasoning")
+
+CONTENT_ABSENT, CONTENT_EMPTY, CONTENT_NULL = range(3)
+
+
+@dataclass(frozen=True, slots=True)
+class CallTraits:
+    """How a template takes the calls of earlier turns.
+
+    Attributes:
+        arguments_as_text: a call's arguments are to be a JSON string, and not an object.
+        content: how a turn without text is to say so: `CONTENT_ABSENT`, `CONTENT_EMPTY` or `CONTENT_NULL`.
+        short_ids: ids have to be nine letters and digits (Mistral).
+    """
+
+    arguments_as_text: bool = False
+    content: int = CONTENT_ABSENT
+    short_ids: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateTraits:
+    """What a template reads.
+
+    Attributes:
+        system: it accepts a system turn.
+        tools: it shows the tools that it is given.
+        tools_in_system: it shows those that a system turn has in its `tools`, as JSON.
+        calls: how it takes earlier calls and their results; None where it does not show them.
+        reasoning_field: of an assistant's turn, for what was thought; None where it reads none.
+    """
+
+    system: bool = True
+    tools: bool = False
+    tools_in_system: bool = False
+    calls: CallTraits | None = None
+    reasoning_field: str | None = None
+
+    @property
+    def shows_tools(self) -> bool:
+        """Whether it shows tools in some way."""
+        return self.tools or self.tools_in_system
+
+
+def traits_of(template: ChatTemplate) -> TemplateTraits:
+    """Ask a template what it reads."""
+    system: Message = {"role": "system", "content": _SYSTEM}
+    calls = _call_traits(template)
+    return TemplateTraits(
+        system=_SYSTEM in _rendered(template, [system, _USER]),
+        tools=_TOOL in _rendered(template, [_USER], tools=_TOOLS),
+        tools_in_system=_TOOL in _rendered(template, [{**system, "tools": _TOOL}, _USER]),
+        calls=calls,
+        reasoning_field=_reasoning_field(template, calls),
+    )
+
+
+def _call_traits(template: ChatTemplate) -> CallTraits | None:
+    for short_ids, as_text, content in itertools.product((False, True), (False, True), range(3)):
+        traits = CallTraits(as_text, content, short_ids)
+        text = _rendered(template, [_USER, *_exchange(traits)], tools=_TOOLS)
+        told = text.partition("Hello")[2] or text
+        if all(word in told for word in (_TOOL, _KEY, _VALUE, _RESULT)) and f"'{_KEY}'" not in told:
+            return traits
+    return None
+
+
+def _reasoning_field(template: ChatTemplate, calls: CallTraits | None) -> str | None:
+    for name in _REASONING_FIELDS:
+        if calls is not None:
+            called, result = _exchange(calls)
+            if _THOUGHT in _rendered(template, [_USER, {**called, name: _THOUGHT}, result], tools=_TOOLS):
+                return name
+        if _THOUGHT in _rendered(template, [_USER, {"role": "assistant", "content": "Yes", name: _THOUGHT}]):
+            return name
+    return None
+
+
+def _exchange(traits: CallTraits) -> tuple[Message, Message]:
+    """Return a call and its result, as messages."""
+    call_id = _SHORT_ID if traits.short_ids else _LONG_ID
+    arguments = f'{{"{_KEY}": "{_VALUE}"}}' if traits.arguments_as_text else {_KEY: _VALUE}
+    call = {"id": call_id, "type": "function", "function": {"name": _TOOL, "arguments": arguments}}
+    called: Message = {"role": "assistant", "tool_calls": [call], **silent(traits.content)}
+    return called, {"role": "tool", "content": _RESULT, "tool_call_id": call_id, "name": _TOOL}
+
+
+def silent(content: int) -> Message:
+    """Return the fields of a turn without text, as a template wants them."""
+    return {} if content == CONTENT_ABSENT else {"content": "" if content == CONTENT_EMPTY else None}
+
+
+def _rendered(template: ChatTemplate, messages: list[Message], tools: list[Message] | None = None) -> str:
+    """Render a chat; what the template refuses shows nothing."""
+    try:
+        return template.render(messages, tools=tools)
+    except RequestError:
+        return ""

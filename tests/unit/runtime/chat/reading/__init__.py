@@ -1,0 +1,1 @@
+"""Reading answers piece by piece."""
