@@ -44,7 +44,7 @@ def belongs(name: str) -> bool:
     """Whether a file of the source tree is to be in the wheel."""
     if name.startswith(NOT_SERVED) or "__pycache__" in name:
         return False
-    return name.endswith((*SUFFIXES, "/py.typed")) or name.startswith("runtime/embedded/")
+    return name.endswith((*SUFFIXES, "/py.typed")) or name.startswith(("runtime/embedded/", "web/openapi/viewer/"))
 
 
 def test_it_holds_exactly_the_packages_and_the_embedded_model(wheel: zipfile.ZipFile) -> None:

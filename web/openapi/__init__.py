@@ -4,7 +4,7 @@
 - `schemas`: pydantic's models as the document's named schemas
 - `document`: makes the document of them
 - `routes`: serves it, and the page
-- `viewer`: the page's files, which come with the wheel
+- `viewer_files`: the page's files, which are in `viewer` and come with the wheel
 
 An API's room has its operations beside its routes and imports `operations` alone; `web.app` knows all of them.
 """

@@ -106,7 +106,7 @@ def _operation(api: Api, operation: Operation, names: SchemaNames) -> Json:
     if operation.body is not None:
         content: Json = {"schema": names.body(operation.body)}
         if operation.example is not None:
-            content["example"] = operation.example
+            content["examples"] = {"usual": {"value": operation.example}}
         written["requestBody"] = {"required": True, "content": {JSON: content}}
     replies = {status: _reply(reply, status, names) for status, reply in operation.replies.items()}
     for status in operation.errors - operation.replies.keys() - ({401} if operation.open else set()):

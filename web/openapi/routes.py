@@ -1,7 +1,12 @@
-"""The routes that serve the document."""
+"""The routes that serve the document, and the page that shows it.
+
+The document wants a key like everything else.  The page's own files do not: they say nothing of this server, and a
+browser sends no key with a page.  The page asks for the key where the document is refused.
+"""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
@@ -11,6 +16,7 @@ from web.bodies.paged_response import paged_response
 from web.http.asgi import current_request
 from web.openapi.document import openapi_document
 from web.openapi.operations import ANY_ROUTE, JSON, LISTS, Operation, Reply
+from web.openapi.viewer_files import read_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +27,20 @@ if TYPE_CHECKING:
     from web.http.asgi import ScopedApp
     from web.openapi.operations import Api
 
-DOCUMENT = "/openapi.json"
+DOCUMENT, PAGE = "/openapi.json", "/docs"
+HTML, SCRIPT = "text/html", "text/javascript"
+SCRIPTS = {f"{PAGE}/{name}": name for name in ("docs.js", "rapidoc-min.js")}
+
+PAGE_POLICY = {
+    # RapiDoc styles its elements one by one.  Nothing else is run or shown that is not of this origin.
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; connect-src 'self'; img-src 'self' data:; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+}
+"""Headers of the page and its scripts."""
 
 OPERATIONS = (
     Operation(
@@ -31,6 +50,27 @@ OPERATIONS = (
         "This document",
         {200: Reply("OpenAPI 3.1.", {JSON: None})},
         errors=ANY_ROUTE | LISTS,
+    ),
+    Operation(
+        "get",
+        PAGE,
+        "docs",
+        "This document, as a page",
+        {200: Reply("A page that asks no other server for anything.", {HTML: None})},
+        errors=ANY_ROUTE | LISTS,
+        open=True,
+    ),
+    *(
+        Operation(
+            "get",
+            path,
+            f"docs_{name.partition('.')[0].replace('-', '_')}",
+            "A script of that page",
+            {200: Reply("The script.", {SCRIPT: None})},
+            errors=ANY_ROUTE | LISTS,
+            open=True,
+        )
+        for path, name in SCRIPTS.items()
     ),
 )
 
@@ -77,6 +117,19 @@ def add_routes(app: ScopedApp, engine: Engine, apis: Sequence[Api], *, keyed: bo
         backlog = engine.unread.backlog(f"GET {http_request.path}", gathering=True)
         return paged_response(content, http_request.resources.enter_context(backlog), write_bytes, media_type)
 
+    async def respond_file(name: str, media_type: str) -> Response:
+        content = await trio.to_thread.run_sync(read_file, name)
+        response = respond(content, f"{media_type}; charset=utf-8")
+        response.headers.update(PAGE_POLICY)
+        return response
+
     @app.get(DOCUMENT)
     async def document() -> Response:
         return respond(await served.read(), JSON)
+
+    @app.get(PAGE)
+    async def page() -> Response:
+        return await respond_file("docs.html", HTML)
+
+    for path, name in SCRIPTS.items():
+        app.add_url_rule(path, name, partial(respond_file, name, SCRIPT), methods=["GET"])

@@ -6,13 +6,22 @@ from typing import TYPE_CHECKING, Any
 
 from jsonschema import Draft202012Validator
 
-from tests.fakes.engine import events_of
-from tests.unit.web.apps import make
+from tests.fakes.engine import FakeEngine, as_engine, events_of
+from web.app import create_app
+from web.limits import Limits
 
 if TYPE_CHECKING:
+    from web.access.api_keys import KeyRing
     from web.http.asgi import ScopedApp
 
 Json = dict[str, Any]
+
+ONE_PIECE = Limits(write_bytes=2**20)  # Quart's test client takes no more than ten
+
+
+def make(engine: FakeEngine | None = None, keys: KeyRing | None = None) -> ScopedApp:
+    """An application that sends the document, and each file, in one piece."""
+    return create_app(as_engine(engine or FakeEngine()), keys=keys, limits=ONE_PIECE)
 
 
 async def document_of(app: ScopedApp | None = None) -> Json:
