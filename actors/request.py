@@ -186,6 +186,7 @@ class Request:
                 completion_tokens=len(output),
                 timings=stopwatch.timings(ticket, len(output)),
                 stop_string=output.stop_found,
+                cancelled=self._cancel_reason() if reason is FinishReason.CANCELLED else None,
             )
         )
 

@@ -21,8 +21,10 @@ from web.inspection.routes import add_routes as add_inspection_routes
 from web.limits import Limits
 from web.openai.errors import OpenAIErrors
 from web.openai.operations import OPENAI
+from web.openai.requests import Settings as OpenAISettings
 from web.openai.routes import add_routes as add_openai_routes
 from web.openapi.routes import add_routes as add_document_routes
+from web.options import Wire
 
 if TYPE_CHECKING:
     from actors.diagnostics.loop_watch import LoopWatch
@@ -49,6 +51,7 @@ def create_app(
     limits: Limits | None = None,
     watch: LoopWatch | None = None,
     keep_alive: float = 10.0,
+    wire: Wire | None = None,
 ) -> ScopedApp:
     """Make the application that serves `engine`.
 
@@ -58,7 +61,8 @@ def create_app(
         browser_policy: which web pages are served beside those that always are.
         limits: what clients may take of the server.
         watch: of the event loop; the statistics have what it has seen.
-        keep_alive: seconds of silence after which a stream gets a comment.
+        keep_alive: seconds of silence after which a stream says that it is alive.
+        wire: how answers are written, where clients differ.
     """
     app = ScopedApp("cede", static_folder=None)
     limits = limits or Limits()
@@ -69,7 +73,8 @@ def create_app(
     _apply_browser_policy(app, browser_policy or BrowserPolicy())
     if keys:
         _require_key(app, keys)
-    add_openai_routes(app, engine, write_bytes=limits.write_bytes, keep_alive=keep_alive)
+    openai = OpenAISettings(reasoning=(wire or Wire()).reasoning_field)
+    add_openai_routes(app, engine, write_bytes=limits.write_bytes, keep_alive=keep_alive, settings=openai)
     add_inspection_routes(app, engine, limits.write_bytes, watch)
     add_document_routes(app, engine, APIS, keyed=bool(keys), write_bytes=limits.write_bytes)
     return app

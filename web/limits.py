@@ -70,6 +70,18 @@ MAX_TEMPLATE_VALUES = 1024
 MAX_TEMPLATE_TEXT = 64 * KIB
 """Characters in `chat_template_kwargs`, of all keys and strings."""
 
+MAX_CALLS = 256
+"""Tool calls of one message."""
+
+MAX_TOOLS = 512
+"""Tools of a request: some agents bring those of many servers."""
+
+MAX_SCHEMA_VALUES = 8 * KIB
+"""Values in one JSON schema, at any depth."""
+
+MAX_SCHEMA_TEXT = 256 * KIB
+"""Characters in one JSON schema, of all keys and strings."""
+
 MAX_OBJECTS = 24 * KIB
 """Strings (keys are strings) and objects in a body: the parser holds the interpreter while it makes them, about
 half a microsecond for each."""

@@ -98,6 +98,19 @@ class Access:
 
 
 @dataclass(frozen=True, slots=True)
+class Wire:
+    """How answers are written, where clients differ."""
+
+    reasoning_field: Annotated[
+        str,
+        Option(
+            "Field of chats' answers for what the model thinks: llama-server's and DeepSeek's, or vLLM's.",
+            words=("reasoning_content", "reasoning"),
+        ),
+    ] = "reasoning_content"
+
+
+@dataclass(frozen=True, slots=True)
 class Patience:
     """How long the server waits for its own work."""
 

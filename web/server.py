@@ -33,7 +33,7 @@ from web.http.browser_policy import BrowserPolicy
 from web.http.listeners import open_listeners, url_of
 from web.http.transport.serve import Listener, serve_connections
 from web.limits import HANDSHAKE_TIMEOUT, KEEP_ALIVE, Limits
-from web.options import Listening, Patience
+from web.options import Listening, Patience, Wire
 from web.process.descriptors import fit_descriptors
 from web.process.signals import SIGNALS, exit_now
 
@@ -60,12 +60,14 @@ class Entrance:
         keys: of which a client has to have one; none to serve everybody.
         browser_policy: pages and names to serve beside those that need no leave.
         limits: what clients may take of the server.
+        wire: how answers are written, where clients differ.
     """
 
     tls: ssl.SSLContext | None = None
     keys: KeyRing = field(default_factory=KeyRing)
     browser_policy: BrowserPolicy = field(default_factory=BrowserPolicy)
     limits: Limits = field(default_factory=Limits)
+    wire: Wire = field(default_factory=Wire)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +219,9 @@ async def serve_engine(
     if tls is not None:
         doors = [trio.SSLListener(listener, tls, https_compatible=True) for listener in listeners]
     await serve_connections(
-        ASGIWrapper(create_app(engine, keys=keys, browser_policy=policy, limits=limits, watch=watch)),
+        ASGIWrapper(
+            create_app(engine, keys=keys, browser_policy=policy, limits=limits, watch=watch, wire=entrance.wire)
+        ),
         _hypercorn_config(),
         doors,
         limits=limits,

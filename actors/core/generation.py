@@ -14,6 +14,7 @@ from runtime.text.stop_strings import NO_STOPS, StopAutomaton
 
 if TYPE_CHECKING:
     from actors.core.life import State
+    from actors.core.receipts import CancelReason
     from runtime.errors import CedeError
     from runtime.sampling.params import SamplingParams
     from runtime.sampling.tokens import TokenLogprobs
@@ -35,7 +36,7 @@ class GenerationRequest:
         id: unique among live requests; also the id of the HTTP response.
         prompts: token ids, one tuple per generation (a request with n=3 holds its prompt three times).
         sampling: shared by all generations; generation i draws from `sampling.for_choice(i)`.
-        max_tokens: at most this many new tokens per generation; None means up to the context.
+        max_tokens: at most this many new tokens per generation; 0 only reads the prompt, None means up to the context.
         stop: strings that end the text, themselves not emitted; one automaton for all generations.
         ignore_eos: do not end at the model's end-of-sequence tokens.
         continues: the output carries on the prompt's own text (a completion), so a leading space is part of it.
@@ -87,7 +88,10 @@ class Token:
 class Finished:
     """The last event of a generation that ended well or was cancelled.
 
-    `text` is what had been held back, and `stop_string` the stop string that ended it, if one did.
+    Attributes:
+        text: what had been held back.
+        stop_string: the stop string that ended it, if one did.
+        cancelled: why it was cancelled; None for one that ended well.
     """
 
     index: int
@@ -98,6 +102,7 @@ class Finished:
     completion_tokens: int
     timings: Timings
     stop_string: str | None = None
+    cancelled: CancelReason | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from actors.core.events import ActorStage
+from actors.core.generation import FinishReason
 from actors.core.life import State
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from actors.core.generation import FinishReason
     from actors.core.hold import Hold
     from actors.generating.drafting import Drafting
     from actors.generating.output import Output
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 async def decode(hold: Hold, first: SampledToken, output: Output, drafting: Drafting | None) -> FinishReason:
     """Draw token after token, or verify draft after draft, until the output says that it is whole."""
+    if output.room <= 0:  # the prompt was all that was asked for; what follows it was drawn for nobody
+        return FinishReason.LENGTH
     hold.turn_to(ActorStage.DECODE)
     tokens: Sequence[SampledToken] = (first,)
     while (reason := _take(tokens, output)) is None:

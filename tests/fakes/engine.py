@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import trio
@@ -168,7 +168,7 @@ class FakeRequest:
         """Note the cancel, and end the generations."""
         self.cancels.append(reason)
         if self._unfinished:
-            self.emit(finished(0, FinishReason.CANCELLED, tokens=0))
+            self.emit(replace(finished(0, FinishReason.CANCELLED, tokens=0), cancelled=reason))
 
 
 class FakeEngine:

@@ -211,6 +211,7 @@ def _messages(dice: Random) -> list[Json]:
 
 
 _FLAG = _of(True, False)
+_TOOL: Json = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}}
 _PENALTY = _of(-2, -1.5, 0, 2, 2.0001)
 _COUNT = _of(1, 2, 40, 511, 512, 10**9, 0)
 
@@ -250,4 +251,17 @@ FITTING: dict[str, Callable[[Random], object]] = {
     "chat_template_kwargs": _of({}, {"x": 1}, {"messages": []}, {"a" * 300: NESTING.format(100)}),
     "add_generation_prompt": _FLAG,
     "continue_final_message": _FLAG,
+    "tools": _of([], [_TOOL], [_TOOL] * 2, [{"type": "function"}]),
+    "tool_choice": _of("auto", "none", "required", {"type": "function", "function": {"name": "f"}}, {"type": "f"}),
+    "parallel_tool_calls": _FLAG,
+    "functions": _of([], [_TOOL["function"]], [{}]),
+    "function_call": _of("none", "auto", {"name": "f"}),
+    "reasoning_effort": _of("none", "low", "high", "much"),
+    "enable_thinking": _FLAG,
+    "thinking_budget": _of(0, 1, 10**9, -1),
+    "thinking_token_budget": _of(0, 1, 10**9, -1),
+    "thinking_budget_tokens": _of(0, 1, 10**9, -1),
+    "thinking": _of({"type": "enabled"}, {"type": "disabled", "budget_tokens": 5}, {"type": "so so"}),
+    "reasoning": _of({"effort": "low"}, {"enabled": False}, {"max_tokens": 9}, {"effort": 1}),
+    "verbosity": _of("low", "high", "loud"),
 }

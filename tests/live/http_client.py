@@ -61,6 +61,7 @@ class Reader:
         self._buffer = b""
         self.tokens: list[int] = []  # of the first choice, so far
         self.finish_reason: str | None = None
+        self.cancelled: str | None = None
         self.errors: list[Json] = []
         self.last: Json = {}
         self.done = False  # whether [DONE] has come
@@ -115,6 +116,7 @@ class Reader:
             if choice["index"] == 0:
                 self.tokens += choice.get("token_ids", ())
                 self.finish_reason = choice["finish_reason"] or self.finish_reason
+                self.cancelled = choice.get("cede", {}).get("cancelled")
         return event
 
 

@@ -54,6 +54,7 @@ class Events:
         self._buffer = b""
         self.tokens: list[int] = []
         self.finish_reason: str | None = None
+        self.cancelled: str | None = None
         self.timings: Json = {}
         self.errors: list[Json] = []
 
@@ -81,6 +82,7 @@ class Events:
         for choice in event.get("choices", ()):
             self.tokens += choice.get("token_ids", ())
             self.finish_reason = choice["finish_reason"] or self.finish_reason
+            self.cancelled = choice.get("cede", {}).get("cancelled")
             self.timings = choice.get("timings", self.timings)
         self.timings = event.get("timings", self.timings)
 

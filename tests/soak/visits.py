@@ -159,7 +159,7 @@ class Visit:
         status, _ = await fetch(self._scene.address, f"/v1/requests/{self._request_id}", "DELETE")
         assert status in (200, 404), status
         await self.events.read()
-        return "deleted" if self.events.finish_reason == "cancelled" else self._end_of_stream()
+        return "deleted" if self.events.cancelled == "operator" else self._end_of_stream()
 
     async def ask_for_several(self) -> str:
         """Ask for several answers at once."""

@@ -26,7 +26,6 @@ HEADERS = {
     "x-accel-buffering": "no",  # asks nginx to pass each event on at once
 }
 CONTENT_TYPE = "text/event-stream; charset=utf-8"
-KEEP_ALIVE = b": keep-alive\n\n"
 
 MAX_EVENTS = 256
 """Engine events that are taken before other tasks run.  Those whose text is held back make no bytes to count."""

@@ -20,6 +20,8 @@ from web.limits import (
     MAX_NAME,
     MAX_PROMPT_IDS,
     MAX_PROMPTS,
+    MAX_SCHEMA_TEXT,
+    MAX_SCHEMA_VALUES,
     MAX_STOP_LENGTH,
     MAX_STOP_STRINGS,
     MAX_TEMPLATE_TEXT,
@@ -33,18 +35,10 @@ NO_LIMIT = -1
 """The value of `max_tokens` that asks for as many tokens as the context has room for, as in llama.cpp."""
 
 
-def _at_least_one(count: int) -> int:
-    if count == 0:
-        raise PydanticCustomError("no_tokens", "")
-    return count
-
-
 Name = Annotated[str, Field(max_length=MAX_NAME)]
 Text = Annotated[str, Field(max_length=MAX_TEXT)]
 Choices = Annotated[int, Field(ge=1, le=MAX_CHOICES)]
-MaxTokens = Annotated[
-    int, Field(ge=NO_LIMIT, le=MAX_INTEGER, json_schema_extra={"not": {"const": 0}}), AfterValidator(_at_least_one)
-]
+MaxTokens = Annotated[int, Field(ge=NO_LIMIT, le=MAX_INTEGER)]
 MinTokens = Annotated[int, Field(ge=0, le=MAX_INTEGER)]
 Temperature = Annotated[float, Field(ge=0, le=2)]
 TopP = Annotated[float, Field(gt=0, le=1)]
@@ -76,10 +70,10 @@ LogitBias = Annotated[
 ]
 
 
-def _check_variables(variables: dict[str, Any]) -> dict[str, Any]:
-    """Return `variables` if the values and characters in them, at all depths together, are within the bounds."""
+def _check_tree(tree: dict[str, Any], most_values: int, most_characters: int) -> dict[str, Any]:
+    """Return `tree` if the values and characters in it, at all depths together, are within these bounds."""
     values, characters = 0, 0
-    pending: list[object] = [variables]
+    pending: list[object] = [tree]
     while pending:
         value = pending.pop()
         values += 1
@@ -91,16 +85,23 @@ def _check_variables(variables: dict[str, Any]) -> dict[str, Any]:
                 pending += value.values()
             case list():
                 pending += value
-        if values + len(pending) > MAX_TEMPLATE_VALUES or characters > MAX_TEMPLATE_TEXT:
-            raise PydanticCustomError("too_much_in_it", "")
-    return variables
+        if values + len(pending) > most_values or characters > most_characters:
+            raise PydanticCustomError(
+                "too_much_in_it", "", {"most_values": most_values, "most_characters": most_characters}
+            )
+    return tree
 
 
-# A tree of any values.  `maxValues` tells whoever walks the schema how large it can be.
+# Trees of any values.  `maxValues` tells whoever walks the schema how large they can be.
 TemplateVariables = Annotated[
     dict[Name, Any],
     Field(max_length=MAX_TEMPLATE_VARIABLES, json_schema_extra={"maxValues": MAX_TEMPLATE_VALUES}),
-    AfterValidator(_check_variables),
+    AfterValidator(lambda tree: _check_tree(tree, MAX_TEMPLATE_VALUES, MAX_TEMPLATE_TEXT)),
+]
+JsonSchema = Annotated[
+    dict[Name, Any],
+    Field(max_length=MAX_SCHEMA_VALUES, json_schema_extra={"maxValues": MAX_SCHEMA_VALUES}),
+    AfterValidator(lambda tree: _check_tree(tree, MAX_SCHEMA_VALUES, MAX_SCHEMA_TEXT)),
 ]
 
 
@@ -119,6 +120,17 @@ def list_or_text(value: object) -> str | None:
 def text_or_parts(value: object) -> str | None:
     """Return the tag of a field that is a string or a list of parts; None for other values."""
     return TEXT if isinstance(value, str) else PARTS if isinstance(value, list) else None
+
+
+def type_tag(value: object) -> str | None:
+    """Return the tag of an object by its `type`, such as `<function>`; None for other values."""
+    kind = value.get("type") if isinstance(value, dict) else None
+    return f"<{kind}>" if isinstance(kind, str) else None
+
+
+def text_or_type(value: object) -> str | None:
+    """Return the tag of a field that is a string or an object with a `type`; None for other values."""
+    return TEXT if isinstance(value, str) else type_tag(value)
 
 
 def _prompt_kind(value: object) -> str | None:

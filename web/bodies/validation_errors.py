@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from runtime.errors import RequestError
-from web.limits import MAX_BIASES, MAX_NAME, MAX_TEMPLATE_TEXT, MAX_TEMPLATE_VALUES, MAX_UNKNOWN_FIELDS
+from web.limits import MAX_BIASES, MAX_NAME, MAX_UNKNOWN_FIELDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,10 +28,14 @@ WANTED: dict[str, str] = {
     "dict_type": "an object",
     "model_type": "an object",
     "literal_error": "{expected}",
-    "no_tokens": "at least 1, or -1 for as many as the context has room for",
     "stop": "a string or an array of strings",
     "prompt": "text, an array of token ids, or a non-empty array of either",
     "content": "a string or an array of text parts",
+    "part": "a part of type 'text' or 'refusal'",
+    "tool": "an object of type 'function' or 'custom'",
+    "custom_format": "an object of type 'text' or 'grammar'",
+    "tool_choice": "'none', 'auto', 'required', or an object of type 'function', 'custom' or 'allowed_tools'",
+    "function_call": "'none', 'auto', or an object with a 'name'",
 }
 # What a field should have.  These errors do not show the value, which may be large.
 WANTED_SIZES: dict[str, str] = {
@@ -41,8 +45,9 @@ WANTED_SIZES: dict[str, str] = {
     "too_long": "should have at most {max_length} entries",
     "too_many_biases": f"should have at most {MAX_BIASES} entries",
     "too_much_in_it": (
-        f"should hold at most {MAX_TEMPLATE_VALUES} values and {MAX_TEMPLATE_TEXT} characters, at all depths together"
+        "should hold at most {most_values} values and {most_characters} characters, at all depths together"
     ),
+    "media": "must be text: this server reads no {media}",
     "unknown_fields": f"should have at most {MAX_UNKNOWN_FIELDS} fields that this server does not know",
     "unknown_name": f"should have no field with a name of more than {MAX_NAME} characters",
 }
@@ -74,7 +79,8 @@ def request_error(error: ValidationError) -> RequestError:
         return RequestError("The body must be a JSON object.")
     if kind in WANTED_SIZES:
         subject = f"Invalid '{param}': it" if param else "Invalid body: it"
-        return RequestError(f"{subject} {WANTED_SIZES[kind].format_map(context)}.", param=param or None)
+        code = "unsupported_parameter" if kind == "media" else None
+        return RequestError(f"{subject} {WANTED_SIZES[kind].format_map(context)}.", param=param or None, code=code)
     wanted = WANTED.get(kind, "of another form").format_map(context)
     return RequestError(f"Invalid '{param}': it should be {wanted}, but got {_shown(first)}.", param=param)
 

@@ -18,7 +18,7 @@ from runtime.loading.options import LoadOptions
 from runtime.loading.served import Proposer
 from runtime.store.resolve import embedded_draft, resolve_model
 from web.limits import Limits
-from web.options import Access, Diagnostics, Listening, ModelChoice, Patience
+from web.options import Access, Diagnostics, Listening, ModelChoice, Patience, Wire
 
 if TYPE_CHECKING:
     from web.commands.options.chosen import Chosen
@@ -86,7 +86,7 @@ def server_options(chosen: Chosen, find: Find = resolve_model) -> ServerOptions:
         tiers=chosen.config(TierOptions),
         cache=chosen.config(CacheConfig),
         listening=listening,
-        entrance=Entrance(tls, keys, browser_policy, chosen.config(Limits)),
+        entrance=Entrance(tls, keys, browser_policy, chosen.config(Limits), chosen.config(Wire)),
         patience=chosen.config(Patience),
         watch_loop=None if watch_loop is None else watch_loop / 1e3,
     )

@@ -6,5 +6,7 @@ An API turns a body into an `Asked`, whose writer and collector turn the engine'
 - `responder`: `Responder`, which opens it and answers, streaming or whole
 - `prompts`: conversations and texts as token ids, within the context
 - `sampling`: sampling parameters from a body's fields, over the server's defaults
+- `tools`: the checks of tools
+- `ignored`: `IgnoredFields`, what is told of fields that mean nothing
 - `answer_parts`: `AnswerParts`, the engine's events as the parts of an answer
 """

@@ -5,23 +5,23 @@ Everything in here is synchronous and has no side effect but a log line, so a wo
 
 from __future__ import annotations
 
-import logging
+import hashlib
 import time
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from actors.core.generation import GenerationRequest
 from runtime.chat.parts import PlainParser
 from runtime.errors import RequestError
-from runtime.log_text import literal
 from runtime.text.stop_strings import StopAutomaton
 from web.bodies.fields import NO_LIMIT
+from web.generation.ignored import IgnoredFields
 from web.generation.sampling import sampling_params
 from web.openai.answers.chunks import ChunkWriter
 from web.openai.answers.format import Format, ResponseOptions
 from web.openai.answers.response_builder import ResponseBuilder
-from web.openai.schemas import GenerationBody, unknown_fields
+from web.openai.schemas import StreamOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -29,13 +29,22 @@ if TYPE_CHECKING:
     from runtime.chat.parts import OutputParser
     from runtime.loading.served import ServedModel
     from web.bodies.prompt_tokens import TokenIds
-
-logger = logging.getLogger("cede.web")
+    from web.openai.schemas import GenerationBody
 
 T = TypeVar("T")
 
-MAX_FIELDS_LOGGED = 20
-"""Unknown fields that a log line names."""
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How this server speaks OpenAI's API.
+
+    Attributes:
+        reasoning: the field of answers for what the model thinks.
+        ignored: tells of fields that mean nothing.
+    """
+
+    reasoning: str = "reasoning_content"
+    ignored: IgnoredFields = field(default_factory=IgnoredFields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +156,7 @@ def response_options(
     echo: Iterable[str] = (),
     parser: Callable[[], OutputParser] = PlainParser,
 ) -> ResponseOptions:
-    """Make the options for the response, and log the fields that mean nothing to cede.
+    """Make the options for the response.
 
     Args:
         body: of either endpoint.
@@ -156,8 +165,7 @@ def response_options(
         echo: the prompts as text, if they are to be shown.
         parser: makes the parser of a choice's text.
     """
-    if unknown := unknown_fields(body):
-        logger.info("%s: ignored unknown fields: %s", request.id, literal(", ".join(unknown[:MAX_FIELDS_LOGGED])))
+    stream = body.stream_options or StreamOptions()
     n = body.n or 1
     return ResponseOptions(
         id=request.id,
@@ -168,10 +176,17 @@ def response_options(
         prompts=request.prompts,
         logprobs=request.sampling.logprobs is not None,
         token_ids=bool(body.return_token_ids),
-        include_usage=bool(body.stream_options and body.stream_options.include_usage),
+        include_usage=bool(stream.include_usage),
+        running_usage=bool(stream.continuous_usage_stats),
         echo=repeat(echo, n),
         parser=parser,
+        fingerprint=fingerprint(model),
     )
+
+
+def fingerprint(model: ServedModel) -> str:
+    """Return OpenAI's `system_fingerprint`: the same for as long as the model stays loaded as it is."""
+    return "fp_" + hashlib.blake2b(f"{model.name}/{model.created}".encode(), digest_size=6).hexdigest()
 
 
 def repeat(items: Iterable[T], times: int) -> tuple[T, ...]:

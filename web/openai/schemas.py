@@ -35,6 +35,7 @@ class StreamOptions(StrictModel):
     """OpenAI's `stream_options`."""
 
     include_usage: bool | None = None
+    continuous_usage_stats: bool | None = None  # vLLM's
 
 
 class GenerationBody(StrictModel):
@@ -73,7 +74,7 @@ class GenerationBody(StrictModel):
 # Hints to the server, which change nothing in the response.
 HINTS = frozenset(
     "metadata prediction prompt_cache_key prompt_cache_options prompt_cache_retention safety_identifier service_tier "
-    "parallel_tool_calls".split()
+    "parallel_tool_calls include_reasoning".split()
 )
 
 # Features that cede does not have, each with the values (beside null) that ask for nothing.

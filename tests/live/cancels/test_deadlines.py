@@ -29,7 +29,7 @@ def test_a_deadline_in_the_middle_of_a_sentence_is_told(hurried: Server) -> None
         client.read_all()
         (receipt,) = hurried.wait_ended(client.id)
     assert (receipt["reason"], stage(receipt["phase"])) == ("deadline", "decode")
-    assert client.finish_reason == "cancelled"
+    assert client.cancelled == "deadline"
     assert client.done
 
 

@@ -91,7 +91,7 @@ def check_told(victim: Victim) -> None:
     """Whom an operator has cancelled is told so; whoever has hung up gets nothing more."""
     if victim.way == "delete":
         victim.stream.read_all()
-        assert victim.stream.finish_reason == "cancelled"
+        assert victim.stream.cancelled == "operator"
         assert victim.stream.done
     elif victim.way == "half-close":
         with pytest.raises(Gone):
@@ -215,7 +215,7 @@ def test_an_answer_that_nobody_waits_for(
         if way == "delete":
             status, _, answer = stream.answer()
             assert status == 200
-            assert answer["choices"][0]["finish_reason"] == "cancelled"
+            assert answer["choices"][0]["cede"] == {"cancelled": "operator"}
     finally:
         if connection is not None:
             connection.socket.close()

@@ -54,7 +54,7 @@ def test_what_outlasts_the_grace_is_cancelled_and_a_stalled_client_holds_up_noth
         assert stalled.id in server.requests(), "it has not stalled"
         server.signal(signal.SIGINT)
         running.read_all()
-        assert (running.finish_reason, running.done) == ("cancelled", True)
+        assert (running.cancelled, running.done) == ("shutdown", True)
         assert server.wait_exit() == 0
     assert "Traceback" not in server.log()
 

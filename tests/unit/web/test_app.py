@@ -11,6 +11,7 @@ from actors.core.receipts import CancelReason
 from runtime.sampling.tokens import TokenLogprobs
 from tests.fakes.engine import BOS, FakeEngine, finished, posting, say, token
 from tests.unit.web.apps import CHAT, HI, TEXT, make
+from tests.unit.web.openai.answers.streams import cut_short
 from web.bodies import body_parser as reading
 
 if TYPE_CHECKING:
@@ -91,9 +92,9 @@ async def test_a_prompt_counts_as_cached_as_far_as_all_its_choices_found_it_so()
 
 
 async def test_a_cancelled_answer_says_so() -> None:
-    engine = FakeEngine([token("a"), finished(reason=FinishReason.CANCELLED)])
+    engine = FakeEngine([token("a"), cut_short(CancelReason.DEADLINE)])
     answer = await (await make(engine).test_client().post(CHAT, json=HI)).get_json()
-    assert answer["choices"][0]["finish_reason"] == "cancelled"
+    assert answer["choices"][0]["cede"] == {"cancelled": "deadline"}
     assert answer["choices"][0]["message"]["content"] == "a"
 
 

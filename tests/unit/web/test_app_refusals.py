@@ -108,7 +108,8 @@ async def test_a_websocket_is_refused_by_its_url() -> None:
         (b"[]", None, None),
         (b'{"messages": []}', "messages", None),
         (b'{"messages": [{"role": "user", "content": "hi"}], "n": 99}', "n", None),
-        (json.dumps(HI | {"tools": [{}]}).encode(), "tools", "unsupported_parameter"),
+        (json.dumps(HI | {"tools": [{}]}).encode(), "tools.0", None),
+        (json.dumps(HI | {"audio": {}}).encode(), "audio", "unsupported_parameter"),
         (
             json.dumps({"messages": [{"role": "user", "content": "x" * 99}]}).encode(),
             "messages",

@@ -21,7 +21,7 @@ from runtime.loading.options import LoadOptions
 from runtime.options import Option
 from runtime.units import GIB, KIB, MIB
 from web.limits import Limits
-from web.options import Access, Diagnostics, Listening, ModelChoice, Patience
+from web.options import Access, Diagnostics, Listening, ModelChoice, Patience, Wire
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,6 +34,7 @@ SECTIONS: dict[str, tuple[type, ...]] = {
     "Sampling of requests that do not say": (SamplingOptions,),
     "Network": (Listening, Limits),
     "Access": (Access,),
+    "Answers": (Wire,),
     "KV outside the slots": (TierOptions, CacheConfig),
     "Operation": (Patience, Diagnostics),
 }

@@ -6,12 +6,12 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from actors.core.generation import Failed, Finished, Token
-from runtime.chat.parts import CallStart, TextPart
-from web.bodies.event_stream import CONTENT_TYPE, HEADERS, KEEP_ALIVE, iter_sse, sse
+from runtime.chat.parts import CallArguments, CallStart, TextPart
+from web.bodies.event_stream import CONTENT_TYPE, HEADERS, iter_sse, sse
 from web.bodies.json_encoding import dumps
 from web.errors.problem import INTERNAL, Problem, report
 from web.generation.answer_parts import AnswerParts
-from web.openai.answers.format import call_id
+from web.openai.answers.format import call_of, ending
 from web.openai.answers.usage import UsageCounter, timings
 from web.openai.errors import error_object
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from actors.core.generation import Event
     from runtime.chat.parts import Part
-    from web.openai.answers.format import Format, Json, ResponseOptions
+    from web.openai.answers.format import Call, Format, Json, ResponseOptions
 
 DONE = b"data: [DONE]\n\n"
 
@@ -44,9 +44,10 @@ class ChunkWriter:
         self._format = format
         self._counter = UsageCounter(options)
         self._parts = AnswerParts(options.parser, options.choices)
-        self._unfinished = options.choices
+        self._unfinished = dict.fromkeys(range(options.choices))  # their indices, in order
+        self._calls: dict[tuple[int, int], Call] = {}  # by choice and number
         self._offsets: dict[int, int] = {}  # for each choice that has begun: characters before its next token
-        self._plain = not (options.logprobs or options.token_ids)
+        self._plain = not (options.logprobs or options.token_ids or options.running_usage)
         self._heads, self._tail = self._text_template()
         self.failed = False
 
@@ -80,14 +81,16 @@ class ChunkWriter:
         return self.fail(INTERNAL)
 
     def keep_alive(self) -> bytes:
-        """Return a comment."""
-        return KEEP_ALIVE
+        """Return a chunk without a text: a comment would not wake a client's timer for chunks."""
+        index = next(iter(self._unfinished), 0)
+        return sse(self._chunk(index, self._format.delta(None) or {}))
 
     def closing(self) -> bytes:
         """Return the end of a complete stream: the usage, if the client asked for it, and `[DONE]`."""
         if not self._options.include_usage:
             return DONE
-        last = self._options.envelope(self._format.chunk) | {"choices": [], "usage": self._counter.usage()}
+        usage = self._counter.usage(self._parts.reasoning_tokens)
+        last = self._options.envelope(self._format.chunk) | {"choices": [], "usage": usage}
         return sse(last | {"timings": self._counter.timings()}) + DONE
 
     def _opening(self, index: int) -> Iterable[bytes]:
@@ -100,6 +103,7 @@ class ChunkWriter:
 
     def _token(self, token: Token) -> Sequence[bytes]:
         parts = self._parts.of(token)
+        self._counter.add_token()
         if self._plain:
             return [self._part(token.index, part) for part in parts]
         # The first of its chunks, which may show nothing else, has what is known of the token.
@@ -114,8 +118,12 @@ class ChunkWriter:
         return sse(self._chunk(index, fields)) if fields else b""
 
     def _fields(self, index: int, part: Part) -> Json:
-        named = call_id(self._options, index, part.call) if isinstance(part, CallStart) else ""
-        return self._format.delta(part, named) or {}
+        call = None
+        if isinstance(part, CallStart):
+            call = self._calls[index, part.call] = call_of(self._options, index, part)
+        elif isinstance(part, CallArguments):
+            call = self._calls[index, part.call]
+        return self._format.delta(part, call) or {}
 
     def _text(self, index: int, text: str) -> bytes:
         """Return the chunk of a plain token, at the cost of encoding its text alone."""
@@ -135,16 +143,18 @@ class ChunkWriter:
 
     def _finished(self, event: Finished) -> Sequence[bytes]:
         self._counter.add(event)
-        self._unfinished -= 1
+        self._unfinished.pop(event.index)
         held_back = [self._part(event.index, part) for part in self._parts.of(event)]
-        ending = (self._format.delta(None) or {}) | {"finish_reason": self._parts.reason(event)}
-        last = self._chunk(event.index, ending)
+        why = ending(self._format, event, self._parts.reason(event))
+        last = self._chunk(event.index, (self._format.delta(None) or {}) | why)
         last["timings"] = timings([event.timings])
         return [*held_back, sse(last)]
 
     def _chunk(self, index: int, fields: Json) -> Json:
         chunk = self._options.envelope(self._format.chunk)
         chunk["choices"] = [{"index": index, "logprobs": None, "finish_reason": None} | fields]
+        if self._options.running_usage:
+            return chunk | {"usage": self._counter.running()}
         return chunk | {"usage": None} if self._options.include_usage else chunk
 
     def _text_template(self) -> tuple[list[str], str]:

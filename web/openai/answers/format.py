@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from actors.core.generation import FinishReason
 from runtime.chat.parts import PlainParser
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from actors.core.generation import Token
-    from runtime.chat.parts import OutputParser, Part
+    from actors.core.generation import Finished, Token
+    from runtime.chat.parts import CallStart, OutputParser, Part
     from runtime.text.tokenizer import Tokenizer
 
 Json = dict[str, Any]
@@ -35,8 +36,10 @@ class ResponseOptions:
         logprobs: whether to show log-probabilities.
         token_ids: whether to show token ids, of prompts and choices.
         include_usage: whether a stream ends with its usage.
+        running_usage: whether each chunk has the usage so far.
         echo: the text to put before each choice's own; empty without `echo`.
         parser: makes the parser of a choice's text.
+        fingerprint: of the model and how it was loaded.
     """
 
     id: str
@@ -48,8 +51,10 @@ class ResponseOptions:
     logprobs: bool = False
     token_ids: bool = False
     include_usage: bool = False
+    running_usage: bool = False
     echo: tuple[str, ...] = ()
     parser: Callable[[], OutputParser] = PlainParser
+    fingerprint: str | None = None
 
     @property
     def choices(self) -> int:
@@ -58,15 +63,30 @@ class ResponseOptions:
 
     def envelope(self, kind: str) -> Json:
         """Return the fields that every object of this response begins with; `kind` is its `object`."""
-        return {"id": self.id, "object": kind, "created": self.created, "model": self.model}
+        fields = {"id": self.id, "object": kind, "created": self.created, "model": self.model}
+        return fields | {"system_fingerprint": self.fingerprint}
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A tool call of an answer.
+
+    Attributes:
+        number: of the call in its choice, from 0.
+        id: by which the client's answer will refer to it.
+        name: of the tool.
+    """
+
+    number: int
+    id: str
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
 class WholeCall:
     """A tool call of an answer that is sent whole; `arguments` is a `SelfEncoding` that becomes a string."""
 
-    id: str
-    name: str
+    call: Call
     arguments: object
 
 
@@ -95,8 +115,8 @@ class Format(Protocol):
         chunk: the `object` of a chunk.
     """
 
-    full: str
-    chunk: str
+    full: ClassVar[str]
+    chunk: ClassVar[str]
 
     def opening(self, options: ResponseOptions, index: int) -> Json | None:
         """Return the fields of the first chunk of choice `index`; None where the text may begin at once."""
@@ -104,22 +124,41 @@ class Format(Protocol):
     def prompt_ids(self, options: ResponseOptions, index: int) -> tuple[Json, Json]:
         """Return what `return_token_ids` adds to the envelope, and what to choice `index`."""
 
-    def delta(self, part: Part | None, call_id: str = "") -> Json | None:
+    def delta(self, part: Part | None, call: Call | None = None) -> Json | None:
         """Return the fields that hold a part in a chunk, or None if it shows nothing.
 
         Args:
-            part: of the answer; None is for the last chunk.
-            call_id: of the call that begins.
+            part: of the answer; None for a chunk without any, such as the last.
+            call: that the part is of, if it is of one.
         """
 
     def message(self, answer: WholeAnswer) -> Json:
         """Return the fields that hold the whole answer."""
 
+    def finish_reason(self, reason: str) -> str:
+        """Return why a choice ended, in the endpoint's words, for `tool_calls` or what the engine says."""
+
     def logprobs(self, tokens: Sequence[Token], tokenizer: Tokenizer, offset: int) -> Json:
         """Return the log-probabilities of `tokens`, the first of which begins `offset` characters into the text."""
 
 
-def call_id(options: ResponseOptions, index: int, call: int) -> str:
-    """Return the id of call number `call` of choice `index`: the same in a stream and in a whole answer."""
-    digest = hashlib.blake2b(f"{options.id}/{index}/{call}".encode(), digest_size=12)
-    return f"call_{digest.hexdigest()}"
+def call_of(options: ResponseOptions, index: int, start: CallStart) -> Call:
+    """Return the call that begins in choice `index`: the same in a stream and in a whole answer."""
+    digest = hashlib.blake2b(f"{options.id}/{index}/{start.call}".encode(), digest_size=12)
+    return Call(start.call, start.id or f"call_{digest.hexdigest()}", start.name)
+
+
+def ending(format: Format, finished: Finished, reason: str) -> Json:
+    """Return the fields that say why a choice ended.
+
+    OpenAI's clients have no word for a request that was cancelled while they listen: to them it was cut short, as by a
+    limit, and why is in a field of ours.
+
+    Args:
+        format: of the endpoint.
+        finished: the choice's last event.
+        reason: as `AnswerParts.reason` has it.
+    """
+    if finished.cancelled is None:
+        return {"finish_reason": format.finish_reason(reason)}
+    return {"finish_reason": FinishReason.LENGTH.value, "cede": {"cancelled": finished.cancelled.value}}

@@ -59,13 +59,31 @@ class PromptTokensDetails(Answer):
     cached_tokens: int
 
 
-class Usage(Answer):
-    """What the request took."""
+class CompletionTokensDetails(Answer):
+    """Of the answer's tokens."""
+
+    reasoning_tokens: int = Field(description="What the model thought before it answered.")
+
+
+class RunningUsage(Answer):
+    """What the request took so far."""
 
     prompt_tokens: int
     completion_tokens: int
     total_tokens: int
+
+
+class Usage(RunningUsage):
+    """What the request took."""
+
     prompt_tokens_details: PromptTokensDetails
+    completion_tokens_details: CompletionTokensDetails
+
+
+class Ending(Answer):
+    """What OpenAI has no word for."""
+
+    cancelled: str = Field(description="Why the answer was cut short, as in its receipt.")
 
 
 class Timings(Answer):

@@ -12,7 +12,7 @@ from actors.core.generation import Failed, Token
 from runtime.chat.parts import CallArguments, CallStart, ReasoningPart, TextPart
 from web.bodies.json_encoding import JsonArrayBuilder, JsonStringBuilder
 from web.generation.answer_parts import AnswerParts
-from web.openai.answers.format import WholeAnswer, WholeCall, call_id
+from web.openai.answers.format import WholeAnswer, WholeCall, call_of, ending
 from web.openai.answers.usage import UsageCounter
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class ResponseBuilder:
         before = len(choice)
         choice.add(event, self._parts.of(event))
         if not isinstance(event, Token):
-            choice.finish_reason = self._parts.reason(event)
+            choice.ending = ending(self._format, event, self._parts.reason(event))
             self._counter.add(event)
         self._length += len(choice) - before
 
@@ -84,7 +84,8 @@ class ResponseBuilder:
         response["choices"] = [choice.result() for choice in self._choices]
         if self._options.token_ids:
             response |= self._format.prompt_ids(self._options, 0)[0]
-        return response | {"usage": self._counter.usage(), "timings": self._counter.timings()}
+        usage = self._counter.usage(self._parts.reasoning_tokens)
+        return response | {"usage": usage, "timings": self._counter.timings()}
 
 
 class _ChoiceBuilder:
@@ -97,7 +98,7 @@ class _ChoiceBuilder:
         page_bytes: of the pages that the bytes are held in.
 
     Attributes:
-        finish_reason: to be set once the choice has finished.
+        ending: the fields that say why it ended; to be set once it has.
     """
 
     def __init__(self, options: ResponseOptions, format: Format, index: int, page_bytes: int) -> None:
@@ -114,13 +115,13 @@ class _ChoiceBuilder:
         empty = format.logprobs([], options.tokenizer, 0)
         self._logprobs = {name: JsonArrayBuilder(page_bytes) if value == [] else value for name, value in empty.items()}
         self._offset = 0  # characters before the next token
-        self.finish_reason: str | None = None
+        self.ending: Json = {}
 
     def __len__(self) -> int:
         """Return the number of bytes that are held."""
         lists = [value for value in self._logprobs.values() if isinstance(value, JsonArrayBuilder)]
         reasoning = 0 if self._reasoning is None else len(self._reasoning)
-        calls = sum(len(call.name) + len(arguments) for call, arguments in self._calls)
+        calls = sum(len(whole.call.name) + len(arguments) for whole, arguments in self._calls)
         return len(self._text) + reasoning + calls + len(self._token_ids) + sum(map(len, lists))
 
     def add(self, event: Token | Finished, parts: Sequence[Part]) -> None:
@@ -142,10 +143,9 @@ class _ChoiceBuilder:
                 if self._reasoning is None:
                     self._reasoning = JsonStringBuilder(self._page_bytes)
                 self._reasoning.add(text)
-            case CallStart(call, name):
+            case CallStart():
                 arguments = JsonStringBuilder(self._page_bytes)
-                whole = WholeCall(call_id(self._options, self._index, call), name, arguments)
-                self._calls.append((whole, arguments))
+                self._calls.append((WholeCall(call_of(self._options, self._index, part), arguments), arguments))
             case CallArguments(call, text):
                 self._calls[call][1].add(text)
 
@@ -158,7 +158,7 @@ class _ChoiceBuilder:
 
     def result(self) -> Json:
         """Return the choice, whose long parts are `SelfEncoding`."""
-        choice: Json = {"index": self._index, "logprobs": None, "finish_reason": self.finish_reason}
+        choice: Json = {"index": self._index, "logprobs": None, "finish_reason": None} | self.ending
         has_text = len(self._text) > self._empty
         calls = [call for call, _ in self._calls]
         choice |= self._format.message(WholeAnswer(self._text, has_text, self._reasoning, calls))

@@ -21,20 +21,33 @@ class UsageCounter:
     def __init__(self, options: ResponseOptions) -> None:
         self._options = options
         self._finished: dict[int, Finished] = {}
+        self._tokens = 0
+        self._prompt_tokens = sum(len(prompt) for prompt in options.prompts[:: options.n])
 
     def add(self, event: Finished) -> None:
         """Count a generation that has finished."""
         self._finished[event.index] = event
 
-    def usage(self) -> Json:
+    def add_token(self) -> None:
+        """Count a token as it comes, for `running`."""
+        self._tokens += 1
+
+    def running(self) -> Json:
+        """Return the usage so far, for chunks that say it."""
+        return self._totals(self._tokens)
+
+    def usage(self, reasoning_tokens: int = 0) -> Json:
         """Return OpenAI's `usage`.  A prompt counts once; of its tokens those are cached that all its choices found."""
-        prompt_tokens = sum(len(prompt) for prompt in self._options.prompts[:: self._options.n])
-        completion_tokens = sum(event.completion_tokens for event in self._finished.values())
-        return {
-            "prompt_tokens": prompt_tokens,
-            "completion_tokens": completion_tokens,
-            "total_tokens": prompt_tokens + completion_tokens,
+        return self._totals(sum(event.completion_tokens for event in self._finished.values())) | {
             "prompt_tokens_details": {"cached_tokens": self._cached_tokens()},
+            "completion_tokens_details": {"reasoning_tokens": reasoning_tokens},
+        }
+
+    def _totals(self, completion_tokens: int) -> Json:
+        return {
+            "prompt_tokens": self._prompt_tokens,
+            "completion_tokens": completion_tokens,
+            "total_tokens": self._prompt_tokens + completion_tokens,
         }
 
     def timings(self) -> Json:

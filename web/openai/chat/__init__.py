@@ -1,7 +1,7 @@
 """Chat completions.
 
-- `schema`: the body
-- `messages`: the conversation that it holds
+- `schema`, `tool_schemas`: the body
+- `messages`, `tools`, `reasoning`: the conversation that it holds
 - `parse`: `parse_chat`, the body as a request
 - `format`: the response objects
 """

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-from web.openai.answers.objects import Timings, Usage
+from pydantic import Field
+
+from web.openai.answers.objects import Ending, RunningUsage, Timings, Usage
 from web.openapi.operations import Answer
 
-FinishReason = Literal["stop", "length", "tool_calls", "cancelled"]
+FinishReason = Literal["stop", "length", "tool_calls", "function_call"]
 
 
 class Alternative(Answer):
@@ -38,12 +40,20 @@ class CalledFunction(Answer):
     arguments: str
 
 
+class CalledCustom(Answer):
+    """A custom tool's name, and its input."""
+
+    name: str
+    input: str
+
+
 class ToolCall(Answer):
-    """A call of a tool."""
+    """A call of a tool: `function` or `custom`, by its type."""
 
     id: str
-    type: Literal["function"]
-    function: CalledFunction
+    type: Literal["function", "custom"]
+    function: CalledFunction | None = None
+    custom: CalledCustom | None = None
 
 
 class AnswerMessage(Answer):
@@ -53,7 +63,9 @@ class AnswerMessage(Answer):
     content: str | None
     refusal: None
     reasoning_content: str | None = None
+    reasoning: str | None = Field(None, description="In place of `reasoning_content`, by --reasoning-field.")
     tool_calls: list[ToolCall] | None = None
+    function_call: CalledFunction | None = Field(None, description="For whoever asks with `functions`.")
 
 
 class Choice(Answer):
@@ -63,6 +75,7 @@ class Choice(Answer):
     message: AnswerMessage
     logprobs: Logprobs | None
     finish_reason: FinishReason
+    cede: Ending | None = None
     token_ids: list[int] | None = None
 
 
@@ -73,6 +86,7 @@ class ChatCompletion(Answer):
     object: Literal["chat.completion"]
     created: int
     model: str
+    system_fingerprint: str
     choices: list[Choice]
     usage: Usage
     timings: Timings
@@ -86,13 +100,21 @@ class FunctionDelta(Answer):
     arguments: str
 
 
+class CustomDelta(Answer):
+    """A piece of a custom tool's name or input."""
+
+    name: str | None = None
+    input: str
+
+
 class ToolCallDelta(Answer):
     """A piece of a call; the first has its id and its name."""
 
     index: int
     id: str | None = None
-    type: Literal["function"] | None = None
-    function: FunctionDelta
+    type: Literal["function", "custom"] | None = None
+    function: FunctionDelta | None = None
+    custom: CustomDelta | None = None
 
 
 class Delta(Answer):
@@ -101,7 +123,9 @@ class Delta(Answer):
     role: Literal["assistant"] | None = None
     content: str | None = None
     reasoning_content: str | None = None
+    reasoning: str | None = None
     tool_calls: list[ToolCallDelta] | None = None
+    function_call: FunctionDelta | None = None
 
 
 class ChunkChoice(Answer):
@@ -111,6 +135,7 @@ class ChunkChoice(Answer):
     delta: Delta
     logprobs: Logprobs | None
     finish_reason: FinishReason | None
+    cede: Ending | None = None
     token_ids: list[int] | None = None
 
 
@@ -121,7 +146,8 @@ class ChatCompletionChunk(Answer):
     object: Literal["chat.completion.chunk"]
     created: int
     model: str
+    system_fingerprint: str
     choices: list[ChunkChoice]
-    usage: Usage | None = None
+    usage: Usage | RunningUsage | None = None
     timings: Timings | None = None
     prompt_token_ids: list[int] | None = None

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 from runtime.chat.parts import CallArguments, CallEnd, CallStart, ReasoningPart, TextPart
+from web.generation.answer_parts import TOOL_CALLS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -12,17 +14,28 @@ if TYPE_CHECKING:
     from actors.core.generation import Token
     from runtime.chat.parts import Part
     from runtime.text.tokenizer import Tokenizer
-    from web.openai.answers.format import Json, ResponseOptions, WholeAnswer
+    from web.openai.answers.format import Call, Json, ResponseOptions, WholeAnswer
 
 REASONING = "reasoning_content"
 """The field for what the model thinks, in the words of DeepSeek and llama-server."""
 
 
+@dataclass(frozen=True, slots=True)
 class ChatFormat:
-    """The responses of `/v1/chat/completions`: `chat.completion` and its chunks."""
+    """The responses of `/v1/chat/completions`: `chat.completion` and its chunks.
 
-    full = "chat.completion"
-    chunk = "chat.completion.chunk"
+    Attributes:
+        reasoning: the field for what the model thinks.
+        custom: names of the custom tools, whose input is a text.
+        legacy: calls are written as one `function_call`, as before there were tools.
+    """
+
+    reasoning: str = REASONING
+    custom: frozenset[str] = frozenset()
+    legacy: bool = False
+
+    full: ClassVar[str] = "chat.completion"
+    chunk: ClassVar[str] = "chat.completion.chunk"
 
     def opening(self, options: ResponseOptions, index: int) -> Json | None:
         """Return the role, with which every chat begins; see `Format`."""
@@ -32,36 +45,57 @@ class ChatFormat:
         """Return the prompt's ids for the envelope; see `Format`."""
         return {"prompt_token_ids": options.prompts[index]}, {}
 
-    def delta(self, part: Part | None, call_id: str = "") -> Json | None:
-        """Return a `delta`, empty in the last chunk; see `Format`."""
+    def delta(self, part: Part | None, call: Call | None = None) -> Json | None:
+        """Return a `delta`, empty where there is no part; see `Format`."""
+        fields: Json | None
         match part:
-            case None:
-                fields: Json = {}
             case TextPart(text):
                 fields = {"content": text}
             case ReasoningPart(text):
-                fields = {REASONING: text}
-            case CallStart(call, name):
-                function = {"name": name, "arguments": ""}
-                fields = {"tool_calls": [{"index": call, "id": call_id, "type": "function", "function": function}]}
-            case CallArguments(call, text):
-                fields = {"tool_calls": [{"index": call, "function": {"arguments": text}}]}
+                fields = {self.reasoning: text}
+            case CallStart() if call is not None:
+                fields = self._call_start(call)
+            case CallArguments(_, text) if call is not None:
+                fields = self._call_arguments(call, text)
             case CallEnd():
                 return None
-        return {"delta": fields}
+            case _:
+                fields = {}
+        return None if fields is None else {"delta": fields}
+
+    def _call_start(self, call: Call) -> Json | None:
+        if self.legacy:  # it knows one call at most
+            return {"function_call": {"name": call.name, "arguments": ""}} if call.number == 0 else None
+        return {"tool_calls": [{"index": call.number, **self._call(call, "")}]}
+
+    def _call_arguments(self, call: Call, text: str) -> Json | None:
+        if self.legacy:
+            return {"function_call": {"arguments": text}} if call.number == 0 else None
+        holder, field = ("custom", "input") if call.name in self.custom else ("function", "arguments")
+        return {"tool_calls": [{"index": call.number, holder: {field: text}}]}
+
+    def _call(self, call: Call, arguments: object) -> Json:
+        if call.name in self.custom:
+            return {"id": call.id, "type": "custom", "custom": {"name": call.name, "input": arguments}}
+        return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
 
     def message(self, answer: WholeAnswer) -> Json:
         """Return a `message`; see `Format`."""
         message: Json = {"role": "assistant", "content": answer.text, "refusal": None}
         if answer.reasoning is not None:
-            message[REASONING] = answer.reasoning
+            message[self.reasoning] = answer.reasoning
         if answer.calls:
             message["content"] = answer.text if answer.has_text else None
-            message["tool_calls"] = [
-                {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-                for call in answer.calls
-            ]
+            if self.legacy:
+                first = answer.calls[0]
+                message["function_call"] = {"name": first.call.name, "arguments": first.arguments}
+            else:
+                message["tool_calls"] = [self._call(whole.call, whole.arguments) for whole in answer.calls]
         return {"message": message}
+
+    def finish_reason(self, reason: str) -> str:
+        """Return `function_call` where that is how a call is written; see `Format`."""
+        return "function_call" if self.legacy and reason == TOOL_CALLS else reason
 
     def logprobs(self, tokens: Sequence[Token], tokenizer: Tokenizer, offset: int) -> Json:
         """Return a list of objects, one for each token; see `Format`."""

@@ -12,30 +12,43 @@ from web.limits import MAX_PROMPTS
 from web.openai.chat.format import ChatFormat
 from web.openai.chat.messages import conversation_of
 from web.openai.chat.schema import ChatBody
-from web.openai.requests import ParsedRequest, check_consistency, generation_request, response_options, token_limit
-from web.openai.schemas import parse_body
+from web.openai.chat.tools import is_legacy
+from web.openai.requests import (
+    ParsedRequest,
+    Settings,
+    check_consistency,
+    generation_request,
+    response_options,
+    token_limit,
+)
+from web.openai.schemas import parse_body, unknown_fields
 
 if TYPE_CHECKING:
     from runtime.loading.served import ServedModel
 
 
-def parse_chat(raw: bytes, model: ServedModel, max_generations: int = MAX_PROMPTS) -> ParsedRequest:
+def parse_chat(
+    raw: bytes, model: ServedModel, max_generations: int = MAX_PROMPTS, *, settings: Settings | None = None
+) -> ParsedRequest:
     """Parse the body of `POST /v1/chat/completions`.
 
     Args:
         raw: the body.
         model: to be served from.
         max_generations: choices that the server can hold.
+        settings: how this server answers.
 
     Raises:
         RequestError: the body is not valid, or asks for more than the server or the model can hold.
     """
+    settings = settings or Settings()
     check_json_size(raw, model.context_length)
     body = parse_body(ChatBody, raw)
     check_generations(1, body.n or 1, max_generations)
     max_tokens = token_limit(body, body.max_completion_tokens, default=None)
     check_consistency(body, max_tokens)
-    ids, prompt = conversation_prompt(conversation_of(body), model)
+    conversation = conversation_of(body)
+    ids, prompt = conversation_prompt(conversation, model)
     request = generation_request(
         body,
         model,
@@ -46,8 +59,11 @@ def parse_chat(raw: bytes, model: ServedModel, max_generations: int = MAX_PROMPT
         continues=bool(body.continue_final_message),
         visible=visible_ids(prompt, model),
     )
+    settings.ignored.tell(request.id, unknown_fields(body))
     options = response_options(body, request, model, parser=prompt.parser)
-    return ParsedRequest(request, options, ChatFormat(), bool(body.stream))
+    custom = frozenset(tool.name for tool in conversation.tools if tool.custom)
+    format = ChatFormat(settings.reasoning, custom, is_legacy(body))
+    return ParsedRequest(request, options, format, bool(body.stream))
 
 
 def _chat_logprobs(body: ChatBody) -> int | None:

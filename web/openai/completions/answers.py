@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from web.openai.answers.objects import Timings, Usage
+from web.openai.answers.objects import Ending, RunningUsage, Timings, Usage
 from web.openapi.operations import Answer
 
 
@@ -23,7 +23,8 @@ class ChunkTextChoice(Answer):
     index: int
     text: str
     logprobs: TextLogprobs | None
-    finish_reason: Literal["stop", "length", "cancelled"] | None
+    finish_reason: Literal["stop", "length"] | None
+    cede: Ending | None = None
     token_ids: list[int] | None = None
     prompt_token_ids: list[int] | None = None
 
@@ -31,7 +32,7 @@ class ChunkTextChoice(Answer):
 class TextChoice(ChunkTextChoice):
     """One of the answers: `n` for each prompt."""
 
-    finish_reason: Literal["stop", "length", "cancelled"]
+    finish_reason: Literal["stop", "length"]
 
 
 class Completion(Answer):
@@ -41,6 +42,7 @@ class Completion(Answer):
     object: Literal["text_completion"]
     created: int
     model: str
+    system_fingerprint: str
     choices: list[TextChoice]
     usage: Usage
     timings: Timings
@@ -53,6 +55,7 @@ class CompletionChunk(Answer):
     object: Literal["text_completion"]
     created: int
     model: str
+    system_fingerprint: str
     choices: list[ChunkTextChoice]
-    usage: Usage | None = None
+    usage: Usage | RunningUsage | None = None
     timings: Timings | None = None

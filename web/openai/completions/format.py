@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from runtime.chat.parts import TextPart
 
@@ -12,13 +12,14 @@ if TYPE_CHECKING:
     from actors.core.generation import Token
     from runtime.chat.parts import Part
     from runtime.text.tokenizer import Tokenizer
-    from web.openai.answers.format import Json, ResponseOptions, WholeAnswer
+    from web.openai.answers.format import Call, Json, ResponseOptions, WholeAnswer
 
 
 class TextFormat:
     """The responses of `/v1/completions`: `text_completion`, whose chunks have the same name."""
 
-    full = chunk = "text_completion"
+    full: ClassVar[str] = "text_completion"
+    chunk: ClassVar[str] = "text_completion"
 
     def opening(self, options: ResponseOptions, index: int) -> Json | None:
         """Return the prompt where `echo` asks for it, or no text where only token ids are to come; see `Format`."""
@@ -30,13 +31,17 @@ class TextFormat:
         """Return the prompt's ids for the choice; see `Format`."""
         return {}, {"prompt_token_ids": options.prompts[index]}
 
-    def delta(self, part: Part | None, call_id: str = "") -> Json | None:
-        """Return a `text`, empty in the last chunk; see `Format`."""
+    def delta(self, part: Part | None, call: Call | None = None) -> Json | None:
+        """Return a `text`, empty where there is no part; see `Format`."""
         return {"text": part.text if isinstance(part, TextPart) else ""}
 
     def message(self, answer: WholeAnswer) -> Json:
         """Return a `text`; see `Format`."""
         return {"text": answer.text}
+
+    def finish_reason(self, reason: str) -> str:
+        """Return the engine's own word; see `Format`."""
+        return reason
 
     def logprobs(self, tokens: Sequence[Token], tokenizer: Tokenizer, offset: int) -> Json:
         """Return lists that are as long as `tokens`; see `Format`."""

@@ -11,8 +11,15 @@ from web.limits import MAX_PROMPTS
 from web.openai.completions.format import TextFormat
 from web.openai.completions.prompts import prompt_ids, prompt_texts, split_prompts
 from web.openai.completions.schema import CompletionBody
-from web.openai.requests import ParsedRequest, check_consistency, generation_request, response_options, token_limit
-from web.openai.schemas import parse_body
+from web.openai.requests import (
+    ParsedRequest,
+    Settings,
+    check_consistency,
+    generation_request,
+    response_options,
+    token_limit,
+)
+from web.openai.schemas import parse_body, unknown_fields
 
 if TYPE_CHECKING:
     from runtime.loading.served import ServedModel
@@ -21,17 +28,21 @@ COMPLETION_MAX_TOKENS = 16
 """Default of `max_tokens` at OpenAI's older endpoint.  The chat endpoint has none."""
 
 
-def parse_completion(raw: bytes, model: ServedModel, max_generations: int = MAX_PROMPTS) -> ParsedRequest:
+def parse_completion(
+    raw: bytes, model: ServedModel, max_generations: int = MAX_PROMPTS, *, settings: Settings | None = None
+) -> ParsedRequest:
     """Parse the body of `POST /v1/completions`.
 
     Args:
         raw: the body.
         model: to be served from.
         max_generations: prompts times choices that the server can hold.
+        settings: how this server answers.
 
     Raises:
         RequestError: the body is not valid, or asks for more than the server or the model can hold.
     """
+    settings = settings or Settings()
     check_json_size(raw, model.context_length)
     body = parse_body(CompletionBody, raw)
     if body.echo and body.logprobs is not None:
@@ -49,5 +60,6 @@ def parse_completion(raw: bytes, model: ServedModel, max_generations: int = MAX_
         logprobs=body.logprobs,
         continues=True,
     )
+    settings.ignored.tell(request.id, unknown_fields(body))
     echo = prompt_texts(prompts, model.tokenizer) if body.echo else []
     return ParsedRequest(request, response_options(body, request, model, echo), TextFormat(), bool(body.stream))

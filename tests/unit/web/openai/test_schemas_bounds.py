@@ -16,6 +16,7 @@ from web import limits
 from web.bodies import fields, strict_model, validation_errors
 from web.bodies.strict_model import StrictModel
 from web.openai import schemas
+from web.openai.chat import schema as chat_schema
 from web.openai.chat.schema import ChatBody
 from web.openai.completions.schema import CompletionBody
 
@@ -224,15 +225,15 @@ def test_every_error_that_the_schemas_can_raise_has_a_sentence_of_ours(body: typ
 
 
 def test_our_own_validators_raise_nothing_else() -> None:
-    sources = [inspect.getsource(module) for module in (fields, strict_model, schemas)]
+    sources = [inspect.getsource(module) for module in (fields, strict_model, schemas, chat_schema)]
     ours = {name for source in sources for name in re.findall(r'PydanticCustomError\("(\w+)"', source)}
-    assert len(ours) >= 5
+    assert len(ours) >= 4
     assert ours <= {*validation_errors.WANTED, *validation_errors.WANTED_SIZES}
 
 
 def test_no_sentence_is_left_that_nothing_raises() -> None:
     possible = {kind for body in ENDPOINTS for kind in raised_by(body.__pydantic_core_schema__)}
-    ours = {"no_tokens", "too_many_biases", "too_much_in_it", "unknown_fields", "unknown_name"}
+    ours = {"media", "too_many_biases", "too_much_in_it", "unknown_fields", "unknown_name"}
     assert {*validation_errors.WANTED, *validation_errors.WANTED_SIZES} == (possible | ours) - {"missing"}
 
 
@@ -245,7 +246,7 @@ KINDS: list[tuple[Any, Any]] = [
     (fields.Seed, 10**400),
     (fields.TopP, 0),
     (fields.TopP, "much"),
-    (fields.MaxTokens, 0),
+    (fields.MaxTokens, -2),
     (fields.TemplateVariables, {"a": [0] * 2000}),
 ]
 

@@ -13,6 +13,12 @@ from tests.unit.web.openai.wrong_values import BOTH
 from web.openai.chat.parse import parse_chat
 from web.openai.completions.parse import parse_completion
 
+
+def function(name: str, **fields: Any) -> dict[str, Any]:  # noqa: ANN401
+    """Return a tool that is a function of this name."""
+    return {"type": "function", "function": {"name": name, **fields}}
+
+
 CHAT: list[tuple[str, Any, str]] = [
     ("messages", None, "messages"),
     ("messages", [], "messages"),
@@ -23,21 +29,48 @@ CHAT: list[tuple[str, Any, str]] = [
     ("messages", [{"role": "user", "content": None}], "messages.0.content"),
     ("messages", [{"role": "user", "content": 5}], "messages.0.content"),
     ("messages", [{"role": "wizard", "content": "hi"}], "messages.0.role"),
-    ("messages", [{"role": "function", "content": "hi"}], "messages.0.role"),
+    ("messages", [{"role": "tool", "content": None}], "messages.0.content"),
     ("messages", [{"role": "user", "content": ["hi"]}], "messages.0.content.0"),
     ("messages", [{"role": "user", "content": [{"type": "text"}]}], "messages.0.content.0.text"),
     (
         "messages",
         [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}],
-        "messages.0.content.0.type",
+        "messages.0.content.0",
     ),
-    ("messages", [{"role": "assistant", "content": "", "tool_calls": [{}]}], "messages.0.tool_calls"),
+    ("messages", [{"role": "assistant", "tool_calls": [{}]}], "messages.0.tool_calls.0.function"),
+    ("messages", [{"role": "assistant", "tool_calls": [{"type": "custom"}]}], "messages.0.tool_calls.0.custom"),
+    ("messages", [{"role": "assistant", "tool_calls": [{"function": {}}]}], "messages.0.tool_calls.0.function.name"),
+    ("messages", [{"role": "assistant", "tool_calls": [{}] * 257}], "messages.0.tool_calls"),
+    ("messages", [{"role": "assistant", "content": [{"type": "refusal"}]}], "messages.0.content.0.refusal"),
+    ("messages", [{"role": "assistant", "audio": {"id": "x"}}], "messages.0.audio"),
+    ("tools", [{"type": "function"}], "tools.0.function"),
+    ("tools", [{"function": {"name": "f"}}], "tools.0"),
+    ("tools", [{"type": "retrieval"}], "tools.0"),
+    ("tools", [{"type": "function", "function": {"name": ""}}], "tools.0.function.name"),
+    ("tools", [function("f"), function("f")], "tools"),
+    ("tools", [function(f"f{number}") for number in range(513)], "tools"),
+    ("tools", [function("f", parameters={"a": [[0] * 100] * 100})], "tools.0.function.parameters"),
+    ("tools", [function("f", parameters={"a": "x" * 270_000})], "tools.0.function.parameters"),
+    ("tools", [{"type": "custom", "custom": {"name": "c", "format": {"type": "x"}}}], "tools.0.custom.format"),
+    ("tool_choice", "required", "tool_choice"),  # and no tools
+    ("tool_choice", "some", "tool_choice"),
+    ("tool_choice", {"type": "function", "function": {"name": "f"}}, "tool_choice"),
+    (
+        "tool_choice",
+        {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": []}},
+        "tool_choice.allowed_tools.tools",
+    ),
+    ("functions", [{}], "functions.0.name"),
+    ("function_call", {"name": "f"}, "function_call"),
+    ("function_call", "must", "function_call"),
+    ("reasoning_effort", "much", "reasoning_effort"),
+    ("verbosity", "loud", "verbosity"),
+    ("thinking", {"type": "maybe"}, "thinking.type"),
     ("messages", [{"role": "user", "content": "x" * CONTEXT}], "messages"),
     ("messages", [{"role": "user", "content": "", "name": "x" * 257}], "messages.0.name"),
     ("messages", [{"role": "tool", "content": "", "tool_call_id": "x" * 257}], "messages.0.tool_call_id"),
     ("messages", [{"role": "user", "content": ""}] * 2049, "messages"),
     ("messages", [{"role": "user", "content": [{"type": "text", "text": ""}] * 1025}], "messages.0.content"),
-    ("max_completion_tokens", 0, "max_completion_tokens"),
     ("max_completion_tokens", 3, "max_tokens"),  # differs from max_tokens, below
     ("n_predict", 3, "max_tokens"),
     ("logprobs", 1, "logprobs"),
@@ -72,6 +105,11 @@ COMPLETION: list[tuple[str, Any, str]] = [
     ("logprobs", True, "logprobs"),
     ("logprobs", 21, "logprobs"),
     ("echo", 1, "echo"),
+    ("tools", [{"type": "function"}], "tools"),
+    ("tool_choice", "auto", "tool_choice"),
+    ("functions", [{}], "functions"),
+    ("function_call", "auto", "function_call"),
+    ("reasoning_effort", "high", "reasoning_effort"),
 ]
 
 
@@ -117,10 +155,10 @@ def test_a_body_that_is_no_object_is_refused(raw: bytes) -> None:
 def test_messages_are_short_sentences_that_show_what_was_sent() -> None:
     cases: dict[str, dict[str, Any]] = {
         "it should be an integer, but got '5'.": {"max_tokens": "5"},
-        "it should be at least 1, or -1 for as many as the context has room for, but got 0.": {"max_tokens": 0},
+        "it should be at least -1, but got -2.": {"max_tokens": -2},
         "it should be at most 2, but got 2.1.": {"temperature": 2.1},
-        "'user', 'assistant' or 'tool', but got 'wizard'.": {"messages": [{"role": "wizard", "content": ""}]},
-        "it should be 'text', but got 'image_url'.": {
+        "'assistant', 'tool' or 'function', but got 'wizard'.": {"messages": [{"role": "wizard", "content": ""}]},
+        "it must be text: this server reads no images.": {
             "messages": [{"role": "user", "content": [{"type": "image_url"}]}]
         },
         "but got true.": {"max_tokens": True},

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tests.fakes.engine import (
-    events_of,
-)
+from actors.core.generation import FinishReason
+from tests.fakes.engine import events_of, finished
 from web.openai.answers.chunks import ChunkWriter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from actors.core.generation import Event
+    from actors.core.generation import Event, Finished
+    from actors.core.receipts import CancelReason
     from web.openai.requests import ParsedRequest
 
 
@@ -31,3 +32,8 @@ def chunks_of(writer: ChunkWriter, events: Iterable[Event]) -> bytes:
 def choices(chunks: list[Any]) -> list[Any]:
     """Return the first choice of each chunk."""
     return [chunk["choices"][0] for chunk in chunks if chunk != "[DONE]"]
+
+
+def cut_short(why: CancelReason) -> Finished:
+    """Return the event that ends a generation which was cancelled."""
+    return replace(finished(reason=FinishReason.CANCELLED), cancelled=why)

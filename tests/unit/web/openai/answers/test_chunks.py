@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from actors.core.generation import Failed, FinishReason
+from actors.core.receipts import CancelReason
 from runtime.errors import QueueTimeout
 from runtime.sampling.tokens import TokenLogprobs
 from tests.fakes.engine import (
@@ -20,7 +21,7 @@ from tests.fakes.engine import (
     say,
     token,
 )
-from tests.unit.web.openai.answers.streams import choices, chunks_of, written
+from tests.unit.web.openai.answers.streams import choices, chunks_of, cut_short, written
 from web.openai.answers.chunks import ChunkWriter
 from web.openai.answers.usage import timings
 
@@ -80,6 +81,7 @@ def test_usage_comes_last_with_no_choices() -> None:
         "completion_tokens": 1,
         "total_tokens": prompt + 1,
         "prompt_tokens_details": {"cached_tokens": 5},
+        "completion_tokens_details": {"reasoning_tokens": 0},
     }
 
 
@@ -186,8 +188,9 @@ def test_token_ids_and_echo_in_a_text_stream() -> None:
 
 
 def test_a_cancelled_stream_ends_properly() -> None:
-    *chunks, done = written(chat(stream=True), token("a"), finished(reason=FinishReason.CANCELLED))
-    assert choices(chunks)[-1]["finish_reason"] == "cancelled"
+    cut = cut_short(CancelReason.SHUTDOWN)
+    *chunks, done = written(chat(stream=True), token("a"), cut)
+    assert choices(chunks)[-1]["cede"] == {"cancelled": "shutdown"}
     assert done == "[DONE]"
 
 

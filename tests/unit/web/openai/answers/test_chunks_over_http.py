@@ -26,7 +26,7 @@ from tests.fakes.engine import (
 )
 from tests.unit.web.openai.answers.streams import choices
 from web.app import create_app
-from web.bodies.event_stream import KEEP_ALIVE, MAX_EVENTS, EventStream
+from web.bodies.event_stream import MAX_EVENTS, EventStream
 from web.limits import Limits
 from web.openai.answers.chunks import DONE, ChunkWriter
 
@@ -147,7 +147,7 @@ async def test_done_means_that_the_request_was_left() -> None:
     assert sent[2][0] == DONE
 
 
-async def test_silence_is_filled_with_comments(autojump_clock: MockClock) -> None:
+async def test_silence_is_filled_with_chunks_that_say_nothing(autojump_clock: MockClock) -> None:
     async def slow(request: FakeRequest) -> None:
         await trio.sleep(25)
         request.emit(token("a"))
@@ -156,9 +156,10 @@ async def test_silence_is_filled_with_comments(autojump_clock: MockClock) -> Non
 
     app = create_app(as_engine(FakeEngine(slow)), keep_alive=10)
     async with posting(app, CHAT, STREAM) as connection:
-        arrived = [(trio.current_time(), data == KEEP_ALIVE) async for data in connection.writes]
+        arrived = [(trio.current_time(), data) async for data in connection.writes]
     start = arrived[0][0] - 10
-    assert [(when - start, comment) for when, comment in arrived[:4]] == [
+    silent = b'"finish_reason":null,"delta":{}'
+    assert [(when - start, silent in data) for when, data in arrived[:4]] == [
         (10, True),
         (20, True),
         (25, False),
@@ -166,7 +167,7 @@ async def test_silence_is_filled_with_comments(autojump_clock: MockClock) -> Non
     ]
 
 
-async def test_tokens_without_text_do_not_put_a_comment_off(autojump_clock: MockClock) -> None:
+async def test_tokens_without_text_do_not_put_a_sign_of_life_off(autojump_clock: MockClock) -> None:
     async def mute(request: FakeRequest) -> None:
         request.emit(token("a"))
         for _ in range(3):
@@ -176,7 +177,8 @@ async def test_tokens_without_text_do_not_put_a_comment_off(autojump_clock: Mock
 
     app = create_app(as_engine(FakeEngine(mute)), keep_alive=10)
     async with posting(app, CHAT, STREAM) as connection:
-        assert KEEP_ALIVE in await connection.receive_all()
+        deltas = [choice["delta"] for choice in choices(events_of(await connection.receive_all()))]
+    assert deltas == [{"role": "assistant", "content": ""}, {"content": "a"}, {}, {}]
 
 
 async def test_a_hang_up_leaves_the_request_at_once() -> None:
@@ -261,7 +263,7 @@ async def test_an_actor_that_crashes_is_logged_and_costs_its_own_connection(
     assert connection.status == 200
 
 
-async def test_cancelling_by_id_ends_the_stream_with_cancelled() -> None:
+async def test_cancelling_by_id_ends_the_stream_and_says_so() -> None:
     engine = FakeEngine([token("a")])
     app = create_app(as_engine(engine))
     async with posting(app, CHAT, STREAM) as connection:
@@ -270,7 +272,7 @@ async def test_cancelling_by_id_ends_the_stream_with_cancelled() -> None:
         response = await app.test_client().delete(url)
         assert response.status_code == 200
         *_, last, done = events_of(await connection.receive_all())
-        assert last["choices"][0]["finish_reason"] == "cancelled"
+        assert last["choices"][0]["cede"] == {"cancelled": "operator"}
         assert done == "[DONE]"
         assert (await app.test_client().delete(url)).status_code == 404
     assert (await engine.next_request()).cancels == [CancelReason.OPERATOR]

@@ -1,1 +1,4 @@
-"""Unit tests of `web.openai.chat`, module by module."""
+"""Unit tests of `web.openai.chat`, module by module.
+
+- `scripts`: answers that a test dictates part by part.
+"""
