@@ -129,6 +129,12 @@ class StepFailed(CedeError):
     code = "step_failed"
 
 
+class GrammarFailed(CedeError):
+    """An output can no longer be held to its grammar, or a mask could not be computed."""
+
+    code = "grammar_failed"
+
+
 # --- the operator's fault -----------------------------------------------------------------------------------------
 
 

@@ -1,1 +1,12 @@
-"""Grammars: what an output must be, and which tokens may come next."""
+"""Grammars: what an output must be, and which tokens may come next.
+
+Pure and synchronous.  `llguidance` compiles grammars and computes masks; only this room knows it.
+
+- `grammar`: `Grammar`, in source form, as requests have it
+- `sources`: what is refused before anything is compiled, and a grammar in llguidance's words
+- `vocabulary`: a model's tokens in llguidance's words
+- `compiler`: `GrammarCompiler`, of one model
+- `matcher`: `Matcher`, which follows one output
+- `masks`: `Mask`, of one position, computed by whoever comes to it first
+- `worker`: `MaskWorker`, the thread that computes masks beside the device's steps
+"""

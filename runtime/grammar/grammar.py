@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 class GrammarKind(enum.StrEnum):
@@ -13,6 +13,7 @@ class GrammarKind(enum.StrEnum):
     REGEX = "regex"
     LARK = "lark"  # llguidance's dialect
     GBNF = "gbnf"  # llama.cpp's
+    CHOICE = "choice"  # a JSON array of the texts that there are
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,9 @@ class Grammar:
     Attributes:
         kind: its language.
         source: its text; a schema as JSON.
+        param: the field of the request's body that it stands in, for errors.
     """
 
     kind: GrammarKind
     source: str
+    param: str | None = field(default=None, compare=False)

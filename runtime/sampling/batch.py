@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from runtime.sampling.params import SamplingParams
     from runtime.sampling.staging import StagedTensor, StagingBuffer
-    from runtime.sampling.tokens import DraftToken, SampleSpec
+    from runtime.sampling.tokens import DraftToken, SampleSpec, TokenMask
 
 MIN_TEMPERATURE = torch.finfo(torch.float32).tiny  # anything smaller is rounded to 0
 MAX_VOCABULARY = 2**24  # no vocabulary has so many tokens
@@ -74,6 +74,14 @@ class LogitBiases:
 
     entries: LogitEntries
     biases: StagedTensor
+
+
+@dataclass(frozen=True, slots=True)
+class MaskedRows:
+    """The rows in which a grammar decides which tokens may be drawn: `index` on the device, and each one's `mask`."""
+
+    index: StagedTensor
+    masks: list[TokenMask]
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +150,7 @@ class SamplingBatch:
     count_penalties: CountPenalties | None
     logit_biases: LogitBiases | None
     banned_tokens: LogitEntries | None
+    masked_rows: MaskedRows | None
     random_rows: RandomRows | None
     rejection_rows: RejectionRows | None
     logprob_rows: LogprobRows | None
@@ -165,6 +174,7 @@ class SamplingBatch:
             _count_penalties(specs, staging),
             _logit_biases(specs, staging),
             _banned_tokens(specs, staging),
+            _masked_rows(specs, staging),
             random_rows,
             None if random_rows is None else _rejection_rows(specs, drafts, random_rows.rows, staging),
             _logprob_rows(specs, staging),
@@ -214,6 +224,12 @@ def _banned_tokens(specs: Sequence[SampleSpec], staging: StagingBuffer) -> Logit
         row: spec.end_ids for row, spec in enumerate(specs) if spec.generated < spec.params.min_tokens and spec.end_ids
     }
     return LogitEntries.stage(banned, staging) if banned else None
+
+
+def _masked_rows(specs: Sequence[SampleSpec], staging: StagingBuffer) -> MaskedRows | None:
+    """Stage which rows have a mask; the masks themselves are computed while the layers run."""
+    masks = {row: spec.mask for row, spec in enumerate(specs) if spec.mask is not None}
+    return MaskedRows(staging.ints(masks), list(masks.values())) if masks else None
 
 
 def _random_rows(specs: Sequence[SampleSpec], staging: StagingBuffer) -> RandomRows | None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from runtime.sampling.masks import allowed_tokens
 from runtime.sampling.tokens import SampledToken, TokenLogprobs
 
 if TYPE_CHECKING:
@@ -88,8 +89,20 @@ def random_distributions(adjusted: torch.Tensor, batch: SamplingBatch) -> torch.
 
 
 def adjust_logits(logits: torch.Tensor, batch: SamplingBatch) -> torch.Tensor:
-    """Apply penalties, logit bias and the ban on early end tokens; `[rows, vocab]`, a copy where anything changes."""
-    asked = (batch.repetition_penalties, batch.count_penalties, batch.logit_biases, batch.banned_tokens)
+    """Apply penalties, logit bias, the ban on early end tokens and grammars.
+
+    Masks of grammars are waited for here, once the device was given all that comes before.
+
+    Returns:
+        `[rows, vocab]`, a copy where anything changes.
+    """
+    asked = (
+        batch.repetition_penalties,
+        batch.count_penalties,
+        batch.logit_biases,
+        batch.banned_tokens,
+        batch.masked_rows,
+    )
     if all(part is None for part in asked):
         return logits
     logits = logits.clone()
@@ -101,6 +114,10 @@ def adjust_logits(logits: torch.Tensor, batch: SamplingBatch) -> torch.Tensor:
         logits[batch.logit_biases.entries.index] += batch.logit_biases.biases.tensor
     if batch.banned_tokens is not None:
         logits[batch.banned_tokens.index] = float("-inf")
+    if batch.masked_rows is not None:
+        rows = batch.masked_rows.index.tensor
+        allowed = allowed_tokens(batch.masked_rows.masks, logits.shape[-1], logits.device)
+        logits[rows] = logits[rows].masked_fill(~allowed, float("-inf"))
     return logits
 
 

@@ -6,7 +6,7 @@ A step (`runtime.step`) is told of tokens, and tells of them, in these.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,6 +14,17 @@ if TYPE_CHECKING:
     import torch
 
     from runtime.sampling.params import SamplingParams
+
+
+class TokenMask(Protocol):
+    """Says which tokens may be drawn at one position; it may still be computed while the step's layers run."""
+
+    def take(self) -> bytes | None:
+        """Return a bit for each token, the lowest of the first byte first, or None where any may be drawn.
+
+        The bits are a whole number of 32-bit words, of which none is missing for the vocabulary.  Whoever asks waits
+        for them, or computes them.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +39,8 @@ class SampleSpec:
         end_ids: tokens that may not be drawn while `generated < params.min_tokens`.
         for_rejection: the token is a draft that rejection sampling will verify.  It is drawn by a random number of its
             own, and its distribution is returned beside it.
+        masks: which tokens a grammar allows: here, and after each of the drafts that follow, if there are any; empty
+            where there is no grammar.
     """
 
     params: SamplingParams
@@ -36,6 +49,12 @@ class SampleSpec:
     context: Sequence[int] = ()
     end_ids: tuple[int, ...] = ()
     for_rejection: bool = False
+    masks: tuple[TokenMask, ...] = ()
+
+    @property
+    def mask(self) -> TokenMask | None:
+        """Which tokens may be drawn; None for any."""
+        return self.masks[0] if self.masks else None
 
     def after(self, token_ids: Sequence[int]) -> SampleSpec:
         """Return how the token is drawn that follows `token_ids`, which follow this one's context."""
@@ -46,6 +65,7 @@ class SampleSpec:
             position=self.position + len(token_ids),
             generated=self.generated + len(token_ids),
             context=[*self.context, *token_ids] if self.params.penalises else self.context,
+            masks=self.masks[len(token_ids) :],
         )
 
 

@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 LAYERS = ("runtime", "actors", "web")
 # library -> the only layer whose modules may import it
 HOMES = {"torch": "runtime", "safetensors": "runtime", "tokenizers": "runtime", "quart": "web", "quart_trio": "web"}
-HOMES |= {"hypercorn": "web", "click": "web", "pydantic": "web"}
+HOMES |= {"hypercorn": "web", "click": "web", "pydantic": "web", "llguidance": "runtime"}
 
 
 def imported(path: Path) -> set[str]:

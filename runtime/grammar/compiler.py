@@ -1,0 +1,109 @@
+"""Compiles the grammars of requests for one model."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from llguidance import LLMatcher, LLParserLimits
+
+from runtime.errors import RequestError
+from runtime.grammar.matcher import Matcher
+from runtime.grammar.sources import library_source, readable_error
+from runtime.grammar.vocabulary import load_vocabulary
+
+if TYPE_CHECKING:
+    from llguidance import LLTokenizer
+
+    from runtime.grammar.grammar import Grammar
+    from runtime.text.tokenizer import Tokenizer
+
+MAX_KEPT = 32
+"""Grammars that are kept compiled: a client that asks for the same schema again and again waits for it once."""
+
+WORD_BYTES = 4
+WORD_BITS = 32
+
+
+def parser_limits() -> LLParserLimits:
+    """Return what one grammar may cost, in the library's units of work, which do not depend on the machine's speed.
+
+    Compiling takes up to a few tenths of a second, a mask up to some tens of milliseconds; beyond that the library
+    gives up, and the request with it.  Ordinary schemas take a hundredth of this.
+    """
+    return LLParserLimits(
+        initial_lexer_fuel=500_000,
+        step_lexer_fuel=100_000,
+        step_max_items=50_000,
+        max_lexer_states=20_000,
+        max_grammar_size=200_000,
+        verbose_errors=False,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledGrammar:
+    """A grammar that the model's outputs can be held to; shared by all outputs of a request."""
+
+    template: LLMatcher
+    mask_bytes: int
+
+    def matcher(self) -> Matcher:
+        """Return a fresh matcher, for one output."""
+        return Matcher(self.template, self.mask_bytes)
+
+
+class GrammarCompiler:
+    """Compiles grammars for one model; any thread may use it.
+
+    The vocabulary is made with the first grammar: a server that is never asked for one does without.
+
+    Args:
+        tokenizer: the model's.
+        vocab_size: logits of a row.
+        end_ids: tokens that end an output.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, vocab_size: int, end_ids: tuple[int, ...]) -> None:
+        self._tokenizer = tokenizer
+        self._vocab_size = vocab_size
+        self._end_ids = end_ids
+        self._vocabulary: LLTokenizer | None = None
+        self._kept: OrderedDict[Grammar, CompiledGrammar] = OrderedDict()  # by its last use
+        self._vocabulary_lock, self._kept_lock = threading.Lock(), threading.Lock()
+
+    def compile(self, grammar: Grammar) -> CompiledGrammar:
+        """Compile a grammar, which may take some tenths of a second; the interpreter is let go meanwhile.
+
+        Raises:
+            RequestError: it is not valid, asks for what is not supported, or is too large; the message says what.
+        """
+        if (kept := self._find(grammar)) is not None:
+            return kept
+        source = library_source(grammar)
+        matcher = LLMatcher(self._load_vocabulary(), source, log_level=0, limits=parser_limits())
+        if matcher.is_error():
+            raise RequestError(readable_error(grammar, matcher.get_error()), param=grammar.param)
+        mask_bytes = -(-self._vocab_size // WORD_BITS) * WORD_BYTES
+        return self._keep(grammar, CompiledGrammar(matcher, mask_bytes))
+
+    def _load_vocabulary(self) -> LLTokenizer:
+        with self._vocabulary_lock:  # who comes meanwhile waits for the one that there will be
+            if self._vocabulary is None:
+                self._vocabulary = load_vocabulary(self._tokenizer, self._vocab_size, self._end_ids)
+            return self._vocabulary
+
+    def _find(self, grammar: Grammar) -> CompiledGrammar | None:
+        with self._kept_lock:
+            if grammar in self._kept:
+                self._kept.move_to_end(grammar)
+            return self._kept.get(grammar)
+
+    def _keep(self, grammar: Grammar, compiled: CompiledGrammar) -> CompiledGrammar:
+        with self._kept_lock:
+            self._kept[grammar] = compiled
+            while len(self._kept) > MAX_KEPT:
+                self._kept.popitem(last=False)
+        return compiled
