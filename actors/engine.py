@@ -6,10 +6,8 @@ Inside `async with open_engine(executor, model, config) as engine`, a request is
 
 from __future__ import annotations
 
-import secrets
 import time
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import trio
@@ -18,9 +16,8 @@ from actors.core.events import Refused
 from actors.core.hold import Ticket
 from actors.core.receipts import CancelReason, Receipt
 from actors.core.slots import SlotTable
-from actors.generating.draft_length import Acceptance, DraftLength
-from actors.generating.drafting import Drafting, LookupSource, ModelSource
-from actors.generating.output import Output
+from actors.generating.assembly import Assembly
+from actors.generating.grammars import InlineGrammars
 from actors.generating.unread import Unread
 from actors.kv.prefix_cache import empty_cache
 from actors.kv.prompts import chains
@@ -29,6 +26,7 @@ from actors.manager.slot_manager import SlotManager
 from actors.request import Request
 from actors.statistics import EngineStatistics, SpeculationStatistics
 from runtime.errors import CedeError, RequestError, ShuttingDown
+from runtime.grammar.compiler import GrammarCompiler
 from runtime.loading.served import Proposer
 
 if TYPE_CHECKING:
@@ -37,10 +35,12 @@ if TYPE_CHECKING:
 
     from actors.config import EngineConfig
     from actors.core.costs import StepCosts
-    from actors.core.generation import Event, GenerationRequest, RequestStatus
+    from actors.core.generation import GenerationRequest, RequestStatus
     from actors.core.observer import Observer
     from actors.core.slot_views import SlotStatus
+    from actors.generating.grammars import Compiled, Grammars
     from actors.kv.prefix_cache import PrefixCache
+    from runtime.grammar.worker import MaskComputer
     from runtime.kv.token_chain import TokenChain
     from runtime.loading.served import ServedModel
     from runtime.step.executor import Executor
@@ -54,7 +54,15 @@ def client_disconnect() -> CancelReason:
 class Engine:
     """Admits requests and lets people look in.  Made by `open_engine`."""
 
-    def __init__(self, executor: Executor, model: ServedModel, config: EngineConfig, cache: PrefixCache) -> None:
+    def __init__(
+        self,
+        executor: Executor,
+        model: ServedModel,
+        config: EngineConfig,
+        cache: PrefixCache,
+        grammars: Grammars,
+        masks: MaskComputer,
+    ) -> None:
         self.model = model
         self.config = config
         table = SlotTable(
@@ -74,7 +82,8 @@ class Engine:
             epoch=time.time() - executor.clock(),
         )
         self.unread = Unread(config.unread_bytes, config.answer_bytes)
-        self._acceptance = Acceptance()
+        self._assembly = Assembly(model, config, self._manager.costs, masks)
+        self._grammars = grammars
         self._live: dict[str, Request] = {}
         self._served = 0
         self._all_ended = trio.Event()
@@ -99,7 +108,7 @@ class Engine:
 
         Raises:
             RequestError: a prompt is empty or leaves no room in the context, or there are more of them than the
-                slots and the queue together could ever hold.
+                slots and the queue together could ever hold; or its grammar cannot be used.
             QueueFull: too many wait already.
             ShuttingDown: admission is closed.
             DeviceLost: no step can run now.
@@ -122,7 +131,8 @@ class Engine:
         try:
             self._check(asked)
             prompts = await chains(self._manager.cache.root, asked.prompts)
-            return await self._admit(asked, prompts, disconnect_reason)
+            grammar = None if asked.grammar is None else await self._grammars.compile(asked.grammar)
+            return await self._admit(asked, prompts, grammar, disconnect_reason)
         except CedeError as error:
             if (observers := self._manager.observers).refused:
                 observers.tell(observers.refused, Refused(asked.id, len(asked.prompts), error))
@@ -142,7 +152,11 @@ class Engine:
             raise ShuttingDown("the server is shutting down")
 
     async def _admit(
-        self, asked: GenerationRequest, prompts: Sequence[TokenChain], disconnect_reason: Callable[[], CancelReason]
+        self,
+        asked: GenerationRequest,
+        prompts: Sequence[TokenChain],
+        grammar: Compiled | None,
+        disconnect_reason: Callable[[], CancelReason],
     ) -> Request:
         self._check_open()
         if asked.id in self._live:
@@ -156,8 +170,8 @@ class Engine:
         request = Request(
             asked,
             tickets,
-            self._outputs(asked),
-            lambda: self._drafting(asked),
+            self._assembly.outputs(asked, grammar),
+            lambda: self._assembly.drafting(asked),
             handle,
             self.unread.backlog(f"request {asked.id}"),
             deadline=float("inf") if timeout is None else trio.current_time() + timeout,
@@ -180,36 +194,6 @@ class Engine:
         del self._live[request.id]
         if not self._live:
             self._all_ended.set()
-
-    def _outputs(self, asked: GenerationRequest) -> Callable[[int, Callable[[Event], None]], Output]:
-        params = asked.sampling
-        if params.seed is None:
-            params = replace(params, seed=secrets.randbits(63), reproducible=False)
-
-        def output(index: int, emit: Callable[[Event], None]) -> Output:
-            prompt = asked.prompts[index]
-            room = self.model.context_length - len(prompt)
-            return Output(
-                index,
-                prompt,
-                params.for_choice(index),
-                max_tokens=room if asked.max_tokens is None else min(asked.max_tokens, room),
-                end_ids=() if asked.ignore_eos else self.model.eos_token_ids,
-                text=self.model.text(asked.stop, continues=asked.continues, visible=asked.visible),
-                emit=emit,
-            )
-
-        return output
-
-    def _drafting(self, asked: GenerationRequest) -> Drafting | None:
-        if self.config.speculate is Proposer.OFF or not asked.speculate:
-            return None
-        lookup = self.config.speculate is Proposer.NGRAM
-        length = DraftLength(self.config.draft_tokens, prior=self._acceptance)
-        costs = self._manager.costs
-        if lookup:
-            return Drafting(LookupSource(), length, costs.target, None)
-        return Drafting(ModelSource(), length, costs.target, costs.drafter)
 
     def cancel(self, request_id: str, reason: CancelReason = CancelReason.OPERATOR) -> bool:
         """Cancel exactly that request; its client is told.  False if no such request lives."""
@@ -309,14 +293,33 @@ def _check_length(prompt: Sequence[int], context: int) -> None:
 
 @asynccontextmanager
 async def open_engine(
-    executor: Executor, model: ServedModel, config: EngineConfig, cache: PrefixCache | None = None
+    executor: Executor,
+    model: ServedModel,
+    config: EngineConfig,
+    cache: PrefixCache | None = None,
+    grammars: Grammars | None = None,
 ) -> AsyncIterator[Engine]:
-    """An engine whose slot manager runs while the scope lasts; without a cache, only KV in the slots is reused.
+    """An engine whose slot manager runs while the scope lasts.
+
+    Without a cache, only KV in the slots is reused; without grammars that have threads, what a grammar asks for is
+    computed where it is asked for.
 
     Requests are opened inside that scope, so they have ended before it does.  The manager is shielded from a cancel of
     the whole: holds that unwind in the body still need its word.
     """
-    engine = Engine(executor, model, config, cache or empty_cache())
+    grammars = grammars or InlineGrammars(compiler_of(model))
+    with grammars.masks() as masks:
+        async with _run(Engine(executor, model, config, cache or empty_cache(), grammars, masks)) as engine:
+            yield engine
+
+
+def compiler_of(model: ServedModel) -> GrammarCompiler:
+    """A compiler of grammars for a model."""
+    return GrammarCompiler(model.tokenizer, model.vocab_size, model.eos_token_ids)
+
+
+@asynccontextmanager
+async def _run(engine: Engine) -> AsyncIterator[Engine]:
     async with trio.open_nursery() as services:
         manager_scope = trio.CancelScope(shield=True)
 

@@ -27,7 +27,7 @@ from actors.generating.buffer import EventBuffer
 from actors.generating.decode import decode
 from actors.generating.prefill import prefill
 from actors.generating.request_log import RequestLog
-from runtime.errors import CedeError, DeadlineExceeded, ShuttingDown
+from runtime.errors import CedeError, DeadlineExceeded, GrammarFailed, ShuttingDown
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -152,6 +152,8 @@ class Request:
             self._say_cancelled(ticket, output, stopwatch)
             raise
         except CedeError as error:
+            if isinstance(error, GrammarFailed):
+                logger.error("request %s/%d: %s", self.id, ticket.index, error)
             self._say(Failed(ticket.index, error))
         except Exception:
             self._say_internal_error(ticket)

@@ -19,7 +19,8 @@ from hypercorn.app_wrappers import ASGIWrapper
 from hypercorn.config import Config
 
 from actors.diagnostics.loop_watch import LoopWatch, watch_loop
-from actors.engine import Engine, open_engine
+from actors.engine import Engine, compiler_of, open_engine
+from actors.generating.grammars import ThreadedGrammars
 from actors.kv.config import CacheConfig, TierOptions
 from actors.kv.opening import open_prefix_cache
 from runtime.checkpoint.sampling_defaults import SamplingDefaults
@@ -167,6 +168,7 @@ async def _open_engine(
             ),
             replace(options.engine, speculate=drafter.proposer),
             cache,
+            ThreadedGrammars(compiler_of(described)),
         ) as engine,
         fittings.attend(engine),
     ):

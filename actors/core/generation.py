@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from actors.core.life import State
     from actors.core.receipts import CancelReason
     from runtime.errors import CedeError
+    from runtime.grammar.grammar import Grammar
     from runtime.sampling.params import SamplingParams
     from runtime.sampling.tokens import TokenLogprobs
 
@@ -44,6 +45,8 @@ class GenerationRequest:
         timeout: seconds from admission to the deadline; None for the server's default.
         speculate: whether tokens may be drafted.
         visible: special tokens that are spelled out in the text, for whoever parses it.
+        grammar: what each output must be.  It decides when an output may end, whatever `ignore_eos` and `min_tokens`
+            say; one that `max_tokens` or a stop string ends is the beginning of what was to be.
         owner: the name of the API key that asked; None where there are no keys.
     """
 
@@ -58,6 +61,7 @@ class GenerationRequest:
     timeout: float | None = None
     speculate: bool = True
     visible: frozenset[int] = frozenset()
+    grammar: Grammar | None = None
     owner: str | None = None
 
 

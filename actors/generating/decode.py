@@ -27,7 +27,7 @@ async def decode(hold: Hold, first: SampledToken, output: Output, drafting: Draf
         drafts = await drafting.propose(hold, output) if drafting else ()
         rows = (output.sequence[-1], *(draft.token_id for draft in drafts))
         phase = State.VERIFY if drafts else State.DECODE
-        tokens = (await hold.submit(phase, rows, output.next_sample(), drafts)).tokens
+        tokens = (await hold.submit(phase, rows, output.next_sample(rows[1:]), drafts)).tokens
         if drafting:
             drafting.observe(len(drafts), len(tokens) - 1)
     whole = len(output.sequence) - 1  # the last token was drawn, and never read

@@ -40,9 +40,12 @@ class LookupSource:
         self._lookup = PromptLookup()
 
     async def propose(self, hold: Hold, output: Output, most: int) -> list[DraftToken]:
-        """Return what followed the last place where the output's end stood before."""
+        """Return what followed the last place where the output's end stood before, as far as its grammar allows."""
         self._lookup.extend(output.sequence[len(self._lookup) :])
-        return [DraftToken(token_id) for token_id in self._lookup.propose(most)]
+        found = self._lookup.propose(most)
+        if output.constraint is not None:
+            found = found[: output.constraint.count_valid(found)]
+        return [DraftToken(token_id) for token_id in found]
 
     def behind(self, hold: Hold, output: Output) -> int:
         """Return 0: there is nothing to read."""
@@ -55,6 +58,9 @@ class ModelSource:
     async def propose(self, hold: Hold, output: Output, most: int) -> list[DraftToken]:
         """Draw one token after the other, until there are so many or one ends the output.
 
+        Each is drawn under the very mask that verifies it: a draft that was drawn freely and cut afterwards would bias
+        what rejection sampling makes of it.
+
         Raises:
             StepFailed: the device failed over these rows.
         """
@@ -65,10 +71,12 @@ class ModelSource:
         while len(drafts) < most:
             drafted = [draft.token_id for draft in drafts]
             unread = drafted[-1:] or output.sequence[hold.draft_start :]
+            if output.constraint is not None:
+                spec = replace(spec, masks=output.constraint.masks(drafted))
             chunk = await hold.submit(State.DRAFT, unread, spec.after(drafted))
             for token in chunk.tokens:
                 drafts.append(DraftToken(token.token_id, token.distribution))
-                if output.ends_with(token.token_id):
+                if output.ends_with([*drafted, token.token_id]):
                     return drafts
         return drafts
 
@@ -85,13 +93,22 @@ class Drafting:
         length: how many are worth it.
         target: costs of the model that verifies.
         drafter: costs of the model that drafts; None where drafts take no device time.
+        forced: how many tokens are worth it that a grammar forces; they are drafts for nothing, which the target can
+            only spell in another way.
     """
 
     def __init__(
-        self, source: DraftSource, length: DraftLength, target: StepCostModel, drafter: StepCostModel | None
+        self,
+        source: DraftSource,
+        length: DraftLength,
+        target: StepCostModel,
+        drafter: StepCostModel | None,
+        forced: DraftLength,
     ) -> None:
         self._source: DraftSource | None = source
         self._length = length
+        self._forced = forced
+        self._used = length  # in the last round
         self._target = target
         self._drafter = drafter
 
@@ -100,6 +117,10 @@ class Drafting:
 
         A fault while drafting costs the rest of this generation its drafts, and nothing else.
         """
+        if forced := self._propose_forced(hold, output):
+            self._used = self._forced
+            return forced
+        self._used = self._length
         if self._source is None:
             return ()
         behind = self._source.behind(hold, output)
@@ -117,6 +138,13 @@ class Drafting:
         finally:
             hold.turn_to(ActorStage.DECODE)
 
+    def _propose_forced(self, hold: Hold, output: Output) -> list[DraftToken]:
+        forced = [] if output.constraint is None else output.constraint.forced()
+        if not forced:
+            return []
+        most = min(self._forced.next(self._target, None, hold.neighbours), output.room - 1)
+        return [DraftToken(token_id) for token_id in forced[: max(most, 0)]]
+
     def observe(self, proposed: int, accepted: int) -> None:
         """Learn how a round went; one without drafts drew a single token."""
-        self._length.observe(proposed, accepted)
+        self._used.observe(proposed, accepted)

@@ -10,6 +10,7 @@ from runtime.sampling.tokens import SampleSpec
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
+    from actors.generating.constraint import Constraint
     from runtime.sampling.params import SamplingParams
     from runtime.sampling.tokens import SampledToken
     from runtime.text.text_stream import TextDelta
@@ -43,6 +44,11 @@ class Output:
         end_ids: tokens that end it; empty to ignore them.
         text: fresh.
         emit: takes each `Token`; never blocks.
+        constraint: of its grammar, which then decides alone when the output may end: `min_tokens` holds back stop
+            strings only.  None where there is none.
+
+    Attributes:
+        constraint: the same.
     """
 
     def __init__(
@@ -55,6 +61,7 @@ class Output:
         end_ids: Collection[int],
         text: Text,
         emit: Callable[[Token], None],
+        constraint: Constraint | None = None,
     ) -> None:
         self.index = index
         self._params = params
@@ -64,6 +71,7 @@ class Output:
         self._end_ids = tuple(end_ids)
         self._text = text
         self._emit = emit
+        self.constraint = constraint
 
     def __len__(self) -> int:
         """Tokens generated, the one that ended the output included."""
@@ -84,22 +92,29 @@ class Output:
         """The stop string that ended the output; None while none did."""
         return self._text.stop_found
 
-    def ends_with(self, token_id: int) -> bool:
-        """Whether nothing would follow this token."""
-        return token_id in self._end_ids
+    def ends_with(self, drafted: Sequence[int]) -> bool:
+        """Whether nothing would follow the output and these, of which there is at least one."""
+        return drafted[-1] in self._end_ids or (self.constraint is not None and self.constraint.is_complete(drafted))
 
-    def next_sample(self) -> SampleSpec:
-        """How the next token is to be drawn."""
+    def next_sample(self, drafted: Sequence[int] = ()) -> SampleSpec:
+        """How the next token is to be drawn, and those that follow each of the drafted ones."""
         return SampleSpec(
             params=self._params,
             position=len(self._context),
             generated=len(self),
             context=self._context,
-            end_ids=self._end_ids,
+            end_ids=() if self.constraint else self._end_ids,
+            masks=self.constraint.masks(drafted) if self.constraint else (),
         )
 
     def accept(self, token: SampledToken) -> FinishReason | None:
-        """Take the next token and emit it.  Returns why the output ends with it, or None if it goes on."""
+        """Take the next token and emit it.  Returns why the output ends with it, or None if it goes on.
+
+        Raises:
+            GrammarFailed: the token is not what the grammar allows; it is not emitted.
+        """
+        if self.constraint is not None:
+            self.constraint.accept(token.token_id)
         self._context.append(token.token_id)
         if token.token_id in self._end_ids:
             self._emit(Token(self.index, token.token_id, "", token.logprobs))
@@ -108,6 +123,8 @@ class Output:
         delta = self._text.push(token.token_id, match_stops=len(self) > self._params.min_tokens)
         self._emit(Token(self.index, token.token_id, delta.text, token.logprobs))
         if delta.stopped:
+            return FinishReason.STOP
+        if self.constraint is not None and self.constraint.is_complete():
             return FinishReason.STOP
         return FinishReason.LENGTH if len(self) >= self._max_tokens else None
 

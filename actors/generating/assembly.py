@@ -1,0 +1,82 @@
+"""What each generation of a request is made of."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from actors.generating.constraint import Constraint
+from actors.generating.draft_length import Acceptance, DraftLength
+from actors.generating.drafting import Drafting, LookupSource, ModelSource
+from actors.generating.output import Output
+from runtime.loading.served import Proposer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from actors.config import EngineConfig
+    from actors.core.costs import StepCosts
+    from actors.core.generation import Event, GenerationRequest
+    from actors.generating.grammars import Compiled
+    from runtime.grammar.worker import MaskComputer
+    from runtime.loading.served import ServedModel
+
+FORCED_RATE = 0.9
+"""How often the target is expected to spell what a grammar forces as the tokenizer does, before any was seen."""
+
+
+class Assembly:
+    """Makes the outputs of generations, and their drafts.
+
+    Args:
+        model: that is served.
+        config: of the engine.
+        costs: what steps take.
+        masks: computes those of grammars.
+    """
+
+    def __init__(self, model: ServedModel, config: EngineConfig, costs: StepCosts, masks: MaskComputer) -> None:
+        self._model = model
+        self._config = config
+        self._costs = costs
+        self._masks = masks
+        self._acceptance = Acceptance()
+        self._forced_acceptance = Acceptance(FORCED_RATE)
+
+    def outputs(
+        self, asked: GenerationRequest, grammar: Compiled | None
+    ) -> Callable[[int, Callable[[Event], None]], Output]:
+        """What makes the output of generation i, which emits to the function given; `grammar` is the request's."""
+        params = asked.sampling
+        if params.seed is None:
+            params = replace(params, seed=secrets.randbits(63), reproducible=False)
+
+        def output(index: int, emit: Callable[[Event], None]) -> Output:
+            prompt = asked.prompts[index]
+            room = self._model.context_length - len(prompt)
+            return Output(
+                index,
+                prompt,
+                params.for_choice(index),
+                max_tokens=room if asked.max_tokens is None else min(asked.max_tokens, room),
+                end_ids=() if asked.ignore_eos and grammar is None else self._model.eos_token_ids,
+                # What a grammar was matched with is sent as it is, the space of a first token included.
+                text=self._model.text(
+                    asked.stop, continues=asked.continues or grammar is not None, visible=asked.visible
+                ),
+                emit=emit,
+                constraint=None if grammar is None else Constraint(grammar.matcher(), self._masks),
+            )
+
+        return output
+
+    def drafting(self, asked: GenerationRequest) -> Drafting | None:
+        """The drafts of one generation; None where it gets none."""
+        if self._config.speculate is Proposer.OFF or not asked.speculate:
+            return None
+        lookup = self._config.speculate is Proposer.NGRAM
+        length = DraftLength(self._config.draft_tokens, prior=self._acceptance)
+        forced = DraftLength(self._config.draft_tokens, prior=self._forced_acceptance)
+        source = LookupSource() if lookup else ModelSource()
+        return Drafting(source, length, self._costs.target, None if lookup else self._costs.drafter, forced)

@@ -1,0 +1,66 @@
+"""What a grammar allows one output, position by position."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runtime.errors import GrammarFailed
+from runtime.grammar.masks import Mask
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from actors.generating.grammars import OutputMatcher
+    from runtime.grammar.worker import MaskComputer
+
+
+class Constraint:
+    """Holds one output to its grammar.
+
+    Args:
+        matcher: fresh; nobody else uses it.
+        computer: has masks computed beside the steps that need them.
+    """
+
+    def __init__(self, matcher: OutputMatcher, computer: MaskComputer) -> None:
+        self._matcher = matcher
+        self._computer = computer
+        self._masks: dict[tuple[int, ...], Mask] = {}  # by the drafted tokens before them, since the last `accept`
+
+    def masks(self, drafted: Sequence[int] = ()) -> tuple[Mask, ...]:
+        """Return the mask of the next token, and of those that follow each of the drafted ones.
+
+        Each is one and the same, however often it is asked for: a draft is drawn under the mask that verifies it.
+        """
+        return tuple(self._mask(tuple(drafted[:i])) for i in range(len(drafted) + 1))
+
+    def _mask(self, drafted: tuple[int, ...]) -> Mask:
+        mask = self._masks.get(drafted)
+        if mask is None:
+            mask = self._masks[drafted] = Mask(lambda: self._matcher.mask_after(drafted))
+            self._computer.submit(mask)
+        return mask
+
+    def accept(self, token_id: int) -> None:
+        """Take the output's next token.
+
+        Raises:
+            GrammarFailed: it is not allowed, or was drawn under a mask that could not be computed.
+        """
+        for mask in self._masks.values():
+            if mask.error is not None:
+                raise GrammarFailed(f"what the grammar allows could not be computed: {mask.error}") from mask.error
+        self._matcher.accept(token_id)
+        self._masks.clear()
+
+    def is_complete(self, drafted: Sequence[int] = ()) -> bool:
+        """Whether nothing but an end may follow the output and these."""
+        return self._matcher.is_complete_after(drafted)
+
+    def count_valid(self, token_ids: Sequence[int]) -> int:
+        """Return how many of these may follow, from the first on."""
+        return self._matcher.count_valid(token_ids)
+
+    def forced(self) -> list[int]:
+        """Return tokens that spell the only text which may follow; none where there is a choice."""
+        return self._matcher.forced()

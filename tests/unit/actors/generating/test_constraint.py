@@ -1,0 +1,99 @@
+"""What a grammar allows an output: one mask for each place, and an end to what could not be computed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from actors.generating.constraint import Constraint
+from runtime.errors import GrammarFailed
+from runtime.grammar.worker import InlineMasks
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from runtime.grammar.masks import Mask
+
+
+class Counting:
+    """A matcher of at most three tokens, each one more than the last."""
+
+    def __init__(self) -> None:
+        self.output: list[int] = []
+        self.asked: list[list[int]] = []
+        self.fails = False
+
+    def accept(self, token_id: int) -> None:
+        """Take a token."""
+        self.output.append(token_id)
+
+    def mask_after(self, token_ids: Sequence[int]) -> bytes:
+        """The token that follows these."""
+        self.asked.append([*self.output, *token_ids])
+        if self.fails:
+            raise ValueError("a planted fault")
+        return (1 << (len(self.output) + len(token_ids))).to_bytes(4, "little")
+
+    def is_complete_after(self, token_ids: Sequence[int] = ()) -> bool:
+        """Whether there are three."""
+        return len(self.output) + len(token_ids) == 3
+
+    def count_valid(self, token_ids: Sequence[int]) -> int:
+        """None is."""
+        return 0
+
+    def forced(self) -> list[int]:
+        """The next."""
+        return [len(self.output)]
+
+
+class Later:
+    """Computes nothing before it is taken."""
+
+    def __init__(self) -> None:
+        self.submitted: list[Mask] = []
+
+    def submit(self, mask: Mask) -> None:
+        """Keep it."""
+        self.submitted.append(mask)
+
+
+def test_there_is_one_mask_for_each_place() -> None:
+    """So a draft is drawn under the mask that verifies it, and a step that is run again waits for none."""
+    matcher = Counting()
+    constraint = Constraint(matcher, InlineMasks())
+    (first,) = constraint.masks()
+    assert constraint.masks() == (first,)
+    masks = constraint.masks([0, 1])
+    assert masks[0] is first
+    assert constraint.masks([0])[1] is masks[1]
+    assert [mask.take() for mask in masks] == [b"\x01\0\0\0", b"\x02\0\0\0", b"\x04\0\0\0"]
+    assert matcher.asked == [[], [0], [0, 1]]
+
+
+def test_after_a_token_the_masks_are_others() -> None:
+    matcher = Counting()
+    constraint = Constraint(matcher, InlineMasks())
+    before = constraint.masks([0])
+    constraint.accept(0)
+    (after,) = constraint.masks()
+    assert after not in before
+    assert after.take() == b"\x02\0\0\0"
+
+
+def test_masks_are_submitted_before_anybody_needs_them() -> None:
+    later, matcher = Later(), Counting()
+    masks = Constraint(matcher, later).masks([0])
+    assert later.submitted == [*masks]
+    assert matcher.asked == []
+
+
+def test_a_token_drawn_under_a_mask_that_failed_is_not_taken() -> None:
+    matcher = Counting()
+    constraint = Constraint(matcher, InlineMasks())
+    matcher.fails = True
+    constraint.masks()
+    with pytest.raises(GrammarFailed, match="a planted fault"):
+        constraint.accept(0)
+    assert matcher.output == []
