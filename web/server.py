@@ -162,6 +162,7 @@ async def _open_engine(
             executor,
             replace(
                 described,
+                facts=replace(described.facts, fingerprint=identity),
                 context_length=executor.model.context,
                 rings=executor.model.kv.rings,
                 sampling=options.sampling,

@@ -15,6 +15,7 @@ from runtime.errors import CheckpointError
 from runtime.kv.cache import KVCache
 from runtime.kv.rings import plan_rings
 from runtime.loading.drafters import NoDrafter, log_drafter
+from runtime.loading.facts import facts_of
 from runtime.loading.footprint import SlotMemory, check_memory
 from runtime.loading.served import ServedModel
 from runtime.nn.matrices.formats import choose_formats
@@ -65,6 +66,7 @@ def describe_model(options: LoadOptions, name: str) -> tuple[ServedModel, Checkp
         eos_token_ids=_end_tokens(config, tokenizer),
         tokenizer=tokenizer,
         chat=Chat.load(checkpoint, tokenizer.added_tokens, options.tool_format),
+        facts=facts_of(checkpoint),
     )
     return served, checkpoint
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from runtime.checkpoint.sampling_defaults import SamplingDefaults
+from runtime.loading.facts import ModelFacts
 from runtime.text.text_stream import TextStream
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class ServedModel:
         tokenizer: the checkpoint's.
         chat: how the model converses; None for a base model, which has no chat template.
         sampling: what a request that does not say otherwise samples by.
+        facts: what its files say about themselves.
         rings: where its windowed layers keep their KV, as `KVCache.rings`; None if all layers keep all of it.
     """
 
@@ -51,6 +53,7 @@ class ServedModel:
     tokenizer: Tokenizer
     chat: Chat | None = None
     sampling: SamplingDefaults = field(default_factory=SamplingDefaults)
+    facts: ModelFacts = field(default_factory=ModelFacts)
     rings: Rings | None = None
 
     def text(
