@@ -5,5 +5,5 @@ modules at the root of `runtime`; `web` encodes with it, `actors` turn output in
 
 - `tokenizer`: `Tokenizer`; `token_bytes`: the bytes of one token; `prompt_tokens`: `encode_within`
 - `text_stream`: `TextStream`, `Detokenizer`; `stop_strings`: `StopAutomaton`, `StopMatcher`
-- `lookup`: `PromptLookup`
+- `lookup`: `PromptLookup`; `infill`: `InfillTokens`
 """

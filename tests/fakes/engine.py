@@ -33,6 +33,7 @@ from runtime.chat.template import ChatTemplate
 from runtime.checkpoint.sampling_defaults import SamplingDefaults
 from runtime.kv.disk.tier import DiskTierStatistics
 from runtime.kv.ram_tier import RamTierStatistics
+from runtime.loading.facts import ModelFacts
 from runtime.loading.served import Proposer
 from web.openai.chat.parse import parse_chat
 from web.openai.completions.parse import parse_completion
@@ -76,6 +77,10 @@ class ByteTokenizer:
         """Return the byte that an id stands for."""
         return bytes([token_id]) if token_id < BOS else b"<s>"
 
+    def token_id(self, token: str) -> int | None:
+        """Return None: no token has a name."""
+        return None
+
     def token_text(self, token_id: int) -> str:
         """Return how an id is shown where its byte alone is no text."""
         return self.token_bytes(token_id).decode("utf-8", "backslashreplace")
@@ -91,6 +96,7 @@ class FakeModel:
     vocab_size: int = VOCABULARY
     tokenizer: ByteTokenizer = field(default_factory=ByteTokenizer)
     chat: Chat | None = field(default_factory=lambda: Chat(ChatTemplate(TEMPLATE)))
+    facts: ModelFacts = field(default_factory=ModelFacts)
     sampling: SamplingDefaults = field(default_factory=SamplingDefaults)  # neutral: OpenAI's
 
 

@@ -8,5 +8,6 @@ An API turns a body into an `Asked`, whose writer and collector turn the engine'
 - `sampling`: sampling parameters from a body's fields, over the server's defaults
 - `tools`: the checks of tools
 - `ignored`: `IgnoredFields`, what is told of fields that mean nothing
+- `infill`: prompts for filling in the middle
 - `answer_parts`: `AnswerParts`, the engine's events as the parts of an answer
 """
