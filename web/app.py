@@ -12,13 +12,16 @@ from quart_trio.wrappers import TrioResponse as Response
 
 from runtime.log_text import literal
 from web.errors.handlers import install_error_handlers
-from web.errors.shapes import ErrorShapes
+from web.errors.shapes import ErrorRoute, ErrorShapes
 from web.http.asgi import ScopedApp, current_request
 from web.http.body_budget import BodyBudget
 from web.http.browser_policy import BrowserPolicy, preflight_headers
 from web.inspection.operations import INSPECTION
 from web.inspection.routes import add_routes as add_inspection_routes
 from web.limits import Limits
+from web.ollama.errors import OllamaErrors
+from web.ollama.operations import OLLAMA
+from web.ollama.routes import add_routes as add_ollama_routes
 from web.openai.errors import OpenAIErrors
 from web.openai.operations import OPENAI
 from web.openai.requests import Settings as OpenAISettings
@@ -33,13 +36,13 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("cede.web")
 
-APIS = (OPENAI, INSPECTION)
+APIS = (OPENAI, OLLAMA, INSPECTION)
 """What the OpenAPI document says; each route is declared in one of them."""
 
 OPEN = frozenset(operation.path for api in APIS for operation in api.operations if operation.open)
 """The paths that need no key."""
 
-ERROR_SHAPES = ErrorShapes(OpenAIErrors())
+ERROR_SHAPES = ErrorShapes(OpenAIErrors(), [ErrorRoute("/api", OllamaErrors())])
 """Whose error objects a request gets, whatever is wrong with it."""
 
 
@@ -75,6 +78,7 @@ def create_app(
         _require_key(app, keys)
     openai = OpenAISettings(reasoning=(wire or Wire()).reasoning_field)
     add_openai_routes(app, engine, write_bytes=limits.write_bytes, keep_alive=keep_alive, settings=openai)
+    add_ollama_routes(app, engine, write_bytes=limits.write_bytes, keep_alive=keep_alive)
     add_inspection_routes(app, engine, limits.write_bytes, watch)
     add_document_routes(app, engine, APIS, keyed=bool(keys), write_bytes=limits.write_bytes)
     return app

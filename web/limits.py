@@ -82,6 +82,9 @@ MAX_SCHEMA_VALUES = 8 * KIB
 MAX_SCHEMA_TEXT = 256 * KIB
 """Characters in one JSON schema, of all keys and strings."""
 
+MAX_ARGUMENT_VALUES = 16 * KIB
+"""Values in one call's arguments, where they are an object; they may hold the text of a file."""
+
 MAX_OBJECTS = 24 * KIB
 """Strings (keys are strings) and objects in a body: the parser holds the interpreter while it makes them, about
 half a microsecond for each."""

@@ -56,6 +56,7 @@ class ChatTemplate:
 
     def __init__(self, source: str, token_names: Mapping[str, str] | None = None) -> None:
         environment = _environment()
+        self.source = source
         try:
             parsed = environment.parse(source)
             self.variables = frozenset(jinja2.meta.find_undeclared_variables(parsed))
@@ -64,7 +65,6 @@ class ChatTemplate:
             raise CheckpointError(f"the chat template is broken at line {error.lineno}: {error}") from error
         except (SyntaxError, ValueError, RecursionError) as error:  # from the Python code that jinja2 makes of it
             raise CheckpointError(f"the chat template cannot be compiled: {error}") from error
-        self.source = source
         self._token_names = dict(token_names or {})
 
     @classmethod

@@ -35,6 +35,8 @@ from runtime.kv.disk.tier import DiskTierStatistics
 from runtime.kv.ram_tier import RamTierStatistics
 from runtime.loading.facts import ModelFacts
 from runtime.loading.served import Proposer
+from tests.fakes.byte_tokenizer import BOS as BOS
+from tests.fakes.byte_tokenizer import ByteTokenizer
 from web.openai.chat.parse import parse_chat
 from web.openai.completions.parse import parse_completion
 
@@ -48,7 +50,6 @@ if TYPE_CHECKING:
     from web.openai.requests import ParsedRequest
 
 CONTEXT = 64
-BOS = 256
 VOCABULARY = 257  # every byte, and BOS
 
 TEMPLATE = (
@@ -58,32 +59,6 @@ TEMPLATE = (
 TIMINGS = Timings(prompt_n=3, cache_n=2, prompt_ms=6.0, predicted_n=4, predicted_ms=10.0)
 
 Script = Callable[["FakeRequest"], Awaitable[None]]
-
-
-class ByteTokenizer:
-    """A token is a byte."""
-
-    longest_token = 1
-
-    def encode(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
-        """Return the bytes of a text as ids, after the id that begins a text."""
-        return [BOS] * add_special_tokens + list(text.encode())
-
-    def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
-        """Return the text whose bytes these ids are."""
-        return bytes(i for i in ids if i < BOS).decode()
-
-    def token_bytes(self, token_id: int) -> bytes:
-        """Return the byte that an id stands for."""
-        return bytes([token_id]) if token_id < BOS else b"<s>"
-
-    def token_id(self, token: str) -> int | None:
-        """Return None: no token has a name."""
-        return None
-
-    def token_text(self, token_id: int) -> str:
-        """Return how an id is shown where its byte alone is no text."""
-        return self.token_bytes(token_id).decode("utf-8", "backslashreplace")
 
 
 @dataclass

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
 from pydantic_core import PydanticCustomError
 
 from web.limits import (
+    MAX_ARGUMENT_VALUES,
     MAX_BIASES,
     MAX_CHOICES,
     MAX_DIGITS,
@@ -102,6 +103,12 @@ JsonSchema = Annotated[
     dict[Name, Any],
     Field(max_length=MAX_SCHEMA_VALUES, json_schema_extra={"maxValues": MAX_SCHEMA_VALUES}),
     AfterValidator(lambda tree: _check_tree(tree, MAX_SCHEMA_VALUES, MAX_SCHEMA_TEXT)),
+]
+# A call's arguments, which may hold the text of a whole file.
+JsonObject = Annotated[
+    dict[Name, Any],
+    Field(max_length=MAX_ARGUMENT_VALUES, json_schema_extra={"maxValues": MAX_ARGUMENT_VALUES}),
+    AfterValidator(lambda tree: _check_tree(tree, MAX_ARGUMENT_VALUES, MAX_TEXT)),
 ]
 
 

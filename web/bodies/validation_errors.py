@@ -36,6 +36,7 @@ WANTED: dict[str, str] = {
     "custom_format": "an object of type 'text' or 'grammar'",
     "tool_choice": "'none', 'auto', 'required', or an object of type 'function', 'custom' or 'allowed_tools'",
     "function_call": "'none', 'auto', or an object with a 'name'",
+    "think": "true, false, 'low', 'medium' or 'high'",
 }
 # What a field should have.  These errors do not show the value, which may be large.
 WANTED_SIZES: dict[str, str] = {

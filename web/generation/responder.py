@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from quart_trio.wrappers import TrioResponse as Response
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     ParseFunction = Callable[[bytes, ServedModel, int], Asked]
 
+T = TypeVar("T")
+
 
 class Responder:
     """Parses a body, opens the request, and answers with a stream or whole.
@@ -43,12 +45,15 @@ class Responder:
 
     async def __call__(self, parse: ParseFunction) -> Response:
         """Answer the current request, whose body `parse` understands."""
-        asked = await self.parse_body(parse)
+        return await self.answer(await self.parse_body(parse))
+
+    async def answer(self, asked: Asked) -> Response:
+        """Answer the current request, which was understood."""
         current_request().generation_id = asked.request.id
         return await (self._stream(asked) if asked.stream else self._respond(asked))
 
-    async def parse_body(self, parse: ParseFunction) -> Asked:
-        """Read the current request's body, and return what it asks."""
+    async def parse_body(self, parse: Callable[[bytes, ServedModel, int], T]) -> T:
+        """Read the current request's body, and return what `parse` makes of it."""
         body = current_request().body
         raw = await body.read(BODY_TIMEOUT)
         with body.reservation:  # until the body is parsed

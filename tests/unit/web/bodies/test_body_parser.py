@@ -12,7 +12,8 @@ import trio
 from runtime.chat.chat import Chat, ChatPrompt
 from runtime.chat.template import ChatTemplate
 from runtime.errors import RequestError
-from tests.fakes.engine import CONTEXT, ByteTokenizer, FakeEngine, as_engine, completion, model
+from tests.fakes.byte_tokenizer import ByteTokenizer
+from tests.fakes.engine import CONTEXT, FakeEngine, as_engine, completion, model
 from web.bodies.body_parser import INLINE_BODY, LONG_BODY, MAX_ORDINARY, BodyParser
 from web.openai.chat.parse import parse_chat
 from web.openai.completions.parse import parse_completion

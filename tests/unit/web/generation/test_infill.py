@@ -8,7 +8,8 @@ from tokenizers import AddedToken
 
 from runtime.errors import RequestError
 from runtime.text.tokenizer import Tokenizer
-from tests.fakes.engine import BOS, CONTEXT, ByteTokenizer, model
+from tests.fakes.byte_tokenizer import BOS, ByteTokenizer
+from tests.fakes.engine import CONTEXT, model
 from tests.models.small_tokenizers import llama2_style
 from web.generation.infill import Infill, infill_prompt
 

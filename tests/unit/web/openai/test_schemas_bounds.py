@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+import web.ollama.schemas
 from runtime.errors import RequestError
 from tests.fakes.engine import chat, completion
+from tests.unit.web.bounds import Json, unbounded
 from web import limits
 from web.bodies import fields, strict_model, validation_errors
 from web.bodies.strict_model import StrictModel
@@ -25,57 +27,11 @@ if TYPE_CHECKING:
 
     from web.openai.requests import ParsedRequest
 
-Json = dict[str, Any]
-
 ENDPOINTS = (ChatBody, CompletionBody)
+OLLAMA = (web.ollama.schemas.ChatBody, web.ollama.schemas.GenerateBody)
 
 
 # --- the walk -----------------------------------------------------------------------------------------------------
-
-BOUNDS: dict[str, list[tuple[str, ...]]] = {
-    "string": [("maxLength",)],
-    "array": [("maxItems",)],
-    "integer": [("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")],
-    "number": [("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")],
-}
-CLOSED = {"enum", "const"}  # a choice of what we wrote ourselves
-
-
-def unbounded(schema: Json) -> list[str]:
-    """The paths of all strings, arrays, objects, numbers and values of any kind that could be of any size."""
-    return list(_unbounded(schema, schema.get("$defs", {}), "$", counted=False))
-
-
-def _unbounded(node: Json, models: Json, path: str, *, counted: bool) -> Iterator[str]:
-    """`counted`: something above says how many values there can be below, at any depth."""
-    if "$ref" in node:
-        name = node["$ref"].rpartition("/")[2]
-        yield from _unbounded(models[name], models, f"{path}:{name}", counted=counted)
-        return
-    counted = counted or "maxValues" in node
-    members = node.get("anyOf", []) + node.get("oneOf", [])
-    kind = node.get("type")
-    if not members and kind is None and not CLOSED & node.keys() and not counted:
-        yield f"{path} may be anything"
-    if not CLOSED & node.keys():
-        for either in BOUNDS.get(kind or "", []):
-            if not any(bound in node for bound in either):
-                yield f"{path} ({kind}) has no {either[0]}"
-    if kind == "object" and "properties" not in node and "maxProperties" not in node:
-        yield f"{path} (object) has no maxProperties"
-    if kind == "object" and "properties" not in node and "propertyNames" not in node:
-        yield f"{path} (object) has keys of any length"
-    if kind == "object" and "properties" not in node and node.get("additionalProperties") is True and not counted:
-        yield f"{path}{{}} may be anything"
-    below = [(f"{path}|{number}", member) for number, member in enumerate(members)]
-    below += [(f"{path}.{name}", field) for name, field in node.get("properties", {}).items()]
-    below += [(f"{path}{where}", node[name]) for name, where in _CHILDREN.items() if isinstance(node.get(name), dict)]
-    below += [(f"{path} keys", {"type": "string", **node["propertyNames"]})] if "propertyNames" in node else []
-    for where, child in below:
-        yield from _unbounded(child, models, where, counted=counted)
-
-
-_CHILDREN = {"items": "[]", "additionalProperties": "{}"}
 
 
 def models_in(schema: Json) -> set[str]:
@@ -232,7 +188,7 @@ def test_our_own_validators_raise_nothing_else() -> None:
 
 
 def test_no_sentence_is_left_that_nothing_raises() -> None:
-    possible = {kind for body in ENDPOINTS for kind in raised_by(body.__pydantic_core_schema__)}
+    possible = {kind for body in (*ENDPOINTS, *OLLAMA) for kind in raised_by(body.__pydantic_core_schema__)}
     ours = {"media", "too_many_biases", "too_much_in_it", "unknown_fields", "unknown_name"}
     assert {*validation_errors.WANTED, *validation_errors.WANTED_SIZES} == (possible | ours) - {"missing"}
 

@@ -1,0 +1,81 @@
+"""An answer that is sent whole says what its stream says."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from actors.core.generation import Failed
+from runtime.errors import StepFailed
+from runtime.sampling.tokens import TokenLogprobs
+from tests.fakes.engine import finished, say, token
+from tests.unit.web.ollama.answers.parsers import options
+from web.bodies.json_encoding import iter_json
+from web.ollama.answers.builder import AnswerBuilder
+from web.ollama.answers.objects import response_shape
+from web.ollama.answers.writer import LineWriter
+
+if TYPE_CHECKING:
+    from actors.core.generation import Event
+    from web.ollama.answers.objects import AnswerOptions
+
+PAGE = 16
+
+
+def built(asked: AnswerOptions, *events: Event) -> dict[str, Any]:
+    builder = AnswerBuilder(asked, PAGE)
+    for event in events:
+        builder.add(event)
+    whole: dict[str, Any] = json.loads(b"".join(iter_json(builder.result())))
+    return whole
+
+
+def test_it_says_what_the_stream_says() -> None:
+    events = say("?h", "?m", "(add", ',{"a": 1}', ")", "Hel", "lo")
+    whole = built(options(), *events)
+    writer = LineWriter(options())
+    written = b"".join(piece for event in events for piece in writer.write(event)) + writer.closing()
+    lines = [json.loads(line) for line in written.splitlines()]
+    messages = [line["message"] for line in lines]
+    assert whole["message"] == {
+        "role": "assistant",
+        "content": "".join(message["content"] for message in messages),
+        "thinking": "hm",
+        "tool_calls": [call for message in messages for call in message.get("tool_calls", [])],
+    }
+    assert {k: v for k, v in whole.items() if k != "message"} == {k: v for k, v in lines[-1].items() if k != "message"}
+
+
+def test_what_nobody_thought_or_called_is_left_out() -> None:
+    assert built(options(), *say("a"))["message"] == {"role": "assistant", "content": "a"}
+
+
+def test_a_text_with_its_ids_and_log_probabilities() -> None:
+    asked = options(shape=response_shape, context="7", logprobs=True)
+    whole = built(asked, token("A", logprobs=TokenLogprobs(-0.5)), finished(text="!"))
+    assert whole["response"] == "A!"
+    assert whole["context"] == [7, 65]
+    assert whole["logprobs"] == [{"token": "A", "logprob": -0.5, "bytes": [65]}]
+
+
+def test_its_length_is_the_bytes_that_it_holds() -> None:
+    builder = AnswerBuilder(options(context="7"), PAGE)
+    lengths = [len(builder)]
+    for event in say("a", "?b", "(add", ',{"a": 1}', ")"):
+        builder.add(event)
+        lengths.append(len(builder))
+    assert lengths == sorted(lengths)
+    assert lengths[-1] > len('a b {"a": 1}')
+
+
+def test_an_answer_that_failed_holds_nothing() -> None:
+    builder = AnswerBuilder(options(), PAGE)
+    builder.add(token("a"))
+    builder.add(Failed(0, StepFailed("no")))
+    builder.add(token("b"))
+    assert builder.failed
+    assert len(builder) == 0
+    with pytest.raises(StepFailed, match="no"):
+        builder.result()

@@ -1,0 +1,62 @@
+"""The body of a chat as what it asks for."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from runtime.errors import RequestError
+from tests.fakes.engine import model
+from tests.unit.web.ollama.apps import chat, prompt_text
+from web.ollama.asked import LoadRequest
+from web.ollama.chat import parse_chat
+
+
+def test_the_template_makes_the_prompt() -> None:
+    asked = chat()
+    assert prompt_text(asked) == "<user>hi</user><assistant>"
+    assert not asked.request.continues
+    assert asked.stream
+    assert not chat(stream=False).stream
+
+
+def test_an_answer_that_is_begun_is_gone_on_with() -> None:
+    asked = chat(messages=[{"role": "user", "content": "hi"}, {"role": "assistant", "content": "Sure"}])
+    assert prompt_text(asked) == "<user>hi</user><assistant>Sure"
+    assert asked.request.continues
+
+
+def test_the_name_that_the_client_used_is_answered() -> None:
+    assert chat(model="other:latest").options.model == "other:latest"
+    assert chat(model=None).options.model == "bytes"
+
+
+def test_log_probabilities() -> None:
+    assert chat(logprobs=True, top_logprobs=3).request.sampling.logprobs == 3
+    assert chat(logprobs=True).request.sampling.logprobs == 0
+    assert chat().request.sampling.logprobs is None
+    with pytest.raises(RequestError, match="needs 'logprobs'"):
+        chat(top_logprobs=3)
+
+
+@pytest.mark.parametrize("messages", [None, []])
+def test_without_messages_the_model_is_only_asked_for(messages: object) -> None:
+    asked = parse_chat(json.dumps({"model": "m", "messages": messages}).encode(), model())
+    assert isinstance(asked, LoadRequest)
+    answer = asked.answer()
+    assert (answer["model"], answer["done"], answer["done_reason"]) == ("m", True, "load")
+    assert answer["message"] == {"role": "assistant", "content": ""}
+
+
+@pytest.mark.parametrize("keep_alive", [0, "0", "0s"])
+def test_the_model_is_not_unloaded(keep_alive: object) -> None:
+    with pytest.raises(RequestError, match="does not unload") as refused:
+        parse_chat(json.dumps({"keep_alive": keep_alive}).encode(), model())
+    assert refused.value.param == "keep_alive"
+    chat(keep_alive=keep_alive)  # beside a prompt it changes nothing in the answer
+
+
+def test_a_model_without_a_template_says_what_to_use_instead() -> None:
+    with pytest.raises(RequestError, match="/api/generate"):
+        chat(model(chat=None))

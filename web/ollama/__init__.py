@@ -1,0 +1,12 @@
+"""Ollama's API, version 0.12: chats and completions as NDJSON, and what is known of the one model that is served.
+
+A model is neither fetched nor made, copied or deleted here: those endpoints refuse.
+
+- `routes`: `add_routes`, the endpoints; `operations`: what the OpenAPI document says of them
+- `schemas`: the request bodies; `options`: their `options`
+- `conversations`: messages as a conversation
+- `chat`, `generate`: a body as what it asks for; `asked`: `OllamaRequest`, `LoadRequest`
+- `answers`: streams and whole answers
+- `listing`: the model as `/api/tags`, `/api/show` and `/api/ps` show it
+- `errors`: the shape of every refusal
+"""

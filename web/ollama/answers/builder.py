@@ -1,0 +1,123 @@
+"""Answers that are sent whole: the same events as a stream's, collected into one object."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from actors.core.generation import Failed, Token
+from runtime.chat.parts import ReasoningPart, TextPart
+from web.bodies.json_encoding import JsonArrayBuilder, JsonStringBuilder
+from web.generation.answer_parts import AnswerParts
+from web.ollama.answers.calls import CallGatherer
+from web.ollama.answers.objects import ContextIds, logprobs_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sized
+
+    from actors.core.generation import Event, Finished
+    from runtime.chat.parts import Part
+    from runtime.errors import CedeError
+    from web.ollama.answers.objects import AnswerOptions, Json
+
+
+class AnswerBuilder:
+    """Builds the object of one answer; a `collect.EventCollector`.  Pure, like `writer.LineWriter`.
+
+    Args:
+        options: how to answer.
+        page_bytes: of the pages that the bytes are held in.
+    """
+
+    def __init__(self, options: AnswerOptions, page_bytes: int) -> None:
+        self._options = options
+        self._parts = AnswerParts(options.parser, 1)
+        self._answer: _Answer | None = _Answer(options, page_bytes)
+        self._end: Finished | None = None
+        self._error: CedeError | None = None
+
+    def __len__(self) -> int:
+        """Return the number of bytes that are held."""
+        return 0 if self._answer is None else len(self._answer)
+
+    @property
+    def failed(self) -> bool:
+        """Whether the generation has failed, and the answer with it."""
+        return self._error is not None
+
+    def fail(self, error: CedeError) -> None:
+        """End the answer with `error`, and drop what is held: a traceback may keep this object longer than needed."""
+        self._error = self._error or error
+        self._answer = None
+
+    def add(self, event: Event) -> None:
+        """Add one event."""
+        if isinstance(event, Failed):
+            self.fail(event.error)
+        elif self._answer is not None:
+            for part in self._parts.of(event):
+                self._answer.add(part)
+            if isinstance(event, Token):
+                self._answer.add_token(event)
+            else:
+                self._answer.finish()
+                self._end = event
+
+    def result(self) -> Json:
+        """Return the object, whose long parts are `SelfEncoding`.
+
+        Raises:
+            CedeError: the answer ended with it.
+        """
+        if self._error is not None:
+            raise self._error
+        assert self._answer is not None
+        assert self._end is not None
+        return self._options.envelope() | self._answer.fields() | self._options.ending(self._end)
+
+
+class _Answer:
+    """What is held of an answer; the arguments are `AnswerBuilder`'s.  Its length is in bytes."""
+
+    def __init__(self, options: AnswerOptions, page_bytes: int) -> None:
+        self._options = options
+        self._text = JsonStringBuilder(page_bytes)
+        self._thinking = JsonStringBuilder(page_bytes)
+        self._gatherer = CallGatherer(options.id)
+        self._calls = JsonArrayBuilder(page_bytes)
+        self._logprobs = JsonArrayBuilder(page_bytes)
+        self._context = None if options.context is None else ContextIds(options.context)
+
+    def __len__(self) -> int:
+        held: list[Sized] = [self._text, self._thinking, self._gatherer, self._calls, self._logprobs]
+        return sum(map(len, held)) + (0 if self._context is None else len(self._context))
+
+    def add(self, part: Part) -> None:
+        match part:
+            case TextPart(text):
+                self._text.add(text)
+            case ReasoningPart(text):
+                self._thinking.add(text)
+            case _:
+                match self._gatherer.add(part):
+                    case str(text):
+                        self._text.add(text)
+                    case dict(call):
+                        self._calls.add(call)
+
+    def add_token(self, token: Token) -> None:
+        if self._context is not None:
+            self._context.add(token.token_id)
+        if token.logprobs is not None:
+            self._logprobs.add(logprobs_of(token, self._options.tokenizer))
+
+    def finish(self) -> None:
+        self._text.add(self._gatherer.rest())
+
+    def fields(self) -> Json:
+        thinking = self._thinking if len(self._thinking) else None
+        fields = self._options.shape(self._text, thinking, self._calls if len(self._calls) else ())
+        if self._options.logprobs:
+            fields["logprobs"] = self._logprobs
+        if self._context is not None:
+            fields["context"] = self._context
+        return fields

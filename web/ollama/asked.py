@@ -1,0 +1,136 @@
+"""What a body asks for: an answer, or only that the model is there."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from actors.core.generation import GenerationRequest
+from runtime.chat.chat import ChatPrompt
+from runtime.errors import RequestError
+from web.bodies.json_encoding import dumps
+from web.generation.prompts import visible_ids
+from web.ollama.answers.builder import AnswerBuilder
+from web.ollama.answers.objects import AnswerOptions
+from web.ollama.answers.writer import LineWriter
+from web.ollama.options import Options, max_tokens, sampling_of, stop_automaton
+from web.ollama.schemas import unknown_fields
+
+if TYPE_CHECKING:
+    from runtime.loading.served import ServedModel
+    from web.bodies.prompt_tokens import TokenIds
+    from web.generation.ignored import IgnoredFields
+    from web.ollama.answers.objects import AnswerShape, Json
+    from web.ollama.schemas import GenerationBody
+
+UNLOADING = (0, "0", "0s", "0m", "0h")
+"""Values of `keep_alive` that would have the model unloaded at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class OllamaRequest:
+    """A request that was understood; a `web.generation.asked.Asked`.
+
+    Attributes:
+        request: what the engine is to do.
+        options: how to answer.
+        stream: whether to answer line by line.
+    """
+
+    request: GenerationRequest
+    options: AnswerOptions
+    stream: bool
+
+    def writer(self) -> LineWriter:
+        """Return a fresh writer of lines."""
+        return LineWriter(self.options)
+
+    def collector(self, page_bytes: int) -> AnswerBuilder:
+        """Return a fresh builder of the whole answer."""
+        return AnswerBuilder(self.options, page_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadRequest:
+    """A body without a prompt: by it clients of Ollama have a model loaded before they need it.
+
+    Attributes:
+        options: how to answer.
+        stream: whether to answer with a line.
+    """
+
+    options: AnswerOptions
+    stream: bool
+
+    def answer(self) -> Json:
+        """Return the answer: the model is loaded."""
+        fields = self.options.shape("", None, ())
+        return self.options.envelope() | fields | {"done": True, "done_reason": "load"}
+
+
+def load_request(body: GenerationBody, model: ServedModel, shape: AnswerShape) -> LoadRequest:
+    """Make the request for a body without a prompt.
+
+    Raises:
+        RequestError: it asks that the model is unloaded.
+    """
+    keep_alive = (body.model_extra or {}).get("keep_alive")
+    if keep_alive is not None and keep_alive in UNLOADING:
+        raise RequestError("This server does not unload its model.", param="keep_alive", code="unsupported_parameter")
+    options = AnswerOptions("", body.model or model.name, shape, model.tokenizer)
+    return LoadRequest(options, body.stream is not False)
+
+
+def answer_request(
+    body: GenerationBody,
+    model: ServedModel,
+    ids: TokenIds,
+    shape: AnswerShape,
+    ignored: IgnoredFields,
+    *,
+    prompt: ChatPrompt | None = None,
+    continues: bool = False,
+    context: bool = False,
+) -> OllamaRequest:
+    """Make the request for a prompt.
+
+    Args:
+        body: of either endpoint.
+        model: to be served from.
+        ids: the prompt's.
+        shape: of the endpoint's answers.
+        ignored: tells of fields that mean nothing.
+        prompt: how the answer is to be read; None for a plain text.
+        continues: whether the text goes on where the prompt ends.
+        context: whether the answer ends with all ids.
+
+    Raises:
+        RequestError: the options contradict each other, or ask for what cede does not do.
+    """
+    prompt = prompt or ChatPrompt("")
+    options = body.options or Options()
+    if body.top_logprobs and not body.logprobs:
+        raise RequestError("'top_logprobs' needs 'logprobs' to be true.", param="top_logprobs")
+    request = GenerationRequest(
+        id=f"ollama-{uuid.uuid4().hex}",
+        prompts=(ids,),
+        sampling=sampling_of(options, model, (body.top_logprobs or 0) if body.logprobs else None),
+        max_tokens=max_tokens(options, model.context_length - len(ids)),
+        stop=stop_automaton(options),
+        continues=continues,
+        visible=visible_ids(prompt, model),
+    )
+    ignored.tell(request.id, unknown_fields(body))
+    answer = AnswerOptions(
+        id=request.id,
+        model=body.model or model.name,
+        shape=shape,
+        tokenizer=model.tokenizer,
+        parser=prompt.parser,
+        logprobs=bool(body.logprobs),
+        context=dumps(ids)[1:-1] if context else None,
+        started=time.time(),
+    )
+    return OllamaRequest(request, answer, body.stream is not False)

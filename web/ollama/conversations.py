@@ -1,0 +1,95 @@
+"""The messages of a chat as a conversation."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from typing import TYPE_CHECKING
+
+from runtime.chat.conversation import Conversation, ReasoningChoice, Tool, ToolCall, ToolChoice, Turn
+from web.bodies.strict_model import refuse_unsupported
+from web.generation.tools import NO_PARAMETERS, check_tools
+from web.ollama.schemas import UNSUPPORTED_IN_MESSAGES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from web.ollama.schemas import ChatBody, Message, ToolBody
+
+
+def conversation_of(body: ChatBody) -> Conversation:
+    """Return what a chat's body asks of the model.
+
+    A last message of the assistant is the beginning of the answer, as in Ollama.
+
+    Raises:
+        RequestError: a message holds what cede does not read.
+    """
+    messages = body.messages or []
+    turns = turns_of(messages)
+    continues = bool(turns) and turns[-1].role == "assistant" and not turns[-1].tool_calls
+    tools = [_tool(tool) for tool in body.tools or ()]
+    check_tools(tools, ToolChoice(), "tools", "tool_choice")
+    return Conversation(
+        turns=turns,
+        tools=tools,
+        reasoning=reasoning_of(body.think),
+        add_generation_prompt=not continues,
+        continue_final=continues,
+    )
+
+
+def reasoning_of(think: bool | str | None) -> ReasoningChoice:
+    """Return the choice that the field `think` makes: whether, or how much, or nothing."""
+    if isinstance(think, str):
+        return ReasoningChoice(enabled=True, effort=think)
+    return ReasoningChoice(enabled=think)
+
+
+def turns_of(messages: Sequence[Message]) -> list[Turn]:
+    """Return messages as turns.
+
+    Ollama's calls need no ids, and its results name the tool at most.  So calls without an id are numbered, and a
+    result without one answers the first call of its tool, or of any, that has no result yet.
+
+    Raises:
+        RequestError: a message holds what cede does not read.
+    """
+    turns: list[Turn] = []
+    pending: deque[ToolCall] = deque()
+    count = 0
+    for index, message in enumerate(messages):
+        refuse_unsupported(message, UNSUPPORTED_IN_MESSAGES, f"messages.{index}.")
+        calls = []
+        for call in message.tool_calls or ():
+            arguments = json.dumps(call.function.arguments or {}, ensure_ascii=False)
+            calls.append(ToolCall(call.id or f"call_{count}", call.function.name, arguments))
+            count += 1
+        if calls:
+            pending = deque(calls)
+        answered = _answered(message, pending) if message.role == "tool" else None
+        turns.append(
+            Turn(
+                role=message.role,
+                content=message.content if message.content or not calls else None,
+                reasoning=message.thinking or None,
+                tool_calls=tuple(calls),
+                tool_call_id=message.tool_call_id or (answered.id if answered else None),
+                name=message.tool_name or (answered.name if answered else None),
+            )
+        )
+    return turns
+
+
+def _answered(message: Message, pending: deque[ToolCall]) -> ToolCall | None:
+    """Take the call that a result answers out of those that have none; None where there is no such call."""
+    for call in pending:
+        if message.tool_call_id == call.id if message.tool_call_id else message.tool_name in (None, call.name):
+            pending.remove(call)
+            return call
+    return None
+
+
+def _tool(tool: ToolBody) -> Tool:
+    function = tool.function
+    return Tool(function.name, function.description, function.parameters or NO_PARAMETERS)

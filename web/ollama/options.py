@@ -1,0 +1,96 @@
+"""The `options` of a body: how tokens are drawn, how many, and where the text ends."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field
+
+from runtime.errors import RequestError
+from runtime.text.stop_strings import StopAutomaton
+from web.bodies.fields import MinP, Penalty, RepetitionPenalty, Seed, Stop, Temperature, TopK, TopP
+from web.bodies.strict_model import StrictModel
+from web.generation.sampling import sampling_params
+from web.limits import MAX_INTEGER
+
+if TYPE_CHECKING:
+    from runtime.loading.served import ServedModel
+    from runtime.sampling.params import SamplingParams
+
+FILL_CONTEXT = -2
+"""The least `num_predict`.  Like 0 and -1 it asks for as many tokens as the context has room for."""
+
+WHOLE_CONTEXT = -1
+"""The `repeat_last_n` that lets all tokens count for the penalties, as they do here; 0 lets none."""
+
+
+class Options(StrictModel):
+    """The options of Ollama's that cede knows."""
+
+    num_predict: Annotated[int, Field(ge=FILL_CONTEXT, le=MAX_INTEGER)] | None = None
+    temperature: Temperature | None = None
+    top_k: TopK | None = None
+    top_p: TopP | None = None
+    min_p: MinP | None = None
+    seed: Seed | None = None
+    stop: Stop | None = None
+    repeat_penalty: RepetitionPenalty | None = None
+    repeat_last_n: Annotated[int, Field(ge=WHOLE_CONTEXT, le=MAX_INTEGER)] | None = None
+    presence_penalty: Penalty | None = None
+    frequency_penalty: Penalty | None = None
+
+
+# How a model is loaded, which is the server's to say.
+IGNORED_OPTIONS = frozenset(
+    "num_ctx num_keep num_batch num_gpu main_gpu low_vram f16_kv logits_all vocab_only use_mmap use_mlock num_thread "
+    "numa embedding_only draft_num_predict".split()
+)
+
+UNSUPPORTED_OPTIONS: dict[str, tuple[object, ...]] = {
+    "typical_p": (1,),
+    "tfs_z": (1,),
+    "mirostat": (0,),
+    "penalize_newline": (True,),
+}
+
+
+def sampling_of(options: Options, model: ServedModel, logprobs: int | None) -> SamplingParams:
+    """Make the sampling parameters: the server's defaults, and over them the options.
+
+    Args:
+        options: of a body.
+        model: to be served from.
+        logprobs: alternatives to show for each token; None for no log-probabilities.
+
+    Raises:
+        RequestError: `repeat_last_n` asks that a penalty forgets tokens.
+    """
+    fields = options.model_dump() | {"repetition_penalty": options.repeat_penalty}
+    params = sampling_params(fields, model, logprobs)
+    if options.repeat_last_n == 0:
+        return replace(params, repetition_penalty=1.0, presence_penalty=0.0, frequency_penalty=0.0)
+    if params.penalises and options.repeat_last_n not in (None, WHOLE_CONTEXT):
+        raise RequestError(
+            "'options.repeat_last_n' is not supported by this server: penalties count all tokens (-1), or none (0).",
+            param="options.repeat_last_n",
+            code="unsupported_parameter",
+        )
+    return params
+
+
+def max_tokens(options: Options, room: int) -> int | None:
+    """Return the limit on an answer's tokens; None for as many as the context has room for.
+
+    Args:
+        options: of a body.
+        room: tokens of the context beside the prompt.
+    """
+    if options.num_predict is None or options.num_predict <= 0:
+        return None
+    return min(options.num_predict, room)
+
+
+def stop_automaton(options: Options) -> StopAutomaton:
+    """Build the automaton of the stop strings, which the engine would else do in the event loop."""
+    return StopAutomaton([options.stop] if isinstance(options.stop, str) else options.stop or ())

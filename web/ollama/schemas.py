@@ -1,0 +1,148 @@
+"""The request bodies of Ollama's API, as strict pydantic models; null stands for "not given".
+
+Fields outside these models are, as in OpenAI's API: names that mean nothing to cede (logged and ignored), hints
+(`HINTS`), and features that cede does not have (`UNSUPPORTED`), which are refused unless they hold a neutral value.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
+
+from pydantic import Discriminator, Field, Tag
+
+from web.bodies.fields import TEXT, JsonObject, JsonSchema, Name, Text, TokenIds, TopLogprobs
+from web.bodies.strict_model import StrictModel, parse_model, refuse_unsupported
+from web.limits import MAX_CALLS, MAX_MESSAGES, MAX_TOOLS
+from web.ollama.options import IGNORED_OPTIONS, UNSUPPORTED_OPTIONS, Options
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+BodyT = TypeVar("BodyT", bound="GenerationBody")
+
+SWITCH = "<switch>"
+"""The tag of a field's boolean form, as those of `web.bodies.fields`."""
+
+
+def _think_kind(value: object) -> str | None:
+    return SWITCH if isinstance(value, bool) else TEXT if isinstance(value, str) else None
+
+
+Think = Annotated[
+    Annotated[bool, Tag(SWITCH)] | Annotated[Literal["low", "medium", "high"], Tag(TEXT)],
+    Discriminator(_think_kind, custom_error_type="think", custom_error_message="think"),
+]
+
+
+class CalledFunction(StrictModel):
+    """What the model called in an earlier turn; here the arguments are an object and not its text."""
+
+    name: Name
+    arguments: JsonObject | None = None
+
+
+class MessageCall(StrictModel):
+    """One call of an earlier turn."""
+
+    id: Name | None = None
+    function: CalledFunction
+
+
+class Message(StrictModel):
+    """One turn of a conversation."""
+
+    role: Literal["system", "user", "assistant", "tool"]
+    content: Text | None = None
+    thinking: Text | None = None
+    tool_calls: Annotated[list[MessageCall], Field(max_length=MAX_CALLS, fail_fast=True)] | None = None
+    tool_name: Name | None = None
+    tool_call_id: Name | None = None
+
+
+class ToolFunction(StrictModel):
+    """A function that the model may call."""
+
+    name: Name
+    description: Text | None = None
+    parameters: JsonSchema | None = None
+
+
+class ToolBody(StrictModel):
+    """A tool, which is always a function."""
+
+    type: Literal["function"] | None = None
+    function: ToolFunction
+
+
+class GenerationBody(StrictModel):
+    """What the two endpoints have in common."""
+
+    model: Name | None = None
+    stream: bool | None = None
+    options: Options | None = None
+    think: Think | None = None
+    logprobs: bool | None = None
+    top_logprobs: TopLogprobs | None = None
+
+
+class ChatBody(GenerationBody):
+    """The body of `POST /api/chat`; without messages it asks only that the model is there."""
+
+    messages: Annotated[list[Message], Field(max_length=MAX_MESSAGES, fail_fast=True)] | None = None
+    tools: Annotated[list[ToolBody], Field(max_length=MAX_TOOLS, fail_fast=True)] | None = None
+
+
+class GenerateBody(GenerationBody):
+    """The body of `POST /api/generate`; without a prompt it asks only that the model is there."""
+
+    prompt: Text | None = None
+    suffix: Text | None = None
+    system: Text | None = None
+    raw: bool | None = None
+    context: TokenIds | None = None
+
+
+class ModelBody(StrictModel):
+    """A body that names a model, as that of `POST /api/show`; older clients call it `name`."""
+
+    model: Name | None = None
+    name: Name | None = None
+
+
+# What changes nothing in the response: the model stays loaded, and no prompt is ever cut to fit.
+HINTS = frozenset({"keep_alive", "truncate", "shift"})
+
+UNSUPPORTED: dict[str, tuple[object, ...]] = {
+    "format": ("",),
+    "template": ("",),
+    "images": ([],),
+    "width": (0,),
+    "height": (0,),
+    "steps": (0,),
+}
+UNSUPPORTED_IN_MESSAGES: dict[str, tuple[object, ...]] = {"images": ([],)}
+
+
+def parse_body(schema: type[BodyT], raw: bytes) -> BodyT:
+    """Validate the body `raw`.
+
+    Raises:
+        RequestError: it does not fit the schema, or asks for what cede does not do; the message tells the first fault.
+    """
+    body = parse_model(schema, raw)
+    refuse_unsupported(body, UNSUPPORTED)
+    if body.options is not None:
+        refuse_unsupported(body.options, UNSUPPORTED_OPTIONS, "options.")
+    return body
+
+
+def unknown_fields(body: GenerationBody) -> list[str]:
+    """Return the names of the fields and options that mean nothing to cede."""
+    unknown = _unknown(body, HINTS | UNSUPPORTED.keys())
+    if body.options is not None:
+        unknown += [f"options.{name}" for name in _unknown(body.options, IGNORED_OPTIONS | UNSUPPORTED_OPTIONS.keys())]
+    return unknown
+
+
+def _unknown(model: StrictModel, known: frozenset[str] | Mapping[str, object]) -> list[str]:
+    return sorted((model.model_extra or {}).keys() - known)
