@@ -259,8 +259,6 @@ FITTING: dict[str, Callable[[Random], object]] = {
     "reasoning_effort": _of("none", "low", "high", "much"),
     "enable_thinking": _FLAG,
     "thinking_budget": _of(0, 1, 10**9, -1),
-    "thinking_token_budget": _of(0, 1, 10**9, -1),
-    "thinking_budget_tokens": _of(0, 1, 10**9, -1),
     "thinking": _of({"type": "enabled"}, {"type": "disabled", "budget_tokens": 5}, {"type": "so so"}),
     "reasoning": _of({"effort": "low"}, {"enabled": False}, {"max_tokens": 9}, {"effort": 1}),
     "verbosity": _of("low", "high", "loud"),

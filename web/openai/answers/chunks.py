@@ -108,7 +108,8 @@ class ChunkWriter:
             return [self._part(token.index, part) for part in parts]
         # The first of its chunks, which may show nothing else, has what is known of the token.
         first, *rest = parts or (TextPart(""),)
-        detailed = sse(self._chunk(token.index, self._fields(token.index, first) | self._detailed(token)))
+        shown = self._fields(token.index, first) or self._format.delta(None) or {}
+        detailed = sse(self._chunk(token.index, shown | self._detailed(token)))
         return [detailed, *(self._part(token.index, part) for part in rest)]
 
     def _part(self, index: int, part: Part) -> bytes:
