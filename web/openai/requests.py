@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from runtime.chat.parts import OutputParser
+    from runtime.grammar.grammar import Grammar
     from runtime.loading.served import ServedModel
     from web.bodies.prompt_tokens import TokenIds
     from web.openai.schemas import GenerationBody
@@ -85,6 +86,7 @@ def generation_request(
     logprobs: int | None,
     continues: bool,
     visible: frozenset[int] = frozenset(),
+    grammar: Grammar | None = None,
 ) -> GenerationRequest:
     """Make the request to the engine.
 
@@ -98,6 +100,7 @@ def generation_request(
         logprobs: alternatives to show for each token; None for no log-probabilities.
         continues: whether the text goes on where the prompt ends, in the middle of a message for example.
         visible: special tokens that are to be in the text.
+        grammar: what the text must be.
 
     Raises:
         RequestError: a key of `logit_bias` is no token id.
@@ -114,6 +117,7 @@ def generation_request(
         cache_prompt=body.cache_prompt is not False,
         speculate=body.speculate is not False,
         visible=visible,
+        grammar=grammar,
     )
 
 

@@ -58,6 +58,7 @@ def parse_chat(
         logprobs=_chat_logprobs(body),
         continues=bool(body.continue_final_message),
         visible=visible_ids(prompt, model),
+        grammar=prompt.grammar,
     )
     settings.ignored.tell(request.id, unknown_fields(body))
     options = response_options(body, request, model, parser=prompt.parser)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from web.openai.chat.schema import ChatBody
 
 NO_EFFORT = "none"
-"""OpenAI's effort that asks for no thought at all."""
+"""OpenAI's effort that asks for no thought at all.  Any other says how much the model should think if it does."""
 
 
 def reasoning_of(body: ChatBody) -> ReasoningChoice:
@@ -35,7 +35,7 @@ def reasoning_of(body: ChatBody) -> ReasoningChoice:
             "thinking.type": _THINKING[thinking.type] if thinking else None,
             "reasoning.enabled": reasoning and reasoning.enabled,
             "chat_template_kwargs.enable_thinking": _switch(body),
-            "reasoning_effort": None if effort is None else effort != NO_EFFORT,
+            "reasoning_effort": False if effort == NO_EFFORT else None,
             "thinking_budget": False if budget == 0 else None,
         }
     )

@@ -10,6 +10,7 @@ import pytest
 from openai.types import Completion
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
+from actors.core.generation import Token
 from actors.core.receipts import CancelReason
 from runtime.sampling.tokens import TokenLogprobs
 from tests.fakes.engine import completion, say, token
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 TWO = [*say("a", "b"), *say("c", index=1)]
 LOGPROBS = TokenLogprobs(-0.5, ((98, -0.5), (99, -1.5)))
-PROBABLE = [replace(event, logprobs=LOGPROBS) if hasattr(event, "logprobs") else event for event in say("a", "b")]
+PROBABLE = [replace(event, logprobs=LOGPROBS) if isinstance(event, Token) else event for event in say("a", "b")]
 USAGE = {"include_usage": True}
 
 CHATS: dict[str, tuple[dict[str, Any], Sequence[Event]]] = {

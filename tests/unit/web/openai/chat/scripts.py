@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from runtime.chat.chat import Chat, ChatPrompt
 from runtime.chat.parts import CallArguments, CallEnd, CallStart, ReasoningPart, TextPart
 from runtime.chat.template import ChatTemplate
+from runtime.grammar.grammar import Grammar, GrammarKind
 from tests.fakes.engine import TEMPLATE, model
 from web.openai.chat.parse import parse_chat
 
@@ -59,7 +60,7 @@ class ScriptedChat(Chat):
     def prompt(self, conversation: Conversation) -> ChatPrompt:
         """Return a prompt of no meaning."""
         self.asked = conversation
-        return ChatPrompt("hi", ScriptedParser)
+        return ChatPrompt("hi", ScriptedParser, Grammar(GrammarKind.REGEX, ".*"))
 
 
 def scripted(settings: Settings | None = None, **fields: Any) -> ParsedRequest:  # noqa: ANN401

@@ -13,15 +13,15 @@ from tests.unit.web.openai.chat.scripts import conversation
 WRITTEN: list[tuple[dict[str, Any], ReasoningChoice]] = [
     ({}, ReasoningChoice()),
     ({"reasoning_effort": "none"}, ReasoningChoice(enabled=False)),
-    ({"reasoning_effort": "minimal"}, ReasoningChoice(enabled=True, effort="minimal")),
-    ({"reasoning_effort": "xhigh"}, ReasoningChoice(enabled=True, effort="xhigh")),
+    ({"reasoning_effort": "minimal"}, ReasoningChoice(effort="minimal")),
+    ({"reasoning_effort": "xhigh"}, ReasoningChoice(effort="xhigh")),
     ({"enable_thinking": False}, ReasoningChoice(enabled=False)),
     ({"chat_template_kwargs": {"enable_thinking": True}}, ReasoningChoice(enabled=True)),
     ({"thinking": {"type": "disabled"}}, ReasoningChoice(enabled=False)),
     ({"thinking": {"type": "enabled", "budget_tokens": 9}}, ReasoningChoice(enabled=True, budget=9)),
     ({"thinking_budget": 9}, ReasoningChoice(budget=9)),
     ({"thinking_token_budget": 0}, ReasoningChoice(enabled=False)),
-    ({"reasoning": {"effort": "low", "max_tokens": 9}}, ReasoningChoice(enabled=True, effort="low", budget=9)),
+    ({"reasoning": {"effort": "low", "max_tokens": 9}}, ReasoningChoice(effort="low", budget=9)),
 ]
 
 
@@ -32,7 +32,7 @@ def test_every_way_to_write_it_is_understood(fields: dict[str, Any], meant: Reas
 
 def test_fields_that_contradict_each_other_are_refused() -> None:
     with pytest.raises(RequestError, match="'enable_thinking' and 'reasoning_effort' contradict") as caught:
-        conversation(enable_thinking=False, reasoning_effort="high")
+        conversation(enable_thinking=True, reasoning_effort="none")
     assert caught.value.param == "enable_thinking"
 
 

@@ -9,7 +9,7 @@ import pytest
 from runtime.chat.conversation import Tool, ToolChoice, ToolMode
 from runtime.errors import RequestError
 from runtime.grammar.grammar import Grammar, GrammarKind
-from tests.unit.web.openai.chat.scripts import SHELL, WEATHER, conversation
+from tests.unit.web.openai.chat.scripts import SHELL, WEATHER, conversation, scripted
 from web.generation.tools import CUSTOM_PARAMETERS, NO_PARAMETERS
 
 NAMED = {"type": "function", "function": {"name": "weather"}}
@@ -45,6 +45,10 @@ def test_functions_and_custom_tools() -> None:
         Tool("c", None, CUSTOM_PARAMETERS, custom=True),
         Tool("l", None, CUSTOM_PARAMETERS, custom=True, grammar=Grammar(GrammarKind.LARK, "start: /a/")),
     ]
+
+
+def test_what_the_models_format_demands_of_the_answer_reaches_the_engine() -> None:
+    assert scripted(tools=[WEATHER]).request.grammar == Grammar(GrammarKind.REGEX, ".*")
 
 
 def test_several_calls_may_be_made_unless_the_body_says_otherwise() -> None:
