@@ -10,6 +10,7 @@ torch: `commands`, `limits`, `options` and `process` do not import it.
     limits     Limits, and the bounds on the fields of a request
     commands   `cede serve`, `config`, `doctor`, `kv`, and those that packages add
     inspection health, slots, live requests, receipts, statistics
+    anthropic  Anthropic's Messages API
     ollama     Ollama's API
     openai     OpenAI's API: schemas, jobs for the engine, responses
     openapi    the OpenAPI document of all that is served

@@ -11,6 +11,11 @@ from typing import TYPE_CHECKING
 from quart_trio.wrappers import TrioResponse as Response
 
 from runtime.log_text import literal
+from web.anthropic.errors import AnthropicErrors
+from web.anthropic.models import VERSION_HEADER
+from web.anthropic.operations import ANTHROPIC
+from web.anthropic.routes import MESSAGES
+from web.anthropic.routes import add_routes as add_anthropic_routes
 from web.errors.handlers import install_error_handlers
 from web.errors.shapes import ErrorRoute, ErrorShapes
 from web.http.asgi import ScopedApp, current_request
@@ -19,6 +24,8 @@ from web.http.browser_policy import BrowserPolicy, preflight_headers
 from web.inspection.operations import INSPECTION
 from web.inspection.routes import add_routes as add_inspection_routes
 from web.limits import Limits
+from web.model_routes import MODELS
+from web.model_routes import add_routes as add_model_routes
 from web.ollama.errors import OllamaErrors
 from web.ollama.operations import OLLAMA
 from web.ollama.routes import add_routes as add_ollama_routes
@@ -36,13 +43,20 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("cede.web")
 
-APIS = (OPENAI, OLLAMA, INSPECTION)
+APIS = (OPENAI, ANTHROPIC, OLLAMA, INSPECTION)
 """What the OpenAPI document says; each route is declared in one of them."""
 
 OPEN = frozenset(operation.path for api in APIS for operation in api.operations if operation.open)
 """The paths that need no key."""
 
-ERROR_SHAPES = ErrorShapes(OpenAIErrors(), [ErrorRoute("/api", OllamaErrors())])
+ERROR_SHAPES = ErrorShapes(
+    OpenAIErrors(),
+    (
+        ErrorRoute(MESSAGES, AnthropicErrors()),
+        ErrorRoute(MODELS, AnthropicErrors(), header=VERSION_HEADER),
+        ErrorRoute("/api", OllamaErrors()),
+    ),
+)
 """Whose error objects a request gets, whatever is wrong with it."""
 
 
@@ -78,7 +92,9 @@ def create_app(
         _require_key(app, keys)
     openai = OpenAISettings(reasoning=(wire or Wire()).reasoning_field)
     add_openai_routes(app, engine, write_bytes=limits.write_bytes, keep_alive=keep_alive, settings=openai)
+    add_anthropic_routes(app, engine, write_bytes=limits.write_bytes, keep_alive=keep_alive)
     add_ollama_routes(app, engine, write_bytes=limits.write_bytes, keep_alive=keep_alive)
+    add_model_routes(app, engine)
     add_inspection_routes(app, engine, limits.write_bytes, watch)
     add_document_routes(app, engine, APIS, keyed=bool(keys), write_bytes=limits.write_bytes)
     return app

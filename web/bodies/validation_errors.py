@@ -37,6 +37,8 @@ WANTED: dict[str, str] = {
     "tool_choice": "'none', 'auto', 'required', or an object of type 'function', 'custom' or 'allowed_tools'",
     "function_call": "'none', 'auto', or an object with a 'name'",
     "think": "true, false, 'low', 'medium' or 'high'",
+    "blocks": "a string or an array of content blocks",
+    "block": "an object with a 'type'",
 }
 # What a field should have.  These errors do not show the value, which may be large.
 WANTED_SIZES: dict[str, str] = {

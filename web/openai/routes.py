@@ -1,12 +1,10 @@
-"""The routes of OpenAI's API: chat completions, completions, and models."""
+"""The routes of OpenAI's API: chat completions and completions."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from runtime.errors import NotFound
-from web.bodies.json_response import json_response
 from web.generation.responder import Responder
 from web.openai.chat.parse import parse_chat
 from web.openai.completions.parse import parse_completion
@@ -16,7 +14,6 @@ if TYPE_CHECKING:
     from quart_trio.wrappers import TrioResponse as Response
 
     from actors.engine import Engine
-    from runtime.loading.served import ServedModel
     from web.http.asgi import ScopedApp
 
 
@@ -42,25 +39,3 @@ def add_routes(
     @app.post("/v1/completions")
     async def completions() -> Response:
         return await generate(partial(parse_completion, settings=settings))
-
-    @app.get("/v1/models")
-    async def models() -> Response:
-        return json_response({"object": "list", "data": [_model_object(engine.model)]})
-
-    @app.get("/v1/models/<path:name>")
-    async def model(name: str) -> Response:
-        if name != engine.model.name:
-            raise NotFound(f"The model '{name}' does not exist.", param="model", code="model_not_found")
-        return json_response(_model_object(engine.model))
-
-
-def _model_object(model: ServedModel) -> dict[str, Any]:
-    """Return OpenAI's model object, with vLLM's name for the context length, and the defaults of sampling."""
-    return {
-        "id": model.name,
-        "object": "model",
-        "created": model.created,
-        "owned_by": "cede",
-        "max_model_len": model.context_length,
-        "sampling_defaults": model.sampling.values() | {"sources": dict(model.sampling.sources)},
-    }

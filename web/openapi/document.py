@@ -32,6 +32,7 @@ ERRORS = {
     501: "The served model cannot do this.",
     503: "The server cannot do this now.",
     504: "The request's deadline passed before its first token.",
+    529: "The server cannot do this now, or slots and queue are full.",
 }
 
 RETRY_AFTER: Json = {
@@ -41,6 +42,7 @@ HEADERS: dict[int, Json] = {
     401: {"WWW-Authenticate": {"description": "The scheme that is asked for.", "schema": {"type": "string"}}},
     429: RETRY_AFTER,
     503: RETRY_AFTER,
+    529: RETRY_AFTER,
 }
 
 SCHEMES: Json = {

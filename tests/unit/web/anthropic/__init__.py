@@ -1,0 +1,1 @@
+"""Unit tests of `web.anthropic`, module by module."""

@@ -1,0 +1,194 @@
+"""The objects that Anthropic's endpoints answer, for the OpenAPI document.  A field with a default may be left out."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, RootModel
+
+from web.openapi.operations import Answer
+
+
+class ErrorDetails(Answer):
+    """What is wrong."""
+
+    type: str
+    message: str
+
+
+class Error(Answer):
+    """The error object, which Anthropic's clients turn into an exception."""
+
+    type: Literal["error"]
+    error: ErrorDetails
+    request_id: str | None
+
+
+class OutputTokensDetails(Answer):
+    """Of the tokens of the answer."""
+
+    thinking_tokens: int
+
+
+class Usage(Answer):
+    """What the request took; the tokens of its prompt are the sum of the first three."""
+
+    input_tokens: int
+    cache_creation_input_tokens: int
+    cache_read_input_tokens: int
+    output_tokens: int
+    output_tokens_details: OutputTokensDetails
+
+
+class Cut(Answer):
+    """What Anthropic's clients have no word for."""
+
+    cancelled: str = Field(description="Why the answer was cut short, as in the receipt.")
+
+
+class Text(Answer):
+    """A text."""
+
+    type: Literal["text"]
+    text: str
+
+
+class Thought(Answer):
+    """What the model thought before it answered."""
+
+    type: Literal["thinking"]
+    thinking: str
+    signature: str
+
+
+class ToolUse(Answer):
+    """A call of a tool."""
+
+    type: Literal["tool_use"]
+    id: str
+    name: str
+    input: dict[str, Any]
+
+
+Block = Annotated[Text | Thought | ToolUse, Field(discriminator="type")]
+StopReason = Literal["end_turn", "max_tokens", "stop_sequence", "tool_use", "model_context_window_exceeded"]
+
+
+class Message(Answer):
+    """A message; at the beginning of a stream it is empty."""
+
+    id: str
+    type: Literal["message"]
+    role: Literal["assistant"]
+    model: str
+    content: list[Block]
+    stop_reason: StopReason | None
+    stop_sequence: str | None
+    usage: Usage
+    cede: Cut | None = None
+
+
+class TokenCount(Answer):
+    """How many tokens a prompt has."""
+
+    input_tokens: int
+
+
+# --- the events of a stream -------------------------------------------------------------------------------------------
+
+
+class MessageStart(Answer):
+    """The message begins."""
+
+    type: Literal["message_start"]
+    message: Message
+
+
+class BlockStart(Answer):
+    """A content block begins."""
+
+    type: Literal["content_block_start"]
+    index: int
+    content_block: Block
+
+
+class TextDelta(Answer):
+    """More of a text."""
+
+    type: Literal["text_delta"]
+    text: str
+
+
+class ThinkingDelta(Answer):
+    """More of a thought."""
+
+    type: Literal["thinking_delta"]
+    thinking: str
+
+
+class SignatureDelta(Answer):
+    """The signature of a thought."""
+
+    type: Literal["signature_delta"]
+    signature: str
+
+
+class InputDelta(Answer):
+    """More of the JSON of a call's input."""
+
+    type: Literal["input_json_delta"]
+    partial_json: str
+
+
+class BlockDelta(Answer):
+    """More of the content block that is open."""
+
+    type: Literal["content_block_delta"]
+    index: int
+    delta: Annotated[TextDelta | ThinkingDelta | SignatureDelta | InputDelta, Field(discriminator="type")]
+
+
+class BlockStop(Answer):
+    """The content block ends."""
+
+    type: Literal["content_block_stop"]
+    index: int
+
+
+class Stopped(Answer):
+    """Why the message ended."""
+
+    stop_reason: StopReason
+    stop_sequence: str | None
+
+
+class MessageDelta(Answer):
+    """The message ends: why, and what it took."""
+
+    type: Literal["message_delta"]
+    delta: Stopped
+    usage: Usage
+    cede: Cut | None = None
+
+
+class MessageStop(Answer):
+    """Nothing follows."""
+
+    type: Literal["message_stop"]
+
+
+class Ping(Answer):
+    """A sign of life, which may come at any time after the beginning."""
+
+    type: Literal["ping"]
+
+
+class StreamEvent(
+    RootModel[
+        Annotated[
+            MessageStart | BlockStart | BlockDelta | BlockStop | MessageDelta | MessageStop | Ping | Error,
+            Field(discriminator="type"),
+        ]
+    ]
+):
+    """One event of a stream, whose name is its type."""

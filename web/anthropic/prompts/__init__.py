@@ -1,0 +1,6 @@
+"""What a body of Anthropic's API asks of the model.
+
+- `schemas`, `blocks`: the bodies, and the content blocks in them
+- `conversation`: a body as plain data; `tools`: the part of it about tools
+- `billing_header`: a line of Claude Code's that is not for the model
+"""

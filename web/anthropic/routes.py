@@ -1,0 +1,49 @@
+"""The routes of Anthropic's API: messages, and how many tokens they have."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from web.anthropic.parse import count_tokens, parse_messages
+from web.bodies.json_response import json_response
+from web.generation.ignored import IgnoredFields
+from web.generation.responder import Responder
+from web.http.asgi import current_request
+
+if TYPE_CHECKING:
+    from quart_trio.wrappers import TrioResponse as Response
+
+    from actors.engine import Engine
+    from web.http.asgi import ScopedApp
+
+MESSAGES = "/v1/messages"
+
+
+def add_routes(app: ScopedApp, engine: Engine, *, write_bytes: int, keep_alive: float) -> None:
+    """Add Anthropic's API to an application.
+
+    Args:
+        app: to be extended.
+        engine: serves the requests.
+        write_bytes: of one write to a connection.
+        keep_alive: seconds of silence after which a stream says that it is alive.
+    """
+    generate = Responder(engine, write_bytes, keep_alive)
+    parse = partial(parse_messages, ignored=IgnoredFields())
+
+    @app.post(MESSAGES)
+    async def messages() -> Response:
+        return await generate(parse)
+
+    @app.post(f"{MESSAGES}/count_tokens")
+    async def count() -> Response:
+        return json_response({"input_tokens": await generate.parse_body(count_tokens)})
+
+    @app.after_request
+    async def add_request_id(response: Response) -> Response:
+        """Add the id in Anthropic's header, too, which its clients show with an error."""
+        http_request = current_request()
+        if http_request.path == MESSAGES and http_request.generation_id:
+            response.headers["request-id"] = http_request.generation_id
+        return response
