@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 from runtime.chat.conversation import ToolMode
 from runtime.chat.formats.choose import ToolFormatName, find_format, make_format
 from runtime.chat.formats.format import Calls
-from runtime.chat.formats.generic import generic_messages
+from runtime.chat.formats.generic import described, generic_messages
+from runtime.chat.formats.harmony import Harmony
+from runtime.chat.formats.hermes import Hermes
+from runtime.chat.formats.listed import Listed
 from runtime.chat.lark import Lark
-from runtime.chat.messages import custom_names, template_messages, tool_schema
+from runtime.chat.messages import custom_names, template_messages, tool_schema, with_tools_in_system
 from runtime.chat.parts import PlainParser
 from runtime.chat.reading.json_strings import CustomInputs
 from runtime.chat.reading.source import ReadingParser
@@ -18,7 +21,7 @@ from runtime.chat.reading.text import plain_text
 from runtime.chat.reasoning import closed_if_off, reasoning_variables, thought_of
 from runtime.chat.template import ChatTemplate
 from runtime.chat.traits import traits_of
-from runtime.errors import RequestError
+from runtime.errors import CheckpointError, RequestError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -32,6 +35,9 @@ if TYPE_CHECKING:
 
 OPEN_END = "<<the model continues here>>"
 """Marks a place in a rendered conversation, which is cut off there."""
+
+DESCRIBED = (ToolFormatName.GENERIC, ToolFormatName.HERMES)
+"""The formats that tools can be described in where the template shows none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +68,9 @@ class Chat:
     Attributes:
         template: the same.
         tool_format: the name of the format of calls.
+
+    Raises:
+        CheckpointError: the template shows no tools, and `tool_format` is one that needs that.
     """
 
     def __init__(
@@ -73,10 +82,14 @@ class Chat:
         self.template = template
         self._added_tokens = dict(added_tokens or {})
         self._traits = traits_of(template)
-        self._thought = thought_of(template)
         shown = find_format(template.source) if self._traits.shows_tools else None
         self.tool_format = tool_format or shown or ToolFormatName.GENERIC
-        self._format = make_format(self.tool_format)
+        if not self._traits.shows_tools and self.tool_format not in DESCRIBED:
+            raise CheckpointError(
+                f"the chat template shows no tools, so --tool-format cannot be {self.tool_format}, but generic"
+            )
+        self._format = make_format(self.tool_format, template.source)
+        self._thought = thought_of(template, framed=isinstance(self._format, Harmony))
 
     @classmethod
     def load(
@@ -96,7 +109,7 @@ class Chat:
             None where it has no template, as a base model.
 
         Raises:
-            CheckpointError: the template is broken, or cannot be read.
+            CheckpointError: the template is broken, or cannot be read, or does not fit `tool_format`.
         """
         template = ChatTemplate.load(checkpoint)
         return None if template is None else cls(template, added_tokens, tool_format)
@@ -117,19 +130,20 @@ class Chat:
         begun = self._begun(text, conversation)
         if not calls.tools and self._thought is None:
             return ChatPrompt(text)
+        formatted = bool(calls.tools) or isinstance(self._format, Harmony)
 
         def read(source: Source) -> Reading[None]:
-            if self._thought is not None:
+            if self._thought is not None and not self._thought.framed:
                 yield from self._thought.read(source, begun=begun)
-            yield from self._format.read(source, calls) if calls.tools else plain_text(source)
+            yield from self._format.read(source, calls) if formatted else plain_text(source)
 
         custom = custom_names(conversation)
-        visible = self._thought.markers if self._thought else ()
+        thought = self._thought.markers if self._thought else ()
         return ChatPrompt(
             text,
             parser=lambda: CustomInputs(ReadingParser(read), custom) if custom else ReadingParser(read),
             grammar=self._grammar(conversation, calls, begun=begun),
-            visible=frozenset((*visible, *self._format.markers) if calls.tools else visible),
+            visible=frozenset((*thought, *(self._format.markers if formatted else ()))),
         )
 
     def _begun(self, text: str, conversation: Conversation) -> bool:
@@ -146,6 +160,8 @@ class Chat:
         if not calls.bound and budget is None:
             return None
         lark = Lark(self._added_tokens)
+        if isinstance(self._format, Harmony):
+            return lark.grammar(self._format.bounded(lark, calls, budget))
         thought = self._thought.grammar(lark, begun=begun, budget=budget) if self._thought else ""
         answer = self._format.answer(lark, calls) if calls.bound else lark.without()
         return lark.grammar(f"{thought} {answer}".strip())
@@ -166,13 +182,18 @@ class Chat:
         """Return the messages for the template, and give it the tools in the way that it takes them."""
         tools = () if conversation.tool_choice.mode is ToolMode.NONE else conversation.tools
         spoken = any(turn.tool_calls or turn.role == "tool" for turn in conversation.turns)
-        if self.tool_format is ToolFormatName.GENERIC or (spoken and self._traits.calls is None):
-            if not tools and not spoken:
-                return template_messages(conversation, self._traits)
-            return generic_messages(conversation, tools, system=self._traits.system)
-        if tools:
-            variables["tools"] = [tool_schema(tool) for tool in tools]
-        return template_messages(conversation, self._traits)
+        if spoken and (self._traits.calls is None or self.tool_format is ToolFormatName.GENERIC):
+            messages = generic_messages(conversation, (Listed if self._traits.tools_in_system else Hermes).write)
+        else:
+            messages = template_messages(conversation, self._traits)
+        if not tools:
+            return messages
+        if self.tool_format is ToolFormatName.GENERIC or not self._traits.shows_tools:
+            return described(messages, tools, system=self._traits.system)
+        if not self._traits.tools:
+            return with_tools_in_system(messages, tools)
+        variables["tools"] = [tool_schema(tool) for tool in tools]
+        return messages
 
 
 def asked_calls(conversation: Conversation) -> Calls:

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from runtime.chat.conversation import Tool
 
-ANYTHING = r"/(.|\n)*/"
 
 # What llguidance does not know of a schema is left out of it, where the client does not insist on the schema.
 _LENIENT = {"x-guidance": {"lenient": True}}
@@ -37,7 +36,11 @@ class Lark:
     def never(self, marker: str) -> None:
         """Let no text from here on hold a marker, which stands in another place and would be taken for text there."""
         if marker not in self._added_tokens:
-            self._never = (*self._never, marker)
+            self._never = (*self._never, _holding(marker))
+
+    def never_first(self, char: str) -> None:
+        """Let no text from here on begin with a character, behind whitespace."""
+        self._never = (*self._never, rf"/[ \t\r\n]*{_regex(char)}(.|\n)*/")
 
     def rule(self, name: str, body: str) -> str:
         """Add a rule and return its name."""
@@ -68,16 +71,16 @@ class Lark:
         name = f"until_{len(self._rules)}"
         if token_id is not None:
             bound = "" if max_tokens is None else f"[max_tokens={max_tokens}]"
-            return f"{self._attributed(name, bound, ANYTHING)} <[{token_id}]>"
+            return f"{self._attributed(name, bound, self._text('*'))} <[{token_id}]>"
         if max_tokens is not None:
             raise RequestError(
                 f"This model's {marker} is no token of its own, so its reasoning cannot be bounded.", param="reasoning"
             )
-        return self._attributed(name, f"[suffix={literal(marker)}]", self._text("*", *self._never))
+        return self._attributed(name, f"[suffix={literal(marker)}]", self._text("*"))
 
     def without(self, *markers: str) -> str:
         """Return an expression for any text, or none, that has none of these markers in it."""
-        return self._text("+", *markers, *self._never) + "?"
+        return self._text("+", *map(_holding, markers)) + "?"
 
     def spaces(self) -> str:
         """Return an expression for whitespace, or none."""
@@ -87,8 +90,8 @@ class Lark:
         """Return an expression for a tool's arguments as JSON; a strict tool's fit its schema in every detail."""
         return "%json " + json.dumps(arguments_schema(tool))
 
-    def _text(self, times: str, *markers: str) -> str:
-        excluded = "".join(f" & ~/(.|\\n)*{_regex(marker)}(.|\\n)*/" for marker in markers)
+    def _text(self, times: str, *excluded_here: str) -> str:
+        excluded = "".join(f" & ~{regex}" for regex in (*excluded_here, *self._never))
         return self.rule(f"TEXT_{len(self._rules)}", f"/(.|\\n){times}/{excluded}")
 
     def _attributed(self, name: str, attributes: str, body: str) -> str:
@@ -130,6 +133,10 @@ def one_of(expressions: Sequence[str]) -> str:
 def literal(text: str) -> str:
     """Return an expression for exactly this text."""
     return json.dumps(text)
+
+
+def _holding(marker: str) -> str:
+    return rf"/(.|\n)*{_regex(marker)}(.|\n)*/"
 
 
 def _regex(text: str) -> str:

@@ -10,7 +10,7 @@ from runtime.chat.reading.json_strings import INPUT
 from runtime.chat.traits import CallTraits, silent
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     from runtime.chat.conversation import Conversation, Tool, ToolCall, Turn
     from runtime.chat.traits import TemplateTraits
@@ -91,6 +91,14 @@ def _call_id(call_id: str, traits: CallTraits) -> str:
     if not traits.short_ids or (len(call_id) == _SHORT_ID and call_id.isascii() and call_id.isalnum()):
         return call_id
     return hashlib.blake2b(call_id.encode(errors="replace"), digest_size=8).hexdigest()[:_SHORT_ID]
+
+
+def with_tools_in_system(messages: list[Message], tools: Sequence[Tool]) -> list[Message]:
+    """Return messages whose system turn holds the tools as JSON, for templates that show them so (Phi-4-mini)."""
+    text = json.dumps([tool_schema(tool)["function"] for tool in tools], ensure_ascii=False)
+    if messages and messages[0]["role"] == "system":
+        return [{**messages[0], "tools": text}, *messages[1:]]
+    return [{"role": "system", "content": "", "tools": text}, *messages]
 
 
 def tool_schema(tool: Tool) -> Message:

@@ -36,6 +36,7 @@ class Thought:
         implied: an answer begins with thought even if neither the prompt nor the model opens it.
         switch: the template's variable that turns it on and off; None where it has none.
         effort: the template has a variable for how much.
+        framed: the format of the whole answer marks it, and reads it (harmony).
     """
 
     opening: str = "<think>"
@@ -43,11 +44,12 @@ class Thought:
     implied: bool = False
     switch: str | None = None
     effort: bool = False
+    framed: bool = False
 
     @property
     def markers(self) -> tuple[str, ...]:
         """The markers, which may be special tokens."""
-        return self.opening, self.closing
+        return () if self.framed else (self.opening, self.closing)
 
     def begun(self, prompt: str) -> bool:
         """Whether an answer to `prompt` begins with thought: the prompt opens it, or nothing does."""
@@ -80,8 +82,15 @@ class Thought:
 PAIRS = (("<think>", "</think>"), ("[THINK]", "[/THINK]"), ("<seed:think>", "</seed:think>"))
 
 
-def thought_of(template: ChatTemplate) -> Thought | None:
-    """Return how a model thinks, by its template; None where that knows no such thing."""
+def thought_of(template: ChatTemplate, *, framed: bool = False) -> Thought | None:
+    """Return how a model thinks, by its template; None where that knows no such thing.
+
+    Args:
+        template: the model's.
+        framed: the format of its answers marks what is thought.
+    """
+    if framed:
+        return Thought(effort=EFFORT in template.variables, framed=True)
     for opening, closing in PAIRS:
         if closing in template.source:
             switch = next((name for name in SWITCHES if name in template.variables), None)
@@ -120,11 +129,17 @@ def reasoning_variables(choice: ReasoningChoice, thought: Thought | None) -> dic
 
 
 def closed_if_off(prompt: str, conversation: Conversation, thought: Thought | None) -> str:
-    """Return a prompt with an empty thought behind it, where none is wanted and the template has no switch for it."""
+    """Return a prompt with an empty thought behind it, where none is wanted and the template has no switch for it.
+
+    Raises:
+        RequestError: the model cannot answer without thought.
+    """
     choice = conversation.reasoning
     off = choice.enabled is False or choice.effort == _NO_EFFORT
     if thought is None or not off or not conversation.add_generation_prompt or conversation.continue_final:
         return prompt
+    if thought.framed:
+        raise RequestError("This model always reasons; it can be asked for less effort.", param="reasoning_effort")
     end = prompt.rstrip(WHITESPACE)
     if end.endswith(thought.closing) or (thought.switch is not None and not end.endswith(thought.opening)):
         return prompt

@@ -68,6 +68,31 @@ def marked_answer(lark: Lark, opening: str, call: str, calls: Calls) -> str:
     return f"({upto} {name})* {free}" if calls.parallel else f"({upto} {name} {spaces} | {free})"
 
 
+def listed_answer(lark: Lark, opening: str, closing: str, call: str, calls: Calls) -> str:
+    """Return an expression for answers in which a marker stands before a JSON list of calls.
+
+    Args:
+        lark: the grammar.
+        opening: the marker.
+        closing: the marker behind the list; empty where there is none.
+        call: an expression for a call.
+        calls: what may be called.
+    """
+    spaces = lark.spaces()
+    name = lark.rule("call", call)
+    more = f'({spaces} "," {spaces} {name})*' if calls.parallel else ""
+    end = f"({spaces} {lark.marker(closing)})?" if closing else ""
+    listed = lark.rule("calls", f'{spaces} "[" {spaces} {name} {more} {spaces} "]" {end} {spaces}')
+    if calls.required:
+        return f"{spaces} {lark.marker(opening)} {listed}"
+    return f"({lark.until(opening)} {listed} | {lark.without(opening)})"
+
+
+def call_text(name: str, arguments: str) -> str:
+    """Return a call as a JSON object."""
+    return f'{{"name": {json.dumps(name, ensure_ascii=False)}, "arguments": {arguments}}}'
+
+
 def json_call(lark: Lark, tool: Tool, arguments: str = "arguments") -> str:
     """Return an expression for a call as a JSON object; `arguments` is its key for them."""
     name = literal(json.dumps(tool.name, ensure_ascii=False))

@@ -12,7 +12,7 @@ from runtime.chat.formats.hermes import CLOSING, OPENING
 from runtime.chat.messages import arguments_text, custom_names, plain_message, tool_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from runtime.chat.conversation import Conversation, Tool, Turn
     from runtime.chat.messages import Message
@@ -29,43 +29,44 @@ To call one, write a JSON object with its name and arguments between these marke
 The results will come between <tool_response> and </tool_response>. If no function helps, answer in plain words."""
 
 
-def generic_messages(conversation: Conversation, tools: Sequence[Tool], *, system: bool) -> list[Message]:
+def generic_messages(conversation: Conversation, write: Callable[[Sequence[tuple[str, str]]], str]) -> list[Message]:
     """Return the turns of a conversation as messages that any template shows.
 
     Args:
         conversation: the chat.
-        tools: to be described.
-        system: whether the template accepts a system turn.
+        write: returns calls, by their names and arguments, as text.
     """
     custom = custom_names(conversation)
     messages: list[Message] = []
+    after_result = False
     for turn in conversation.turns:
-        message = _message(turn, custom)
-        # Results, and what the user said behind them, are one turn: many templates want the roles to alternate.
-        if messages and turn.role in ("tool", "user") and messages[-1].pop("result", False):
-            message["content"] = f"{messages.pop()['content']}\n{message['content']}"
+        message = _message(turn, custom, write)
+        # Results, and what the user says behind them, are one turn: many templates want the roles to alternate.
+        if after_result and message["role"] == "user":
+            message["content"] = f"{messages.pop()['content']}\n{message.get('content', '')}"
         messages.append(message)
-    for message in messages:
-        message.pop("result", None)
-    return _described(messages, tools, system=system) if tools else messages
+        after_result = turn.role == "tool"
+    return messages
 
 
-def _message(turn: Turn, custom: Collection[str]) -> Message:
-    message = plain_message(turn)
+def _message(turn: Turn, custom: Collection[str], write: Callable[[Sequence[tuple[str, str]]], str]) -> Message:
     if turn.role == "tool":
-        content = f"<tool_response>\n{turn.content or ''}\n</tool_response>"
-        return {"role": "user", "content": content, "result": True}
+        return {"role": "user", "content": f"<tool_response>\n{turn.content or ''}\n</tool_response>"}
+    message = plain_message(turn)
     if turn.tool_calls:
-        written = [
-            f'{OPENING}\n{{"name": {json.dumps(call.name)}, "arguments": {arguments_text(call, custom)}}}\n{CLOSING}'
-            for call in turn.tool_calls
-        ]
-        message["content"] = "\n".join([turn.content, *written] if turn.content else written)
+        written = write([(call.name, arguments_text(call, custom)) for call in turn.tool_calls])
+        message["content"] = f"{turn.content}\n{written}" if turn.content else written
     return message
 
 
-def _described(messages: list[Message], tools: Sequence[Tool], *, system: bool) -> list[Message]:
-    """Put the description of the tools where the template shows it."""
+def described(messages: list[Message], tools: Sequence[Tool], *, system: bool) -> list[Message]:
+    """Return messages with a description of the tools, and of how to call them.
+
+    Args:
+        messages: for a template that shows no tools.
+        tools: to be described.
+        system: whether the template accepts a system turn; without one the first turn describes them.
+    """
     lines = "\n".join(json.dumps(tool_schema(tool)["function"], ensure_ascii=False) for tool in tools)
     text = INSTRUCTIONS.format(tools=lines)
     role = "system" if system else "user"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runtime.chat.formats.format import json_call, marked_answer
+from runtime.chat.formats.format import call_text, json_call, marked_answer
 from runtime.chat.lark import one_of
 from runtime.chat.reading.json_calls import read_call
 from runtime.chat.reading.text import Markers, not_a_call, text_until
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from runtime.chat.formats.format import Calls
     from runtime.chat.lark import Lark
     from runtime.chat.reading.source import Reading, Source
@@ -33,6 +35,12 @@ class Hermes:
                 yield from source.accept(CLOSING)
             else:
                 yield from not_a_call(source, found)
+
+    @staticmethod
+    def write(calls: Sequence[tuple[str, str]]) -> str:
+        """Return earlier calls, names and arguments, as the model wrote them."""
+        written = (f"{OPENING}\n{call_text(name, arguments)}\n{CLOSING}" for name, arguments in calls)
+        return "\n".join(written)
 
     def answer(self, lark: Lark, calls: Calls) -> str:
         """Return an expression for an answer; see `ToolFormat`."""

@@ -1,11 +1,11 @@
-"""Calls that are written as JSON objects: `{"name": "f", "arguments": {"a": 1}}`."""
+"""Calls that are written as JSON objects, `{"name": "f", "arguments": {"a": 1}}`, or as a list of them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from runtime.chat.parts import CallArguments, CallEnd, CallStart
+from runtime.chat.parts import CallArguments, CallEnd, CallStart, TextPart
 from runtime.chat.reading.json_scanner import JsonScanner
 from runtime.chat.reading.json_strings import JsonString
 
@@ -50,6 +50,30 @@ def read_call(source: Source, names: Collection[str] | None = None) -> Reading[b
     if whole:
         yield CallEnd(_number(call))
     return True
+
+
+def read_calls(source: Source, *, opened: bool = False) -> Reading[bool]:
+    """Read a JSON list of calls, whose bracket was read if it is `opened`; see `read_call`."""
+    if not opened:
+        if (yield from source.skip_spaces()) != "[":
+            return False
+        source.take(source.at + 1)
+    begun = False
+    while (yield from read_call(source)):
+        begun = True
+        source.record()
+        following = yield from source.skip_spaces()
+        if following == "]":
+            source.take(source.at + 1)
+            source.recorded()
+            return True
+        if following != ",":
+            break
+        source.take(source.at + 1)
+    if begun and (text := source.recorded()):
+        yield TextPart(text)
+        source.after_marker = False
+    return begun
 
 
 def _members(source: Source, call: _Call, names: Collection[str] | None) -> Reading[bool]:

@@ -131,6 +131,11 @@ class ReadingParser:
         self._source = Source()
         self._reading = read(self._source)
 
+    @property
+    def held(self) -> int:
+        """Characters that came and were not read yet."""
+        return len(self._source.text) - self._source.at
+
     def push(self, text: str) -> Sequence[Part]:
         """Read more text; see `OutputParser`."""
         self._source.push(text)

@@ -96,10 +96,39 @@ def drop_spaces(source: Source) -> str:
     return spaces
 
 
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """More of a text whose whitespace counts.
+
+    Attributes:
+        text: that came.
+        marker: behind it; empty where more is to come.
+        last: nothing follows.
+    """
+
+    text: str
+    marker: str
+    last: bool
+
+
+def raw_until(source: Source, markers: Markers) -> Reading[Raw]:
+    """Read what came of a text, and the marker behind it, if that came, too."""
+    while True:
+        match = markers.find(source)
+        end = match.start() if match else len(source.text) if source.ended else markers.certain(source)
+        if match or end > source.at or source.ended:
+            text = source.take(end)
+            if match:
+                source.take(match.end())
+            return Raw(text, match[0] if match else "", source.ended and source.at == len(source.text))
+        yield None
+
+
 def not_a_call(source: Source, found: Found) -> Reading[None]:
     """Give back as text what was recorded, from a marker on, and turned out to be none."""
     text = found.spaces + found.marker + source.recorded()
     body = text.rstrip(WHITESPACE)
-    yield TextPart(body)
+    if body:
+        yield TextPart(body)
+        source.after_marker = False
     source.spaces = [text[len(body) :]]
-    source.after_marker = False

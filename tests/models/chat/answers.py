@@ -68,7 +68,7 @@ def read(parser: OutputParser, pieces: Iterable[str]) -> Answer:
     return Answer.of([*parts, *parser.finish()])
 
 
-def splits(text: str, seed: int = 0, several: int = 30) -> Iterator[list[str]]:
+def splits(text: str, seed: int = 0, several: int = 10) -> Iterator[list[str]]:
     """Split a text at every position, at several random ones, and between all characters."""
     yield list(text)
     for at in range(len(text) + 1):

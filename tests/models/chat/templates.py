@@ -58,3 +58,140 @@ OPENED = """
 {%- endfor %}
 {%- if add_generation_prompt %}{{- "<|Assistant|><think>\\n" }}{%- endif %}
 """
+
+# Qwen-Coder: calls as tags, from arguments as an object.
+QWEN_XML = """
+{%- for tool in tools or [] %}{{- "<|im_start|>system\\n" + tool | tojson + "<|im_end|>\\n" }}{%- endfor %}
+{%- for message in messages %}
+    {{- "<|im_start|>" + message.role + "\\n" + (message.content or "") }}
+    {%- for call in message.tool_calls or [] %}
+        {{- "<tool_call>\\n<function=" + call.function.name + ">\\n" }}
+        {%- for name, value in call.function.arguments | items %}
+            {{- "<parameter=" + name + ">\\n" + (value if value is string else value | tojson) + "\\n</parameter>\\n" }}
+        {%- endfor %}
+        {{- "</function>\\n</tool_call>" }}
+    {%- endfor %}
+    {{- "<|im_end|>\\n" }}
+{%- endfor %}
+{%- if add_generation_prompt %}{{- "<|im_start|>assistant\\n" }}{%- endif %}
+"""
+
+# Mistral: ids of nine characters, tools before the last question, calls as a list.
+MISTRAL = """
+{%- for message in messages %}
+    {%- if message.role == "user" %}
+        {%- if tools and loop.last %}{{- "[AVAILABLE_TOOLS]" + tools | tojson + "[/AVAILABLE_TOOLS]" }}{%- endif %}
+        {{- "[INST]" + message.content + "[/INST]" }}
+    {%- elif message.role == "assistant" and message.tool_calls %}
+        {{- "[TOOL_CALLS][" }}
+        {%- for call in message.tool_calls %}
+            {%- if call.id | length != 9 %}{{- raise_exception("ids have nine characters") }}{%- endif %}
+            {{- call.function | tojson + (", " if not loop.last else "]") }}
+        {%- endfor %}
+    {%- elif message.role == "assistant" %}{{- message.content + eos_token }}
+    {%- elif message.role == "tool" %}{{- "[TOOL_RESULTS]" + message.tool_call_id + message.content }}
+    {%- endif %}
+{%- endfor %}
+"""
+
+# Mistral Small 3.2: the name before the arguments.
+MISTRAL_NAMED = """
+{%- if tools %}{{- "[AVAILABLE_TOOLS]" + tools | tojson + "[/AVAILABLE_TOOLS]" }}{%- endif %}
+{%- for message in messages %}
+    {%- if message.role == "user" %}{{- "[INST]" + message.content + "[/INST]" }}
+    {%- elif message.role == "assistant" %}
+        {{- message.content or "" }}
+        {%- for call in message.tool_calls or [] %}
+            {{- "[TOOL_CALLS]" + call.function.name + "[ARGS]" + call.function.arguments | tojson }}
+        {%- endfor %}
+    {%- elif message.role == "tool" %}{{- "[TOOL_RESULTS]" + message.content + "[/TOOL_RESULTS]" }}
+    {%- endif %}
+{%- endfor %}
+"""
+
+# Llama 3.1: one call at a time, its arguments as `parameters`.
+LLAMA = """
+{%- if tools %}{{- "<|start|>system " + tools | tojson + "<|eot_id|>" }}{%- endif %}
+{%- for message in messages %}
+    {%- if "tool_calls" in message %}
+        {%- if message.tool_calls | length != 1 %}{{- raise_exception("one call at a time") }}{%- endif %}
+        {%- set call = message.tool_calls[0].function %}
+        {{- '<|start|>assistant {"name": "' + call.name + '", "parameters": ' + call.arguments | tojson }}
+        {{- "}<|eot_id|>" }}
+    {%- elif message.role == "tool" %}{{- "<|start|>ipython " + message.content | tojson + "<|eot_id|>" }}
+    {%- else %}{{- "<|start|>" + message.role + " " + message.content + "<|eot_id|>" }}
+    {%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}{{- "<|start|>assistant " }}{%- endif %}
+{#- <|python_tag|> #}
+"""
+
+
+def deepseek(text: str) -> str:
+    """Spell DeepSeek's markers, which have characters of their own: `<!tool~sep!>` here."""
+    bar = "\N{FULLWIDTH VERTICAL LINE}"
+    return text.replace("<!", f"<{bar}").replace("!>", f"{bar}>").replace("~", "\N{LOWER ONE EIGHTH BLOCK}")
+
+
+# DeepSeek V3: arguments as text, and calls only where the content is null.
+_DEEPSEEK = """
+{%- for tool in tools or [] %}{{- tool | tojson }}{%- endfor %}
+{%- for message in messages %}
+    {%- if message.role == "user" %}{{- "<|User|>" + message.content }}
+    {%- elif message.role == "assistant" and message.content is none %}
+        {{- "<|Assistant|><!tool~calls~begin!>" }}
+        {%- for call in message.tool_calls %}
+            {{- "<!tool~call~begin!>function<!tool~sep!>" + call.function.name }}
+            {{- "\\n```json\\n" + call.function.arguments + "\\n```<!tool~call~end!>" }}
+        {%- endfor %}
+        {{- "<!tool~calls~end!>" }}
+    {%- elif message.role == "assistant" %}{{- "<|Assistant|>" + message.content }}
+    {%- elif message.role == "tool" %}{{- "<!tool~output~begin!>" + message.content }}
+    {%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}{{- "<|Assistant|>" }}{%- endif %}
+"""
+DEEPSEEK = deepseek(_DEEPSEEK)
+DEEPSEEK_31 = deepseek(
+    _DEEPSEEK.replace('function<!tool~sep!>" + call.function.name', '" + call.function.name').replace(
+        '\\n```json\\n" + call.function.arguments + "\\n```', '<!tool~sep!>" + call.function.arguments + "'
+    )
+)
+
+# Phi-4-mini: the tools are a field of the system turn, and nothing is known of calls.
+LISTED = """
+{%- for message in messages %}
+    {%- if message.role == "system" and message.tools %}
+        {{- "<|system|>" + message.content + "<|tool|>" + message.tools + "<|/tool|><|end|>" }}
+    {%- else %}{{- "<|" + message.role + "|>" + message.content + "<|end|>" }}
+    {%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}{{- "<|assistant|>" }}{%- endif %}
+"""
+
+# gpt-oss: channels; what was thought is shown where a call follows it, and stands in `thinking`.
+HARMONY = """
+{{- "<|start|>system<|message|>Reasoning: " + (reasoning_effort or "medium") + "<|end|>" }}
+{%- for tool in tools or [] %}
+    {{- "<|start|>developer<|message|>type " + tool.function.name + "<|end|>" }}
+{%- endfor %}
+{%- for message in messages %}
+    {%- if message.role == "assistant" and message.tool_calls %}
+        {%- set call = message.tool_calls[0].function %}
+        {%- if message.content and message.thinking %}{{- raise_exception("either of them") }}{%- endif %}
+        {%- if message.content or message.thinking %}
+            {%- set thought = message.content or message.thinking %}
+            {{- "<|start|>assistant<|channel|>analysis<|message|>" + thought + "<|end|>" }}
+        {%- endif %}
+        {{- "<|start|>assistant to=functions." + call.name + "<|channel|>commentary json<|message|>" }}
+        {{- call.arguments | tojson + "<|call|>" }}
+    {%- elif message.role == "assistant" %}
+        {{- "<|start|>assistant<|channel|>final<|message|>" + message.content + "<|end|>" }}
+    {%- elif message.role == "tool" %}
+        {{- "<|start|>functions." + message.name + " to=assistant<|channel|>commentary<|message|>" }}
+        {{- message.content | tojson + "<|end|>" }}
+    {%- else %}{{- "<|start|>" + message.role + "<|message|>" + message.content + "<|end|>" }}
+    {%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}{{- "<|start|>assistant" }}{%- endif %}
+"""
