@@ -1,0 +1,159 @@
+"""What is kept, what makes room, and what a listing shows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from web.storage.database import MAX_CHAIN, ObjectDatabase
+from web.storage.objects import OVERHEAD, Bounds, Kind, Listing, StoredObject
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+KIND = Kind.CHAT_COMPLETION
+ROOMY = Bounds(size=1_000_000, age=1000.0)
+
+
+class Clock:
+    """Seconds since the epoch, as a test sets them."""
+
+    now = 5000.0
+
+    def __call__(self) -> float:
+        """Return the time."""
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def database(clock: Clock) -> Iterator[ObjectDatabase]:
+    made = ObjectDatabase(None, ROOMY, clock)
+    yield made
+    made.close()
+
+
+def thing(id: str, body: bytes = b"{}", **fields: object) -> StoredObject:
+    return replace(StoredObject(KIND, id, body, created=1.0), **fields)  # type: ignore[arg-type]
+
+
+def ids(database: ObjectDatabase, **fields: object) -> list[str] | None:
+    listing = replace(Listing(KIND, None, limit=100), **fields)  # type: ignore[arg-type]
+    found = database.list(listing)
+    return None if found is None else [stored.id for stored in found]
+
+
+def test_an_object_is_found_by_its_id_and_put_in_place_of_another(database: ObjectDatabase) -> None:
+    stored = thing("a", b"1", previous="z", model="m", metadata={"k": "v"})
+    assert database.put(stored)
+    assert database.get(KIND, "a", None) == stored
+    assert database.get(Kind.RESPONSE, "a", None) is None
+    assert database.put(replace(stored, body=b"22"))
+    assert database.get(KIND, "a", None) == replace(stored, body=b"22")
+    assert database.size == replace(stored, body=b"22").size
+    assert database.delete(KIND, "a", None)
+    assert not database.delete(KIND, "a", None)
+    assert database.size == 0
+
+
+def test_an_owner_sees_its_own_alone(database: ObjectDatabase) -> None:
+    for owner in (None, "alice", "bob"):
+        database.put(thing(f"of {owner}", owner=owner))
+    assert ids(database, owner="alice") == ["of alice"]
+    assert ids(database) == ["of None"]
+    assert database.get(KIND, "of alice", "bob") is None
+    assert database.get(KIND, "of alice", None) is None
+    assert not database.delete(KIND, "of alice", "bob")
+    assert ids(database, owner="bob", after="of alice") is None
+
+
+def test_what_was_not_used_for_longest_makes_room(clock: Clock) -> None:
+    database = ObjectDatabase(None, Bounds(3 * (100 + OVERHEAD), 1000.0), clock)
+    for name in "abc":
+        clock.now += 1
+        database.put(thing(name, bytes(100)))
+    clock.now += 1
+    assert database.get(KIND, "a", None) is not None
+    database.put(thing("d", bytes(100)))
+    assert ids(database) == ["a", "c", "d"]
+    assert not database.put(thing("e", bytes(1000)))  # larger than all may be
+    assert ids(database) == ["a", "c", "d"]
+    database.close()
+
+
+def test_what_is_live_makes_no_room(clock: Clock) -> None:
+    database = ObjectDatabase(None, Bounds(2 * (100 + OVERHEAD), 10.0), clock)
+    database.put(thing("a", bytes(100), live=True))
+    clock.now += 100
+    for name in "bc":
+        database.put(thing(name, bytes(100)))
+    assert [stored.id for stored in database.live(KIND)] == ["a"]
+    assert ids(database) == ["c"]
+    database.close()
+
+
+def test_what_is_too_old_is_not_there(database: ObjectDatabase, clock: Clock) -> None:
+    database.put(thing("a"))
+    clock.now += ROOMY.age - 1
+    assert database.get(KIND, "a", None) is not None  # a use, from which its age counts
+    clock.now += ROOMY.age - 1
+    assert ids(database) == ["a"]
+    clock.now += 2
+    assert database.get(KIND, "a", None) is None
+    assert ids(database) == []
+    assert database.size > 0
+    database.prune()
+    assert database.size == 0
+
+
+def test_a_chain_begins_with_the_first_and_has_no_gap(database: ObjectDatabase) -> None:
+    for name, previous in (("a", None), ("b", "a"), ("c", "b")):
+        database.put(thing(name, previous=previous))
+    chain = database.chain(KIND, "c", None)
+    assert chain is not None
+    assert [stored.id for stored in chain] == ["a", "b", "c"]
+    database.delete(KIND, "a", None)
+    assert database.chain(KIND, "c", None) is None
+
+
+def test_a_ring_is_no_chain(database: ObjectDatabase) -> None:
+    database.put(thing("a", previous="a"))
+    assert database.chain(KIND, "a", None) is None
+    assert MAX_CHAIN < 10_000
+
+
+def test_a_listing_has_pages_and_filters(database: ObjectDatabase) -> None:
+    for number, name in enumerate("abcdef"):
+        database.put(thing(name, model="even" if number % 2 == 0 else "odd", metadata={"n": str(number), "x": '"'}))
+    assert ids(database, limit=2) == ["a", "b"]
+    assert ids(database, limit=2, after="b") == ["c", "d"]
+    assert ids(database, ascending=False, limit=2, after="e") == ["d", "c"]
+    assert ids(database, model="odd") == ["b", "d", "f"]
+    assert ids(database, metadata={"n": "3", "x": '"'}) == ["d"]
+    assert ids(database, metadata={"n": "3", "x": "y"}) == []
+    assert ids(database, after="z") is None
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(0, 400), st.booleans()), max_size=30))
+def test_the_bound_holds_after_each_change(changes: list[tuple[str, int, bool]]) -> None:
+    clock, bounds = Clock(), Bounds(1500, 50.0)
+    database = ObjectDatabase(None, bounds, clock)
+    for name, size, deletes in changes:
+        clock.now += size / 10
+        if deletes:
+            database.delete(KIND, name, None)
+        else:
+            assert database.put(thing(name, bytes(size)))
+        kept = [database.get(KIND, found, None) for found in ids(database) or []]
+        assert sum(stored.size for stored in kept if stored) <= bounds.size
+        assert database.size <= bounds.size
+    database.close()

@@ -1,0 +1,89 @@
+"""Stored objects, as plain data."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Kind(enum.StrEnum):
+    """What an object is; ids are unique within a kind."""
+
+    RESPONSE = "response"
+    CHAT_COMPLETION = "chat.completion"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredObject:
+    """One stored object.
+
+    Attributes:
+        kind: what it is.
+        id: unique within its kind.
+        body: JSON, whose meaning is up to who stored it.
+        created: seconds since the epoch.
+        owner: the client that alone may see it; None where the server does not tell clients apart.
+        previous: id of the object, of the same kind, that this one continues.
+        model: for listings.
+        metadata: for listings.
+        live: it is still being made; such an object is never pruned.
+    """
+
+    kind: Kind
+    id: str
+    body: bytes
+    created: float
+    owner: str | None = None
+    previous: str | None = None
+    model: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    live: bool = False
+
+    @property
+    def size(self) -> int:
+        """Bytes that count against the bound of the store."""
+        return len(self.body) + sum(len(name) + len(value) for name, value in self.metadata.items()) + OVERHEAD
+
+
+OVERHEAD = 256
+"""Bytes that a row takes beside its body, about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Which objects of a kind to list.
+
+    Attributes:
+        kind: of the objects.
+        owner: whose.
+        limit: how many at most.
+        ascending: oldest first; newest first otherwise.
+        after: id of the object behind which to begin.
+        model: only those of this model.
+        metadata: only those that have these entries.
+    """
+
+    kind: Kind
+    owner: str | None
+    limit: int
+    ascending: bool = True
+    after: str | None = None
+    model: str | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How much is kept, and how long.
+
+    Attributes:
+        size: bytes of all objects; the least recently used go first.
+        age: seconds since an object was last used.
+    """
+
+    size: int
+    age: float

@@ -1,0 +1,104 @@
+"""The stored objects for the event loop: one owner, whose database works in one thread at a time."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import time
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+import trio
+
+from runtime.errors import Unavailable
+from web.storage.database import ObjectDatabase
+from web.storage.files import is_damage
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Sequence
+    from pathlib import Path
+
+    from web.storage.objects import Bounds, Kind, Listing, StoredObject
+
+logger = logging.getLogger("cede.web")
+
+T = TypeVar("T")
+
+
+class StoreFailed(Unavailable):
+    """The disk does not take or give stored objects now, or their file was damaged."""
+
+    code = "store_failed"
+
+
+class ObjectStore:
+    """Stored objects.  Each call is one transaction, in a thread, after those that came before it.
+
+    A damaged file is set aside by name, and a new one begun; the call that found it raises StoreFailed.
+
+    Args:
+        database: open, and used by nobody else.
+    """
+
+    def __init__(self, database: ObjectDatabase) -> None:
+        self._database = database
+        self._one = trio.CapacityLimiter(1)
+
+    async def put(self, stored: StoredObject) -> bool:
+        """Add an object, or put it in place of the one with its id; tell whether it is small enough to be kept."""
+        return await self._run(lambda: self._database.put(stored))
+
+    async def get(self, kind: Kind, id: str, owner: str | None) -> StoredObject | None:
+        """Return an object; None if there is none of that id, or it is not that owner's."""
+        return await self._run(lambda: self._database.get(kind, id, owner))
+
+    async def chain(self, kind: Kind, id: str, owner: str | None) -> list[StoredObject] | None:
+        """Return an object behind all those that it continues; None if one of them is not there."""
+        return await self._run(lambda: self._database.chain(kind, id, owner))
+
+    async def delete(self, kind: Kind, id: str, owner: str | None) -> bool:
+        """Delete an object; tell whether it was there."""
+        return await self._run(lambda: self._database.delete(kind, id, owner))
+
+    async def list(self, listing: Listing) -> Sequence[StoredObject] | None:
+        """Return objects by the time of their making; None if there is no object `after`."""
+        return await self._run(lambda: self._database.list(listing))
+
+    async def live(self, kind: Kind) -> Sequence[StoredObject]:
+        """Return the objects that were being made when the file was left."""
+        return await self._run(lambda: self._database.live(kind))
+
+    async def _run(self, work: Callable[[], T]) -> T:
+        return await trio.to_thread.run_sync(self._guarded, work, limiter=self._one)
+
+    def _guarded(self, work: Callable[[], T]) -> T:
+        try:
+            return work()
+        except (sqlite3.DatabaseError, UnicodeDecodeError, ValueError) as error:
+            if isinstance(error, sqlite3.DatabaseError) and not is_damage(error):
+                logger.error("stored objects: %s", error)
+            else:  # what is no JSON, or of no kind that there is, was not written by us either
+                self._database.recover()
+            raise StoreFailed("The server's store of objects failed; its log says why.") from None
+
+
+@asynccontextmanager
+async def open_store(
+    folder: Path | None, bounds: Bounds, now: Callable[[], float] = time.time
+) -> AsyncIterator[ObjectStore]:
+    """A store that is open while the scope lasts.
+
+    Args:
+        folder: where its file is; None to keep everything in memory.
+        bounds: of what is kept.
+        now: seconds since the epoch.
+
+    Raises:
+        StateFolderError: the folder cannot be used, or another process uses it.
+    """
+    database = await trio.to_thread.run_sync(ObjectDatabase, folder, bounds, now)
+    try:
+        yield ObjectStore(database)
+    finally:
+        with trio.CancelScope(shield=True):
+            await trio.to_thread.run_sync(database.close)
