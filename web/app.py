@@ -35,15 +35,19 @@ from web.openai.requests import Settings as OpenAISettings
 from web.openai.routes import add_routes as add_openai_routes
 from web.openapi.routes import add_routes as add_document_routes
 from web.options import Wire
+from web.responses.operations import RESPONSES
+from web.responses.routes import ERRORS as RESPONSE_ERRORS
+from web.responses.routes import add_routes as add_response_routes
 
 if TYPE_CHECKING:
     from actors.diagnostics.loop_watch import LoopWatch
     from actors.engine import Engine
     from web.access.api_keys import KeyRing
+    from web.responses.stored.state import State
 
 logger = logging.getLogger("cede.web")
 
-APIS = (OPENAI, ANTHROPIC, OLLAMA, INSPECTION)
+APIS = (OPENAI, RESPONSES, ANTHROPIC, OLLAMA, INSPECTION)
 """What the OpenAPI document says; each route is declared in one of them."""
 
 OPEN = frozenset(operation.path for api in APIS for operation in api.operations if operation.open)
@@ -52,6 +56,7 @@ OPEN = frozenset(operation.path for api in APIS for operation in api.operations 
 ERROR_SHAPES = ErrorShapes(
     OpenAIErrors(),
     (
+        RESPONSE_ERRORS,
         ErrorRoute(MESSAGES, AnthropicErrors()),
         ErrorRoute(MODELS, AnthropicErrors(), header=VERSION_HEADER),
         ErrorRoute("/api", OllamaErrors()),
@@ -66,6 +71,7 @@ def create_app(
     keys: KeyRing | None = None,
     browser_policy: BrowserPolicy | None = None,
     limits: Limits | None = None,
+    state: State | None = None,
     watch: LoopWatch | None = None,
     keep_alive: float = 10.0,
     wire: Wire | None = None,
@@ -77,6 +83,7 @@ def create_app(
         keys: API keys, one of which a client has to have; none to serve everybody.
         browser_policy: which web pages are served beside those that always are.
         limits: what clients may take of the server.
+        state: what is stored, and what runs in the background; None for neither.
         watch: of the event loop; the statistics have what it has seen.
         keep_alive: seconds of silence after which a stream says that it is alive.
         wire: how answers are written, where clients differ.
@@ -95,6 +102,7 @@ def create_app(
     add_anthropic_routes(app, engine, write_bytes=limits.write_bytes, keep_alive=keep_alive)
     add_ollama_routes(app, engine, write_bytes=limits.write_bytes, keep_alive=keep_alive)
     add_model_routes(app, engine)
+    add_response_routes(app, engine, state, write_bytes=limits.write_bytes, keep_alive=keep_alive)
     add_inspection_routes(app, engine, limits.write_bytes, watch)
     add_document_routes(app, engine, APIS, keyed=bool(keys), write_bytes=limits.write_bytes)
     return app

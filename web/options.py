@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from runtime.options import NOT_NEGATIVE, Option, Range, whole
+from runtime.options import NOT_NEGATIVE, POSITIVE, Option, Range, whole
+from runtime.units import MIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +109,41 @@ class Wire:
             words=("reasoning_content", "reasoning"),
         ),
     ] = "reasoning_content"
+
+
+@dataclass(frozen=True, slots=True)
+class StateOptions:
+    """What is kept of answers, and what may run without a client."""
+
+    state_dir: Annotated[
+        Path | None,
+        Option(
+            "Keep stored responses and chat completions here, across restarts; in memory without it.",
+            unit="folder",
+            none=("none",),
+        ),
+    ] = None
+    state_size: Annotated[
+        int,
+        Option("Size of all that is stored; what was not used for longest makes room.", unit="bytes"),
+    ] = 256 * MIB
+    state_age: Annotated[
+        float,
+        Option("How long something is stored after it was last used.", POSITIVE, unit="seconds"),
+    ] = 30 * 86400.0
+    max_background: Annotated[
+        int, Option("Responses that may run in the background at a time.", whole(0), unit="responses")
+    ] = 16
+    background_timeout: Annotated[
+        float, Option("How long a response may run in the background.", POSITIVE, unit="seconds")
+    ] = 3600.0
+    background_events: Annotated[
+        int,
+        Option(
+            "Size of the events that are kept, for five minutes, of background responses that have ended.",
+            unit="bytes",
+        ),
+    ] = 32 * MIB
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """The server from start to exit: what is open, in which order, and how it ends.
 
-`run_server` reads as the order of lifetimes: listening sockets, device thread, engine, connections.  Each ends before
-what it stands on, and every request ends before the engine does, because the connections live inside it.
+`run_server` reads as the order of lifetimes: listening sockets, device thread, engine, stored answers, connections.
+Each ends before what it stands on, and every request ends before the engine does, because connections live inside it.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ from web.http.browser_policy import BrowserPolicy
 from web.http.listeners import open_listeners, url_of
 from web.http.transport.serve import Listener, serve_connections
 from web.limits import HANDSHAKE_TIMEOUT, KEEP_ALIVE, Limits
-from web.options import Listening, Patience, Wire
+from web.options import Listening, Patience, StateOptions, Wire
 from web.process.descriptors import fit_descriptors
 from web.process.signals import SIGNALS, exit_now
+from web.responses.stored.state import open_state
 
 if TYPE_CHECKING:
     import ssl
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from actors.config import EngineConfig
     from runtime.loading.options import LoadOptions
     from runtime.step.thread_executor import ThreadExecutor
+    from web.responses.stored.state import State
 
 logger = logging.getLogger("cede.web")
 
@@ -84,6 +86,7 @@ class ServerOptions:
         cache: how it is kept.
         listening: where; port 0 picks a free one.  The certificate is in `entrance`.
         entrance: whom to serve.
+        state: what is kept of answers.
         patience: how long the server waits for its own work.
         watch_loop: seconds from which on it is noted who held the event loop; None to watch nothing.
     """
@@ -96,6 +99,7 @@ class ServerOptions:
     cache: CacheConfig = field(default_factory=CacheConfig)
     listening: Listening = field(default_factory=Listening)
     entrance: Entrance = field(default_factory=Entrance)
+    state: StateOptions = field(default_factory=StateOptions)
     patience: Patience = field(default_factory=Patience)
     watch_loop: float | None = None
 
@@ -119,12 +123,14 @@ async def run_server(
         CheckpointError: the model, or what is to draft for it, cannot be loaded, or its files change meanwhile.
         ListenError: the address cannot be listened on.
         KVFolderError: the disk tier's folder cannot be used.
+        StateFolderError: the folder for stored answers cannot be used.
     """
     async with (
         open_listeners(options.listening.host, options.listening.port) as listeners,
         _open_engine(options, progress, fittings or Fittings()) as (engine, executor),
+        open_state(engine, options.state) as state,
     ):
-        await _serve_until_signal(options, engine, listeners, announce)
+        await _serve_until_signal(options, engine, state, listeners, announce)
     if executor.hangs:
         logger.error("the device thread has not come back, and the process ends without it")
         exit_now(1)  # what runs at an ordinary exit might wait for it, or pull the device from under it
@@ -179,6 +185,7 @@ async def _open_engine(
 async def _serve_until_signal(
     options: ServerOptions,
     engine: Engine,
+    state: State,
     listeners: Sequence[trio.SocketListener],
     announce: Callable[[str], None],
 ) -> None:
@@ -189,7 +196,7 @@ async def _serve_until_signal(
     async with trio.open_nursery() as services:
         await services.start(_stop_on_signal, engine, options.patience.grace, stop)
         async with trio.open_nursery() as serving:
-            await serving.start(partial(serve_engine, engine, listeners, stop, entrance, watch=watch))
+            await serving.start(partial(serve_engine, engine, listeners, stop, entrance, state=state, watch=watch))
             url = url_of(listeners, "http" if entrance.tls is None else "https")
             _log_start(engine, url)
             announce(url)
@@ -213,6 +220,7 @@ async def serve_engine(
     stop: trio.Event,
     entrance: Entrance,
     *,
+    state: State | None = None,
     watch: LoopWatch | None = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
@@ -223,7 +231,15 @@ async def serve_engine(
         doors = [trio.SSLListener(listener, tls, https_compatible=True) for listener in listeners]
     await serve_connections(
         ASGIWrapper(
-            create_app(engine, keys=keys, browser_policy=policy, limits=limits, watch=watch, wire=entrance.wire)
+            create_app(
+                engine,
+                keys=keys,
+                browser_policy=policy,
+                limits=limits,
+                state=state,
+                watch=watch,
+                wire=entrance.wire,
+            )
         ),
         _hypercorn_config(),
         doors,

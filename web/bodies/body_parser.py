@@ -44,18 +44,22 @@ class BodyParser:
         self._ordinary = trio.CapacityLimiter(MAX_ORDINARY)
         self._long = trio.CapacityLimiter(1)
 
-    async def parse(self, function: Callable[[bytes, ServedModel, int], T], raw: bytes) -> T:
+    async def parse(
+        self, function: Callable[[bytes, ServedModel, int], T], raw: bytes, *, size: int | None = None
+    ) -> T:
         """Return `function(raw, model, max_generations)`.
 
         Args:
             function: synchronous and safe to call in a thread; raises RequestError for a bad body.
             raw: the body.
+            size: bytes that the function has to read, where these are not those of the body.
 
         Raises:
             RequestError: as `function` does.
         """
         model, max_generations = self._engine.model, self._engine.most_generations
-        if len(raw) < INLINE_BODY:
+        size = len(raw) if size is None else size
+        if size < INLINE_BODY:
             return function(raw, model, max_generations)
-        limiter = self._ordinary if len(raw) < LONG_BODY else self._long
+        limiter = self._ordinary if size < LONG_BODY else self._long
         return await trio.to_thread.run_sync(function, raw, model, max_generations, limiter=limiter)

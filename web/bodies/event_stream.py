@@ -65,8 +65,8 @@ class EventWriter(Protocol):
     def write(self, event: Event) -> Iterable[bytes]:
         """Return the bytes for `event` in fragments, which are to be taken before the next event is written."""
 
-    def closing(self) -> bytes:
-        """Return the end of a stream whose choices have all finished."""
+    def closing(self) -> bytes | Iterable[bytes]:
+        """Return the end of a stream whose choices have all finished; in fragments where it may be long."""
 
     def fail_internally(self) -> bytes:
         """Return the end of a stream that an error of the server breaks off."""
@@ -90,8 +90,9 @@ class EventStream(ResponseBody):
         request: open, and read by nobody else.
         writer: fresh.
         keep_alive: seconds.
-        leave: leaves the request.
+        leave: leaves the request, and does what has to be done before the end of the stream is written.
         write_bytes: of one write.
+        opening: bytes to begin with, before anything has happened.
     """
 
     def __init__(
@@ -101,6 +102,7 @@ class EventStream(ResponseBody):
         keep_alive: float,
         leave: Callable[[], Awaitable[None]],
         write_bytes: int,
+        opening: bytes = b"",
     ) -> None:
         self._request = request
         self._events = aiter(request)
@@ -110,6 +112,8 @@ class EventStream(ResponseBody):
         self._write_bytes = write_bytes
         self._fragments: Iterator[bytes] = iter(())  # the rest of the event that was taken last
         self._unsent = PageBuffer(write_bytes)
+        self._unsent.write(opening)
+        self._closing = False  # the fragments are those of the end
         self._ended = False  # nothing follows what is unsent
 
     async def __aenter__(self) -> EventStream:
@@ -135,6 +139,8 @@ class EventStream(ResponseBody):
             logger.error("a stream failed", exc_info=error)
             self._ended = True
             self._unsent.write(self._writer.fail_internally())
+        if self._ended and not self._unsent:  # the last fragment went out with the write before
+            raise StopAsyncIteration
         return self._unsent.take() or self._writer.keep_alive()
 
     async def _make(self) -> None:
@@ -145,6 +151,7 @@ class EventStream(ResponseBody):
             await trio.lowlevel.checkpoint()  # others run between two writes to a reader that lags
         elif self._writer.finished:
             await self._close()
+            self._ended = not self._fill()
         else:
             with trio.move_on_after(self._keep_alive):
                 await self._wait()
@@ -160,9 +167,11 @@ class EventStream(ResponseBody):
             filled = self._fill()
 
     async def _close(self) -> None:
-        self._ended = True
-        await self._leave()
-        self._unsent.write(self._writer.closing())
+        if not self._closing:
+            self._closing = True
+            await self._leave()
+            end = self._writer.closing()
+            self._fragments = iter((end,) if isinstance(end, bytes) else end)
 
     def _fill(self) -> bool:
         """Make bytes for one write from what is there, and return whether there are any."""

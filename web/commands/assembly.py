@@ -18,7 +18,7 @@ from runtime.loading.options import LoadOptions
 from runtime.loading.served import Proposer
 from runtime.store.resolve import embedded_draft, resolve_model
 from web.limits import Limits
-from web.options import Access, Diagnostics, Listening, ModelChoice, Patience, Wire
+from web.options import Access, Diagnostics, Listening, ModelChoice, Patience, StateOptions, Wire
 
 if TYPE_CHECKING:
     from web.commands.options.chosen import Chosen
@@ -87,6 +87,7 @@ def server_options(chosen: Chosen, find: Find = resolve_model) -> ServerOptions:
         cache=chosen.config(CacheConfig),
         listening=listening,
         entrance=Entrance(tls, keys, browser_policy, chosen.config(Limits), chosen.config(Wire)),
+        state=chosen.config(StateOptions),
         patience=chosen.config(Patience),
         watch_loop=None if watch_loop is None else watch_loop / 1e3,
     )

@@ -21,7 +21,7 @@ from runtime.loading.options import LoadOptions
 from runtime.options import Option
 from runtime.units import GIB, KIB, MIB
 from web.limits import Limits
-from web.options import Access, Diagnostics, Listening, ModelChoice, Patience, Wire
+from web.options import Access, Diagnostics, Listening, ModelChoice, Patience, StateOptions, Wire
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,6 +36,7 @@ SECTIONS: dict[str, tuple[type, ...]] = {
     "Access": (Access,),
     "Answers": (Wire,),
     "KV outside the slots": (TierOptions, CacheConfig),
+    "Stored answers": (StateOptions,),
     "Operation": (Patience, Diagnostics),
 }
 

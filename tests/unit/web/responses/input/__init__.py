@@ -1,0 +1,1 @@
+"""Unit tests of `web.responses.input`, module by module."""

@@ -1,0 +1,1 @@
+"""Unit tests of `web.responses.output`, module by module."""

@@ -1,0 +1,1 @@
+"""Unit tests of `web.responses.stored`, module by module."""

@@ -1,0 +1,213 @@
+"""Responses in the background, in virtual time: their bounds, their ends, and what is kept of them."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import trio
+import trio.testing
+
+from actors.core.generation import Failed
+from actors.core.receipts import CancelReason
+from runtime.errors import QueueFull, ShuttingDown, StepFailed
+from tests.fakes.engine import FakeEngine, FakeRequest, as_engine, say, token
+from tests.unit.web.responses.asking import ask, check_stream, read_events
+from web.responses.stored.archive import Archive, ResponseNotFound
+from web.responses.stored.background import (
+    KEPT_SECONDS,
+    BackgroundBounds,
+    BackgroundFull,
+    BackgroundResponses,
+    open_background,
+)
+from web.storage.objects import Bounds, Kind
+from web.storage.store import StoreFailed, open_store
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from web.responses.stored.background import Run
+
+KEEP_ALIVE = 10.0
+
+
+@asynccontextmanager
+async def running(
+    engine: FakeEngine,
+    *,
+    size: int = 10**6,
+    **bounds: Any,  # noqa: ANN401
+) -> AsyncIterator[tuple[BackgroundResponses, Archive]]:
+    """Responses in the background of an engine, and where they are stored."""
+    chosen = BackgroundBounds(**{"running": 4, "timeout": 100.0, "kept_bytes": 10**6} | bounds)
+    async with open_store(None, Bounds(size, 1e9)) as store:
+        archive = Archive(store)
+        async with open_background(as_engine(engine), archive, chosen, KEEP_ALIVE) as background:
+            yield background, archive
+
+
+def events_of(run: Run) -> list[dict[str, Any]]:
+    """What a client that reads all of it is told."""
+    frames = [run.log.read_nowait(number) or b"" for number in range(len(run.log))]
+    return read_events(b"".join(frames))
+
+
+async def test_it_is_kept_for_a_while_and_stored_for_longer(autojump_clock: trio.testing.MockClock) -> None:
+    async with running(FakeEngine(say("Hel", "lo"))) as (background, archive):
+        run = await background.start(ask(background=True), "alice")
+        request_id = run.parsed.request.id
+        await run.ended.wait()
+        response = check_stream(events_of(run))
+        assert response["status"] == "completed"
+        assert background.find(request_id, "alice") is run
+        assert background.find(request_id, "bob") is None
+        await trio.sleep(KEPT_SECONDS - 1)
+        assert background.find(request_id, "alice") is run
+        await trio.sleep(2)
+        assert background.find(request_id, "alice") is None
+        assert (await archive.load(request_id, "alice"))["response"] == response
+        with pytest.raises(ResponseNotFound):
+            await archive.load(request_id, "bob")
+
+
+async def test_the_events_of_those_that_ended_first_make_room(autojump_clock: trio.testing.MockClock) -> None:
+    async with running(FakeEngine(say("Hel", "lo")), kept_bytes=12_000) as (background, _):
+        runs = []
+        for _ in range(6):
+            runs.append(await background.start(ask(background=True), None))
+            await runs[-1].ended.wait()
+            await trio.sleep(1)
+        kept = [run for run in runs if background.find(run.parsed.request.id, None)]
+        assert kept == runs[-len(kept) :]
+        assert 0 < len(kept) < 6
+        assert sum(run.log.size for run in kept) <= 12_000
+
+
+async def test_it_has_a_deadline_of_its_own() -> None:
+    engine = FakeEngine(say("a"))
+    async with running(engine, timeout=77.0) as (background, _):
+        await background.start(ask(background=True), "alice")
+        asked = (await engine.next_request()).asked
+        assert (asked.timeout, asked.owner) == (77.0, "alice")
+
+
+async def test_silence_is_told_to_all_who_follow(autojump_clock: trio.testing.MockClock) -> None:
+    go = trio.Event()
+
+    async def script(request: FakeRequest) -> None:
+        await go.wait()
+        request.emit(*say("a"))
+
+    async with running(FakeEngine(script)) as (background, _):
+        run = await background.start(ask(background=True), None)
+        await trio.sleep(3.5 * KEEP_ALIVE)
+        go.set()
+        await run.ended.wait()
+        kinds = [event["type"] for event in events_of(run)]
+        check_stream(events_of(run))
+        assert kinds.count("response.in_progress") == 1 + 3
+
+
+async def test_only_so_many_run_at_a_time() -> None:
+    engine = FakeEngine([token("a")])
+    async with running(engine, running=2) as (background, _):
+        runs = [await background.start(ask(background=True), None) for _ in range(2)]
+        with pytest.raises(BackgroundFull):
+            await background.start(ask(background=True), None)
+        await background.cancel(runs[0])
+        await background.start(ask(background=True), None)
+
+
+async def test_one_that_is_refused_leaves_nothing() -> None:
+    engine = FakeEngine(say("a"))
+    async with running(engine, running=1) as (background, archive):
+        engine.refusal = QueueFull("full")
+        parsed = ask(background=True)
+        with pytest.raises(QueueFull):
+            await background.start(parsed, None)
+        assert background.find(parsed.request.id, None) is None
+        with pytest.raises(ResponseNotFound):
+            await archive.load(parsed.request.id, None)
+        engine.refusal = None
+        await background.start(ask(background=True), None)  # it takes no place
+
+
+async def test_one_that_cannot_be_stored_does_not_run() -> None:
+    engine = FakeEngine([token("a")])
+    async with running(engine, size=100) as (background, _):
+        with pytest.raises(StoreFailed):
+            await background.start(ask(background=True), None)
+        assert not engine.live
+
+
+async def test_one_whose_answer_outgrows_the_store_says_so() -> None:
+    async with running(FakeEngine(say("x" * 5000)), size=4000) as (background, _):
+        run = await background.start(ask(background=True), None)
+        await run.ended.wait()
+        assert check_stream(events_of(run))["store"] is False
+
+
+@pytest.mark.parametrize("events", [[token("a")], []])
+async def test_at_the_end_those_that_run_are_cancelled_and_stored_so(events: list[Any]) -> None:
+    engine = FakeEngine(events)
+    async with open_store(None, Bounds(10**6, 1e9)) as store:
+        archive = Archive(store)
+        bounds = BackgroundBounds(4, 100.0, 10**6)
+        async with open_background(as_engine(engine), archive, bounds, KEEP_ALIVE) as background:
+            run = await background.start(ask(background=True), None)
+        request = await engine.next_request()
+        assert request.cancels == [CancelReason.SHUTDOWN]
+        check_stream(events_of(run))
+        assert (await archive.load(request.id, None))["response"]["status"] == "cancelled"
+        with pytest.raises(ShuttingDown):
+            await background.start(ask(background=True), None)
+
+
+async def test_a_crash_of_what_is_around_it_stores_it_too() -> None:
+    engine = FakeEngine([token("a")])
+    async with open_store(None, Bounds(10**6, 1e9)) as store:
+        archive = Archive(store)
+        with trio.CancelScope() as scope:
+            bounds = BackgroundBounds(4, 100.0, 10**6)
+            async with open_background(as_engine(engine), archive, bounds, KEEP_ALIVE) as background:
+                run = await background.start(ask(background=True), None)
+                scope.cancel()
+                await trio.sleep_forever()
+        check_stream(events_of(run))
+        assert (await archive.load(run.parsed.request.id, None))["response"]["status"] == "cancelled"
+
+
+async def test_a_failure_is_stored_as_one() -> None:
+    async with running(FakeEngine([token("a"), Failed(0, StepFailed("no"))])) as (background, archive):
+        run = await background.start(ask(background=True), None)
+        await run.ended.wait()
+        stored = (await archive.load(run.parsed.request.id, None))["response"]
+        assert (stored["status"], stored["error"]["message"]) == ("failed", "no")
+        assert stored == check_stream(events_of(run))
+
+
+async def test_one_that_grows_too_large_is_given_up() -> None:
+    engine = FakeEngine([token("a" * 50) for _ in range(100)])
+    engine.unread = type(engine.unread)(each=4000)
+    async with running(engine) as (background, archive):
+        run = await background.start(ask(background=True), None)
+        await run.ended.wait()
+        assert check_stream(events_of(run))["status"] == "failed"
+        assert (await engine.next_request()).cancels == [CancelReason.STALLED_READER]
+        assert "grew beyond" in (await archive.load(run.parsed.request.id, None))["response"]["error"]["message"]
+
+
+async def test_what_another_process_was_making_has_failed() -> None:
+    async with open_store(None, Bounds(10**6, 1e9)) as store:
+        archive = Archive(store)
+        parsed = ask(background=True)
+        async with open_background(as_engine(FakeEngine([])), archive, BackgroundBounds(4, 1e3, 0), 1e3) as background:
+            run = await background.start(parsed, "alice")
+            snapshot = run.events.response()
+            await archive.save(parsed, snapshot, "alice", live=True)
+            await archive.close_interrupted()  # as the next process does
+            stored = (await archive.load(parsed.request.id, "alice"))["response"]
+            assert (stored["status"], stored["error"]["code"]) == ("failed", "server_error")
+            assert not await store.live(Kind.RESPONSE)

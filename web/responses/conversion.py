@@ -1,0 +1,280 @@
+"""Turns the body of a request into a `ParsedResponse`: what the engine is to do, and how to answer.
+
+It takes two steps, between which the responses that the body refers to are fetched: `read_body`, and `prepare`.
+Everything in here is synchronous and has no side effect but a log line, so a worker thread can do all of it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import uuid
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from actors.core.generation import GenerationRequest
+from runtime.chat.conversation import Conversation, ReasoningChoice, Turn
+from runtime.errors import RequestError
+from runtime.log_text import literal
+from web.bodies.json_size import check_json_size
+from web.generation.prompts import conversation_prompt, visible_ids
+from web.generation.sampling import sampling_params
+from web.responses.input.items import ITEMS, MAX_ITEMS, MessageItem, ReferenceItem
+from web.responses.input.schemas import PromptBody, ResponseBody, TextFormat, parse_body, unknown_fields
+from web.responses.input.tools import choice_of, tools_of
+from web.responses.input.turns import turns_of
+from web.responses.output.envelope import ResponseOptions, asked_fields
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from runtime.chat.chat import ChatPrompt
+    from runtime.chat.conversation import Tool
+    from runtime.loading.served import ServedModel
+    from web.bodies.prompt_tokens import TokenIds
+    from web.responses.input.items import AnyItem
+
+logger = logging.getLogger("cede.web")
+
+Json = dict[str, Any]
+
+LOGPROBS = "message.output_text.logprobs"
+"""The entry of `include` that asks for log-probabilities."""
+
+PARAMS = {"messages": "input", "reasoning_effort": "reasoning.effort"}
+"""What is called otherwise here than in chat completions."""
+
+MAX_FIELDS_LOGGED = 20
+"""Unknown fields that a log line names."""
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What a body refers to, as it was stored.
+
+    Attributes:
+        bodies: JSON of the stored responses that the new one continues, the first first.
+        items: JSON of the items that the input refers to, by their ids.
+    """
+
+    bodies: Sequence[bytes] = ()
+    items: Mapping[str, Json] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        """Bytes that are to be read."""
+        return sum(map(len, self.bodies))
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedResponse:
+    """A request that was understood.
+
+    Attributes:
+        request: what the engine is to do.
+        options: how to answer.
+        stream: whether to answer with events.
+        store: whether the response is to be stored.
+        background: whether it runs without its client.
+        previous: id of the stored response that it continues.
+        input: JSON of its own items, each with an id.
+    """
+
+    request: GenerationRequest
+    options: ResponseOptions
+    stream: bool
+    store: bool
+    background: bool
+    previous: str | None
+    input: Sequence[Json]
+
+
+def read_body(raw: bytes, model: ServedModel, max_generations: int = 1) -> ResponseBody:
+    """Validate the body of `POST /v1/responses`.
+
+    Raises:
+        RequestError: it is not valid, or asks for what cede does not do.
+    """
+    check_json_size(raw, model.context_length)
+    return parse_body(ResponseBody, raw)
+
+
+def read_prompt_body(raw: bytes, model: ServedModel, max_generations: int = 1) -> PromptBody:
+    """Validate the body of `POST /v1/responses/input_tokens`.
+
+    Raises:
+        RequestError: as `read_body` does.
+    """
+    check_json_size(raw, model.context_length)
+    return parse_body(PromptBody, raw)
+
+
+def references(body: PromptBody) -> list[str]:
+    """Return the ids of the stored items that the input refers to."""
+    return [item.id for item in _own_items(body) if isinstance(item, ReferenceItem)]
+
+
+def prepare(body: ResponseBody, history: History, model: ServedModel, *, can_store: bool = True) -> ParsedResponse:
+    """Make the request, and say how it is to be answered.
+
+    Args:
+        body: of the request.
+        history: what it refers to.
+        model: to be served from.
+        can_store: whether the server stores responses.
+
+    Raises:
+        RequestError: it asks for more than the model can hold, or for what cede does not do.
+    """
+    store = can_store if body.store is None else body.store
+    _check_consistency(body, store=store, can_store=can_store)
+    key = uuid.uuid4().hex
+    tools, ids, prompt = _prompt(body, history, model)
+    shows_logprobs = LOGPROBS in (body.include or ()) or bool(body.top_logprobs)
+    room = model.context_length - len(ids)
+    request = GenerationRequest(
+        id=f"resp_{key}",
+        prompts=(ids,),
+        sampling=sampling_params(dict(body), model, (body.top_logprobs or 0) if shows_logprobs else None),
+        max_tokens=None if body.max_output_tokens is None else min(body.max_output_tokens, room),
+        ignore_eos=bool(body.ignore_eos),
+        cache_prompt=body.cache_prompt is not False,
+        speculate=body.speculate is not False,
+        visible=visible_ids(prompt, model),
+    )
+    if unknown := unknown_fields(body):
+        logger.info("%s: ignored unknown fields: %s", request.id, literal(", ".join(unknown[:MAX_FIELDS_LOGGED])))
+    sampled = {"temperature": request.sampling.temperature, "top_p": request.sampling.top_p}
+    options = ResponseOptions(
+        id=request.id,
+        asked=asked_fields(body, request.id, model.name, store=store) | sampled,
+        tokenizer=model.tokenizer,
+        parser=prompt.parser,
+        custom=frozenset(tool.name for tool in tools if tool.custom),
+        logprobs=shows_logprobs,
+    )
+    return ParsedResponse(
+        request,
+        options,
+        stream=bool(body.stream),
+        store=store,
+        background=bool(body.background),
+        previous=body.previous_response_id,
+        input=_stored_items(body, history, key),
+    )
+
+
+def count_input_tokens(body: PromptBody, history: History, model: ServedModel) -> int:
+    """Return how many tokens the prompt of a body has.
+
+    Raises:
+        RequestError: it does not fit into the context, or asks for what cede does not do.
+    """
+    _, ids, _ = _prompt(body, history, model)
+    return len(ids)
+
+
+def _check_consistency(body: ResponseBody, *, store: bool, can_store: bool) -> None:
+    """Raise RequestError if two parameters contradict each other, or the server."""
+    if body.store and not can_store:
+        raise RequestError("'store' is not supported by this server.", param="store", code="unsupported_parameter")
+    if body.background and not store:
+        raise RequestError("'background' needs 'store' to be true.", param="background")
+    if body.stream_options is not None and not body.stream:
+        raise RequestError("'stream_options' needs 'stream' to be true.", param="stream_options")
+
+
+# --- the prompt -------------------------------------------------------------------------------------------------------
+
+
+def _prompt(body: PromptBody, history: History, model: ServedModel) -> tuple[list[Tool], TokenIds, ChatPrompt]:
+    if body.truncation == "auto":
+        raise _unsupported("truncation")
+    if body.text is not None and body.text.format is not None and not isinstance(body.text.format, TextFormat):
+        raise _unsupported("text.format")
+    tools = tools_of(body.tools or [])
+    conversation = Conversation(
+        turns=_turns(body, history),
+        tools=tools,
+        tool_choice=choice_of(body.tool_choice, tools),
+        parallel_tool_calls=body.parallel_tool_calls is not False,
+        reasoning=_reasoning(body),
+        variables=body.chat_template_kwargs or {},
+    )
+    try:
+        ids, prompt = conversation_prompt(conversation, model, "input")
+    except RequestError as error:
+        raise RequestError(str(error), param=PARAMS.get(error.param or "", error.param), code=error.code) from None
+    if prompt.grammar is not None:
+        raise _unsupported("tool_choice")
+    return tools, ids, prompt
+
+
+def _turns(body: PromptBody, history: History) -> list[Turn]:
+    """Return all turns: those of the responses before have no instructions any more, as in OpenAI's API."""
+    before: list[AnyItem] = []
+    for stored in map(json.loads, history.bodies):
+        before += ITEMS.validate_python([*stored["input"], *stored["response"]["output"]])
+    own = _resolved(body, history)
+    if len(before) + len(own) > MAX_ITEMS:
+        raise RequestError(f"The input and what is before it have more than {MAX_ITEMS} items.", param="input")
+    turns = [*turns_of(before, "previous_response_id"), *turns_of(own)]
+    if not turns:
+        raise RequestError("Missing required parameter: 'input'.", param="input", code="missing_required_parameter")
+    return [Turn("system", body.instructions), *turns] if body.instructions is not None else turns
+
+
+def _own_items(body: PromptBody) -> list[AnyItem]:
+    if isinstance(body.input, str):
+        return [MessageItem(role="user", content=body.input)]
+    return list(body.input or [])
+
+
+def _resolved(body: PromptBody, history: History) -> list[AnyItem]:
+    """Return the body's own items, with those in place that it refers to."""
+    items = _own_items(body)
+    return [
+        ITEMS.validate_python([history.items[item.id]])[0] if isinstance(item, ReferenceItem) else item
+        for item in items
+    ]
+
+
+def _stored_items(body: ResponseBody, history: History, key: str) -> list[Json]:
+    """Return the body's own items as they are stored and listed: contents as lists of parts, each item with an id."""
+    return [
+        _stored_item(item, key, number) | ({} if item.id is None else {"id": item.id})
+        for number, item in enumerate(_resolved(body, history))
+    ]
+
+
+PREFIXES = {
+    "message": "msg",
+    "function_call": "fc",
+    "function_call_output": "fco",
+    "custom_tool_call": "ctc",
+    "custom_tool_call_output": "ctco",
+    "reasoning": "rs",
+}
+
+
+def _stored_item(item: AnyItem, key: str, number: int) -> Json:
+    fields = {"id": f"{PREFIXES[item.type]}_{key}_i{number}"} | item.model_dump(mode="json", exclude_none=True)
+    fields["type"] = item.type
+    if isinstance(item, MessageItem):
+        if isinstance(item.content, str):
+            kind = {"type": "output_text", "annotations": []} if item.role == "assistant" else {"type": "input_text"}
+            fields["content"] = [kind | {"text": item.content}]
+        fields.setdefault("status", "completed")
+    elif item.type == "reasoning":
+        fields.setdefault("summary", [])
+    else:
+        fields.setdefault("status", "completed")
+    return fields
+
+
+def _reasoning(body: PromptBody) -> ReasoningChoice:
+    return ReasoningChoice(effort=None if body.reasoning is None else body.reasoning.effort)
+
+
+def _unsupported(param: str) -> RequestError:
+    return RequestError(f"'{param}' is not supported by this server.", param=param, code="unsupported_parameter")

@@ -1,0 +1,5 @@
+"""What a request for a response says.
+
+- `schemas`, `items`: the body, and the items of its input
+- `turns`, `tools`: items and tools as parts of a `Conversation`
+"""

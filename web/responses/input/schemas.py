@@ -1,0 +1,306 @@
+"""The body of `POST /v1/responses`.
+
+Fields outside these models are of three kinds, as in `web.openai.schemas`: names that mean nothing to cede (logged and
+ignored), hints that change nothing in the response (`HINTS`), and features that cede does not have (`UNSUPPORTED`),
+which are refused unless they hold a neutral value.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import AfterValidator, ConfigDict, Discriminator, Field, Tag
+from pydantic_core import PydanticCustomError
+
+from runtime.units import KIB, MIB
+from web.bodies.fields import (
+    PARTS,
+    TEXT,
+    MinP,
+    Name,
+    RepetitionPenalty,
+    Seed,
+    Temperature,
+    TemplateVariables,
+    Text,
+    TopK,
+    TopLogprobs,
+    TopP,
+    text_or_parts,
+)
+from web.bodies.strict_model import StrictModel, parse_model, refuse_unsupported, show_unsupported
+from web.limits import MAX_INTEGER
+from web.responses.input.items import MAX_ITEMS, InputItem
+
+BodyT = TypeVar("BodyT", bound="PromptBody")
+
+MAX_TOOLS = 256
+"""Tools of a request."""
+
+MAX_SCHEMA_VALUES = 4096
+"""Values in a JSON schema, at any depth."""
+
+MAX_SCHEMA_TEXT = 256 * KIB
+"""Characters in a JSON schema, of all keys and strings."""
+
+MAX_GRAMMAR = 1 * MIB
+"""Characters of a grammar."""
+
+MAX_METADATA = 16
+MAX_METADATA_NAME = 64
+MAX_METADATA_VALUE = 512
+"""Entries of `metadata`, and characters of their names and values: OpenAI's bounds."""
+
+MAX_INCLUDE = 32
+"""Entries of `include`."""
+
+
+def _check_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return `schema` if the values and characters in it, at all depths together, are within the bounds."""
+    values, characters = 0, 0
+    pending: list[object] = [schema]
+    while pending:
+        value = pending.pop()
+        values += 1
+        match value:
+            case str():
+                characters += len(value)
+            case dict():
+                characters += sum(map(len, value))
+                pending += value.values()
+            case list():
+                pending += value
+        if values + len(pending) > MAX_SCHEMA_VALUES or characters > MAX_SCHEMA_TEXT:
+            raise PydanticCustomError("too_long", "")
+    return schema
+
+
+Schema = Annotated[
+    dict[Name, Any],
+    Field(max_length=MAX_SCHEMA_VALUES, json_schema_extra={"maxValues": MAX_SCHEMA_VALUES}),
+    AfterValidator(_check_schema),
+]
+"""A JSON schema."""
+
+Metadata = Annotated[
+    dict[
+        Annotated[str, Field(max_length=MAX_METADATA_NAME)],
+        Annotated[str, Field(max_length=MAX_METADATA_VALUE)],
+    ],
+    Field(max_length=MAX_METADATA),
+]
+
+
+# --- tools --------------------------------------------------------------------------------------------------------
+
+
+class FunctionTool(StrictModel):
+    """A function, whose arguments are JSON."""
+
+    type: Literal["function"]
+    name: Annotated[Name, Field(min_length=1)]
+    description: Text | None = None
+    parameters: Schema | None = None
+    strict: bool | None = None
+
+
+class TextFormat(StrictModel):
+    """Any text."""
+
+    type: Literal["text"]
+
+
+class GrammarFormat(StrictModel):
+    """Text that a grammar produces."""
+
+    type: Literal["grammar"]
+    syntax: Literal["lark", "regex"]
+    definition: Annotated[str, Field(max_length=MAX_GRAMMAR)]
+
+
+class CustomTool(StrictModel):
+    """A tool whose input is a text."""
+
+    type: Literal["custom"]
+    name: Annotated[Name, Field(min_length=1)]
+    description: Text | None = None
+    format: Annotated[TextFormat | GrammarFormat, Field(discriminator="type")] | None = None
+
+
+class OtherTool(StrictModel):
+    """A tool that OpenAI's servers run themselves: it is named in the log, and not called."""
+
+    type: Name
+
+
+FUNCTION, CUSTOM, OTHER = "<function>", "<custom>", "<other>"
+
+
+def _tool_kind(value: object) -> str:
+    kind = value.get("type") if isinstance(value, dict) else getattr(value, "type", None)
+    return {"function": FUNCTION, "custom": CUSTOM}.get(kind if isinstance(kind, str) else "", OTHER)
+
+
+AnyTool = Annotated[
+    Annotated[FunctionTool, Tag(FUNCTION)] | Annotated[CustomTool, Tag(CUSTOM)] | Annotated[OtherTool, Tag(OTHER)],
+    Discriminator(_tool_kind),
+]
+
+
+class NamedTool(StrictModel):
+    """A tool in a choice of tools."""
+
+    type: Name
+    name: Name | None = None
+
+
+class ToolChoice(StrictModel):
+    """A choice of tools: one by its name, or several that are allowed."""
+
+    type: Name
+    name: Name | None = None
+    mode: Literal["auto", "required"] | None = None
+    tools: Annotated[list[NamedTool], Field(max_length=MAX_TOOLS, fail_fast=True)] | None = None
+
+
+def _choice_kind(value: object) -> str | None:
+    return TEXT if isinstance(value, str) else OTHER if isinstance(value, dict | ToolChoice) else None
+
+
+AnyToolChoice = Annotated[
+    Annotated[Literal["auto", "none", "required"], Tag(TEXT)] | Annotated[ToolChoice, Tag(OTHER)],
+    Discriminator(_choice_kind, custom_error_type="tool_choice", custom_error_message="tool_choice"),
+]
+
+
+# --- the answer's text, and thinking ------------------------------------------------------------------------------
+
+
+class JsonFormat(StrictModel):
+    """Any JSON object."""
+
+    type: Literal["json_object"]
+
+
+class SchemaFormat(StrictModel):
+    """JSON of a schema."""
+
+    type: Literal["json_schema"]
+    name: Annotated[str, Field(min_length=1, max_length=64)]
+    schema_: Annotated[Schema, Field(alias="schema")]
+    description: Text | None = None
+    strict: bool | None = None
+
+
+class TextConfig(StrictModel):
+    """What the answer's text is to be."""
+
+    format: Annotated[TextFormat | JsonFormat | SchemaFormat, Field(discriminator="type")] | None = None
+    verbosity: Literal["low", "medium", "high"] | None = None
+
+
+class Reasoning(StrictModel):
+    """How to think."""
+
+    effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
+    summary: Literal["auto", "concise", "detailed"] | None = None
+    generate_summary: Literal["auto", "concise", "detailed"] | None = None
+
+
+class StreamOptions(StrictModel):
+    """Options of the stream; cede adds no noise to hide the lengths of its events."""
+
+    include_obfuscation: bool | None = None
+
+
+# --- the body -----------------------------------------------------------------------------------------------------
+
+Input = Annotated[
+    Annotated[Text, Tag(TEXT)] | Annotated[list[InputItem], Field(max_length=MAX_ITEMS, fail_fast=True), Tag(PARTS)],
+    Discriminator(text_or_parts, custom_error_type="input", custom_error_message="input"),
+]
+
+
+class PromptBody(StrictModel):
+    """What the prompt is made of: also the body of `POST /v1/responses/input_tokens`."""
+
+    model_config = ConfigDict(json_schema_extra=lambda schema: show_unsupported(schema, UNSUPPORTED))
+
+    model: Name | None = None
+    input: Input | None = None
+    instructions: Text | None = None
+    previous_response_id: Name | None = None
+    tools: Annotated[list[AnyTool], Field(max_length=MAX_TOOLS, fail_fast=True)] | None = None
+    tool_choice: AnyToolChoice | None = None
+    parallel_tool_calls: bool | None = None
+    reasoning: Reasoning | None = None
+    text: TextConfig | None = None
+    truncation: Literal["auto", "disabled"] | None = None
+    chat_template_kwargs: TemplateVariables | None = None
+
+
+class ResponseBody(PromptBody):
+    """The body of `POST /v1/responses`: OpenAI's parameters, then those of llama-server, of vLLM and of cede."""
+
+    background: bool | None = None
+    include: Annotated[list[Name], Field(max_length=MAX_INCLUDE, fail_fast=True)] | None = None
+    max_output_tokens: Annotated[int, Field(ge=1, le=MAX_INTEGER)] | None = None
+    max_tool_calls: Annotated[int, Field(ge=0, le=MAX_INTEGER)] | None = None
+    metadata: Metadata | None = None
+    prompt_cache_key: Name | None = None
+    safety_identifier: Name | None = None
+    service_tier: Name | None = None
+    store: bool | None = None
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    temperature: Temperature | None = None
+    top_logprobs: TopLogprobs | None = None
+    top_p: TopP | None = None
+    user: Name | None = None
+
+    top_k: TopK | None = None
+    min_p: MinP | None = None
+    repetition_penalty: RepetitionPenalty | None = None
+    seed: Seed | None = None
+    ignore_eos: bool | None = None
+    cache_prompt: bool | None = None
+    speculate: bool | None = None
+
+
+# Hints to the server, which change nothing in the response.
+HINTS = frozenset("prompt_cache_retention prompt_cache_options client_metadata".split())
+
+# Features that cede does not have, each with the values (beside null) that ask for nothing.
+UNSUPPORTED: dict[str, tuple[object, ...]] = {
+    "conversation": (),
+    "prompt": (),
+    "moderation": (),
+    "context_management": ([],),
+    "personality": (),
+    "modalities": (["text"],),
+    "n": (1,),
+    "stop": ([],),
+    "logit_bias": ({},),
+    "presence_penalty": (0,),
+    "frequency_penalty": (0,),
+    "min_tokens": (0,),
+    "response_format": ({"type": "text"},),
+    "stop_token_ids": ([],),
+    "bad_words": ([],),
+}
+
+
+def parse_body(schema: type[BodyT], raw: bytes) -> BodyT:
+    """Validate the body `raw`.
+
+    Raises:
+        RequestError: it does not fit the schema, or asks for what cede does not do; the message tells the first fault.
+    """
+    body = parse_model(schema, raw)
+    refuse_unsupported(body, UNSUPPORTED)
+    return body
+
+
+def unknown_fields(body: StrictModel) -> list[str]:
+    """Return the names of the fields that mean nothing to cede, in alphabetical order."""
+    return sorted((body.model_extra or {}).keys() - HINTS - UNSUPPORTED.keys())

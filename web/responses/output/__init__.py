@@ -1,0 +1,7 @@
+"""What a response says, from the engine's events to its own.  Pure.
+
+- `envelope`: the response object around the output
+- `growing`, `items`: the items of the output as they grow
+- `events`: the events that tell of them
+- `writer`, `collector`: those events as a stream, or the response as a whole
+"""

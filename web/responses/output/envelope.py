@@ -1,0 +1,187 @@
+"""The response object around the output: what was asked, and how it ended."""
+
+from __future__ import annotations
+
+import enum
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from runtime.chat.parts import PlainParser
+from web.responses.input.schemas import CustomTool, FunctionTool, SchemaFormat
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from runtime.chat.parts import OutputParser
+    from runtime.errors import CedeError
+    from runtime.text.tokenizer import Tokenizer
+    from web.responses.input.schemas import AnyTool, ResponseBody
+
+Json = dict[str, Any]
+
+
+class Status(enum.StrEnum):
+    """Where a response is in its life, in OpenAI's words."""
+
+    QUEUED = "queued"
+    IN_PROGRESS = "in_progress"
+    COMPLETED = "completed"
+    INCOMPLETE = "incomplete"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a response ended.
+
+    Attributes:
+        status: one of the last four.
+        error: of a failed one.
+        reason: of an incomplete one, in OpenAI's words.
+    """
+
+    status: Status
+    error: Json | None = None
+    reason: str | None = None
+
+    @property
+    def event(self) -> str:
+        """The type of the last event; there is none of its own for a response that was cancelled."""
+        named = Status.INCOMPLETE if self.status is Status.CANCELLED else self.status
+        return f"response.{named}"
+
+
+def failure(error: CedeError) -> Ending:
+    """Return the ending of a response that met an error; OpenAI's clients know a fixed set of codes."""
+    code = "rate_limit_exceeded" if error.status == 429 else "server_error"
+    return Ending(Status.FAILED, {"code": code, "message": str(error)})
+
+
+INTERNAL_FAILURE = Ending(
+    Status.FAILED, {"code": "server_error", "message": "The server failed to answer; its log says why."}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseOptions:
+    """How one request is to be answered.
+
+    Attributes:
+        id: of the response, and of the engine's request.
+        asked: fields of the response that repeat what was asked, and when.
+        tokenizer: of the model, for the text of single tokens.
+        parser: makes the parser of the output.
+        custom: names of the custom tools.
+        logprobs: whether to show log-probabilities.
+        input_tokens: of the prompt.
+    """
+
+    id: str
+    asked: Json
+    tokenizer: Tokenizer
+    parser: Callable[[], OutputParser] = PlainParser
+    custom: frozenset[str] = field(default_factory=frozenset)
+    logprobs: bool = False
+    input_tokens: int = 0
+
+    @property
+    def key(self) -> str:
+        """The part of the response's id that the ids of its items share."""
+        return self.id.partition("_")[2]
+
+    def envelope(
+        self, status: Status, output: object = (), usage: Json | None = None, ending: Ending | None = None
+    ) -> Json:
+        """Return the response object.
+
+        Args:
+            status: of the response.
+            output: items; a value that `web.bodies.json_encoding.iter_json` takes.
+            usage: once it is known.
+            ending: of a response that has ended.
+        """
+        incomplete = None if ending is None or ending.reason is None else {"reason": ending.reason}
+        completed = {"completed_at": int(time.time())} if status is Status.COMPLETED else {}
+        return (
+            self.asked
+            | {
+                "status": status.value,
+                "error": None if ending is None else ending.error,
+                "incomplete_details": incomplete,
+                "output": output,
+                "usage": usage,
+            }
+            | completed
+        )
+
+
+def asked_fields(body: ResponseBody, id: str, model: str, *, store: bool) -> Json:
+    """Return the fields of a response that say what was asked."""
+    text = body.text
+    reasoning = body.reasoning
+    return {
+        "id": id,
+        "object": "response",
+        "created_at": int(time.time()),
+        "background": bool(body.background),
+        "completed_at": None,
+        "instructions": body.instructions,
+        "max_output_tokens": body.max_output_tokens,
+        "max_tool_calls": body.max_tool_calls,
+        "metadata": body.metadata or {},
+        "model": body.model or model,
+        "parallel_tool_calls": body.parallel_tool_calls is not False,
+        "previous_response_id": body.previous_response_id,
+        "prompt_cache_key": body.prompt_cache_key,
+        "reasoning": {"effort": reasoning and reasoning.effort, "summary": None},
+        "safety_identifier": body.safety_identifier,
+        "service_tier": "default",
+        "store": store,
+        "temperature": body.temperature,
+        "text": {"format": _format(body), "verbosity": (text and text.verbosity) or "medium"},
+        "tool_choice": _plain(body.tool_choice) or "auto",
+        "tools": _tools(body.tools or []),
+        "top_logprobs": body.top_logprobs or 0,
+        "top_p": body.top_p,
+        "truncation": body.truncation or "disabled",
+        "user": body.user,
+    }
+
+
+def _format(body: ResponseBody) -> Json:
+    chosen = body.text and body.text.format
+    if not isinstance(chosen, SchemaFormat):
+        return {"type": chosen.type if chosen else "text"}
+    return {
+        "type": "json_schema",
+        "name": chosen.name,
+        "schema": chosen.schema_,
+        "description": chosen.description,
+        "strict": bool(chosen.strict),
+    }
+
+
+def _tools(tools: Sequence[AnyTool]) -> list[Json]:
+    """Return the tools that the model saw."""
+    shown = []
+    for tool in tools:
+        if isinstance(tool, FunctionTool):
+            shown.append(
+                {
+                    "type": "function",
+                    "name": tool.name,
+                    "description": tool.description,
+                    "parameters": tool.parameters,
+                    "strict": bool(tool.strict),
+                }
+            )
+        elif isinstance(tool, CustomTool):
+            shown.append(_plain(tool))
+    return shown
+
+
+def _plain(model: Any) -> Any:  # noqa: ANN401
+    """Return a part of the body as JSON."""
+    return model.model_dump(exclude_none=True) if hasattr(model, "model_dump") else model

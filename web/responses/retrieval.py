@@ -1,0 +1,143 @@
+"""The handlers of what is done with a response once there is one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from quart import request as query
+
+from runtime.errors import RequestError
+from web.bodies.json_response import json_response
+from web.bodies.paged_response import paged_json_response
+from web.http.asgi import current_request
+from web.responses.answering import attach
+from web.responses.stored.archive import ResponseNotFound
+
+if TYPE_CHECKING:
+    from quart_trio.wrappers import TrioResponse as Response
+
+    from actors.engine import Engine
+    from web.responses.stored.state import State
+
+MAX_LISTED = 100
+"""Items of one page."""
+
+Json = dict[str, Any]
+
+
+class StoredResponses:
+    """Shows, follows, cancels and deletes responses, of the current request's owner alone.
+
+    Args:
+        engine: whose bound on unread answers holds here, too.
+        state: where they are; None where nothing is stored.
+        write_bytes: of one write to a connection.
+    """
+
+    def __init__(self, engine: Engine, state: State | None, write_bytes: int) -> None:
+        self._engine = engine
+        self._state = state
+        self._write_bytes = write_bytes
+
+    async def get(self, response_id: str) -> Response:
+        """Answer with a response, or with its events."""
+        state = self._stored(response_id)
+        owner = current_request().owner
+        if not _flag("stream"):
+            return await self._long((await state.archive.load(response_id, owner))["response"])
+        starting_after = _number("starting_after", -1, least=-1)
+        if (run := state.background.find(response_id, owner)) is not None:
+            return attach(run, starting_after, self._write_bytes)
+        await state.archive.load(response_id, owner)
+        raise RequestError(
+            "The events of this response are not kept: it did not run in the background, or it ended a while ago.",
+            param="stream",
+            code="stream_expired",
+        )
+
+    async def delete(self, response_id: str) -> Response:
+        """Delete a response; one that runs is cancelled."""
+        state = self._stored(response_id)
+        owner = current_request().owner
+        if (run := state.background.find(response_id, owner)) is not None:
+            await state.background.forget(run)
+        await state.archive.delete(response_id, owner)
+        return json_response({"id": response_id, "object": "response", "deleted": True})
+
+    async def cancel(self, response_id: str) -> Response:
+        """Cancel a response in the background, unless it has ended, and answer with it."""
+        state = self._stored(response_id)
+        owner = current_request().owner
+        if (run := state.background.find(response_id, owner)) is not None:
+            await state.background.cancel(run)
+        response = (await state.archive.load(response_id, owner))["response"]
+        if not response["background"]:
+            raise RequestError(
+                "Only responses in the background can be cancelled; to cancel another, hang up.", param="response_id"
+            )
+        return await self._long(response)
+
+    async def list_input_items(self, response_id: str) -> Response:
+        """Answer with a page of what the model saw, but for the instructions."""
+        state = self._stored(response_id)
+        limit = _number("limit", 20, least=1, most=MAX_LISTED)
+        order = query.args.get("order", "desc")
+        if order not in ("asc", "desc"):
+            raise RequestError("Invalid 'order': it should be 'asc' or 'desc'.", param="order")
+        *before, last = await state.archive.load_chain(response_id, current_request().owner)
+        items = [item for stored in before for item in (*stored["input"], *stored["response"]["output"])]
+        items += last["input"]
+        if order == "desc":
+            items.reverse()
+        return await self._long(_page(items, query.args.get("after"), limit))
+
+    def _stored(self, response_id: str) -> State:
+        if self._state is None:
+            raise ResponseNotFound(response_id)
+        return self._state
+
+    async def _long(self, value: Json) -> Response:
+        http_request = current_request()
+        name = f"{http_request.method} {http_request.path}"
+        backlog = http_request.resources.enter_context(self._engine.unread.backlog(name, gathering=True))
+        return await paged_json_response(value, backlog, self._write_bytes)
+
+
+def _page(items: list[Json], after: str | None, limit: int) -> Json:
+    """Return a page of a list in OpenAI's form.
+
+    Raises:
+        RequestError: there is no item `after`.
+    """
+    start = 0
+    if after is not None:
+        start = next((number for number, item in enumerate(items, 1) if item["id"] == after), -1)
+        if start < 0:
+            raise RequestError("Invalid 'after': there is no such item.", param="after")
+    page = items[start : start + limit]
+    return {
+        "object": "list",
+        "data": page,
+        "first_id": page[0]["id"] if page else None,
+        "last_id": page[-1]["id"] if page else None,
+        "has_more": start + limit < len(items),
+    }
+
+
+def _flag(name: str) -> bool:
+    """Return a truth value of the query string.  Raises RequestError."""
+    given = query.args.get(name, "false").lower()
+    if given not in ("true", "false"):
+        raise RequestError(f"Invalid '{name}': it should be true or false.", param=name)
+    return given == "true"
+
+
+def _number(name: str, default: int, *, least: int, most: int = 10**9) -> int:
+    """Return a number of the query string.  Raises RequestError."""
+    given = query.args.get(name, "")
+    if not given:
+        return default
+    digits = given.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(given) < 11 and least <= int(given) <= most):
+        raise RequestError(f"Invalid '{name}': it should be a whole number from {least} to {most}.", param=name)
+    return int(given)
