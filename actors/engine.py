@@ -163,7 +163,7 @@ class Engine:
             raise RequestError(f"request id {asked.id!r} is in use")
         handle = self._manager.handle
         tickets = [
-            Ticket(handle, asked.id, index, prompt, asked.cache_prompt, asked.owner)
+            Ticket(handle, asked.id, index, prompt, asked.cache_prompt, asked.owner, asked.queue_share)
             for index, prompt in enumerate(prompts)
         ]
         timeout = self.config.request_timeout if asked.timeout is None else asked.timeout
@@ -245,8 +245,8 @@ class Engine:
         """Every slot, each as it is when its turn comes."""
         return self._manager.slots()
 
-    def receipts(self, limit: int) -> list[Receipt]:
-        """The newest receipts, newest first."""
+    def receipts(self, limit: int | None = None) -> list[Receipt]:
+        """The newest receipts, newest first; by default all that are remembered."""
         return self._manager.receipts.newest(limit)
 
     @property

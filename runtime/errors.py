@@ -77,6 +77,14 @@ class QueueFull(Unavailable):
     code = "queue_full"
 
 
+class RateLimited(Unavailable):
+    """A client asks for more than its API key may take."""
+
+    status = 429
+    kind = "rate_limit_error"
+    code = "rate_limit_exceeded"
+
+
 class QueueTimeout(Unavailable):
     """No slot came free within the queue timeout."""
 

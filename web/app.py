@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from quart_trio.wrappers import TrioResponse as Response
 
 from runtime.log_text import literal
+from web.access.usage import KeyUsage
 from web.anthropic.errors import AnthropicErrors
 from web.anthropic.models import VERSION_HEADER
 from web.anthropic.operations import ANTHROPIC
@@ -69,6 +70,7 @@ def create_app(
     engine: Engine,
     *,
     keys: KeyRing | None = None,
+    usage: KeyUsage | None = None,
     browser_policy: BrowserPolicy | None = None,
     limits: Limits | None = None,
     state: State | None = None,
@@ -81,6 +83,7 @@ def create_app(
     Args:
         engine: open.
         keys: API keys, one of which a client has to have; none to serve everybody.
+        usage: counts what each key takes.
         browser_policy: which web pages are served beside those that always are.
         limits: what clients may take of the server.
         state: what is stored, and what runs in the background; None for neither.
@@ -96,7 +99,7 @@ def create_app(
     app.after_request(_finish_response)
     _apply_browser_policy(app, browser_policy or BrowserPolicy())
     if keys:
-        _require_key(app, keys)
+        _require_key(app, keys, usage or KeyUsage())
     openai = OpenAISettings(reasoning=(wire or Wire()).reasoning_field)
     add_openai_routes(app, engine, write_bytes=limits.write_bytes, keep_alive=keep_alive, settings=openai)
     add_anthropic_routes(app, engine, write_bytes=limits.write_bytes, keep_alive=keep_alive)
@@ -141,10 +144,17 @@ def _apply_browser_policy(app: ScopedApp, policy: BrowserPolicy) -> None:
         return response
 
 
-def _require_key(app: ScopedApp, keys: KeyRing) -> None:
+def _require_key(app: ScopedApp, keys: KeyRing, usage: KeyUsage) -> None:
     @app.before_request
     async def check_key() -> None:
         """Refuse before the body is read."""
         http_request = current_request()
         if http_request.path not in OPEN:
             http_request.key = keys.find(http_request.headers)
+            http_request.admission = usage.admit(http_request.key)
+
+    @app.after_request
+    async def add_limits(response: Response) -> Response:
+        if (key := current_request().key) is not None:
+            response.headers.update(usage.headers(key))
+        return response

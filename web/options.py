@@ -79,7 +79,10 @@ class Access:
             secret=True,
         ),
     ] = ()
-    api_key_file: Annotated[Path | None, Option("Keys to serve, one per line.", unit="file", none=("none",))] = None
+    api_key_file: Annotated[
+        Path | None,
+        Option("Keys to serve, one a line, as they are or as `cede keys` writes them.", unit="file", none=("none",)),
+    ] = None
     allowed_origins: Annotated[
         tuple[str, ...],
         Option(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import signal
 import sys
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -28,6 +28,8 @@ from runtime.loading.drafters import plan_drafter
 from runtime.loading.load import adapts_threads, describe_model, load_model
 from runtime.step.thread_executor import open_thread_executor
 from web.access.api_keys import KeyRing
+from web.access.reload import reload_on_hangup
+from web.access.usage import KeyUsage, TokenMeter
 from web.app import create_app
 from web.fittings import Fittings
 from web.http.browser_policy import BrowserPolicy
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from actors.config import EngineConfig
     from runtime.loading.options import LoadOptions
     from runtime.step.thread_executor import ThreadExecutor
+    from web.access.api_keys import ApiKey
     from web.responses.stored.state import State
 
 logger = logging.getLogger("cede.web")
@@ -61,6 +64,7 @@ class Entrance:
     Attributes:
         tls: with the server's certificate (`web.http.listeners.tls_context`); None for no TLS.
         keys: of which a client has to have one; none to serve everybody.
+        read_keys: reads them again when SIGHUP comes; None where they are in no file.
         browser_policy: pages and names to serve beside those that need no leave.
         limits: what clients may take of the server.
         wire: how answers are written, where clients differ.
@@ -68,6 +72,7 @@ class Entrance:
 
     tls: ssl.SSLContext | None = None
     keys: KeyRing = field(default_factory=KeyRing)
+    read_keys: Callable[[], list[ApiKey]] | None = None
     browser_policy: BrowserPolicy = field(default_factory=BrowserPolicy)
     limits: Limits = field(default_factory=Limits)
     wire: Wire = field(default_factory=Wire)
@@ -195,6 +200,8 @@ async def _serve_until_signal(
     entrance = replace(options.entrance, limits=fit_descriptors(options.entrance.limits))
     async with trio.open_nursery() as services:
         await services.start(_stop_on_signal, engine, options.patience.grace, stop)
+        if entrance.read_keys is not None:
+            await services.start(reload_on_hangup, entrance.keys, entrance.read_keys)
         async with trio.open_nursery() as serving:
             await serving.start(partial(serve_engine, engine, listeners, stop, entrance, state=state, watch=watch))
             url = url_of(listeners, "http" if entrance.tls is None else "https")
@@ -229,26 +236,28 @@ async def serve_engine(
     doors: Sequence[Listener] = listeners
     if tls is not None:
         doors = [trio.SSLListener(listener, tls, https_compatible=True) for listener in listeners]
-    await serve_connections(
-        ASGIWrapper(
-            create_app(
-                engine,
-                keys=keys,
-                browser_policy=policy,
-                limits=limits,
-                state=state,
-                watch=watch,
-                wire=entrance.wire,
-            )
-        ),
-        _hypercorn_config(),
-        doors,
+    usage = KeyUsage(trio.current_time)
+    app = create_app(
+        engine,
+        keys=keys,
+        usage=usage,
+        browser_policy=policy,
         limits=limits,
-        stall_timeout=limits.stall_timeout,
-        linger=LINGER_SECONDS,
-        stop=stop,
-        task_status=task_status,
+        state=state,
+        watch=watch,
+        wire=entrance.wire,
     )
+    with engine.observed_by(TokenMeter(usage)) if keys else nullcontext():
+        await serve_connections(
+            ASGIWrapper(app),
+            _hypercorn_config(),
+            doors,
+            limits=limits,
+            stall_timeout=limits.stall_timeout,
+            linger=LINGER_SECONDS,
+            stop=stop,
+            task_status=task_status,
+        )
 
 
 async def _stop_on_signal(

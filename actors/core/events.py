@@ -47,9 +47,10 @@ class GenerationEvent:
 
 @dataclass(frozen=True, slots=True)
 class Queued(GenerationEvent):
-    """A generation joined the end of the queue."""
+    """A generation joined the end of the queue; `owner` is the name of the API key that asked."""
 
     prompt_tokens: int
+    owner: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

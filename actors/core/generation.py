@@ -48,6 +48,7 @@ class GenerationRequest:
         grammar: what each output must be.  It decides when an output may end, whatever `ignore_eos` and `min_tokens`
             say; one that `max_tokens` or a stop string ends is the beginning of what was to be.
         owner: the name of the API key that asked; None where there are no keys.
+        queue_share: how much of the queue the owner's generations may take, from 0 to 1.
     """
 
     id: str
@@ -63,6 +64,7 @@ class GenerationRequest:
     visible: frozenset[int] = frozenset()
     grammar: Grammar | None = None
     owner: str | None = None
+    queue_share: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

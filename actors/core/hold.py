@@ -56,6 +56,7 @@ class Ticket:
         prompt: with the names of its blocks.
         reuse: whether KV that is already there may serve the prompt.
         owner: the name of the API key that asked; None where there are no keys.
+        queue_share: how much of the queue the owner's tickets may take, from 0 to 1.
         mark: set in the moment in which the generation is cancelled; the device looks at it at each layer boundary.
         granted: the hold, or `DeviceLost`.
         ended: the account, once nothing of it is left.
@@ -67,6 +68,7 @@ class Ticket:
     prompt: TokenChain
     reuse: bool = True
     owner: str | None = None
+    queue_share: float = 1.0
     mark: CancelMark = field(default_factory=CancelMark)
     granted: Reply[Hold] = field(default_factory=Reply)
     ended: Reply[Account] = field(default_factory=Reply)

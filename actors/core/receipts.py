@@ -118,10 +118,10 @@ class ReceiptLog:
         self._receipts.append(receipt)
         self._counts[receipt.reason] += 1
 
-    def newest(self, limit: int) -> list[Receipt]:
-        """At most `limit` receipts, newest first."""
+    def newest(self, limit: int | None = None) -> list[Receipt]:
+        """At most `limit` receipts, newest first; None for all that are remembered."""
         newest = list(self._receipts)[::-1]
-        return newest[: max(limit, 0)]
+        return newest if limit is None else newest[: max(limit, 0)]
 
     def check_integrity(self) -> None:
         """Raise AssertionError if the sums of a receipt are wrong."""

@@ -11,7 +11,7 @@ import trio
 from actors.core.events import Granted, Queued
 from actors.core.holds import device_lost
 from actors.core.life import Event, Life, State
-from runtime.errors import QueueFull
+from runtime.errors import QueueFull, RateLimited
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,10 +71,21 @@ class Admission:
                 f"no room for {len(tickets)} more: {free} slots are free, {wait} of at most {self._limit} wait",
                 retry_after=1.0,
             )
+        self._check_share(tickets[0], len(tickets) - free)
         for ticket in tickets:
             self._queue[ticket.key] = _Waiting(ticket, Life(self._owner))
             if self._observers.queued:
-                self._observers.tell(self._observers.queued, Queued(*ticket.key, len(ticket.prompt)))
+                self._observers.tell(self._observers.queued, Queued(*ticket.key, len(ticket.prompt), ticket.owner))
+
+    def _check_share(self, first: Ticket, more: int) -> None:
+        """Raise RateLimited if the owner of these tickets, of which so many would wait, may not have so many wait."""
+        if first.queue_share >= 1:
+            return
+        places = int(first.queue_share * self._limit)
+        waiting = sum(waiting.ticket.owner == first.owner for waiting in self._queue.values())
+        if waiting + more > places:
+            message = f"The API key {first.owner} may have {places} generations wait; {waiting} do."
+            raise RateLimited(message, retry_after=1.0)
 
     def withdraw(self, ticket: Ticket) -> None:
         """Take a ticket out of the queue."""

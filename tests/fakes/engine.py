@@ -165,6 +165,7 @@ class FakeEngine:
         self.log: list[Receipt] = []
         self.unread = Unread()
         self.openings = 0
+        self.in_slot = "cmpl-1"  # the id of the request in the first slot
         self._script = script
         self._open, self._opened = trio.open_memory_channel[FakeRequest](math.inf)
 
@@ -216,9 +217,9 @@ class FakeEngine:
 
     def slots(self) -> list[SlotStatus]:
         """Return two slots: one decodes, one is idle."""
-        return [SlotStatus(0, State.DECODE, "cmpl-1", 7, 0, 9), SlotStatus(1, "idle", None, 0, 5, 4)]
+        return [SlotStatus(0, State.DECODE, self.in_slot, 7, 0, 9), SlotStatus(1, "idle", None, 0, 5, 4)]
 
-    def receipts(self, limit: int) -> list[Receipt]:
+    def receipts(self, limit: int | None = None) -> list[Receipt]:
         """Return what the log has, the newest first."""
         return self.log[::-1][:limit]
 

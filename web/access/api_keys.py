@@ -1,4 +1,4 @@
-"""API keys: who may use the server, and under which name.
+"""API keys: who may use the server, under which name, and within which limits.
 
 Only digests of them are kept, so that no log, traceback or message can show one.
 """
@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import compress
 from typing import TYPE_CHECKING
 
@@ -16,13 +15,8 @@ from runtime.errors import CedeError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
     from werkzeug.datastructures import Headers
-
-
-class ApiKeyError(CedeError):
-    """There is no key where one was expected; the message says where."""
 
 
 class KeyRefused(CedeError):
@@ -37,6 +31,21 @@ class KeyRefused(CedeError):
 
 
 @dataclass(frozen=True, slots=True)
+class KeyLimits:
+    """What one key may take of the server; None for no limit of its own.
+
+    Attributes:
+        requests: at a time.
+        queue_share: of the places in the queue, from 0 (it never waits) to 1.
+        tokens_per_minute: that are computed, of prompts and of answers.
+    """
+
+    requests: int | None = None
+    queue_share: float | None = None
+    tokens_per_minute: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ApiKey:
     """A key of which only the digest is known.
 
@@ -44,22 +53,36 @@ class ApiKey:
         digest: SHA-256 of the key.
         name: of whoever has it; what they ask, and what is kept for them, is theirs by this name.
         admin: whether it sees and cancels what others ask, too.
+        limits: of what it may take.
     """
 
     digest: bytes
     name: str
     admin: bool = False
+    limits: KeyLimits = field(default_factory=KeyLimits)
+
+    def may_see(self, owner: str | None) -> bool:
+        """Return whether a request of `owner` is this key's to see and to cancel."""
+        return self.admin or owner == self.name
 
 
 class KeyRing:
-    """The keys that are served."""
+    """The keys that are served.
+
+    Args:
+        keys: to begin with.
+    """
 
     def __init__(self, keys: Iterable[ApiKey] = ()) -> None:
         self._keys = tuple(keys)
 
     def __len__(self) -> int:
-        """Return how many keys there are; with none everybody is served."""
+        """Return how many keys there are."""
         return len(self._keys)
+
+    def replace(self, keys: Iterable[ApiKey]) -> None:
+        """Serve these keys from now on, and no others."""
+        self._keys = tuple(keys)
 
     def find(self, headers: Headers) -> ApiKey:
         """Return the key that a request has; the time taken does not tell which.
@@ -83,28 +106,6 @@ class KeyRing:
         return list(compress(self._keys, matches))
 
 
-def read_keys(given: Iterable[str], file: Path | None) -> list[ApiKey]:
-    """Return the keys that are to be served; each has its own name, which says nothing of the key.
-
-    Args:
-        given: keys, as the command line has them.
-        file: with more keys, one a line; None for no file.
-
-    Raises:
-        ApiKeyError: a key is empty, or the file holds none.
-        OSError: the file cannot be read.
-    """
-    keys = [os.fsencode(key).strip() for key in given]
-    if not all(keys):
-        raise ApiKeyError("--api-key: the key is empty")
-    if file is not None:
-        lines = [stripped for line in file.read_bytes().splitlines() if (stripped := line.strip())]
-        if not lines:
-            raise ApiKeyError(f"{file}: there is no key in it")
-        keys += lines
-    return list(dict.fromkeys(map(plain_key, keys)))
-
-
 def plain_key(key: bytes) -> ApiKey:
     """Return a key that was given as it is, under a name that is the same in the next run, whatever other keys are."""
     digest = digest_of(key)
@@ -112,5 +113,9 @@ def plain_key(key: bytes) -> ApiKey:
 
 
 def digest_of(key: bytes) -> bytes:
-    """Return the digest by which a key is known."""
+    """Return the digest by which a key is known.
+
+    It is neither salted nor slow.  Those protect passwords, which can be guessed; a key of 256 random bits cannot, and
+    each request is to be checked in microseconds.
+    """
     return hashlib.sha256(key).digest()

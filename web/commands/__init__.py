@@ -8,6 +8,7 @@ Nothing imports from here but `web.__main__`, the entry point `cede` and tests; 
     models    `cede pull`, `cede models`, `cede rm`
     config    `cede config`: which options are in force, and where each was found
     doctor    `cede doctor`
+    keys      `cede keys`: who has an API key
     kv        `cede kv`
     options   definitions of options, flags, files, reference
     foreign   flags of other servers that cede does not have

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -59,11 +60,15 @@ def server_options(chosen: Chosen, find: Find = resolve_model) -> ServerOptions:
     """
     from runtime.checkpoint.config import check_context
     from runtime.checkpoint.open import open_checkpoint
-    from web.access.api_keys import KeyRing, read_keys
+    from web.access.api_keys import KeyRing
+    from web.access.key_file import read_keys
     from web.http.listeners import tls_context
 
     listening, access = chosen.config(Listening), chosen.config(Access)
     keys = KeyRing(read_keys(access.api_keys, access.api_key_file))
+    read_again = None
+    if access.api_key_file is not None:
+        read_again = partial(read_keys, access.api_keys, access.api_key_file.absolute(), may_be_empty=True)
     browser_policy = _browser_policy(access, listening)
     tls = None if listening.certfile is None else tls_context(listening.certfile, listening.keyfile)
     model = chosen.config(ModelChoice)
@@ -86,7 +91,7 @@ def server_options(chosen: Chosen, find: Find = resolve_model) -> ServerOptions:
         tiers=chosen.config(TierOptions),
         cache=chosen.config(CacheConfig),
         listening=listening,
-        entrance=Entrance(tls, keys, browser_policy, chosen.config(Limits), chosen.config(Wire)),
+        entrance=Entrance(tls, keys, read_again, browser_policy, chosen.config(Limits), chosen.config(Wire)),
         state=chosen.config(StateOptions),
         patience=chosen.config(Patience),
         watch_loop=None if watch_loop is None else watch_loop / 1e3,

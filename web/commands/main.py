@@ -13,6 +13,7 @@ import click
 from web.commands.added import added_names, installed_version, load_added
 from web.commands.config import config
 from web.commands.doctor import doctor
+from web.commands.keys import keys
 from web.commands.kv import kv
 from web.commands.models.listing import models
 from web.commands.models.pull import pull
@@ -80,5 +81,6 @@ main.add_command(pull)
 main.add_command(models)
 main.add_command(rm)
 main.add_command(config)
+main.add_command(keys)
 main.add_command(kv)
 main.add_command(doctor)

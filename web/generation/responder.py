@@ -54,6 +54,7 @@ class Responder:
 
     async def parse_body(self, parse: Callable[[bytes, ServedModel, int], T]) -> T:
         """Read the current request's body, and return what `parse` makes of it."""
+        current_request().claim_place()
         body = current_request().body
         raw = await body.read(BODY_TIMEOUT)
         with body.reservation:  # until the body is parsed
@@ -62,7 +63,7 @@ class Responder:
     def _open(self, asked: Asked) -> AbstractAsyncContextManager[Request]:
         """Return the scope in which the request runs, for whoever sent the current HTTP request."""
         http_request = current_request()
-        request = replace(asked.request, owner=http_request.owner)
+        request = replace(asked.request, owner=http_request.owner, queue_share=http_request.queue_share)
         return self.engine.open_request(request, disconnect_reason=http_request.disconnect_reason)
 
     async def _stream(self, asked: Asked) -> Response:

@@ -23,6 +23,8 @@ from actors.core.receipts import CancelReason
 from web.http.body_budget import BodyBudget, BodyReservation, BudgetedBody
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable
 
     from web.access.api_keys import ApiKey
@@ -40,6 +42,7 @@ class ScopedRequest(TrioRequest):
         generation_id: the id of the engine's request, once there is one; it becomes the response's `x-request-id`.
         problem: the message of the response's error object, for the log.
         key: the API key that was sent; None where there are no keys.
+        admission: what the key has in use while this is being served, to be entered; None where there are no keys.
     """
 
     body_class = BudgetedBody
@@ -48,6 +51,7 @@ class ScopedRequest(TrioRequest):
     generation_id: str | None = None
     problem: str = ""
     key: ApiKey | None = None
+    admission: AbstractContextManager[None] | None = None
 
     @property
     def owner(self) -> str | None:
@@ -58,6 +62,22 @@ class ScopedRequest(TrioRequest):
     def request_scope(self) -> RequestScope | None:
         """The scope in which the connection runs the request; None under Quart's test client."""
         return cast("RequestScope | None", self.scope.get("state", {}).get("request_scope"))
+
+    @property
+    def queue_share(self) -> float:
+        """How much of the queue whoever asks may take, from 0 to 1."""
+        share = None if self.key is None else self.key.limits.queue_share
+        return 1.0 if share is None else share
+
+    def claim_place(self) -> None:
+        """Take one of the places that the key has, once, until the response is sent.
+
+        Raises:
+            RateLimited: the key's limits are reached.
+        """
+        if self.admission is not None:
+            admission, self.admission = self.admission, None
+            self.resources.enter_context(admission)
 
     def disconnect_reason(self) -> CancelReason:
         """Return why the client is gone, if it is gone."""

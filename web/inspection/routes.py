@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING
+from dataclasses import asdict, replace
+from itertools import islice
+from typing import TYPE_CHECKING, TypeVar
 
 import trio
 from quart import request as query
@@ -17,14 +18,19 @@ from web.http.asgi import current_request
 from web.openai.errors import error_object
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from _typeshed import DataclassInstance
     from quart_trio.wrappers import TrioResponse as Response
 
+    from actors.core.generation import RequestStatus
+    from actors.core.receipts import Receipt
+    from actors.core.slot_views import SlotStatus
     from actors.diagnostics.loop_watch import LoopWatch
     from actors.engine import Engine
     from web.http.asgi import ScopedApp
+
+ShownT = TypeVar("ShownT", "RequestStatus", "Receipt")
 
 
 def add_routes(app: ScopedApp, engine: Engine, write_bytes: int, watch: LoopWatch | None) -> None:
@@ -55,15 +61,15 @@ def add_routes(app: ScopedApp, engine: Engine, write_bytes: int, watch: LoopWatc
 
     @app.get("/slots")
     async def slots() -> Response:
-        return await list_response("slots", engine.slots())
+        return await list_response("slots", _slots_shown(engine))
 
     @app.get("/v1/requests")
     async def requests() -> Response:
-        return await list_response("data", engine.requests())
+        return await list_response("data", _shown(engine.requests()))
 
     @app.get("/v1/receipts")
     async def receipts() -> Response:
-        return await list_response("data", engine.receipts(_limit()))
+        return await list_response("data", islice(_shown(engine.receipts()), _limit()))
 
     @app.get("/v1/statistics")
     async def statistics() -> Response:
@@ -73,10 +79,30 @@ def add_routes(app: ScopedApp, engine: Engine, write_bytes: int, watch: LoopWatc
 
     @app.delete("/v1/requests/<request_id>")
     async def cancel(request_id: str) -> Response:
-        if not engine.cancel(request_id):
+        """Cancel a request.  Whether there is one that is somebody else's is not told."""
+        if request_id not in _ids_shown(engine) or not engine.cancel(request_id):
             message = f"There is no live request '{request_id}'."
             raise NotFound(message, param="request_id", code="request_not_found")
         return json_response({"id": request_id, "cancelled": True})
+
+
+def _shown(values: Iterable[ShownT]) -> Iterator[ShownT]:
+    """Yield what is for the client to see and to cancel.  Without keys all of it is."""
+    key = current_request().key
+    return (value for value in values if key is None or key.may_see(value.owner))
+
+
+def _ids_shown(engine: Engine) -> set[str]:
+    """Return the ids of the live requests that are for the client to see."""
+    return {status.id for status in _shown(engine.requests())}
+
+
+def _slots_shown(engine: Engine) -> Iterable[SlotStatus]:
+    """Return all slots; those of others do not tell the request's id."""
+    if current_request().key is None:
+        return engine.slots()
+    shown = _ids_shown(engine)
+    return (slot if slot.request_id in shown else replace(slot, request_id=None) for slot in engine.slots())
 
 
 def _limit(default: int = 100) -> int:

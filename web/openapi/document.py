@@ -27,7 +27,7 @@ ERRORS = {
     408: "The body did not arrive in time.",
     413: "The body is too large.",
     415: "The body's media type is one that JSON never has.",
-    429: "Slots and queue are full.",
+    429: "Slots and queue are full, or the API key has reached one of its limits.",
     500: "The server failed; its log says why.",
     501: "The served model cannot do this.",
     503: "The server cannot do this now.",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
+import signal
 import socket
 import subprocess
 from typing import TYPE_CHECKING
@@ -14,7 +16,7 @@ import pytest
 
 from bench.client.harness.dialect import Dialect, RequestSpec
 from bench.client.harness.targets import Target, open_target
-from tests.live.server import PATIENCE, Server, command, environment
+from tests.live.server import PATIENCE, Server, command, environment, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,6 +39,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 def client_of(server: Server, key: str) -> openai.OpenAI:
     return openai.OpenAI(base_url=server.url + "/v1", api_key=key, max_retries=0, timeout=PATIENCE)
+
+
+def connection_to(server: Server) -> http.client.HTTPConnection:
+    return http.client.HTTPConnection(*server.address, timeout=PATIENCE)
 
 
 @pytest.mark.parametrize("key", [IN_FILE[0], *IN_VARIABLE])
@@ -101,6 +107,38 @@ def test_the_refusal_does_not_wait_for_the_body(server: Server) -> None:
         response = http.client.HTTPResponse(connection)
         response.begin()
         assert response.status == 401
+
+
+def test_a_key_is_made_limited_seen_by_its_own_requests_alone_and_taken_away(tmp_path: Path) -> None:
+    file = tmp_path / "keys"
+
+    def keys(*arguments: str) -> str:
+        asked = command("keys", *arguments, "--api-key-file", str(file))
+        return subprocess.run(asked, env=environment(), capture_output=True, text=True, check=True).stdout.strip()
+
+    alice, bob = keys("add", "alice", "--requests", "1", "--tokens-per-minute", "60"), keys("add", "bob")
+    as_alice, as_bob = {"Authorization": f"Bearer {alice}"}, {"Authorization": f"Bearer {bob}"}
+    body = json.dumps({"prompt": "x", "stream": True, "ignore_eos": True, "n": 16, "max_tokens": -1}).encode()
+    with Server("--api-key-file", str(file)) as server, contextlib.closing(connection_to(server)) as first:
+        first.request("POST", "/v1/completions", body, as_alice | {"Content-Type": "application/json"})
+        begun = first.getresponse()
+        assert begun.status == 200
+        assert begun.readline().startswith(b"data: ")
+        with client_of(server, alice) as client, pytest.raises(openai.RateLimitError) as refused:
+            client.completions.create(model="any", prompt="x")
+        assert refused.value.code == "rate_limit_exceeded"
+        assert refused.value.response.headers["x-ratelimit-remaining-requests"] == "0"
+        assert int(refused.value.response.headers["x-ratelimit-remaining-tokens"]) < 60
+        (mine,) = server.ask("GET", "/v1/requests", **as_alice)[1]["data"]
+        assert mine["owner"] == "alice"
+        assert server.ask("GET", "/v1/requests", **as_bob)[1]["data"] == []
+        assert server.ask("DELETE", f"/v1/requests/{mine['id']}", **as_bob)[0] == 404
+        keys("remove", "bob")
+        server.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: server.ask("GET", "/v1/models", **as_bob)[0] == 401, "bob's key to be refused")
+        assert server.ask("DELETE", f"/v1/requests/{mine['id']}", **as_alice)[0] == 200
+        begun.read()
+        wait_for(lambda: server.ask("GET", "/v1/models", **as_alice)[0] == 200, "alice's to be served")
 
 
 def test_no_key_is_seen_from_outside(server: Server) -> None:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pytest
 from werkzeug.datastructures import Headers
 
-from tests.fakes.engine import FakeEngine, as_engine, say
+from actors.core.receipts import CancelReason, Receipt
+from tests.fakes.engine import FakeEngine, as_engine, posting, say, token
 from tests.unit.web.apps import CHAT, HI, error_in
-from web.access.api_keys import ApiKey, ApiKeyError, KeyRefused, KeyRing, plain_key, read_keys
+from web.access.api_keys import ApiKey, KeyRefused, KeyRing, plain_key
+from web.access.key_file import read_keys
 from web.app import create_app
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
+KEYS = ("sk-flag", "sk-other", "sk-admin")
 RING = KeyRing(read_keys(["sk-flag", " sk-other "], None))
 
 
@@ -45,20 +45,6 @@ def test_what_is_no_key_is_refused(header: str) -> None:
         found(x_api_key=header if header != "sk-flag" else "sk-fla")
 
 
-def test_a_key_given_twice_is_one_key(tmp_path: Path) -> None:
-    (tmp_path / "keys").write_text("sk-1\nsk-1\n")
-    assert read_keys(["sk-1"], tmp_path / "keys") == [plain_key(b"sk-1")]
-
-
-def test_no_key_where_one_is_expected_is_refused(tmp_path: Path) -> None:
-    """Rather than serving everybody."""
-    (tmp_path / "keys").write_text(" \n\n")
-    with pytest.raises(ApiKeyError, match="there is no key in it"):
-        read_keys([], tmp_path / "keys")
-    with pytest.raises(ApiKeyError, match="the key is empty"):
-        read_keys(["sk-flag", " "], None)
-
-
 async def test_a_request_belongs_to_the_key_that_asked() -> None:
     for keys, owner in ((RING, plain_key(b"sk-flag").name), (None, None)):
         for stream in (False, True):
@@ -73,3 +59,74 @@ async def test_who_has_no_key_is_told_how_to_send_one() -> None:
     refused = await create_app(as_engine(FakeEngine()), keys=RING).test_client().post(CHAT, json=HI)
     assert (await error_in(refused, 401))["code"] == "invalid_api_key"
     assert refused.headers["www-authenticate"] == "Bearer"
+
+
+# --- a key sees its own requests --------------------------------------------------------------------------------------
+
+ADMIN = ApiKey(plain_key(b"sk-admin").digest, "root", admin=True)
+ALL = KeyRing([*read_keys(["sk-flag", "sk-other"], None), ADMIN])
+
+
+async def _ask(client: Any, key: str, method: str, path: str) -> tuple[int, Any]:  # noqa: ANN401
+    response = await client.open(path, method=method, headers={"Authorization": f"Bearer {key}"})
+    return response.status_code, await response.get_json()
+
+
+async def test_a_key_lists_and_cancels_its_own_requests_and_an_admin_all() -> None:
+    engine = FakeEngine([token("a")])
+    app = create_app(as_engine(engine), keys=ALL)
+    client = app.test_client()
+    async with posting(app, CHAT, HI, headers={"authorization": "Bearer sk-flag"}):
+        name = (await engine.next_request()).id
+        listed = {key: (await _ask(client, key, "GET", "/v1/requests"))[1]["data"] for key in KEYS}
+        assert {key: [one["id"] for one in data] for key, data in listed.items()} == {
+            "sk-flag": [name],
+            "sk-other": [],
+            "sk-admin": [name],
+        }
+        status, error = await _ask(client, "sk-other", "DELETE", f"/v1/requests/{name}")
+        missing, of_none = await _ask(client, "sk-other", "DELETE", "/v1/requests/none")
+        assert (status, missing) == (404, 404)
+        assert error["error"]["message"].replace(name, "") == of_none["error"]["message"].replace("none", "")
+        assert not engine.live[name].cancels
+        assert (await _ask(client, "sk-flag", "DELETE", f"/v1/requests/{name}"))[0] == 200
+
+
+async def test_an_admin_cancels_others() -> None:
+    engine = FakeEngine([token("a")])
+    app = create_app(as_engine(engine), keys=ALL)
+    async with posting(app, CHAT, HI, headers={"authorization": "Bearer sk-flag"}):
+        name = (await engine.next_request()).id
+        assert (await _ask(app.test_client(), "sk-admin", "DELETE", f"/v1/requests/{name}"))[0] == 200
+
+
+async def test_receipts_are_those_of_the_key_and_the_limit_counts_these() -> None:
+    engine = FakeEngine()
+    mine, other = plain_key(b"sk-flag").name, plain_key(b"sk-other").name
+    owners = [mine, other, None, mine, other, other]
+    engine.log = [
+        Receipt(f"r{i}", 0, CancelReason.DISCONNECT, "prefill", 1.0, 1.5, 2.0, 9, 1, 8, 6, 2, 1, 4, 3, owner)
+        for i, owner in enumerate(owners)
+    ]
+    client = create_app(as_engine(engine), keys=ALL).test_client()
+    shown = {key: (await _ask(client, key, "GET", "/v1/receipts?limit=2"))[1]["data"] for key in KEYS}
+    assert {key: [one["request_id"] for one in data] for key, data in shown.items()} == {
+        "sk-flag": ["r3", "r0"],
+        "sk-other": ["r5", "r4"],
+        "sk-admin": ["r5", "r4"],
+    }
+
+
+async def test_the_slots_do_not_tell_whose_requests_others_are() -> None:
+    engine = FakeEngine([token("a")])
+    app = create_app(as_engine(engine), keys=ALL)
+    async with posting(app, CHAT, HI, headers={"authorization": "Bearer sk-flag"}) as connection:
+        name = (await engine.next_request()).id
+        engine.in_slot = name
+        slots = {key: (await _ask(app.test_client(), key, "GET", "/slots"))[1]["slots"] for key in KEYS}
+        assert {key: [slot["request_id"] for slot in shown] for key, shown in slots.items()} == {
+            "sk-flag": [name, None],
+            "sk-other": [None, None],
+            "sk-admin": [name, None],
+        }
+        connection.disconnect()

@@ -18,7 +18,8 @@ from tests.unit.web.anthropic.answers.scripts import checked, gathered
 from tests.unit.web.anthropic.bodies import HI, MESSAGES, Json, user
 from tests.unit.web.apps import make
 from tests.unit.web.openapi.documents import check, document_of, schema_of
-from web.access.api_keys import KeyRing, read_keys
+from web.access.api_keys import KeyRing
+from web.access.key_file import read_keys
 from web.app import create_app
 
 if TYPE_CHECKING:

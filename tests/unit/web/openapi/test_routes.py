@@ -9,7 +9,8 @@ import trio
 
 from tests.fakes.engine import FakeEngine
 from tests.unit.web.openapi.documents import make
-from web.access.api_keys import KeyRing, read_keys
+from web.access.api_keys import KeyRing
+from web.access.key_file import read_keys
 from web.app import APIS
 from web.openapi import routes
 from web.openapi.document import openapi_document
