@@ -85,6 +85,12 @@ MAX_SCHEMA_TEXT = 256 * KIB
 MAX_ARGUMENT_VALUES = 16 * KIB
 """Values in one call's arguments, where they are an object; they may hold the text of a file."""
 
+MAX_GRAMMAR = 256 * KIB
+"""Characters of a regular expression or of another grammar."""
+
+MAX_GUIDED_CHOICES = 4096
+"""Texts of which an output has to be one."""
+
 MAX_OBJECTS = 24 * KIB
 """Strings (keys are strings) and objects in a body: the parser holds the interpreter while it makes them, about
 half a microsecond for each."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from runtime.chat.conversation import ToolMode
@@ -12,7 +12,7 @@ from runtime.chat.formats.generic import described, generic_messages
 from runtime.chat.formats.harmony import Harmony
 from runtime.chat.formats.hermes import Hermes
 from runtime.chat.formats.listed import Listed
-from runtime.chat.lark import Lark
+from runtime.chat.lark import Lark, one_of
 from runtime.chat.messages import custom_names, template_messages, tool_schema, with_tools_in_system
 from runtime.chat.parts import PlainParser
 from runtime.chat.reading.json_strings import CustomInputs
@@ -47,7 +47,8 @@ class ChatPrompt:
     Attributes:
         text: of the prompt, special tokens spelled out; to be encoded without further ones.
         parser: makes a fresh parser for each generation.
-        grammar: what the answer must be, by the tools that it may or has to call; None for any text.
+        grammar: what the answer must be, by the conversation's `answer` and by the tools that it may or has to call;
+            None for any text.
         visible: spellings of special tokens that the parser has to see; all others add nothing to the text.
     """
 
@@ -129,7 +130,7 @@ class Chat:
         text = closed_if_off(self._render(conversation), conversation, self._thought)
         begun = self._begun(text, conversation)
         if not calls.tools and self._thought is None:
-            return ChatPrompt(text)
+            return ChatPrompt(text, grammar=conversation.answer)
         formatted = bool(calls.tools) or isinstance(self._format, Harmony)
 
         def read(source: Source) -> Reading[None]:
@@ -157,14 +158,23 @@ class Chat:
 
     def _grammar(self, conversation: Conversation, calls: Calls, *, begun: bool) -> Grammar | None:
         budget = conversation.reasoning.budget
-        if not calls.bound and budget is None:
+        # Where a call has to be made there is no text that could be anything.
+        wanted = None if calls.required else conversation.answer
+        if not calls.bound and budget is None and wanted is None:
             return None
         lark = Lark(self._added_tokens)
         if isinstance(self._format, Harmony):
-            return lark.grammar(self._format.bounded(lark, calls, budget))
+            held = replace(calls, bound=calls.bound or (wanted is not None and bool(calls.tools)))
+            text = None if wanted is None else "@answer"
+            return replace(lark.grammar(self._format.bounded(lark, held, budget, text)), answer=wanted)
         thought = self._thought.grammar(lark, begun=begun, budget=budget) if self._thought else ""
-        answer = self._format.answer(lark, calls) if calls.bound else lark.without()
-        return lark.grammar(f"{thought} {answer}".strip())
+        if wanted is not None:
+            # A call that is no text is told from it by its beginning, so that each has to be one or the other.
+            call = [self._format.answer(lark, replace(calls, required=True))] if calls.tools else []
+            answer = f"{lark.spaces()} {one_of(['@answer', *call])}"
+        else:
+            answer = self._format.answer(lark, calls) if calls.bound else lark.without()
+        return replace(lark.grammar(f"{thought} {answer}".strip()), answer=wanted)
 
     def _render(self, conversation: Conversation) -> str:
         variables = {**reasoning_variables(conversation.reasoning, self._thought), **conversation.variables}

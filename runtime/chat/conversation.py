@@ -121,6 +121,8 @@ class Conversation:
         tool_choice: whether, and which of them.
         parallel_tool_calls: several calls may be made in one answer.
         reasoning: how to think.
+        answer: what the text of the answer must be, behind what is thought, unless the answer is a call; None for any
+            text.
         variables: further ones of the chat template, from the client.
         add_generation_prompt: end the prompt with the beginning of an answer.
         continue_final: the last turn is the beginning of the answer, and is gone on with.
@@ -131,6 +133,7 @@ class Conversation:
     tool_choice: ToolChoice = ToolChoice()
     parallel_tool_calls: bool = True
     reasoning: ReasoningChoice = ReasoningChoice()
+    answer: Grammar | None = None
     variables: Mapping[str, Any] = field(default_factory=dict)
     add_generation_prompt: bool = True
     continue_final: bool = False

@@ -85,7 +85,8 @@ class GrammarCompiler:
         source = library_source(grammar)
         matcher = LLMatcher(self._load_vocabulary(), source, log_level=0, limits=parser_limits())
         if matcher.is_error():
-            raise RequestError(readable_error(grammar, matcher.get_error()), param=grammar.param)
+            asked = grammar.answer or grammar
+            raise RequestError(readable_error(asked, matcher.get_error()), param=asked.param)
         mask_bytes = -(-self._vocab_size // WORD_BITS) * WORD_BYTES
         return self._keep(grammar, CompiledGrammar(matcher, mask_bytes))
 

@@ -46,22 +46,35 @@ def library_source(grammar: Grammar) -> str:
     Raises:
         RequestError: it is too large or too deep, or not of its language.
     """
+    parts = [_part(grammar)]
+    if grammar.answer is not None:
+        parts.append({**_part(grammar.answer), "name": "answer"})
+    return json.dumps({"grammars": parts})
+
+
+def _part(grammar: Grammar) -> dict[str, Any]:
     bound = MAX_GBNF if grammar.kind is GrammarKind.GBNF else MAX_SOURCE
     if len(grammar.source) > bound:
         raise _refused(grammar, f"has {len(grammar.source)} characters; at most {bound} are allowed")
     match grammar.kind:
         case GrammarKind.JSON_SCHEMA:
-            return _json_schema(grammar)
+            return _only_part(_json_schema(grammar))
         case GrammarKind.REGEX:
-            return LLMatcher.grammar_from_regex(grammar.source)
+            return _only_part(LLMatcher.grammar_from_regex(grammar.source))
         case GrammarKind.CHOICE:
             choices = json.loads(grammar.source)
             alternatives = " | ".join(json.dumps(choice, ensure_ascii=False) for choice in choices)
-            return LLMatcher.grammar_from_lark(f"start: {alternatives}")
+            return {"lark_grammar": f"start: {alternatives}"}
         case GrammarKind.GBNF:
-            return LLMatcher.grammar_from_lark(_lark_of_gbnf(grammar))
+            return {"lark_grammar": _lark_of_gbnf(grammar)}
         case GrammarKind.LARK:
-            return LLMatcher.grammar_from_lark(grammar.source)
+            return {"lark_grammar": grammar.source}
+
+
+def _only_part(source: str) -> dict[str, Any]:
+    (part,) = json.loads(source)["grammars"]
+    found: dict[str, Any] = part
+    return found
 
 
 def readable_error(grammar: Grammar, error: str) -> str:

@@ -35,6 +35,8 @@ WANTED: dict[str, str] = {
     "tool": "an object of type 'function' or 'custom'",
     "custom_format": "an object of type 'text' or 'grammar'",
     "tool_choice": "'none', 'auto', 'required', or an object of type 'function', 'custom' or 'allowed_tools'",
+    "response_format": "an object of type 'text', 'json_object' or 'json_schema'",
+    "schema_or_text": "a JSON schema, or one as text",
     "function_call": "'none', 'auto', or an object with a 'name'",
     "think": "true, false, 'low', 'medium' or 'high'",
     "blocks": "a string or an array of content blocks",

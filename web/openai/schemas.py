@@ -27,6 +27,7 @@ from web.bodies.fields import (
     TopP,
 )
 from web.bodies.strict_model import StrictModel, parse_model, refuse_unsupported, show_unsupported
+from web.generation.grammar_fields import GrammarFields
 
 BodyT = TypeVar("BodyT", bound="GenerationBody")
 
@@ -38,7 +39,7 @@ class StreamOptions(StrictModel):
     continuous_usage_stats: bool | None = None  # vLLM's
 
 
-class GenerationBody(StrictModel):
+class GenerationBody(GrammarFields):
     """The parameters of both endpoints: those of OpenAI, then those of llama-server, of vLLM and of cede."""
 
     model_config = ConfigDict(json_schema_extra=lambda schema: show_unsupported(schema, UNSUPPORTED))
@@ -74,7 +75,7 @@ class GenerationBody(StrictModel):
 # Hints to the server, which change nothing in the response.
 HINTS = frozenset(
     "metadata prediction prompt_cache_key prompt_cache_options prompt_cache_retention safety_identifier service_tier "
-    "parallel_tool_calls include_reasoning".split()
+    "parallel_tool_calls include_reasoning guided_decoding_backend".split()
 )
 
 # Features that cede does not have, each with the values (beside null) that ask for nothing.
@@ -83,7 +84,6 @@ UNSUPPORTED: dict[str, tuple[object, ...]] = {
     "tool_choice": ("none",),
     "functions": ([],),
     "function_call": ("none",),
-    "response_format": ({"type": "text"},),
     "modalities": (["text"],),
     "audio": (),
     "web_search_options": (),
@@ -93,13 +93,10 @@ UNSUPPORTED: dict[str, tuple[object, ...]] = {
     "store": (False,),
     "suffix": ("",),
     "echo": (False,),
-    "grammar": ("",),
-    "json_schema": ({},),
-    "guided_json": (),
-    "guided_regex": (),
-    "guided_choice": (),
-    "guided_grammar": (),
-    "structured_outputs": (),
+    "grammar_lazy": (False,),
+    "grammar_triggers": ([],),
+    "guided_whitespace_pattern": (),
+    "structural_tag": (),
     "stop_token_ids": ([],),
     "bad_words": ([],),
     "prompt_logprobs": (),

@@ -57,12 +57,19 @@ class Harmony:
         """Return an expression for an answer; see `ToolFormat`."""
         return self.bounded(lark, calls, None)
 
-    def bounded(self, lark: Lark, calls: Calls, budget: int | None) -> str:
-        """Return an expression for an answer with so many tokens of analysis at most."""
+    def bounded(self, lark: Lark, calls: Calls, budget: int | None, text: str | None = None) -> str:
+        """Return an expression for an answer with so many tokens of analysis at most.
+
+        Args:
+            lark: the grammar.
+            calls: what may be called.
+            budget: tokens of analysis; None for no bound.
+            text: an expression for the answer's text; None for any.
+        """
         channel, message = lark.marker(CHANNEL), lark.marker(MESSAGE)
         again = lark.rule("again", f'{lark.marker(START)} "assistant"')
         thought = f'({channel} "{ANALYSIS}" {message} {lark.until(END, budget)} {again})?'
-        final = f'{channel} "final" {message} {lark.without()}'
+        final = f'{channel} "final" {message} {text or lark.without()}'
         if not calls.bound:
             return f"{thought} {final}"
         call = one_of([_call(lark, tool) for tool in calls.tools])

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from runtime.errors import RequestError
 from web.bodies.json_size import check_json_size
 from web.bodies.prompt_tokens import check_generations
+from web.generation.grammars import grammar_of
 from web.generation.prompts import conversation_prompt, visible_ids
 from web.limits import MAX_PROMPTS
 from web.openai.chat.format import ChatFormat
@@ -47,7 +49,7 @@ def parse_chat(
     check_generations(1, body.n or 1, max_generations)
     max_tokens = token_limit(body, body.max_completion_tokens, default=None)
     check_consistency(body, max_tokens)
-    conversation = conversation_of(body)
+    conversation = replace(conversation_of(body), answer=grammar_of(body))
     ids, prompt = conversation_prompt(conversation, model)
     request = generation_request(
         body,

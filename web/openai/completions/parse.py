@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from runtime.errors import RequestError
 from web.bodies.json_size import check_json_size
 from web.bodies.prompt_tokens import check_generations
+from web.generation.grammars import grammar_of
 from web.limits import MAX_PROMPTS
 from web.openai.completions.format import TextFormat
 from web.openai.completions.prompts import prompt_ids, prompt_texts, split_prompts
@@ -59,6 +60,7 @@ def parse_completion(
         max_tokens=max_tokens,
         logprobs=body.logprobs,
         continues=True,
+        grammar=grammar_of(body),
     )
     settings.ignored.tell(request.id, unknown_fields(body))
     echo = prompt_texts(prompts, model.tokenizer) if body.echo else []

@@ -1,0 +1,88 @@
+"""What an answer must be, from any API's words to one `Grammar`.
+
+It is compiled by the engine, which refuses what cannot be used before anything is allocated.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from runtime.errors import RequestError
+from runtime.grammar.grammar import Grammar, GrammarKind
+from web.bodies.strict_model import refuse_unsupported
+from web.generation.grammar_fields import UNSUPPORTED_IN_STRUCTURED_OUTPUTS, AnyObject, OfSchema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from web.generation.grammar_fields import GrammarFields, ResponseFormat, StructuredOutputs
+
+ANY_OBJECT: Mapping[str, Any] = {"type": "object"}
+
+
+def schema_grammar(schema: Mapping[str, Any] | str, param: str) -> Grammar:
+    """Return the grammar of JSON texts of a schema, which may be JSON itself; `param` is its field in the body."""
+    source = schema if isinstance(schema, str) else json.dumps(schema, ensure_ascii=False)
+    return Grammar(GrammarKind.JSON_SCHEMA, source, param)
+
+
+def choice_grammar(choices: Sequence[str], param: str) -> Grammar:
+    """Return the grammar of a text that is one of these."""
+    return Grammar(GrammarKind.CHOICE, json.dumps(choices, ensure_ascii=False), param)
+
+
+def grammar_of(body: GrammarFields) -> Grammar | None:
+    """Return what the answer to a body must be; None for any text.
+
+    Raises:
+        RequestError: it says so in two ways, or asks for what is not supported.
+    """
+    found = list(_grammars(body))
+    if len(found) > 1:
+        params = " and ".join(f"'{grammar.param}'" for grammar in found[:2])
+        raise RequestError(f"{params} exclude each other: give one.", param=found[1].param)
+    return found[0] if found else None
+
+
+def _grammars(body: GrammarFields) -> Iterator[Grammar]:
+    if body.response_format is not None:
+        yield from _of_response_format(body.response_format)
+    if body.structured_outputs is not None:
+        yield from _of_structured_outputs(body.structured_outputs)
+    if body.guided_json is not None:
+        yield schema_grammar(body.guided_json, "guided_json")
+    if body.guided_regex:
+        yield Grammar(GrammarKind.REGEX, body.guided_regex, "guided_regex")
+    if body.guided_choice is not None:
+        yield choice_grammar(body.guided_choice, "guided_choice")
+    if body.guided_grammar:
+        yield Grammar(GrammarKind.GBNF, body.guided_grammar, "guided_grammar")
+    if body.grammar:
+        yield Grammar(GrammarKind.GBNF, body.grammar, "grammar")
+    if body.json_schema is not None:
+        yield schema_grammar(body.json_schema, "json_schema")
+
+
+def _of_response_format(response_format: ResponseFormat) -> Iterator[Grammar]:
+    match response_format:
+        case AnyObject(schema_=dict(schema)):
+            yield schema_grammar(schema, "response_format.schema")
+        case AnyObject():
+            yield schema_grammar(ANY_OBJECT, "response_format")
+        case OfSchema(json_schema=named):
+            yield schema_grammar(named.schema_ or {}, "response_format.json_schema.schema")
+
+
+def _of_structured_outputs(asked: StructuredOutputs) -> Iterator[Grammar]:
+    refuse_unsupported(asked, UNSUPPORTED_IN_STRUCTURED_OUTPUTS, "structured_outputs.")
+    if asked.json_ is not None:
+        yield schema_grammar(asked.json_, "structured_outputs.json")
+    if asked.regex:
+        yield Grammar(GrammarKind.REGEX, asked.regex, "structured_outputs.regex")
+    if asked.choice is not None:
+        yield choice_grammar(asked.choice, "structured_outputs.choice")
+    if asked.grammar:
+        yield Grammar(GrammarKind.GBNF, asked.grammar, "structured_outputs.grammar")
+    if asked.json_object:
+        yield schema_grammar(ANY_OBJECT, "structured_outputs.json_object")
