@@ -63,7 +63,7 @@ def _turns(messages: Sequence[Message]) -> Iterator[Turn]:
     called: str | None = None  # the id of the latest call in the older form, which has none of its own
     for index, message in enumerate(messages):
         turn = _turn(message, index, called)
-        if message.function_call is not None:
+        if message.function_call is not None and turn.tool_calls:  # which others than the assistant have not
             called = turn.tool_calls[-1].id
         yield turn
 

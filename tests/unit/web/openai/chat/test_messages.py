@@ -73,3 +73,13 @@ def test_a_refusal_is_what_the_assistant_said() -> None:
         {"role": "assistant", "content": None},
     ]
     assert [turn.content for turn in conversation(messages=messages).turns] == ["hi", "No.", "Well,\nno.", ""]
+
+
+def test_an_older_call_of_anybody_else_than_the_assistant_means_nothing() -> None:
+    messages = [
+        {"role": "user", "content": "hi", "function_call": {"name": "f", "arguments": "{}"}},
+        {"role": "function", "name": "f", "content": "1"},
+    ]
+    asked, answered = conversation(messages=messages).turns
+    assert asked.tool_calls == ()
+    assert answered.tool_call_id is None

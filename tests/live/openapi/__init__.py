@@ -1,0 +1,1 @@
+"""Requests that are drawn from the OpenAPI document, against the application and against a real server."""
