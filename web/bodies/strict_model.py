@@ -30,10 +30,8 @@ class StrictModel(BaseModel):
         """Return the JSON schema, in which a field stands under each of its names; pydantic writes the first alone."""
         reference = handler(core_schema)
         properties = handler.resolve_ref_schema(reference).get("properties", {})
-        for field in cls.model_fields.values():
-            if isinstance(field.validation_alias, AliasChoices):
-                first, *others = map(str, field.validation_alias.choices)
-                properties |= {name: properties[first] | {"description": f"As `{first}`."} for name in others}
+        for first, *others in cls.other_names():
+            properties |= {name: properties[first] | {"description": f"As `{first}`."} for name in others}
         return reference
 
     @model_validator(mode="after")
@@ -43,7 +41,16 @@ class StrictModel(BaseModel):
             raise PydanticCustomError("unknown_fields", "")
         if any(len(name) > MAX_NAME for name in unknown):
             raise PydanticCustomError("unknown_name", "")
+        for names in self.other_names():
+            if others := [name for name in names if unknown.get(name) is not None]:
+                raise PydanticCustomError("two_names", "", {"name": others[0]})
         return self
+
+    @classmethod
+    def other_names(cls) -> list[list[str]]:
+        """Return the names of each field that has several; pydantic takes the first that a body has, and no other."""
+        aliases = [field.validation_alias for field in cls.model_fields.values()]
+        return [list(map(str, alias.choices)) for alias in aliases if isinstance(alias, AliasChoices)]
 
 
 def parse_model(schema: type[ModelT], raw: bytes) -> ModelT:

@@ -54,6 +54,7 @@ WANTED_SIZES: dict[str, str] = {
     ),
     "media": "must be text: this server reads no {media}",
     "unknown_fields": f"should have at most {MAX_UNKNOWN_FIELDS} fields that this server does not know",
+    "two_names": "should have '{name}' or another name of the same field, but not both",
     "unknown_name": f"should have no field with a name of more than {MAX_NAME} characters",
 }
 # What is wrong with a text that is no JSON, for words in the parser's message.

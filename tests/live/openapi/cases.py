@@ -8,6 +8,7 @@ import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.errors import Unsatisfiable
 from schemathesis import GenerationMode
+from schemathesis.core.result import Ok
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,22 +19,34 @@ if TYPE_CHECKING:
     from tests.live.server import Json
 
 
-def draw_cases(document: Json, examples: int) -> list[Case]:
+JSON = "application/json"
+
+
+def draw_cases(document: Json, examples: int) -> list[Case[Any]]:
     """Return up to so many different requests of each operation and kind, the same ones each time."""
     schema = schemathesis.openapi.from_dict(document)
-    return [case for result in schema.get_all_operations() for case in _cases_of(result.ok(), examples)]
+    operations = [result.ok() for result in schema.get_all_operations() if isinstance(result, Ok)]
+    return [case for operation in operations for case in (*_given(operation, document), *_drawn(operation, examples))]
 
 
-def _cases_of(operation: Any, examples: int) -> Iterator[Case]:  # noqa: ANN401  schemathesis does not name its type
+def _given(operation: Any, document: Json) -> Iterator[Case[Any]]:  # noqa: ANN401  schemathesis does not name its type
+    """Yield the examples of the document."""
+    body = document["paths"][operation.path][operation.method].get("requestBody")
+    if body is not None:
+        for example in body["content"][JSON]["examples"].values():
+            yield operation.Case(body=example["value"], media_type=JSON)
+
+
+def _drawn(operation: Any, examples: int) -> Iterator[Case[Any]]:  # noqa: ANN401
     for mode in GenerationMode:
         try:
-            yield from _drawn(operation.as_strategy(generation_mode=mode), examples)
+            yield from _draw(operation.as_strategy(generation_mode=mode), examples)
         except Unsatisfiable:
             assert mode is GenerationMode.NEGATIVE, operation.path  # what takes nothing cannot be asked wrongly
 
 
-def _drawn(strategy: SearchStrategy[Case], examples: int) -> list[Case]:
-    found: dict[str, Case] = {}
+def _draw(strategy: SearchStrategy[Case[Any]], examples: int) -> list[Case[Any]]:
+    found: dict[str, Case[Any]] = {}
 
     @settings(
         derandomize=True,
@@ -44,7 +57,7 @@ def _drawn(strategy: SearchStrategy[Case], examples: int) -> list[Case]:
         deadline=None,
     )
     @given(strategy)
-    def collect(case: Case) -> None:
+    def collect(case: Case[Any]) -> None:
         found[repr((case.path_parameters, case.query, case.headers, case.body))] = case
 
     collect()

@@ -134,3 +134,10 @@ def test_unknown_fields_cannot_write_a_line_of_their_own(caplog: pytest.LogCaptu
     (message,) = caplog.messages
     assert message.isprintable()
     assert len(message) < 400
+
+
+@pytest.mark.parametrize("first", [1.1, None])
+def test_two_names_of_one_field_are_refused_because_only_one_would_count(first: float | None) -> None:
+    with pytest.raises(RequestError, match="it should have 'repeat_penalty' or another name of the same field"):
+        completion(repetition_penalty=first, repeat_penalty=1.3)
+    assert completion(repetition_penalty=1.1, repeat_penalty=None).request.sampling.repetition_penalty == 1.1

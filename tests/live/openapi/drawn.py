@@ -1,0 +1,88 @@
+"""Sends drawn requests to a server, and holds what comes back against its document."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from schemathesis.checks import not_a_server_error
+from schemathesis.core.failures import FailureGroup
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    negative_data_rejection,
+    response_headers_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from tests.live.openapi.cases import draw_cases
+
+if TYPE_CHECKING:
+    from schemathesis import Case
+
+    from tests.live.server import Json, Server
+
+CHECKS = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+    negative_data_rejection,
+]
+FLAGS = ("--slots", "4", "--context", "64", "--queue", "64", "--log-level", "warning")
+
+
+@dataclass(slots=True)
+class Outcome:
+    """How many answers of which status each operation gave, and what was wrong with them."""
+
+    answers: Counter[tuple[str, int]] = field(default_factory=Counter)
+    faults: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        """List the answers, and then the faults."""
+        counts = [f"{count:6} {name}: {status}" for (name, status), count in sorted(self.answers.items())]
+        return "\n".join([*counts, *self.faults])
+
+
+def ask(server: Server, examples: int) -> Outcome:
+    """Send up to so many requests of each operation and kind."""
+    outcome = Outcome()
+    for case in draw_cases(server.get("/openapi.json"), examples):
+        response = case.call(base_url=server.url)
+        name = f"{case.operation.method} {case.operation.path}"
+        outcome.answers[name, response.status_code] += 1
+        try:
+            case.validate_response(response, checks=CHECKS)
+        except FailureGroup as found:
+            faults = ", ".join(f"{type(fault).__name__}: {str(fault)[:800]}" for fault in found.exceptions)
+            outcome.faults.append(f"{name}: {faults}; {_shown(case)} got {response.content[:300]!r}")
+    return outcome
+
+
+def check(server: Server, outcome: Outcome) -> None:
+    """Raise AssertionError if an answer was wrong, an operation never did what it does, or the server was harmed."""
+    assert not outcome.faults, outcome
+    document: Json = server.get("/openapi.json")
+    unused = {
+        f"{method} {path}"
+        for path, methods in document["paths"].items()
+        for method, operation in methods.items()
+        if "200" in operation["responses"] and "{" not in path and not outcome.answers[f"{method} {path}", 200]
+    }
+    assert unused <= NEEDS_MORE, outcome
+    server.wait_idle()
+    statistics = server.get("/v1/statistics")
+    manager = statistics["manager"]
+    assert (statistics["live_requests"], manager["queued"], manager["leased"]) == (0, 0, 0), statistics
+    assert manager["failed_steps"] == 0, statistics
+    assert server.log() == ""
+
+
+NEEDS_MORE = {"post /api/show"}  # than its example: the name of the served model
+
+
+def _shown(case: Case[Any]) -> str:
+    return f"body {case.body!r:.1500}, query {case.query!r:.100}"
