@@ -141,6 +141,7 @@ def prepare(body: ResponseBody, history: History, model: ServedModel, *, can_sto
         cache_prompt=body.cache_prompt is not False,
         speculate=body.speculate is not False,
         visible=visible_ids(prompt, model),
+        grammar=prompt.grammar,
     )
     if unknown := unknown_fields(body):
         logger.info("%s: ignored unknown fields: %s", request.id, literal(", ".join(unknown[:MAX_FIELDS_LOGGED])))
@@ -205,8 +206,6 @@ def _prompt(body: PromptBody, history: History, model: ServedModel) -> tuple[lis
         ids, prompt = conversation_prompt(conversation, model, "input")
     except RequestError as error:
         raise RequestError(str(error), param=PARAMS.get(error.param or "", error.param), code=error.code) from None
-    if prompt.grammar is not None:
-        raise _unsupported("tool_choice")
     return tools, ids, prompt
 
 

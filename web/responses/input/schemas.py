@@ -7,15 +7,15 @@ which are refused unless they hold a neutral value.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
-from pydantic import AfterValidator, ConfigDict, Discriminator, Field, Tag
-from pydantic_core import PydanticCustomError
+from pydantic import ConfigDict, Discriminator, Field, Tag
 
-from runtime.units import KIB, MIB
+from runtime.units import MIB
 from web.bodies.fields import (
     PARTS,
     TEXT,
+    JsonSchema,
     MinP,
     Name,
     RepetitionPenalty,
@@ -29,19 +29,10 @@ from web.bodies.fields import (
     text_or_parts,
 )
 from web.bodies.strict_model import StrictModel, parse_model, refuse_unsupported, show_unsupported
-from web.limits import MAX_INTEGER
+from web.limits import MAX_INTEGER, MAX_TOOLS
 from web.responses.input.items import MAX_ITEMS, InputItem
 
 BodyT = TypeVar("BodyT", bound="PromptBody")
-
-MAX_TOOLS = 256
-"""Tools of a request."""
-
-MAX_SCHEMA_VALUES = 4096
-"""Values in a JSON schema, at any depth."""
-
-MAX_SCHEMA_TEXT = 256 * KIB
-"""Characters in a JSON schema, of all keys and strings."""
 
 MAX_GRAMMAR = 1 * MIB
 """Characters of a grammar."""
@@ -54,33 +45,6 @@ MAX_METADATA_VALUE = 512
 MAX_INCLUDE = 32
 """Entries of `include`."""
 
-
-def _check_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return `schema` if the values and characters in it, at all depths together, are within the bounds."""
-    values, characters = 0, 0
-    pending: list[object] = [schema]
-    while pending:
-        value = pending.pop()
-        values += 1
-        match value:
-            case str():
-                characters += len(value)
-            case dict():
-                characters += sum(map(len, value))
-                pending += value.values()
-            case list():
-                pending += value
-        if values + len(pending) > MAX_SCHEMA_VALUES or characters > MAX_SCHEMA_TEXT:
-            raise PydanticCustomError("too_long", "")
-    return schema
-
-
-Schema = Annotated[
-    dict[Name, Any],
-    Field(max_length=MAX_SCHEMA_VALUES, json_schema_extra={"maxValues": MAX_SCHEMA_VALUES}),
-    AfterValidator(_check_schema),
-]
-"""A JSON schema."""
 
 Metadata = Annotated[
     dict[
@@ -100,7 +64,7 @@ class FunctionTool(StrictModel):
     type: Literal["function"]
     name: Annotated[Name, Field(min_length=1)]
     description: Text | None = None
-    parameters: Schema | None = None
+    parameters: JsonSchema | None = None
     strict: bool | None = None
 
 
@@ -187,7 +151,7 @@ class SchemaFormat(StrictModel):
 
     type: Literal["json_schema"]
     name: Annotated[str, Field(min_length=1, max_length=64)]
-    schema_: Annotated[Schema, Field(alias="schema")]
+    schema_: Annotated[JsonSchema, Field(alias="schema")]
     description: Text | None = None
     strict: bool | None = None
 

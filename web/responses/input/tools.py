@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from runtime.chat.conversation import Tool, ToolMode
 from runtime.chat.conversation import ToolChoice as Choice
 from runtime.errors import RequestError
 from runtime.grammar.grammar import Grammar, GrammarKind
 from runtime.log_text import literal
+from web.generation.tools import CUSTOM_PARAMETERS, NO_PARAMETERS, check_tools
 from web.responses.input.schemas import CustomTool, FunctionTool, GrammarFormat, OtherTool
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
-    from web.responses.input.schemas import AnyTool, AnyToolChoice, NamedTool
+    from web.responses.input.schemas import AnyTool, AnyToolChoice, NamedTool, ToolChoice
 
 logger = logging.getLogger("cede.web")
 
 MAX_TYPES_LOGGED = 20
 """Types of tools that a log line names."""
-
-INPUT = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
-"""The parameters of a custom tool, for models that write JSON only."""
 
 SYNTAX = {"lark": GrammarKind.LARK, "regex": GrammarKind.REGEX}
 
@@ -32,60 +30,51 @@ def tools_of(tools: Sequence[AnyTool]) -> list[Tool]:
     """Return the tools that the model may call: those that the client carries out.
 
     OpenAI's own, such as `web_search`, are named in the log, for no such tool is here: the model does not see them.
-
-    Raises:
-        RequestError: two have the same name.
     """
     if others := sorted({tool.type for tool in tools if isinstance(tool, OtherTool)}):
         logger.info("ignored tools that this server does not have: %s", literal(", ".join(others[:MAX_TYPES_LOGGED])))
-    ours = [_tool(tool) for tool in tools if not isinstance(tool, OtherTool)]
-    names = [tool.name for tool in ours]
-    if twice := next((name for name in names if names.count(name) > 1), None):
-        raise RequestError(f"There are several tools of the name '{twice}'.", param="tools")
-    return ours
+    return [_tool(tool) for tool in tools if not isinstance(tool, OtherTool)]
 
 
 def _tool(tool: FunctionTool | CustomTool) -> Tool:
     if isinstance(tool, FunctionTool):
-        return Tool(tool.name, tool.description, tool.parameters or {}, strict=bool(tool.strict))
+        return Tool(tool.name, tool.description, tool.parameters or NO_PARAMETERS, strict=bool(tool.strict))
     grammar = None
     if isinstance(tool.format, GrammarFormat):
         grammar = Grammar(SYNTAX[tool.format.syntax], tool.format.definition)
-    return Tool(tool.name, tool.description, INPUT, custom=True, grammar=grammar)
+    return Tool(tool.name, tool.description, CUSTOM_PARAMETERS, custom=True, grammar=grammar)
 
 
-def choice_of(choice: AnyToolChoice | None, tools: Sequence[Tool]) -> Choice:
+def choice_of(asked: AnyToolChoice | None, tools: Sequence[Tool]) -> Choice:
     """Return which of the tools may, or must, be called.
 
     Raises:
-        RequestError: the choice names a tool that is not among them, or a tool must be called and there is none.
+        RequestError: two tools have the same name, or one has to be called, or may be, that is not there.
     """
-    if choice is None or isinstance(choice, str):
-        mode = ToolMode(choice or "auto")
-        if mode is ToolMode.REQUIRED and not tools:
-            raise RequestError("'tool_choice' requires a tool, and there is none.", param="tool_choice")
-        return Choice(mode)
-    if choice.type == "allowed_tools":
-        named = _names(choice.tools or [], tools, "tool_choice.tools")
-        return Choice(ToolMode(choice.mode or "auto"), tuple(named))
-    return Choice(ToolMode.REQUIRED, tuple(_names([choice], tools, "tool_choice")))
+    if asked is None or isinstance(asked, str):
+        choice = Choice(ToolMode(asked or "auto"))
+    elif asked.type == "allowed_tools":
+        if not asked.tools:
+            raise RequestError("'tool_choice.tools' must not be empty.", param="tool_choice.tools")
+        choice = Choice(ToolMode(asked.mode or "auto"), tuple(_name(tool) for tool in asked.tools))
+    else:
+        choice = Choice(ToolMode.REQUIRED, (_name(asked),))
+    check_tools(tools, choice, "tools", "tool_choice")
+    return choice
 
 
-def _names(chosen: Iterable[NamedTool | Any], tools: Sequence[Tool], param: str) -> list[str]:
-    """Return the names of the chosen tools; of those that cede does not have none may be chosen."""
-    known = {tool.name: tool for tool in tools}
-    names = []
-    for one in chosen:
-        tool = known.get(one.name or "")
-        if one.type not in ("function", "custom"):
-            raise RequestError(
-                f"Tools of type '{one.type}' are not supported by this server.",
-                param=f"{param}.type",
-                code="unsupported_parameter",
-            )
-        if tool is None or tool.custom is not (one.type == "custom"):
-            raise RequestError(f"'{param}' names a {one.type} tool that is not in 'tools'.", param=param)
-        names.append(tool.name)
-    if not names:
-        raise RequestError(f"'{param}' must not be empty.", param=param)
-    return names
+def _name(chosen: ToolChoice | NamedTool) -> str:
+    """Return the name of a chosen tool, which may be none of those that cede does not have."""
+    if chosen.type not in ("function", "custom"):
+        raise RequestError(
+            f"Tools of type '{chosen.type}' are not supported by this server.",
+            param="tool_choice.type",
+            code="unsupported_parameter",
+        )
+    if chosen.name is None:
+        raise RequestError(
+            "Missing required parameter: 'tool_choice.name'.",
+            param="tool_choice.name",
+            code="missing_required_parameter",
+        )
+    return chosen.name

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from runtime.chat.parts import PlainParser
+from web.errors.problem import INTERNAL
 from web.responses.input.schemas import CustomTool, FunctionTool, SchemaFormat
 
 if TYPE_CHECKING:
@@ -40,11 +41,13 @@ class Ending:
         status: one of the last four.
         error: of a failed one.
         reason: of an incomplete one, in OpenAI's words.
+        at: when; seconds since the epoch.
     """
 
     status: Status
     error: Json | None = None
     reason: str | None = None
+    at: int = field(default_factory=lambda: int(time.time()))
 
     @property
     def event(self) -> str:
@@ -59,9 +62,9 @@ def failure(error: CedeError) -> Ending:
     return Ending(Status.FAILED, {"code": code, "message": str(error)})
 
 
-INTERNAL_FAILURE = Ending(
-    Status.FAILED, {"code": "server_error", "message": "The server failed to answer; its log says why."}
-)
+def internal_failure() -> Ending:
+    """Return the ending of a response that met an error of the server, whose own message is for the log alone."""
+    return Ending(Status.FAILED, {"code": "server_error", "message": INTERNAL.message})
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,19 +94,17 @@ class ResponseOptions:
         """The part of the response's id that the ids of its items share."""
         return self.id.partition("_")[2]
 
-    def envelope(
-        self, status: Status, output: object = (), usage: Json | None = None, ending: Ending | None = None
-    ) -> Json:
+    def envelope(self, output: object = (), usage: Json | None = None, ending: Ending | None = None) -> Json:
         """Return the response object.
 
         Args:
-            status: of the response.
             output: items; a value that `web.bodies.json_encoding.iter_json` takes.
             usage: once it is known.
             ending: of a response that has ended.
         """
+        status = Status.IN_PROGRESS if ending is None else ending.status
         incomplete = None if ending is None or ending.reason is None else {"reason": ending.reason}
-        completed = {"completed_at": int(time.time())} if status is Status.COMPLETED else {}
+        completed = {"completed_at": ending.at} if ending is not None and ending.status is Status.COMPLETED else {}
         return (
             self.asked
             | {

@@ -92,11 +92,10 @@ class ResponseEvents:
 
     def response(self) -> Json:
         """Return the response object as it is now."""
-        status = Status.IN_PROGRESS if self.ending is None else self.ending.status
         values = list(self._values)
         if self.ending is not None and self._open is not None:  # it failed in the middle of an item
             values.append(self._items[self._open].value("incomplete"))
-        response = self._options.envelope(status, values if self.ending else [], self._usage, self.ending)
+        response = self._options.envelope(values if self.ending else [], self._usage, self.ending)
         return response if self.stored else response | {"store": False}
 
     # --- items --------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from actors.core.generation import Failed
 from web.bodies.event_stream import CONTENT_TYPE, HEADERS, iter_sse, sse
 from web.errors.problem import report
-from web.responses.output.envelope import INTERNAL_FAILURE, Status, failure
+from web.responses.output.envelope import Status, failure, internal_failure
 from web.responses.output.events import ResponseEvents
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class ResponseWriter:
 
     def fail_internally(self) -> bytes:
         """Return the end of a stream that an error of the server breaks off."""
-        self.events.fail(INTERNAL_FAILURE)
+        self.events.fail(internal_failure())
         return self._last_of_failed()
 
     def _last_of_failed(self) -> bytes:

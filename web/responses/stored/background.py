@@ -11,7 +11,7 @@ import trio
 
 from actors.core.receipts import CancelReason
 from runtime.errors import ShuttingDown, Unavailable
-from web.responses.output.envelope import INTERNAL_FAILURE, Ending, Status, failure
+from web.responses.output.envelope import Ending, Status, failure, internal_failure
 from web.responses.output.events import ResponseEvents
 from web.responses.output.writer import frame
 from web.responses.stored.event_log import EventLog
@@ -180,7 +180,7 @@ class BackgroundResponses:
             await self._follow(request, run, backlog)
         except Exception as error:
             logger.error("%s failed in the background", request.id, exc_info=error)
-            run.events.fail(INTERNAL_FAILURE)
+            run.events.fail(internal_failure())
         finally:
             run.events.fail(Ending(Status.CANCELLED))  # without effect on one that has ended
             with trio.CancelScope(shield=True):

@@ -61,6 +61,7 @@ def test_what_an_item_has_that_is_not_known_is_named(item: Json, param: str) -> 
         ({"tool_choice": {"type": "allowed_tools", "tools": []}}, "tool_choice.tools"),
         ({"tools": [{"type": "function", "name": "f"}] * 2}, "tools"),
         ({"tools": [{"type": "function"}]}, "tools.0.name"),
+        ({"tool_choice": {"type": "function"}}, "tool_choice.name"),
         ({"metadata": {"k": "v" * 513}}, "metadata.k"),
     ],
 )

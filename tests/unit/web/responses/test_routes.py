@@ -71,7 +71,7 @@ async def test_a_stream_is_stored_before_its_last_event() -> None:
         made = check_stream(events)
         assert rebuilt(events) == made["output"]
         stored = await get(client, made["id"])
-        assert {**stored, "completed_at": 0} == {**made, "completed_at": 0}
+        assert stored == made
 
 
 async def test_a_response_goes_on_with_those_before() -> None:
