@@ -52,6 +52,12 @@ MAX_CHOICES = 16
 MAX_BIASES = 1024
 """Entries of `logit_bias`: each is added again at every step, while the neighbours wait."""
 
+MAX_STOP_IDS = 256
+"""Token ids that end an output."""
+
+MAX_ALLOWED_IDS = 128 * KIB
+"""Token ids that may be drawn."""
+
 MAX_DIGITS = 20
 """Characters of a token id where it is a key, as in `logit_bias`."""
 

@@ -40,6 +40,9 @@ class GenerationRequest:
         max_tokens: at most this many new tokens per generation; 0 only reads the prompt, None means up to the context.
         stop: strings that end the text, themselves not emitted; one automaton for all generations.
         ignore_eos: do not end at the model's end-of-sequence tokens.
+        end_ids: further tokens that end an output, whatever `ignore_eos` says.
+        allowed: the tokens that may be drawn; empty for all.  Not together with a grammar.
+        prediction: what the output probably is, as token ids; drafts are looked up in it.
         continues: the output carries on the prompt's own text (a completion), so a leading space is part of it.
         cache_prompt: whether KV computed earlier may be used for the prompt.
         timeout: seconds from admission to the deadline; None for the server's default.
@@ -57,6 +60,9 @@ class GenerationRequest:
     max_tokens: int | None = None
     stop: StopAutomaton = NO_STOPS
     ignore_eos: bool = False
+    end_ids: tuple[int, ...] = ()
+    allowed: tuple[int, ...] = ()
+    prediction: tuple[int, ...] = ()
     continues: bool = False
     cache_prompt: bool = True
     timeout: float | None = None

@@ -11,6 +11,7 @@ from actors.generating.draft_length import Acceptance, DraftLength
 from actors.generating.drafting import Drafting, LookupSource, ModelSource
 from actors.generating.output import Output
 from runtime.loading.served import Proposer
+from runtime.sampling.tokens import AllowedTokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 FORCED_RATE = 0.9
 """How often the target is expected to spell what a grammar forces as the tokenizer does, before any was seen."""
+
+PREDICTED_RATE = 0.8
+"""How often the target is expected to agree with a prediction of the client's, before any was seen."""
 
 
 class Assembly:
@@ -43,6 +47,7 @@ class Assembly:
         self._masks = masks
         self._acceptance = Acceptance()
         self._forced_acceptance = Acceptance(FORCED_RATE)
+        self._predicted_acceptance = Acceptance(PREDICTED_RATE)
 
     def outputs(
         self, asked: GenerationRequest, grammar: Compiled | None
@@ -52,6 +57,8 @@ class Assembly:
         if params.seed is None:
             params = replace(params, seed=secrets.randbits(63), reproducible=False)
 
+        allowed = AllowedTokens(asked.allowed, self._model.vocab_size) if asked.allowed else None
+
         def output(index: int, emit: Callable[[Event], None]) -> Output:
             prompt = asked.prompts[index]
             room = self._model.context_length - len(prompt)
@@ -60,12 +67,13 @@ class Assembly:
                 prompt,
                 params.for_choice(index),
                 max_tokens=room if asked.max_tokens is None else min(asked.max_tokens, room),
-                end_ids=() if asked.ignore_eos and grammar is None else self._model.eos_token_ids,
+                end_ids=(*(() if asked.ignore_eos and grammar is None else self._model.eos_token_ids), *asked.end_ids),
                 # What a grammar was matched with is sent as it is, the space of a first token included.
                 text=self._model.text(
                     asked.stop, continues=asked.continues or grammar is not None, visible=asked.visible
                 ),
                 emit=emit,
+                allowed=allowed,
                 constraint=None if grammar is None else Constraint(grammar.matcher(), self._masks),
             )
 
@@ -78,5 +86,8 @@ class Assembly:
         lookup = self._config.speculate is Proposer.NGRAM
         length = DraftLength(self._config.draft_tokens, prior=self._acceptance)
         forced = DraftLength(self._config.draft_tokens, prior=self._forced_acceptance)
+        if asked.prediction:
+            length = DraftLength(self._config.draft_tokens, prior=self._predicted_acceptance)
+            return Drafting(LookupSource(asked.prediction), length, self._costs.target, None, forced)
         source = LookupSource() if lookup else ModelSource()
         return Drafting(source, length, self._costs.target, None if lookup else self._costs.drafter, forced)

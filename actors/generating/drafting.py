@@ -34,14 +34,20 @@ class DraftSource(Protocol):
 
 
 class LookupSource:
-    """Looks the output's last tokens up in what came before; no device work."""
+    """Looks the output's last tokens up in what came before; no device work.
 
-    def __init__(self) -> None:
+    Args:
+        prediction: what the output probably is; it counts as having come before all else.
+    """
+
+    def __init__(self, prediction: Sequence[int] = ()) -> None:
         self._lookup = PromptLookup()
+        self._lookup.extend(prediction)
+        self._predicted = len(prediction)
 
     async def propose(self, hold: Hold, output: Output, most: int) -> list[DraftToken]:
         """Return what followed the last place where the output's end stood before, as far as its grammar allows."""
-        self._lookup.extend(output.sequence[len(self._lookup) :])
+        self._lookup.extend(output.sequence[len(self._lookup) - self._predicted :])
         found = self._lookup.propose(most)
         if output.constraint is not None:
             found = found[: output.constraint.count_valid(found)]
@@ -71,8 +77,7 @@ class ModelSource:
         while len(drafts) < most:
             drafted = [draft.token_id for draft in drafts]
             unread = drafted[-1:] or output.sequence[hold.draft_start :]
-            if output.constraint is not None:
-                spec = replace(spec, masks=output.constraint.masks(drafted))
+            spec = replace(spec, masks=output.masks(drafted))
             chunk = await hold.submit(State.DRAFT, unread, spec.after(drafted))
             for token in chunk.tokens:
                 drafts.append(DraftToken(token.token_id, token.distribution))

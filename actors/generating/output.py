@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from actors.generating.constraint import Constraint
     from runtime.sampling.params import SamplingParams
-    from runtime.sampling.tokens import SampledToken
+    from runtime.sampling.tokens import SampledToken, TokenMask
     from runtime.text.text_stream import TextDelta
 
 
@@ -44,6 +44,7 @@ class Output:
         end_ids: tokens that end it; empty to ignore them.
         text: fresh.
         emit: takes each `Token`; never blocks.
+        allowed: which tokens may be drawn; None for any.
         constraint: of its grammar, which then decides alone when the output may end: `min_tokens` holds back stop
             strings only.  None where there is none.
 
@@ -61,6 +62,7 @@ class Output:
         end_ids: Collection[int],
         text: Text,
         emit: Callable[[Token], None],
+        allowed: TokenMask | None = None,
         constraint: Constraint | None = None,
     ) -> None:
         self.index = index
@@ -71,6 +73,7 @@ class Output:
         self._end_ids = tuple(end_ids)
         self._text = text
         self._emit = emit
+        self._allowed = allowed
         self.constraint = constraint
 
     def __len__(self) -> int:
@@ -104,8 +107,14 @@ class Output:
             generated=len(self),
             context=self._context,
             end_ids=() if self.constraint else self._end_ids,
-            masks=self.constraint.masks(drafted) if self.constraint else (),
+            masks=self.masks(drafted),
         )
+
+    def masks(self, drafted: Sequence[int] = ()) -> tuple[TokenMask, ...]:
+        """Return which tokens may come next, and after each of the drafted ones; empty where any may."""
+        if self.constraint is not None:
+            return self.constraint.masks(drafted)
+        return () if self._allowed is None else (self._allowed,) * (len(drafted) + 1)
 
     def accept(self, token: SampledToken) -> FinishReason | None:
         """Take the next token and emit it.  Returns why the output ends with it, or None if it goes on.

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     import torch
 
@@ -27,6 +27,25 @@ class TokenMask(Protocol):
         """
 
 
+class AllowedTokens:
+    """The mask of a request that lists the tokens that may be drawn, the same at every position.
+
+    Args:
+        token_ids: of these tokens, within the vocabulary.
+        vocab_size: tokens of the vocabulary.
+    """
+
+    def __init__(self, token_ids: Iterable[int], vocab_size: int) -> None:
+        bits = bytearray(4 * -(-vocab_size // 32))
+        for token_id in token_ids:
+            bits[token_id >> 3] |= 1 << (token_id & 7)
+        self._bits = bytes(bits)
+
+    def take(self) -> bytes:
+        """Return the bits; see `TokenMask`."""
+        return self._bits
+
+
 @dataclass(frozen=True, slots=True)
 class SampleSpec:
     """How to draw the token that follows a row.
@@ -39,8 +58,8 @@ class SampleSpec:
         end_ids: tokens that may not be drawn while `generated < params.min_tokens`.
         for_rejection: the token is a draft that rejection sampling will verify.  It is drawn by a random number of its
             own, and its distribution is returned beside it.
-        masks: which tokens a grammar allows: here, and after each of the drafts that follow, if there are any; empty
-            where there is no grammar.
+        masks: which tokens a grammar or the request allows: here, and after each of the drafts that follow, if there
+            are any; empty where any may be drawn.
     """
 
     params: SamplingParams

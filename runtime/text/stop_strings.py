@@ -16,8 +16,13 @@ class StopAutomaton:
     dictionary for each character of the stops, so it is built once for a request.  It never changes after that: the
     texts of all choices, and any thread, may share it.
 
+    Args:
+        stops: the stop strings.
+        kept: the one that ends a text is part of it.
+
     Attributes:
         stops: the stop strings.
+        kept: whether the one that ends a text is part of it.
         ended: of each state, the longest stop that ends there; None where none does.
         depth: of each state, the length of its text.
 
@@ -25,10 +30,11 @@ class StopAutomaton:
         ValueError: a stop is empty.
     """
 
-    __slots__ = ("_fail", "_next", "depth", "ended", "stops")
+    __slots__ = ("_fail", "_next", "depth", "ended", "kept", "stops")
 
-    def __init__(self, stops: Iterable[str] = ()) -> None:
+    def __init__(self, stops: Iterable[str] = (), *, kept: bool = False) -> None:
         self.stops = tuple(stops)
+        self.kept = kept
         self._next: list[dict[str, int]] = [{}]
         self._fail: list[int] = [0]  # of each state, the state of the next shorter end
         self.ended: list[str | None] = [None]
@@ -78,7 +84,7 @@ NO_STOPS = StopAutomaton()
 
 
 class StopMatcher:
-    """Cuts a text at a stop string, however the text is split.
+    """Cuts a text at a stop string, or behind it, however the text is split.
 
     The first stop to be *complete* wins, and of two that end together the longer: generation ends there, so no later
     one could be told from it.  Each character is looked at once, and the text of the automaton's state is all that is
@@ -113,7 +119,7 @@ class StopMatcher:
             stop = automaton.ended[self._state]
             if stop is not None and match_stops:
                 self.found = stop
-                return self._release(position - len(stop), hold="")
+                return self._release(position if automaton.kept else position - len(stop), hold="")
         cut = len(self._held) - automaton.depth[self._state]
         return self._release(cut, hold=self._held[cut:])
 

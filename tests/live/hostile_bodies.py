@@ -227,7 +227,7 @@ FITTING: dict[str, Callable[[Random], object]] = {
     "top_k": _of(-1, 0, 1, 40, 10**30),
     "min_p": _of(0, 0.05, 1),
     "n": _of(1, 2, MAX_CHOICES, MAX_CHOICES + 1),
-    "best_of": _of(1, 2),
+    "best_of": _of(0, 1, 2),
     "stop": _of("x", ["a", "return"], "s" * MAX_STOP_LENGTH, "s" * (MAX_STOP_LENGTH + 1), ["ab"] * MAX_STOP_STRINGS),
     "stream": _FLAG,
     "stream_options": _of({"include_usage": True}, {"include_usage": 1}),
@@ -262,4 +262,12 @@ FITTING: dict[str, Callable[[Random], object]] = {
     "thinking": _of({"type": "enabled"}, {"type": "disabled", "budget_tokens": 5}, {"type": "so so"}),
     "reasoning": _of({"effort": "low"}, {"enabled": False}, {"max_tokens": 9}, {"effort": 1}),
     "verbosity": _of("low", "high", "loud"),
+    "prediction": _of(
+        {"type": "content", "content": "import os"}, {"type": "content", "content": []}, {"type": "text"}
+    ),
+    "service_tier": _of("auto", "flex"),
+    "suffix": _of("", "end"),
+    "stop_token_ids": _of([], [5], [5] * 300, [10**9]),
+    "allowed_token_ids": _of([], [5, 300, 301], [10**9]),
+    "include_stop_str_in_output": _FLAG,
 }

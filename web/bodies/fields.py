@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
 from pydantic_core import PydanticCustomError
 
 from web.limits import (
+    MAX_ALLOWED_IDS,
     MAX_ARGUMENT_VALUES,
     MAX_BIASES,
     MAX_CHOICES,
@@ -23,6 +24,7 @@ from web.limits import (
     MAX_PROMPTS,
     MAX_SCHEMA_TEXT,
     MAX_SCHEMA_VALUES,
+    MAX_STOP_IDS,
     MAX_STOP_LENGTH,
     MAX_STOP_STRINGS,
     MAX_TEMPLATE_TEXT,
@@ -39,6 +41,7 @@ NO_LIMIT = -1
 Name = Annotated[str, Field(max_length=MAX_NAME)]
 Text = Annotated[str, Field(max_length=MAX_TEXT)]
 Choices = Annotated[int, Field(ge=1, le=MAX_CHOICES)]
+BestOf = Annotated[int, Field(ge=0, le=MAX_CHOICES), AfterValidator(lambda best_of: best_of or None)]
 MaxTokens = Annotated[int, Field(ge=NO_LIMIT, le=MAX_INTEGER)]
 MinTokens = Annotated[int, Field(ge=0, le=MAX_INTEGER)]
 Temperature = Annotated[float, Field(ge=0, le=2)]
@@ -154,9 +157,10 @@ Stop = Annotated[
     | Annotated[list[StopString], Field(max_length=MAX_STOP_STRINGS, fail_fast=True), Tag(TEXTS)],
     Discriminator(list_or_text, custom_error_type="stop", custom_error_message="stop"),
 ]
-TokenIds = Annotated[
-    list[Annotated[int, Field(ge=0, le=MAX_TOKEN_ID)]], Field(max_length=MAX_PROMPT_IDS, fail_fast=True)
-]
+TokenId = Annotated[int, Field(ge=0, le=MAX_TOKEN_ID)]
+TokenIds = Annotated[list[TokenId], Field(max_length=MAX_PROMPT_IDS, fail_fast=True)]
+StopIds = Annotated[list[TokenId], Field(max_length=MAX_STOP_IDS, fail_fast=True)]
+AllowedIds = Annotated[list[TokenId], Field(max_length=MAX_ALLOWED_IDS, fail_fast=True)]
 Prompt = Annotated[
     Annotated[Text, Tag(TEXT)]
     | Annotated[list[Text], Field(max_length=MAX_PROMPTS, fail_fast=True), Tag(TEXTS)]

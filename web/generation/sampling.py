@@ -9,7 +9,7 @@ from runtime.sampling.params import SamplingParams
 from web.limits import MAX_DIGITS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from runtime.loading.served import ServedModel
 
@@ -41,6 +41,34 @@ def sampling_params(
     top_k = min(max(parameters.pop("top_k"), 0), model.vocab_size)  # JSON's integers may be larger than any float
     bias = _logit_bias(logit_bias or {}, model.vocab_size)
     return SamplingParams(**parameters, top_k=top_k, logit_bias=bias, logprobs=logprobs)
+
+
+def end_ids(given: Sequence[int] | None, model: ServedModel, param: str = "stop_token_ids") -> tuple[int, ...]:
+    """Return the further tokens that end an output, each once.
+
+    Raises:
+        RequestError: one is not in the vocabulary.
+    """
+    return _known_ids(given or (), model, param)
+
+
+def allowed_ids(
+    given: Sequence[int] | None, model: ServedModel, *, has_grammar: bool, param: str = "allowed_token_ids"
+) -> tuple[int, ...]:
+    """Return the tokens that may be drawn, each once; none for all of them.
+
+    Raises:
+        RequestError: one is not in the vocabulary, or a grammar says already what may be drawn.
+    """
+    if given and has_grammar:
+        raise RequestError(f"'{param}' cannot go together with a format or with tools.", param=param)
+    return _known_ids(given or (), model, param)
+
+
+def _known_ids(ids: Sequence[int], model: ServedModel, param: str) -> tuple[int, ...]:
+    if ids and max(ids) >= model.vocab_size:
+        raise RequestError(f"Token ids in '{param}' must be from 0 to {model.vocab_size - 1}.", param=param)
+    return tuple(dict.fromkeys(ids))
 
 
 def _logit_bias(given: Mapping[str, float], vocab_size: int) -> tuple[tuple[int, float], ...]:

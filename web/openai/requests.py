@@ -17,7 +17,7 @@ from runtime.errors import RequestError
 from runtime.text.stop_strings import StopAutomaton
 from web.bodies.fields import NO_LIMIT
 from web.generation.ignored import IgnoredFields
-from web.generation.sampling import sampling_params
+from web.generation.sampling import allowed_ids, end_ids, sampling_params
 from web.openai.answers.chunks import ChunkWriter
 from web.openai.answers.format import Format, ResponseOptions
 from web.openai.answers.response_builder import ResponseBuilder
@@ -87,6 +87,7 @@ def generation_request(
     continues: bool,
     visible: frozenset[int] = frozenset(),
     grammar: Grammar | None = None,
+    prediction: TokenIds = (),
 ) -> GenerationRequest:
     """Make the request to the engine.
 
@@ -101,18 +102,23 @@ def generation_request(
         continues: whether the text goes on where the prompt ends, in the middle of a message for example.
         visible: special tokens that are to be in the text.
         grammar: what the text must be.
+        prediction: what it probably is.
 
     Raises:
-        RequestError: a key of `logit_bias` is no token id.
+        RequestError: what should be a token id is none, or tokens are chosen beside a grammar that does so.
     """
+    counted = 0 if logprobs is None and ranks(body) else logprobs  # by their own, the best are found
     room = model.context_length - min(map(len, prompts))
     return GenerationRequest(
         id=f"{prefix}-{uuid.uuid4().hex}",
-        prompts=repeat(prompts, body.n or 1),
-        sampling=sampling_params(dict(body), model, logprobs, body.logit_bias),
+        prompts=repeat(prompts, generations(body)),
+        sampling=sampling_params(dict(body), model, counted, body.logit_bias),
         max_tokens=None if max_tokens is None else min(max_tokens, room),
         stop=_stop_automaton(body),
         ignore_eos=bool(body.ignore_eos),
+        end_ids=end_ids(body.stop_token_ids, model),
+        allowed=allowed_ids(body.allowed_token_ids, model, has_grammar=grammar is not None),
+        prediction=prediction,
         continues=continues,
         cache_prompt=body.cache_prompt is not False,
         speculate=body.speculate is not False,
@@ -123,7 +129,18 @@ def generation_request(
 
 def _stop_automaton(body: GenerationBody) -> StopAutomaton:
     """Build the automaton of the stop strings.  It is built here because the engine would do so in the event loop."""
-    return StopAutomaton([body.stop] if isinstance(body.stop, str) else body.stop or ())
+    stops = [body.stop] if isinstance(body.stop, str) else body.stop or ()
+    return StopAutomaton(stops, kept=bool(body.include_stop_str_in_output))
+
+
+def generations(body: GenerationBody) -> int:
+    """Return how many generations each prompt gets: `best_of` of which `n` are shown, or `n`."""
+    return body.best_of or body.n or 1
+
+
+def ranks(body: GenerationBody) -> bool:
+    """Whether some of the generations are not shown."""
+    return generations(body) > (body.n or 1)
 
 
 def token_limit(body: GenerationBody, completion: int | None = None, *, default: int | None) -> int | None:
@@ -142,8 +159,12 @@ def token_limit(body: GenerationBody, completion: int | None = None, *, default:
 
 def check_consistency(body: GenerationBody, max_tokens: int | None) -> None:
     """Raise RequestError if two parameters contradict each other."""
-    if body.best_of is not None and body.best_of != (body.n or 1):
-        raise RequestError("'best_of' other than 'n' is not supported by this server.", param="best_of")
+    if body.best_of is not None and body.best_of < (body.n or 1):
+        raise RequestError(f"'best_of' must not be less than the {body.n} of 'n'.", param="best_of")
+    if ranks(body) and body.stream:
+        raise RequestError(
+            "'best_of' greater than 'n' cannot be streamed: the best is known at the end.", param="best_of"
+        )
     if body.stream_options is not None and not body.stream:
         raise RequestError("'stream_options' needs 'stream' to be true.", param="stream_options")
     if max_tokens is not None and (body.min_tokens or 0) > max_tokens:
@@ -159,6 +180,8 @@ def response_options(
     model: ServedModel,
     echo: Iterable[str] = (),
     parser: Callable[[], OutputParser] = PlainParser,
+    *,
+    logprobs: bool = False,
 ) -> ResponseOptions:
     """Make the options for the response.
 
@@ -168,9 +191,10 @@ def response_options(
         model: to be served from.
         echo: the prompts as text, if they are to be shown.
         parser: makes the parser of a choice's text.
+        logprobs: whether to show log-probabilities.
     """
     stream = body.stream_options or StreamOptions()
-    n = body.n or 1
+    n = generations(body)
     return ResponseOptions(
         id=request.id,
         created=int(time.time()),
@@ -178,13 +202,15 @@ def response_options(
         tokenizer=model.tokenizer,
         n=n,
         prompts=request.prompts,
-        logprobs=request.sampling.logprobs is not None,
+        shown=body.n or 1,
+        logprobs=logprobs,
         token_ids=bool(body.return_token_ids),
         include_usage=bool(stream.include_usage),
         running_usage=bool(stream.continuous_usage_stats),
         echo=repeat(echo, n),
         parser=parser,
         fingerprint=fingerprint(model),
+        predicted=bool(request.prediction),
     )
 
 

@@ -12,6 +12,8 @@ from typing import TypeVar
 from pydantic import AliasChoices, ConfigDict, Field
 
 from web.bodies.fields import (
+    AllowedIds,
+    BestOf,
     Choices,
     LogitBias,
     MaxTokens,
@@ -22,6 +24,7 @@ from web.bodies.fields import (
     RepetitionPenalty,
     Seed,
     Stop,
+    StopIds,
     Temperature,
     TopK,
     TopP,
@@ -49,7 +52,7 @@ class GenerationBody(GrammarFields):
     temperature: Temperature | None = None
     top_p: TopP | None = None
     n: Choices | None = None
-    best_of: Choices | None = None
+    best_of: BestOf | None = None  # 0 asks for nothing
     stop: Stop | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
@@ -67,6 +70,9 @@ class GenerationBody(GrammarFields):
     )
     min_tokens: MinTokens | None = None
     ignore_eos: bool | None = None
+    stop_token_ids: StopIds | None = None
+    include_stop_str_in_output: bool | None = None
+    allowed_token_ids: AllowedIds | None = None
     return_token_ids: bool | None = None
     cache_prompt: bool | None = None
     speculate: bool | None = None
@@ -97,13 +103,10 @@ UNSUPPORTED: dict[str, tuple[object, ...]] = {
     "grammar_triggers": ([],),
     "guided_whitespace_pattern": (),
     "structural_tag": (),
-    "stop_token_ids": ([],),
     "bad_words": ([],),
     "prompt_logprobs": (),
     "use_beam_search": (False,),
     "length_penalty": (1,),
-    "include_stop_str_in_output": (False,),
-    "allowed_token_ids": ([],),
     "truncate_prompt_tokens": (),
     "typical_p": (1,),
     "mirostat": (0,),

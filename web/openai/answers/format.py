@@ -31,7 +31,8 @@ class ResponseOptions:
         created: seconds since the epoch.
         model: the name that the client used.
         tokenizer: of the model, for the text of single tokens.
-        n: choices per prompt; choice i belongs to prompt i // n.
+        n: generations per prompt; number i belongs to prompt i // n.
+        shown: how many of them become choices, the best; None for all.
         prompts: token ids, one tuple per choice, as in the GenerationRequest.
         logprobs: whether to show log-probabilities.
         token_ids: whether to show token ids, of prompts and choices.
@@ -40,6 +41,8 @@ class ResponseOptions:
         echo: the text to put before each choice's own; empty without `echo`.
         parser: makes the parser of a choice's text.
         fingerprint: of the model and how it was loaded.
+        predicted: whether the client said what the answer would be.
+        service_tier: whether the client asked for one, of which there is the default only.
     """
 
     id: str
@@ -48,6 +51,7 @@ class ResponseOptions:
     tokenizer: Tokenizer
     n: int
     prompts: tuple[tuple[int, ...], ...]
+    shown: int | None = None
     logprobs: bool = False
     token_ids: bool = False
     include_usage: bool = False
@@ -55,16 +59,19 @@ class ResponseOptions:
     echo: tuple[str, ...] = ()
     parser: Callable[[], OutputParser] = PlainParser
     fingerprint: str | None = None
+    predicted: bool = False
+    service_tier: bool = False
 
     @property
     def choices(self) -> int:
-        """Number of choices, of all prompts together."""
+        """Number of generations, of all prompts together."""
         return len(self.prompts)
 
     def envelope(self, kind: str) -> Json:
         """Return the fields that every object of this response begins with; `kind` is its `object`."""
         fields = {"id": self.id, "object": kind, "created": self.created, "model": self.model}
-        return fields | {"system_fingerprint": self.fingerprint}
+        tier = {"service_tier": "default"} if self.service_tier else {}
+        return fields | {"system_fingerprint": self.fingerprint} | tier
 
 
 @dataclass(frozen=True, slots=True)

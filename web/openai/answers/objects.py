@@ -63,6 +63,8 @@ class CompletionTokensDetails(Answer):
     """Of the answer's tokens."""
 
     reasoning_tokens: int = Field(description="What the model thought before it answered.")
+    accepted_prediction_tokens: int | None = Field(None, description="Drafts that were right, beside a `prediction`.")
+    rejected_prediction_tokens: int | None = None
 
 
 class RunningUsage(Answer):

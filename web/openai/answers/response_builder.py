@@ -81,11 +81,19 @@ class ResponseBuilder:
         if self._error is not None:
             raise self._error
         response = self._options.envelope(self._format.full)
-        response["choices"] = [choice.result() for choice in self._choices]
+        response["choices"] = [choice.result(index) for index, choice in enumerate(self._shown())]
         if self._options.token_ids:
             response |= self._format.prompt_ids(self._options, 0)[0]
         usage = self._counter.usage(self._parts.reasoning_tokens)
         return response | {"usage": usage, "timings": self._counter.timings()}
+
+    def _shown(self) -> list[_ChoiceBuilder]:
+        """Return the choices to show: of each prompt's generations the best, the likeliest first."""
+        each, shown = self._options.n, self._options.shown or self._options.n
+        if shown >= each:
+            return self._choices
+        groups = [self._choices[first : first + each] for first in range(0, len(self._choices), each)]
+        return [best for group in groups for best in sorted(group, key=lambda choice: -choice.likelihood)[:shown]]
 
 
 class _ChoiceBuilder:
@@ -116,6 +124,8 @@ class _ChoiceBuilder:
         self._logprobs = {name: JsonArrayBuilder(page_bytes) if value == [] else value for name, value in empty.items()}
         self._offset = 0  # characters before the next token
         self.ending: Json = {}
+        self._tokens = 0
+        self._logprob = 0.0
 
     def __len__(self) -> int:
         """Return the number of bytes that are held."""
@@ -130,6 +140,9 @@ class _ChoiceBuilder:
             self._add_part(part)
         if not isinstance(event, Token):
             return
+        if event.logprobs is not None:
+            self._tokens += 1
+            self._logprob += event.logprobs.logprob
         if self._options.token_ids:
             self._token_ids.add(event.token_id)
         if self._options.logprobs:
@@ -156,9 +169,14 @@ class _ChoiceBuilder:
                 array.add(*value)
         self._offset += len(tokenizer.token_text(token.token_id))
 
-    def result(self) -> Json:
-        """Return the choice, whose long parts are `SelfEncoding`."""
-        choice: Json = {"index": self._index, "logprobs": None, "finish_reason": None} | self.ending
+    @property
+    def likelihood(self) -> float:
+        """The mean log-probability of its tokens; 0 without any."""
+        return self._logprob / self._tokens if self._tokens else 0.0
+
+    def result(self, index: int) -> Json:
+        """Return the choice, whose long parts are `SelfEncoding`, under this index."""
+        choice: Json = {"index": index, "logprobs": None, "finish_reason": None} | self.ending
         has_text = len(self._text) > self._empty
         calls = [call for call, _ in self._calls]
         choice |= self._format.message(WholeAnswer(self._text, has_text, self._reasoning, calls))

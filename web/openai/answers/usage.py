@@ -38,9 +38,14 @@ class UsageCounter:
 
     def usage(self, reasoning_tokens: int = 0) -> Json:
         """Return OpenAI's `usage`.  A prompt counts once; of its tokens those are cached that all its choices found."""
+        details = {"reasoning_tokens": reasoning_tokens}
+        if self._options.predicted:
+            drafted = sum(event.timings.draft_n for event in self._finished.values())
+            accepted = sum(event.timings.draft_n_accepted for event in self._finished.values())
+            details |= {"accepted_prediction_tokens": accepted, "rejected_prediction_tokens": drafted - accepted}
         return self._totals(sum(event.completion_tokens for event in self._finished.values())) | {
             "prompt_tokens_details": {"cached_tokens": self._cached_tokens()},
-            "completion_tokens_details": {"reasoning_tokens": reasoning_tokens},
+            "completion_tokens_details": details,
         }
 
     def _totals(self, completion_tokens: int) -> Json:

@@ -8,7 +8,7 @@ from runtime.chat.conversation import Conversation, ToolCall, Turn
 from runtime.errors import RequestError
 from web.bodies.strict_model import refuse_unsupported
 from web.openai.chat.reasoning import reasoning_of
-from web.openai.chat.schema import UNSUPPORTED_IN_MESSAGES, RefusalPart
+from web.openai.chat.schema import UNSUPPORTED_IN_MESSAGES, RefusalPart, TextPart
 from web.openai.chat.tools import is_legacy, tools_of
 
 if TYPE_CHECKING:
@@ -103,6 +103,13 @@ def _texts(message: Message) -> tuple[str | None, str | None]:
         else:
             texts.append(part.text)
     return "\n".join(texts), "\n".join(refusals) if refusals else None
+
+
+def text_of(content: str | list[TextPart | RefusalPart]) -> str:
+    """Return all of a content as one text."""
+    if isinstance(content, str):
+        return content
+    return "\n".join(part.text if isinstance(part, TextPart) else part.refusal for part in content)
 
 
 def _calls(message: Message, index: int) -> Iterator[ToolCall]:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from runtime.errors import RequestError
 from web.bodies.json_size import check_json_size
-from web.bodies.prompt_tokens import check_generations
+from web.bodies.prompt_tokens import check_generations, encode_prompt
 from web.generation.grammars import grammar_of
 from web.generation.prompts import conversation_prompt, visible_ids
 from web.limits import MAX_PROMPTS
 from web.openai.chat.format import ChatFormat
-from web.openai.chat.messages import conversation_of
+from web.openai.chat.messages import conversation_of, text_of
 from web.openai.chat.schema import ChatBody
 from web.openai.chat.tools import is_legacy
 from web.openai.requests import (
@@ -20,6 +20,7 @@ from web.openai.requests import (
     Settings,
     check_consistency,
     generation_request,
+    generations,
     response_options,
     token_limit,
 )
@@ -27,6 +28,7 @@ from web.openai.schemas import parse_body, unknown_fields
 
 if TYPE_CHECKING:
     from runtime.loading.served import ServedModel
+    from web.bodies.prompt_tokens import TokenIds
 
 
 def parse_chat(
@@ -46,7 +48,7 @@ def parse_chat(
     settings = settings or Settings()
     check_json_size(raw, model.context_length)
     body = parse_body(ChatBody, raw)
-    check_generations(1, body.n or 1, max_generations)
+    check_generations(1, generations(body), max_generations)
     max_tokens = token_limit(body, body.max_completion_tokens, default=None)
     check_consistency(body, max_tokens)
     conversation = replace(conversation_of(body), answer=grammar_of(body))
@@ -61,12 +63,26 @@ def parse_chat(
         continues=bool(body.continue_final_message),
         visible=visible_ids(prompt, model),
         grammar=prompt.grammar,
+        prediction=_prediction(body, model),
     )
     settings.ignored.tell(request.id, unknown_fields(body))
-    options = response_options(body, request, model, parser=prompt.parser)
+    options = response_options(body, request, model, parser=prompt.parser, logprobs=bool(body.logprobs))
+    options = replace(options, service_tier=body.service_tier is not None)
     custom = frozenset(tool.name for tool in conversation.tools if tool.custom)
     format = ChatFormat(settings.reasoning, custom, is_legacy(body))
     return ParsedRequest(request, options, format, bool(body.stream))
+
+
+def _prediction(body: ChatBody, model: ServedModel) -> TokenIds:
+    """Return what the answer probably is, as token ids.
+
+    Raises:
+        RequestError: no answer can be so long.
+    """
+    if body.prediction is None:
+        return ()
+    text = text_of(body.prediction.content)
+    return encode_prompt(text, model, "prediction", add_special_tokens=False) if text else ()
 
 
 def _chat_logprobs(body: ChatBody) -> int | None:

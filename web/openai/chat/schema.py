@@ -117,6 +117,13 @@ class Reasoning(StrictModel):
     max_tokens: MinTokens | None = None
 
 
+class Prediction(StrictModel):
+    """What the answer probably is: most of a file that is to be changed a little, for example."""
+
+    type: Literal["content"]
+    content: Content
+
+
 class ChatBody(GenerationBody):
     """The body of `POST /v1/chat/completions`."""
 
@@ -139,6 +146,8 @@ class ChatBody(GenerationBody):
     thinking: Thinking | None = None
     reasoning: Reasoning | None = None
     verbosity: Literal["low", "medium", "high"] | None = None
+    prediction: Prediction | None = None
+    service_tier: Name | None = None
 
     chat_template_kwargs: TemplateVariables | None = None
     add_generation_prompt: bool | None = None

@@ -17,6 +17,7 @@ from web.openai.requests import (
     Settings,
     check_consistency,
     generation_request,
+    generations,
     response_options,
     token_limit,
 )
@@ -49,14 +50,14 @@ def parse_completion(
     if body.echo and body.logprobs is not None:
         raise RequestError("'echo' together with 'logprobs' is not supported by this server.", param="echo")
     prompts = split_prompts(body.prompt)
-    check_generations(len(prompts), body.n or 1, max_generations)
+    check_generations(len(prompts), generations(body), max_generations)
     max_tokens = token_limit(body, default=COMPLETION_MAX_TOKENS)
     check_consistency(body, max_tokens)
     request = generation_request(
         body,
         model,
         "cmpl",
-        [prompt_ids(prompt, model) for prompt in prompts],
+        [prompt_ids(prompt, body.suffix, model) for prompt in prompts],
         max_tokens=max_tokens,
         logprobs=body.logprobs,
         continues=True,
@@ -64,4 +65,5 @@ def parse_completion(
     )
     settings.ignored.tell(request.id, unknown_fields(body))
     echo = prompt_texts(prompts, model.tokenizer) if body.echo else []
-    return ParsedRequest(request, response_options(body, request, model, echo), TextFormat(), bool(body.stream))
+    options = response_options(body, request, model, echo, logprobs=body.logprobs is not None)
+    return ParsedRequest(request, options, TextFormat(), bool(body.stream))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from runtime.errors import RequestError
 from web.bodies.prompt_tokens import check_token_ids, encode_prompt
+from web.generation.infill import Infill, infill_prompt
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,12 +25,17 @@ def split_prompts(prompt: str | list[str] | list[int] | list[list[int]]) -> Sequ
     return prompt
 
 
-def prompt_ids(prompt: str | list[int], model: ServedModel) -> TokenIds:
-    """Return the token ids of a completion's prompt.
+def prompt_ids(prompt: str | list[int], suffix: str | None, model: ServedModel) -> TokenIds:
+    """Return the token ids of a completion's prompt; with a suffix, of the gap between the two.
 
     Raises:
-        RequestError: it is empty, does not fit into the context, or holds unknown token ids.
+        RequestError: it is empty, does not fit into the context, or holds unknown token ids; or there is a suffix, and
+            the model was not made to fill a gap.
     """
+    if suffix:
+        if not isinstance(prompt, str):
+            raise RequestError("With a 'suffix', the prompt must be text.", param="suffix")
+        return infill_prompt(Infill(prompt, suffix), model, "suffix")
     if isinstance(prompt, str):
         return encode_prompt(prompt, model, "prompt")
     return check_token_ids(tuple(prompt), model, "prompt")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from web.bodies.fields import Prompt, TopLogprobs
+from web.bodies.fields import Prompt, Text, TopLogprobs
 from web.openai.schemas import GenerationBody
 
 
@@ -12,3 +12,4 @@ class CompletionBody(GenerationBody):
     prompt: Prompt
     logprobs: TopLogprobs | None = None
     echo: bool | None = None
+    suffix: Text | None = None

@@ -90,6 +90,29 @@ def test_aliases_and_spellings() -> None:
     assert completion(logprobs=0).request.sampling.logprobs == 0
 
 
+def test_tokens_may_be_chosen_that_end_an_output_or_that_it_may_have() -> None:
+    request = completion(stop_token_ids=[5, 6, 5], allowed_token_ids=[7], stop="x", include_stop_str_in_output=True)
+    assert (request.request.end_ids, request.request.allowed, request.request.stop.kept) == ((5, 6), (7,), True)
+    plain = completion(stop_token_ids=[], allowed_token_ids=[]).request
+    assert (plain.end_ids, plain.allowed, plain.stop.kept) == ((), (), False)
+
+
+def test_nothing_but_the_prompt_may_be_asked_for() -> None:
+    assert chat(max_tokens=0).request.max_tokens == completion(max_tokens=0).request.max_tokens == 0
+
+
+def test_more_generations_than_choices() -> None:
+    parsed = completion(prompt=[[1], [2]], n=1, best_of=2)
+    assert parsed.request.prompts == ((1,), (1,), (2,), (2,))
+    assert parsed.request.sampling.logprobs == 0  # to be compared by
+    assert not parsed.options.logprobs
+    assert completion(best_of=0).request.prompts == completion().request.prompts
+    with pytest.raises(RequestError, match="cannot be streamed"):
+        completion(best_of=2, stream=True)
+    with pytest.raises(RequestError, match="must not be less"):
+        completion(best_of=1, n=2)
+
+
 def test_max_tokens_is_cut_to_the_context() -> None:
     assert completion(prompt=[1] * 60, max_tokens=10**9).request.max_tokens == CONTEXT - 60
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from actors.core.generation import Failed, FinishReason, Token
-from tests.fakes.engine import chat, completion, finished
+from runtime.sampling.tokens import TokenLogprobs
+from tests.fakes.engine import chat, completion, finished, token
 from tests.unit.web.openai.answers.whole_answers import any_token
 from web.bodies.json_encoding import iter_json
 from web.openai.answers.format import WholeAnswer
@@ -97,3 +98,20 @@ def test_its_length_is_that_of_what_it_holds() -> None:
         answer.add(event)
     data = b"".join(iter_json(answer.result()))
     assert 0 <= len(data) - len(answer) < 1500, "all but the frame"
+
+
+def test_the_best_of_several_generations_become_choices() -> None:
+    """By the mean log-probability of a token: a long text is not worse than a short one."""
+    parsed = completion(prompt=[[1], [2]], n=1, best_of=2)
+    builder = parsed.collector(1 << 14)
+    said = [("ab", (-1, -1)), ("cde", (-0.5, -0.7, -0.9)), ("f", (-2,)), ("g", (-3,))]
+    for index, (text, logprobs) in enumerate(said):
+        for char, logprob in zip(text, logprobs, strict=True):
+            builder.add(token(char, index, TokenLogprobs(logprob)))
+        builder.add(finished(index, tokens=len(text)))
+    answer = json.loads(b"".join(iter_json(builder.result())))
+    assert [(choice["index"], choice["text"], choice["logprobs"]) for choice in answer["choices"]] == [
+        (0, "cde", None),
+        (1, "f", None),
+    ]
+    assert answer["usage"]["completion_tokens"] == 7  # those that are not shown cost as much

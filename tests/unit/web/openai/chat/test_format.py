@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from actors.core.generation import Finished
 from actors.core.receipts import CancelReason
 from tests.fakes.engine import TIMINGS, say, token
 from tests.unit.web.openai.answers.streams import choices, cut_short, written
@@ -101,10 +103,25 @@ def test_a_sign_of_life_is_of_a_choice_that_has_not_ended() -> None:
         list(writer.write(event))
     (choice,) = json.loads(writer.keep_alive()[6:])["choices"]
     assert choice == {"index": 1, "logprobs": None, "finish_reason": None, "delta": {}}
-    assert TIMINGS.predicted_n
 
 
 def test_the_usage_so_far_is_in_every_chunk_for_those_who_ask() -> None:
     parsed = scripted(stream=True, stream_options={"continuous_usage_stats": True})
     counts = [chunk["usage"]["completion_tokens"] for chunk in written(parsed, *say("a", "b"))[:-1]]
     assert counts == [0, 1, 2, 2]
+
+
+def test_a_prediction_is_drafted_from_and_accounted_for() -> None:
+    prediction = {"type": "content", "content": [{"type": "text", "text": "ab"}]}
+    parsed = scripted(prediction=prediction)
+    assert parsed.request.prediction == tuple(b"ab")
+    *tokens, last = say("a", "b")
+    assert isinstance(last, Finished)
+    drafted = replace(last, timings=replace(TIMINGS, draft_n=5, draft_n_accepted=3))
+    details = whole(parsed, *tokens, drafted)["usage"]["completion_tokens_details"]
+    assert details == {"reasoning_tokens": 0, "accepted_prediction_tokens": 3, "rejected_prediction_tokens": 2}
+
+
+def test_a_service_tier_is_answered_with_the_only_one_there_is() -> None:
+    assert whole(scripted(service_tier="flex"), *say("a"))["service_tier"] == "default"
+    assert "service_tier" not in whole(scripted(), *say("a"))

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from tests.fakes.engine import BOS, completion
+import json
+
+import pytest
+
+from runtime.errors import RequestError
+from tests.fakes.engine import BOS, completion, model
+from tests.unit.web.generation.test_infill import InfillTokenizer
+from web.openai.completions.parse import parse_completion
 
 
 def tokens(text: str) -> tuple[int, ...]:
@@ -21,3 +28,14 @@ def test_choices_of_one_prompt_are_neighbours() -> None:
     parsed = completion(prompt=[[1], [2]], n=2, echo=True)
     assert parsed.request.prompts == ((1,), (1,), (2,), (2,))
     assert parsed.options.echo == ("\1", "\1", "\2", "\2")
+
+
+def test_a_suffix_is_for_models_that_fill_gaps() -> None:
+    with pytest.raises(RequestError, match="no tokens for filling in the middle") as refused:
+        completion(suffix="end")
+    assert refused.value.param == "suffix"
+    served = model(tokenizer=InfillTokenizer({"<fim_prefix>": 1, "<fim_suffix>": 2, "<fim_middle>": 3}))
+    body = {"prompt": "a", "suffix": "b"}
+    assert parse_completion(json.dumps(body).encode(), served).request.prompts == ((BOS, 1, *b"a", 2, *b"b", 3),)
+    with pytest.raises(RequestError, match="must be text"):
+        parse_completion(json.dumps(body | {"prompt": [1]}).encode(), served)
