@@ -15,7 +15,7 @@ from web.anthropic.answers.message import MessageOptions
 from web.anthropic.answers.message_builder import MessageBuilder
 from web.anthropic.answers.stream import MessageStream
 from web.anthropic.prompts.conversation import conversation_of
-from web.anthropic.prompts.schemas import HINTS, UNSUPPORTED, UNSUPPORTED_IN_OUTPUT, CountBody, MessagesBody
+from web.anthropic.prompts.schemas import HINTS, UNSUPPORTED, CountBody, MessagesBody
 from web.bodies.json_size import check_json_size
 from web.bodies.prompt_tokens import check_generations
 from web.bodies.strict_model import parse_model, refuse_unsupported
@@ -84,6 +84,7 @@ def parse_messages(
         cache_prompt=body.cache_prompt is not False,
         speculate=body.speculate is not False,
         visible=visible_ids(prompt, model),
+        grammar=prompt.grammar,
     )
     (ignored or IgnoredFields()).tell(request.id, sorted((body.model_extra or {}).keys() - HINTS - UNSUPPORTED.keys()))
     options = MessageOptions(
@@ -117,7 +118,5 @@ def _read(schema: type[BodyT], raw: bytes, model: ServedModel) -> tuple[BodyT, T
     check_json_size(raw, model.context_length)
     body = parse_model(schema, raw)
     refuse_unsupported(body, UNSUPPORTED)
-    if body.output_config is not None:
-        refuse_unsupported(body.output_config, UNSUPPORTED_IN_OUTPUT, "output_config.")
     ids, prompt = conversation_prompt(conversation_of(body), model)
     return body, ids, prompt

@@ -18,11 +18,13 @@ from web.anthropic.prompts.blocks import (
     ToolUseBlock,
 )
 from web.anthropic.prompts.tools import tool_choice_of, tools_of
+from web.generation.grammars import schema_grammar
 from web.generation.tools import check_tools
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from runtime.grammar.grammar import Grammar
     from web.anthropic.prompts.schemas import Message, PromptBody, Thinking
 
     AnyBlock = TextBlock | ThinkingBlock | RedactedThinkingBlock | ToolUseBlock | ToolResultBlock | OtherBlock
@@ -58,8 +60,20 @@ def conversation_of(body: PromptBody) -> Conversation:
         tool_choice=choice,
         parallel_tool_calls=body.tool_choice is None or not body.tool_choice.disable_parallel_tool_use,
         reasoning=_reasoning(body.thinking),
+        answer=_answer(body),
         continue_final=turns[-1].role == "assistant",
     )
+
+
+def _answer(body: PromptBody) -> Grammar | None:
+    """Return what the text of the answer must be, which a body may say in either of two places."""
+    config = body.output_config.format if body.output_config is not None else None
+    if config is not None and body.output_format is not None:
+        message = "'output_config.format' and 'output_format' exclude each other: give one."
+        raise RequestError(message, param="output_format")
+    if config is not None:
+        return schema_grammar(config.schema_, "output_config.format.schema")
+    return schema_grammar(body.output_format.schema_, "output_format.schema") if body.output_format else None
 
 
 def _reasoning(thinking: Thinking | None) -> ReasoningChoice:

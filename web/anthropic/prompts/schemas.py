@@ -61,12 +61,18 @@ class Thinking(StrictModel):
     display: Literal["summarized", "omitted"] | None = None
 
 
-class OutputConfig(StrictModel):
-    """How the answer is to be.  The effort is a wish, which models here do not know; a format is refused."""
+class OutputFormat(StrictModel):
+    """The answer is JSON of a schema."""
 
-    model_config = ConfigDict(json_schema_extra=lambda schema: show_unsupported(schema, UNSUPPORTED_IN_OUTPUT))
+    type: Literal["json_schema"]
+    schema_: JsonSchema = Field(alias="schema")
+
+
+class OutputConfig(StrictModel):
+    """How the answer is to be.  The effort is a wish, which is not looked at."""
 
     effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
+    format: OutputFormat | None = None
 
 
 class PromptBody(StrictModel):
@@ -79,6 +85,7 @@ class PromptBody(StrictModel):
     tool_choice: ToolChoice | None = None
     thinking: Thinking | None = None
     output_config: OutputConfig | None = None
+    output_format: OutputFormat | None = None
 
 
 class CountBody(PromptBody):
@@ -112,8 +119,4 @@ HINTS = frozenset("cache_control inference_geo metadata service_tier speed user_
 UNSUPPORTED: dict[str, tuple[object, ...]] = {
     "container": (),
     "mcp_servers": ([],),
-    "output_format": (),
-}
-UNSUPPORTED_IN_OUTPUT: dict[str, tuple[object, ...]] = {
-    "format": (),
 }

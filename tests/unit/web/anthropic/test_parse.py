@@ -9,7 +9,7 @@ import pytest
 
 from runtime.errors import RequestError
 from tests.fakes.engine import CONTEXT, model
-from tests.unit.web.anthropic.bodies import HI, Json, asked, assistant, text, tool_use, user
+from tests.unit.web.anthropic.bodies import HI, WEATHER, Json, asked, assistant, text, tool_use, user
 from web.anthropic.parse import count_tokens, parse_messages
 
 
@@ -39,6 +39,13 @@ def test_cedes_own_fields() -> None:
     request = asked(seed=5, min_p=0.1, ignore_eos=True, cache_prompt=False, speculate=False).request
     assert (request.sampling.seed, request.sampling.min_p) == (5, 0.1)
     assert (request.ignore_eos, request.cache_prompt, request.speculate) == (True, False, False)
+
+
+def test_a_call_that_has_to_be_made_is_held_to_its_grammar() -> None:
+    body = HI | {"messages": [user("?")], "tools": [WEATHER], "tool_choice": {"type": "any"}}
+    made = parse_messages(json.dumps(body).encode(), model(context_length=10_000))
+    assert made.request.grammar is not None
+    assert asked().request.grammar is None
 
 
 def test_a_limit_beyond_the_context_is_cut_and_the_answer_will_say_so() -> None:
@@ -118,8 +125,9 @@ WRONG: list[tuple[str, Any, str]] = [
     ("thinking", {"type": "enabled", "budget_tokens": 0}, "thinking.budget_tokens"),
     ("tool_choice", {"type": "some"}, "tool_choice.type"),
     ("tools", [{"name": "a", "input_schema": []}], "tools.0.input_schema"),
-    ("output_format", {"type": "json_schema", "schema": {}}, "output_format"),
-    ("output_config", {"format": {"type": "json_schema", "schema": {}}}, "output_config.format"),
+    ("output_format", {"type": "json_schema"}, "output_format.schema"),
+    ("output_format", {"type": "text"}, "output_format.type"),
+    ("output_config", {"format": {"schema": {}}}, "output_config.format.type"),
     ("output_config", {"effort": "huge"}, "output_config.effort"),
     ("mcp_servers", [{"type": "url"}], "mcp_servers"),
     ("container", "abc", "container"),

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from runtime.chat.conversation import ReasoningChoice, ToolCall, Turn
 from runtime.errors import RequestError
+from runtime.grammar.grammar import Grammar, GrammarKind
 from tests.unit.web.anthropic.bodies import (
     Json,
     assistant,
@@ -129,6 +130,30 @@ def test_a_last_message_of_the_assistants_is_gone_on_with() -> None:
 )
 def test_thinking(thinking: object, choice: ReasoningChoice) -> None:
     assert conversation(thinking=thinking).reasoning == choice
+
+
+FORMAT = {"type": "json_schema", "schema": {"type": "object"}}
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"output_format": FORMAT}, "output_format.schema"),
+        ({"output_config": {"format": FORMAT}}, "output_config.format.schema"),
+    ],
+)
+def test_an_answer_of_a_schema(fields: Json, param: str) -> None:
+    assert conversation(**fields).answer == Grammar(GrammarKind.JSON_SCHEMA, '{"type": "object"}', param)
+
+
+def test_an_answer_of_any_text() -> None:
+    assert conversation(output_config={"effort": "max"}).answer is None
+
+
+def test_a_schema_is_given_once() -> None:
+    with pytest.raises(RequestError, match="exclude each other") as refused:
+        conversation(output_format=FORMAT, output_config={"format": FORMAT})
+    assert refused.value.param == "output_format"
 
 
 UNREAD: list[tuple[list[Any], str, str]] = [

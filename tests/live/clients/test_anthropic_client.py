@@ -1,0 +1,212 @@
+"""The `anthropic` client, as everyone uses it, against a real server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+import anthropic
+import httpx2
+import pytest
+
+from tests.live.http_client import Http1, completion, prompt
+from tests.live.server import Server, wait_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from anthropic.types import Message
+
+    from tests.live.server import Json
+
+HELLO: Json = {
+    "model": "any-name",
+    "max_tokens": 16,
+    "messages": [{"role": "user", "content": "Write a function."}],
+    "extra_body": {"temperature": 0, "ignore_eos": True},
+}
+ENDLESS = HELLO | {"max_tokens": 3000}
+LONG = HELLO | {"messages": [{"role": "user", "content": "def add(a, b): return a + b\n" * 200}]}
+CITY: Json = {
+    "type": "object",
+    "properties": {"city": {"enum": ["Rome", "Oslo"]}},
+    "required": ["city"],
+    "additionalProperties": False,
+}
+
+
+def client_of(server: Server, **options: Any) -> anthropic.Anthropic:  # noqa: ANN401
+    return anthropic.Anthropic(base_url=server.url, api_key="none", **({"max_retries": 0, "timeout": 90} | options))
+
+
+def async_client_of(server: Server) -> anthropic.AsyncAnthropic:
+    return anthropic.AsyncAnthropic(base_url=server.url, api_key="none", max_retries=0, timeout=90)
+
+
+@pytest.fixture
+def client(four_slots: Server) -> Iterator[anthropic.Anthropic]:
+    with client_of(four_slots) as client:
+        yield client
+    four_slots.wait_idle()
+
+
+def text_of(message: Message) -> str:
+    (block,) = message.content
+    assert block.type == "text"
+    return block.text
+
+
+def test_the_models(client: anthropic.Anthropic) -> None:
+    (model,) = client.models.list()
+    assert client.models.retrieve(model.id).max_input_tokens == model.max_input_tokens
+
+
+def test_a_message(client: anthropic.Anthropic) -> None:
+    answer = client.messages.with_raw_response.create(**HELLO)
+    message = answer.parse()
+    assert answer.headers["request-id"] == message.id
+    assert (message.model, message.role, message.stop_reason) == ("any-name", "assistant", "max_tokens")
+    assert message.usage.output_tokens == 16
+    assert text_of(message)
+
+
+def test_a_stream_says_the_same_as_a_whole_message(client: anthropic.Anthropic) -> None:
+    whole = client.messages.create(**HELLO)
+    with client.messages.stream(**HELLO) as stream:
+        text = "".join(stream.text_stream)
+        last = stream.get_final_message()
+    assert text == text_of(last) == text_of(whole)
+    assert last.stop_reason == whole.stop_reason
+    assert last.usage.output_tokens == whole.usage.output_tokens
+
+
+def test_a_prompt_that_came_before_is_counted_as_cached(client: anthropic.Anthropic) -> None:
+    client.messages.create(**LONG)
+    usage = client.messages.create(**LONG).usage
+    assert usage.cache_read_input_tokens
+    counted = client.messages.count_tokens(model="any", messages=LONG["messages"])
+    assert usage.input_tokens + usage.cache_read_input_tokens == counted.input_tokens
+
+
+def test_the_stop_sequence_that_ended_it_is_named(client: anthropic.Anthropic) -> None:
+    text = text_of(client.messages.create(**HELLO))
+    stop = text[5:8]
+    message = client.messages.create(**HELLO | {"stop_sequences": ["never said", stop]})
+    assert (message.stop_reason, message.stop_sequence) == ("stop_sequence", stop)
+    assert text_of(message) == text[: text.index(stop)]
+
+
+def test_an_answer_of_a_schema(client: anthropic.Anthropic) -> None:
+    message = client.messages.create(**HELLO, output_config={"format": {"type": "json_schema", "schema": CITY}})
+    assert json.loads(text_of(message))["city"] in ("Rome", "Oslo")
+    assert message.stop_reason == "end_turn"
+
+
+def test_two_streams_at_a_time_of_the_asynchronous_client(client: anthropic.Anthropic, four_slots: Server) -> None:
+    async def stream_once(asynchronous: anthropic.AsyncAnthropic) -> str:
+        async with asynchronous.messages.stream(**HELLO) as stream:
+            return "".join([text async for text in stream.text_stream])
+
+    async def stream_twice() -> list[str]:
+        async with async_client_of(four_slots) as asynchronous:
+            return list(await asyncio.gather(stream_once(asynchronous), stream_once(asynchronous)))
+
+    assert asyncio.run(stream_twice()) == [text_of(client.messages.create(**HELLO))] * 2
+
+
+# --- clients that leave -----------------------------------------------------------------------------------------------
+
+
+def check_left(server: Server, request_id: str, phase: str = "decode") -> None:
+    """One receipt, of the right kind; nothing is held."""
+    (receipt,) = server.wait_ended(request_id)
+    assert receipt["reason"] == "client_disconnect"
+    assert phase in ("any", receipt["phase"]) or receipt["phase"] in ("draft", "verify")
+    assert receipt["computed_tokens"] == receipt["kept_tokens"] + receipt["wasted_tokens"]
+    server.wait_idle()
+
+
+def test_a_stream_that_is_closed_midway(client: anthropic.Anthropic, four_slots: Server) -> None:
+    with client.messages.stream(**ENDLESS) as stream:
+        next(stream.text_stream)
+        request_id = stream.current_message_snapshot.id
+    check_left(four_slots, request_id)
+
+
+def test_an_iterator_that_is_closed_midway(client: anthropic.Anthropic, four_slots: Server) -> None:
+    stream = client.messages.create(**ENDLESS, stream=True)
+    first = next(iter(stream))
+    assert first.type == "message_start"
+    stream.close()
+    check_left(four_slots, first.message.id, "any")
+
+
+def newest_message(server: Server) -> str:
+    """The id of the message that was cancelled last."""
+    server.wait_idle()
+    receipts = server.get("/v1/receipts?limit=1024")["data"]
+    return next(str(receipt["request_id"]) for receipt in receipts if receipt["request_id"].startswith("msg_"))
+
+
+def test_a_client_that_has_no_time_for_a_whole_message(four_slots: Server) -> None:
+    with client_of(four_slots, timeout=0.5) as impatient, pytest.raises(anthropic.APITimeoutError):
+        impatient.messages.create(**ENDLESS)
+    check_left(four_slots, newest_message(four_slots), "any")
+
+
+def test_a_client_that_has_no_time_to_wait_in_the_queue(four_slots: Server) -> None:
+    """A stream in the queue says nothing until its first ping, which comes later than this client waits."""
+    with Http1(four_slots, completion([prompt(10)] * 4, 4000)) as crowd:
+        four_slots.wait_state(crowd.id, "decode")
+        with client_of(four_slots, timeout=0.5) as impatient:
+            stream = impatient.messages.create(**ENDLESS, stream=True)
+            with pytest.raises((anthropic.APITimeoutError, httpx2.ReadTimeout)):
+                next(iter(stream))
+    check_left(four_slots, newest_message(four_slots), "queued")
+
+
+def test_a_task_that_is_cancelled(four_slots: Server) -> None:
+    async def cancel_midway() -> str:
+        started = asyncio.Event()
+        seen: list[str] = []
+
+        async def read(client: anthropic.AsyncAnthropic) -> None:
+            async with client.messages.stream(**ENDLESS) as stream:
+                async for _ in stream.text_stream:
+                    seen.append(stream.current_message_snapshot.id)
+                    started.set()
+
+        async with async_client_of(four_slots) as client:
+            reading = asyncio.create_task(read(client))
+            await started.wait()
+            reading.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await reading
+        return seen[0]
+
+    check_left(four_slots, asyncio.run(cancel_midway()))
+
+
+# --- refusals ---------------------------------------------------------------------------------------------------------
+
+
+def test_errors_of_the_clients_making(client: anthropic.Anthropic) -> None:
+    with pytest.raises(anthropic.BadRequestError) as bad:
+        client.messages.create(**HELLO | {"extra_body": {"temperature": 7}})
+    assert bad.value.type == "invalid_request_error"
+    with pytest.raises(anthropic.BadRequestError, match="prompt is too long: "):
+        client.messages.create(**HELLO | {"messages": [{"role": "user", "content": "def " * 6000}]})
+    with pytest.raises(anthropic.NotFoundError) as missing:
+        client.models.retrieve("no-such-model")
+    assert missing.value.type == "not_found_error"
+
+
+def test_a_full_queue_says_when_to_come_again(hurried: Server) -> None:
+    with client_of(hurried) as client, Http1(hurried, completion([prompt(10)] * 17, 4000)) as crowd:
+        wait_for(lambda: crowd.id in hurried.requests(), "the crowd")
+        with pytest.raises(anthropic.InternalServerError) as refused:
+            client.messages.create(**HELLO)
+    assert (refused.value.status_code, refused.value.type) == (529, "overloaded_error")
+    assert int(refused.value.response.headers["retry-after"]) >= 1
+    hurried.wait_idle()
