@@ -64,7 +64,8 @@ class Chat:
     Args:
         template: the checkpoint's.
         added_tokens: the ids of the tokenizer's added tokens, by their spelling.
-        tool_format: how calls are written; None for what the template shows.
+        tool_format: how calls are written; None for what the templates show.
+        response_template: how transformers is to read answers, which shows the format, too.
 
     Attributes:
         template: the same.
@@ -79,11 +80,12 @@ class Chat:
         template: ChatTemplate,
         added_tokens: Mapping[str, int] | None = None,
         tool_format: ToolFormatName | None = None,
+        response_template: Mapping[str, object] | None = None,
     ) -> None:
         self.template = template
         self._added_tokens = dict(added_tokens or {})
         self._traits = traits_of(template)
-        shown = find_format(template.source) if self._traits.shows_tools else None
+        shown = find_format(template.source, response_template) if self._traits.shows_tools else None
         self.tool_format = tool_format or shown or ToolFormatName.GENERIC
         if not self._traits.shows_tools and self.tool_format not in DESCRIBED:
             raise CheckpointError(
@@ -113,7 +115,9 @@ class Chat:
             CheckpointError: the template is broken, or cannot be read, or does not fit `tool_format`.
         """
         template = ChatTemplate.load(checkpoint)
-        return None if template is None else cls(template, added_tokens, tool_format)
+        if template is None:
+            return None
+        return cls(template, added_tokens, tool_format, checkpoint.response_template())
 
     @property
     def reasons(self) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from runtime.chat.reading.json_strings import INPUT
 from runtime.errors import RequestError
 from runtime.grammar.grammar import Grammar, GrammarKind
+from runtime.grammar.sources import WHITESPACE, check_schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -16,8 +17,13 @@ if TYPE_CHECKING:
     from runtime.chat.conversation import Tool
 
 
+MOST_SPACES = 40
+"""Whitespace in a row: a small model that has nothing better to say may go on with it for ever."""
+
+_OPTIONS = "x-guidance"
 # What llguidance does not know of a schema is left out of it, where the client does not insist on the schema.
-_LENIENT = {"x-guidance": {"lenient": True}}
+_LENIENT = {_OPTIONS: {"lenient": True, "whitespace_pattern": WHITESPACE}}
+_STRICT = {_OPTIONS: {"whitespace_pattern": WHITESPACE}}
 
 
 class Lark:
@@ -50,7 +56,7 @@ class Lark:
     def grammar(self, start: str) -> Grammar:
         """Return the grammar whose answers are `start`."""
         rules = {"start": start, **self._rules}
-        return Grammar(GrammarKind.LARK, "".join(f"{name}: {body}\n" for name, body in rules.items()))
+        return Grammar(GrammarKind.LARK, "".join(f"{name}: {body}\n" for name, body in rules.items()), param="tools")
 
     def marker(self, text: str) -> str:
         """Return an expression for a marker, which may be a token."""
@@ -84,7 +90,7 @@ class Lark:
 
     def spaces(self) -> str:
         """Return an expression for whitespace, or none."""
-        return self.rule("SPACES", r"/[ \t\r\n]+/") + "?"
+        return self.rule("SPACES", rf"/[ \t\r\n]{{1,{MOST_SPACES}}}/") + "?"
 
     def arguments(self, tool: Tool) -> str:
         """Return an expression for a tool's arguments as JSON; a strict tool's fit its schema in every detail."""
@@ -100,16 +106,22 @@ class Lark:
 
 
 def arguments_schema(tool: Tool) -> dict[str, Any]:
-    """Return the JSON schema of a tool's arguments, as the grammar is to hold it."""
+    """Return the JSON schema of a tool's arguments, as the grammar is to hold it.
+
+    Raises:
+        RequestError: it is too large or too deep, or a custom tool's input has a grammar that cannot be held.
+    """
     if tool.custom:
         return {
+            **_STRICT,
             "type": "object",
             "properties": {INPUT: _input_schema(tool)},
             "required": [INPUT],
             "additionalProperties": False,
         }
+    check_schema(Grammar(GrammarKind.JSON_SCHEMA, "", param="tools"), tool.parameters)
     schema = {"type": "object", **tool.parameters}
-    return schema if tool.strict else {**_LENIENT, **schema}
+    return {**(_STRICT if tool.strict else _LENIENT), **schema}
 
 
 def _input_schema(tool: Tool) -> dict[str, Any]:

@@ -63,10 +63,10 @@ class Thought:
             source: at the beginning.
             begun: as `begun` says of the prompt.
         """
-        if (yield from source.skip_spaces(source.spaces)):
-            opened = yield from source.accept(self.opening)
-            if not begun and not opened:
-                return
+        yield from source.skip_spaces(source.spaces)
+        opened = yield from source.accept(self.opening)
+        if not begun and not opened:
+            return
         source.after_marker = True
         yield from text_until(source, Markers(self.closing), ReasoningPart)
 

@@ -58,6 +58,9 @@ class Checkpoint(Protocol):
     def chat_template(self) -> str | None:
         """Return the source of the chat template; None for a base model."""
 
+    def response_template(self) -> Settings | None:
+        """Return how transformers is to read answers, by its `response_template`; None where the files do not say."""
+
 
 def open_checkpoint(path: Path) -> Checkpoint:
     """Open the model at `path`.

@@ -8,7 +8,7 @@ here.
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from llguidance import LLMatcher
 from llguidance.gbnf_to_lark import GbnfToLarkError, any_to_lark
@@ -16,6 +16,9 @@ from llguidance.gbnf_to_lark import GbnfToLarkError, any_to_lark
 from runtime.errors import RequestError
 from runtime.grammar.grammar import Grammar, GrammarKind
 from runtime.units import KIB
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 MAX_SOURCE = 256 * KIB
 """Characters of a grammar."""
@@ -95,7 +98,7 @@ def _json_schema(grammar: Grammar) -> str:
         schema = {}
     if not isinstance(schema, dict):
         raise _refused(grammar, "must be an object")
-    _check_schema(grammar, schema)
+    check_schema(grammar, schema)
     defaults = {"whitespace_pattern": WHITESPACE}
     try:
         return LLMatcher.grammar_from_json_schema(grammar.source, defaults, {"lenient": False})  # type: ignore[arg-type]
@@ -103,8 +106,16 @@ def _json_schema(grammar: Grammar) -> str:
         raise _refused(grammar, str(error)) from None
 
 
-def _check_schema(grammar: Grammar, schema: dict[str, Any]) -> None:
-    """Raise RequestError if a schema is too deep or has too many objects; goes through it without recursion."""
+def check_schema(grammar: Grammar, schema: Mapping[str, Any]) -> None:
+    """Go through a schema, without recursion.
+
+    Args:
+        grammar: that it stands in, for errors.
+        schema: of JSON.
+
+    Raises:
+        RequestError: it is too deep, or has too many objects.
+    """
     level: list[Any] = [schema]
     depth = objects = 0
     while level:

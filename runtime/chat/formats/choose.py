@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import enum
+import json
 from typing import TYPE_CHECKING
 
 from runtime.chat.formats import deepseek, harmony, hermes, listed, llama, mistral, qwen_xml
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from runtime.chat.formats.format import ToolFormat
 
 
@@ -41,8 +44,18 @@ _OTHERS = ("<arg_key>",)
 """What stands in the templates of formats that cede does not know, beside what looks like another."""
 
 
-def find_format(source: str) -> ToolFormatName | None:
-    """Return the format that a template's source shows; None where it shows none that cede knows."""
+def find_format(source: str, response_template: Mapping[str, object] | None = None) -> ToolFormatName | None:
+    """Return the format of a model; None where its templates show none that cede knows.
+
+    Args:
+        source: of its chat template.
+        response_template: how transformers is to read its answers, if its files say so; that comes first.
+    """
+    read = json.dumps(response_template, ensure_ascii=False).replace("\\", "")  # regular expressions are among it
+    return _shown_in(read) or _shown_in(source)
+
+
+def _shown_in(source: str) -> ToolFormatName | None:
     if any(sign in source for sign in _OTHERS):
         return None
     return next((name for name, signs in _SIGNS if all(sign in source for sign in signs)), None)

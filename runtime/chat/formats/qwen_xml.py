@@ -123,12 +123,17 @@ def _types_of(schema: object) -> list[str]:
     if not isinstance(schema, dict):
         return []
     declared = schema.get("type")
-    types = [declared] if isinstance(declared, str) else declared if isinstance(declared, list) else []
-    values = schema["enum"] if isinstance(schema.get("enum"), list) else [schema["const"]] if "const" in schema else []
+    types = [declared] if isinstance(declared, str) else _list(declared)
+    values = _list(schema.get("enum")) or ([schema["const"]] if "const" in schema else [])
     if not types:
         types = [_TYPES.get(type(value), "null") for value in values]
-    choices = [choice for word in ("anyOf", "oneOf") for choice in schema.get(word) or ()]
+    choices = [choice for word in ("anyOf", "oneOf") for choice in _list(schema.get(word))]
     return [*(word for word in types if isinstance(word, str)), *(word for one in choices for word in _types_of(one))]
+
+
+def _list(value: object) -> list[Any]:
+    """Return a list that stands in a schema; an empty one where it is something else, for clients write schemas."""
+    return value if isinstance(value, list) else []
 
 
 def _typed(said: str, types: frozenset[str]) -> str:
@@ -152,8 +157,9 @@ def _typed(said: str, types: frozenset[str]) -> str:
 
 def _call(lark: Lark, tool: Tool) -> str:
     schema = arguments_schema(tool)
-    required = schema.get("required") or ()
-    properties = schema.get("properties") or {}
+    required, properties = _list(schema.get("required")), schema.get("properties")
+    if not isinstance(properties, dict):
+        properties = {}
     parameters = [
         f"({_parameter(lark, schema, key, part)}){'' if key in required else '?'}" for key, part in properties.items()
     ]

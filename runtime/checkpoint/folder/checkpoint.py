@@ -98,6 +98,11 @@ class FolderCheckpoint:
         except (OSError, ValueError) as error:
             raise CheckpointError(f"{path}: cannot be read: {error}") from error
 
+    def response_template(self) -> Settings | None:
+        """Return that of `tokenizer_config.json`."""
+        found = self._tokenizer_config.get("response_template")
+        return found if isinstance(found, dict) else None
+
     @cached_property
     def _settings(self) -> Settings:
         return read_object(self.path / "config.json")

@@ -81,6 +81,10 @@ class GgufCheckpoint:
         """Return the template among the metadata."""
         return chat_template(self._file.metadata)
 
+    def response_template(self) -> Settings | None:
+        """Return None: the format has no place for one."""
+        return None
+
     @cached_property
     def _file(self) -> GgufFile:
         return GgufFile.open(self.path)

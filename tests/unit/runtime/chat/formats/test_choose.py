@@ -1,0 +1,66 @@
+"""Which format a model has: by its templates, or as the operator says."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runtime.chat.chat import Chat
+from runtime.chat.conversation import Conversation, Tool, Turn
+from runtime.chat.formats.choose import ToolFormatName, find_format, make_format
+from runtime.chat.template import ChatTemplate
+from runtime.checkpoint.open import open_checkpoint
+from runtime.errors import CheckpointError
+from tests.models.chat.templates import CHATML, HERMES, LLAMA, MISTRAL
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ("<tool_call>\n<function=name> <parameter=", "qwen-xml"),
+        ('{"name": "f", "parameters": }', "llama"),
+        ("<|tool_call|>[", "listed"),
+        ("<tool_call>name<arg_key>", None),
+        ("<tools>", None),
+    ],
+)
+def test_a_template_shows_it(source: str, name: str | None) -> None:
+    assert find_format(source) == name
+
+
+def test_every_format_can_be_made() -> None:
+    assert all(make_format(name).markers for name in ToolFormatName)
+
+
+def test_the_operator_overrules_the_template() -> None:
+    assert Chat(ChatTemplate(HERMES), tool_format=ToolFormatName.LLAMA).tool_format == "llama"
+    generic = Chat(ChatTemplate(HERMES), tool_format=ToolFormatName.GENERIC)
+    text = generic.prompt(Conversation([Turn("user", "Hi")], tools=[Tool("f")])).text
+    assert "# Tools" not in text
+    assert "You can call these functions" in text
+    assert Chat(ChatTemplate(CHATML), tool_format=ToolFormatName.HERMES).tool_format == "hermes"
+
+
+def test_a_template_without_tools_cannot_have_any_format() -> None:
+    with pytest.raises(CheckpointError, match="shows no tools, so --tool-format cannot be mistral"):
+        Chat(ChatTemplate(CHATML), tool_format=ToolFormatName.MISTRAL)
+
+
+def test_a_response_template_comes_first(tmp_path: Path) -> None:
+    response = {"fields": {"tool_calls": {"open_pattern": r"\[TOOL_CALLS\]"}}}
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "chat_template.jinja").write_text(LLAMA)
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"response_template": response}))
+    chat = Chat.load(open_checkpoint(tmp_path))
+    assert chat
+    assert chat.tool_format == "mistral"
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"response_template": "none"}))
+    chat = Chat.load(open_checkpoint(tmp_path))
+    assert chat
+    assert chat.tool_format == "llama"
+    assert Chat(ChatTemplate(MISTRAL, {"eos_token": "</s>"})).tool_format == "mistral"
