@@ -135,6 +135,8 @@ class EventStream(ResponseBody):
             raise StopAsyncIteration
         try:
             await self._make()
+            if self._writer.finished and not (self._unsent or self._ended):  # the last event itself showed nothing
+                await self._make()
         except Exception as error:  # the headers are out, so an error object in the stream is all that is left
             logger.error("a stream failed", exc_info=error)
             self._ended = True
@@ -160,9 +162,9 @@ class EventStream(ResponseBody):
             self._request.cancel(CancelReason.FAULT)  # no use in finishing the other choices
 
     async def _wait(self) -> None:
-        """Wait until there is something to write.  A cancellation loses nothing."""
+        """Wait until there is something to write, or nothing more to wait for.  A cancellation loses nothing."""
         filled = False
-        while not filled:
+        while not (filled or self._writer.finished):
             self._fragments = iter(self._writer.write(await anext(self._events)))
             filled = self._fill()
 
