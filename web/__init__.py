@@ -12,6 +12,7 @@ torch: `commands`, `limits`, `options` and `process` do not import it.
     inspection health, slots, live requests, receipts, statistics
     anthropic  Anthropic's Messages API
     ollama     Ollama's API
+    utilities  tokens, prompts and properties, for llama-server's and vLLM's clients
     openai     OpenAI's API: schemas, jobs for the engine, responses
     openapi    the OpenAPI document of all that is served
     generation what every API's generation endpoints share

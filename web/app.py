@@ -39,6 +39,8 @@ from web.options import Wire
 from web.responses.operations import RESPONSES
 from web.responses.routes import ERRORS as RESPONSE_ERRORS
 from web.responses.routes import add_routes as add_response_routes
+from web.utilities.operations import UTILITIES
+from web.utilities.routes import add_routes as add_utility_routes
 
 if TYPE_CHECKING:
     from actors.diagnostics.loop_watch import LoopWatch
@@ -48,7 +50,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("cede.web")
 
-APIS = (OPENAI, RESPONSES, ANTHROPIC, OLLAMA, INSPECTION)
+APIS = (OPENAI, RESPONSES, ANTHROPIC, OLLAMA, UTILITIES, INSPECTION)
 """What the OpenAPI document says; each route is declared in one of them."""
 
 OPEN = frozenset(operation.path for api in APIS for operation in api.operations if operation.open)
@@ -106,6 +108,7 @@ def create_app(
     add_ollama_routes(app, engine, write_bytes=limits.write_bytes, keep_alive=keep_alive)
     add_model_routes(app, engine)
     add_response_routes(app, engine, state, write_bytes=limits.write_bytes, keep_alive=keep_alive)
+    add_utility_routes(app, engine, write_bytes=limits.write_bytes, keep_alive=keep_alive)
     add_inspection_routes(app, engine, limits.write_bytes, watch)
     add_document_routes(app, engine, APIS, keyed=bool(keys), write_bytes=limits.write_bytes)
     return app

@@ -69,6 +69,7 @@ class FakeModel:
     created: int = 1_700_000_000
     context_length: int = CONTEXT
     vocab_size: int = VOCABULARY
+    eos_token_ids: tuple[int, ...] = ()
     tokenizer: ByteTokenizer = field(default_factory=ByteTokenizer)
     chat: Chat | None = field(default_factory=lambda: Chat(ChatTemplate(TEMPLATE)))
     facts: ModelFacts = field(default_factory=ModelFacts)

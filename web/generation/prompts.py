@@ -30,14 +30,28 @@ def conversation_prompt(
     Raises:
         RequestError: it cannot be rendered, or does not fit into the context.
     """
+    prompt = render(conversation, model, param)
+    return encode_prompt(prompt.text, model, param, add_special_tokens=False), prompt  # the template has written them
+
+
+def render(conversation: Conversation, model: ServedModel, param: str = "messages") -> ChatPrompt:
+    """Return a conversation as a text that the model goes on with.
+
+    Args:
+        conversation: what the client asks.
+        model: to be served from.
+        param: the field of the body that holds the turns, for errors.
+
+    Raises:
+        RequestError: it cannot be rendered, or is longer than any text that fits into the context.
+    """
     if model.chat is None:
         raise RequestError("This model has no chat template; use /v1/completions.", param=param)
     if clash := RESERVED_TEMPLATE_NAMES & conversation.variables.keys():
         raise RequestError(f"'chat_template_kwargs' must not set '{min(clash)}'.", param="chat_template_kwargs")
     # A template may drop some of it; but nobody sends more than fits in order to have it dropped.
     check_characters(sum(map(_characters, conversation.turns)), model, param)
-    prompt = model.chat.prompt(conversation)
-    return encode_prompt(prompt.text, model, param, add_special_tokens=False), prompt  # the template has written them
+    return model.chat.prompt(conversation)
 
 
 def visible_ids(prompt: ChatPrompt, model: ServedModel) -> frozenset[int]:

@@ -1,0 +1,1 @@
+"""Unit tests of `web.utilities`, module by module."""

@@ -1,0 +1,40 @@
+"""What is known of the server, in llama-server's words."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from runtime.loading.served import ServedModel
+
+
+def properties(model: ServedModel, slots: int) -> dict[str, Any]:
+    """Return the answer of `GET /props`, without what would tell of the machine, such as the model's path.
+
+    Args:
+        model: that is served.
+        slots: generations that run at a time.
+    """
+    name = model.tokenizer.token_text
+    begin = model.tokenizer.encode("")
+    sampling = model.sampling.values()
+    sampling["repeat_penalty"] = sampling.pop("repetition_penalty")
+    return {
+        "default_generation_settings": {"n_ctx": model.context_length, "params": sampling},
+        "total_slots": slots,
+        "model_alias": model.name,
+        "chat_template": None if model.chat is None else model.chat.template.source,
+        "bos_token": name(begin[0]) if begin else None,
+        "eos_token": name(model.eos_token_ids[0]) if model.eos_token_ids else None,
+        "modalities": {"vision": False, "audio": False},
+        "build_info": f"cede {cede_version()}",
+    }
+
+
+def cede_version() -> str:
+    """Return the version of cede; 0 where it runs from its source and was not installed."""
+    try:
+        return version("cede")
+    except PackageNotFoundError:
+        return "0"
