@@ -134,7 +134,7 @@ def text_or_parts(value: object) -> str | None:
 
 def type_tag(value: object) -> str | None:
     """Return the tag of an object by its `type`, such as `<function>`; None for other values."""
-    kind = value.get("type") if isinstance(value, dict) else None
+    kind = value.get("type") if isinstance(value, dict) else getattr(value, "type", None)  # of a model, to be dumped
     return f"<{kind}>" if isinstance(kind, str) else None
 
 

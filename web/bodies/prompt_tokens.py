@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 TokenIds = tuple[int, ...]
 
+TOO_LONG = "context_length_exceeded"
+"""The code of the error for a prompt that does not fit."""
+
 
 def check_generations(prompts: int, choices: int, max_generations: int) -> None:
     """Check that a request has no more generations than the server can hold.
@@ -87,5 +90,5 @@ def too_long(model: ServedModel, param: str, tokens: int | None = None) -> Reque
         f"This model's maximum context length is {model.context_length} tokens. However, your {param} resulted in "
         f"{count} tokens, and one more is needed for the completion. Please reduce the length of the {param}.",
         param=param,
-        code="context_length_exceeded",
+        code=TOO_LONG,
     )

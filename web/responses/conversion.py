@@ -17,11 +17,13 @@ from runtime.chat.conversation import Conversation, ReasoningChoice, Turn
 from runtime.errors import RequestError
 from runtime.log_text import literal
 from web.bodies.json_size import check_json_size
+from web.generation.grammars import ANY_OBJECT, schema_grammar
 from web.generation.prompts import conversation_prompt, visible_ids
 from web.generation.sampling import sampling_params
 from web.responses.input.items import ITEMS, MAX_ITEMS, MessageItem, ReferenceItem
-from web.responses.input.schemas import PromptBody, ResponseBody, TextFormat, parse_body, unknown_fields
+from web.responses.input.schemas import JsonFormat, PromptBody, ResponseBody, SchemaFormat, parse_body, unknown_fields
 from web.responses.input.tools import choice_of, tools_of
+from web.responses.input.truncation import fitting_prompt
 from web.responses.input.turns import turns_of
 from web.responses.output.envelope import ResponseOptions, asked_fields
 
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
     from runtime.chat.chat import ChatPrompt
     from runtime.chat.conversation import Tool
+    from runtime.grammar.grammar import Grammar
     from runtime.loading.served import ServedModel
     from web.bodies.prompt_tokens import TokenIds
     from web.responses.input.items import AnyItem
@@ -189,24 +192,33 @@ def _check_consistency(body: ResponseBody, *, store: bool, can_store: bool) -> N
 
 
 def _prompt(body: PromptBody, history: History, model: ServedModel) -> tuple[list[Tool], TokenIds, ChatPrompt]:
-    if body.truncation == "auto":
-        raise _unsupported("truncation")
-    if body.text is not None and body.text.format is not None and not isinstance(body.text.format, TextFormat):
-        raise _unsupported("text.format")
     tools = tools_of(body.tools or [])
     conversation = Conversation(
         turns=_turns(body, history),
         tools=tools,
         tool_choice=choice_of(body.tool_choice, tools),
         parallel_tool_calls=body.parallel_tool_calls is not False,
-        reasoning=_reasoning(body),
+        reasoning=ReasoningChoice(effort=None if body.reasoning is None else body.reasoning.effort),
+        answer=_answer_grammar(body),
         variables=body.chat_template_kwargs or {},
     )
+    fit = fitting_prompt if body.truncation == "auto" else conversation_prompt
     try:
-        ids, prompt = conversation_prompt(conversation, model, "input")
+        ids, prompt = fit(conversation, model, "input")
     except RequestError as error:
         raise RequestError(str(error), param=PARAMS.get(error.param or "", error.param), code=error.code) from None
     return tools, ids, prompt
+
+
+def _answer_grammar(body: PromptBody) -> Grammar | None:
+    """Return what the answer's text has to be; None for any text."""
+    match body.text and body.text.format:
+        case JsonFormat():
+            return schema_grammar(ANY_OBJECT, "text.format")
+        case SchemaFormat(schema_=schema):
+            return schema_grammar(schema, "text.format.schema")
+        case _:
+            return None
 
 
 def _turns(body: PromptBody, history: History) -> list[Turn]:
@@ -269,11 +281,3 @@ def _stored_item(item: AnyItem, key: str, number: int) -> Json:
     else:
         fields.setdefault("status", "completed")
     return fields
-
-
-def _reasoning(body: PromptBody) -> ReasoningChoice:
-    return ReasoningChoice(effort=None if body.reasoning is None else body.reasoning.effort)
-
-
-def _unsupported(param: str) -> RequestError:
-    return RequestError(f"'{param}' is not supported by this server.", param=param, code="unsupported_parameter")

@@ -6,6 +6,7 @@ import signal
 from typing import TYPE_CHECKING, Any
 
 import openai
+import pydantic
 import pytest
 import trio
 
@@ -90,6 +91,33 @@ def test_log_probabilities(client: openai.OpenAI) -> None:
     assert part.type == "output_text"
     assert part.logprobs is not None
     assert [len(logprob.top_logprobs) for logprob in part.logprobs] == [2] * 4
+
+
+class Answer(pydantic.BaseModel):
+    """What a model without a mind of its own is made to say."""
+
+    model_config = pydantic.ConfigDict(extra="forbid")
+    yes: bool
+
+
+def test_an_answer_is_parsed(client: openai.OpenAI) -> None:
+    parsed = client.responses.parse(
+        model=MODEL, input="import os", text_format=Answer, max_output_tokens=200, temperature=0
+    )
+    assert isinstance(parsed.output_parsed, Answer)
+
+
+def test_what_a_tool_returned_is_read(client: openai.OpenAI) -> None:
+    tool: Any = {"type": "function", "name": "say", "parameters": Answer.model_json_schema()}
+    items: Any = [
+        {"role": "user", "content": "import os"},
+        {"type": "function_call", "call_id": "call_1", "name": "say", "arguments": '{"yes": true}'},
+        {"type": "function_call_output", "call_id": "call_1", "output": "ok"},
+    ]
+    answer = client.responses.create(
+        model=MODEL, input=items, tools=[tool], max_output_tokens=5, tool_choice="none", extra_body=ENDLESS
+    )
+    assert answer.output_text
 
 
 def test_one_in_the_background_is_followed_left_and_taken_up_again(client: openai.OpenAI) -> None:

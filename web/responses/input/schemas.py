@@ -27,6 +27,7 @@ from web.bodies.fields import (
     TopLogprobs,
     TopP,
     text_or_parts,
+    type_tag,
 )
 from web.bodies.strict_model import StrictModel, parse_model, refuse_unsupported, show_unsupported
 from web.limits import MAX_INTEGER, MAX_TOOLS
@@ -88,7 +89,13 @@ class CustomTool(StrictModel):
     type: Literal["custom"]
     name: Annotated[Name, Field(min_length=1)]
     description: Text | None = None
-    format: Annotated[TextFormat | GrammarFormat, Field(discriminator="type")] | None = None
+    format: (
+        Annotated[
+            Annotated[TextFormat, Tag("<text>")] | Annotated[GrammarFormat, Tag("<grammar>")],
+            Discriminator(type_tag, custom_error_type="custom_format", custom_error_message="custom_format"),
+        ]
+        | None
+    ) = None
 
 
 class OtherTool(StrictModel):
@@ -159,7 +166,15 @@ class SchemaFormat(StrictModel):
 class TextConfig(StrictModel):
     """What the answer's text is to be."""
 
-    format: Annotated[TextFormat | JsonFormat | SchemaFormat, Field(discriminator="type")] | None = None
+    format: (
+        Annotated[
+            Annotated[TextFormat, Tag("<text>")]
+            | Annotated[JsonFormat, Tag("<json_object>")]
+            | Annotated[SchemaFormat, Tag("<json_schema>")],
+            Discriminator(type_tag, custom_error_type="response_format", custom_error_message="response_format"),
+        ]
+        | None
+    ) = None
     verbosity: Literal["low", "medium", "high"] | None = None
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from runtime.errors import RequestError
+from runtime.grammar.grammar import GrammarKind
 from tests.fakes.engine import model
 from tests.unit.web.bounds import unbounded
 from tests.unit.web.responses.asking import CONTEXT, Json, ask
@@ -46,7 +47,8 @@ def test_what_an_item_has_that_is_not_known_is_named(item: Json, param: str) -> 
         ({"conversation": "conv_1"}, "conversation"),
         ({"prompt": {"id": "p"}}, "prompt"),
         ({"stop": ["x"]}, "stop"),
-        ({"truncation": "auto"}, "truncation"),
+        ({"truncation": "some"}, "truncation"),
+        ({"text": {"format": {"type": "json_schema", "name": "n"}}}, "text.format.schema"),
         ({"n": 2}, "n"),
         ({"reasoning": {"effort": "high"}}, "reasoning.effort"),
         ({"input": []}, "input"),
@@ -92,6 +94,27 @@ def test_the_engine_is_asked_what_the_body_says() -> None:
     assert bytes(request.prompts[0]) == b"<user>hi</user><assistant>"
     assert ask().request.sampling.logprobs is None
     assert ask(max_output_tokens=10**9).request.max_tokens == CONTEXT - len(request.prompts[0])
+
+
+def test_the_format_of_the_text_is_what_the_answer_is_held_to() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    named = {"type": "json_schema", "name": "n", "schema": schema, "strict": True}
+    asked = ask(text={"format": named})
+    assert asked.options.asked["text"]["format"] == named | {"description": None}
+    assert asked.request.grammar is not None
+    assert (asked.request.grammar.kind, json.loads(asked.request.grammar.source)) == (GrammarKind.JSON_SCHEMA, schema)
+    assert asked.request.grammar.param == "text.format.schema"
+    any_object = ask(text={"format": {"type": "json_object"}}).request.grammar
+    assert any_object is not None
+    assert json.loads(any_object.source) == {"type": "object"}
+    assert ask(text={"format": {"type": "text"}}).request.grammar is None
+
+
+def test_the_beginning_of_a_long_conversation_may_be_dropped() -> None:
+    items = [{"role": "user", "content": letter * 2000} for letter in "abcd"]
+    assert refusal(input=items).code == "context_length_exceeded"
+    shown = bytes(ask(input=items, truncation="auto").request.prompts[0])
+    assert shown == b"<user>" + b"c" * 2000 + b"</user><user>" + b"d" * 2000 + b"</user><assistant>"
 
 
 def test_a_response_that_is_continued_comes_first_without_its_instructions() -> None:

@@ -247,6 +247,7 @@ def test_the_response_repeats_what_was_asked() -> None:
         "metadata": {"k": "v"},
         "reasoning": {"effort": "medium", "summary": "auto"},
         "text": {"verbosity": "low", "format": {"type": "text"}},
+        "include": ["reasoning.encrypted_content"],
         "truncation": "disabled",
         "user": "u",
         "prompt_cache_key": "p",
@@ -256,8 +257,15 @@ def test_the_response_repeats_what_was_asked() -> None:
         "parallel_tool_calls": False,
         "store": False,
         "model": "another name",
+        "tools": [
+            {"type": "function", "name": "f", "description": None, "parameters": {"type": "object"}, "strict": True},
+            {"type": "custom", "name": "c", "format": {"type": "grammar", "syntax": "regex", "definition": "a+"}},
+            {"type": "custom", "name": "t", "description": "d", "format": {"type": "text"}},
+        ],
+        "tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "custom", "name": "t"}]},
     }
     response = check_stream(streamed(ask(**fields), say("a")))
+    del fields["include"]  # which is not shown
     expected = fields | {"reasoning": {"effort": "medium", "summary": None}, "service_tier": "default"}
     assert {name: response[name] for name in fields} == expected
 
