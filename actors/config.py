@@ -18,6 +18,7 @@ class EngineConfig:
         step_seconds: the target time of a step that decoding neighbours share with a prompt, where `chunk_tokens` is
             None.
         speculate: where drafts come from; the executor has a drafter if that takes one.
+        isolate_owners: KV that was computed for one owner is used for no other.
     """
 
     slots: int
@@ -65,3 +66,4 @@ class EngineConfig:
     ] = 256 * MIB
     step_seconds: float = 0.05
     speculate: Proposer = Proposer.OFF
+    isolate_owners: bool = False

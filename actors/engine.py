@@ -27,6 +27,7 @@ from actors.request import Request
 from actors.statistics import EngineStatistics, SpeculationStatistics
 from runtime.errors import CedeError, RequestError, ShuttingDown
 from runtime.grammar.compiler import GrammarCompiler
+from runtime.kv.blocks import owner_root
 from runtime.loading.served import Proposer
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from actors.generating.grammars import Compiled, Grammars
     from actors.kv.prefix_cache import PrefixCache
     from runtime.grammar.worker import MaskComputer
+    from runtime.kv.blocks import BlockKey
     from runtime.kv.token_chain import TokenChain
     from runtime.loading.served import ServedModel
     from runtime.step.executor import Executor
@@ -130,13 +132,20 @@ class Engine:
         """Admit a request, or say that it was refused."""
         try:
             self._check(asked)
-            prompts = await chains(self._manager.cache.root, asked.prompts)
+            prompts = await chains(self._root_of(asked), asked.prompts)
             grammar = None if asked.grammar is None else await self._grammars.compile(asked.grammar)
             return await self._admit(asked, prompts, grammar, disconnect_reason)
         except CedeError as error:
             if (observers := self._manager.observers).refused:
                 observers.tell(observers.refused, Refused(asked.id, len(asked.prompts), error))
             raise
+
+    def _root_of(self, asked: GenerationRequest) -> BlockKey:
+        """Return what a request's blocks hang from: nobody else's do where owners are isolated."""
+        root = self._manager.cache.root
+        if asked.owner is None or not self.config.isolate_owners:
+            return root
+        return owner_root(root, asked.owner)
 
     def _check(self, asked: GenerationRequest) -> None:
         self._check_open()

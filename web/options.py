@@ -83,6 +83,14 @@ class Access:
         Path | None,
         Option("Keys to serve, one a line, as they are or as `cede keys` writes them.", unit="file", none=("none",)),
     ] = None
+    isolate_keys: Annotated[
+        str,
+        Option(
+            "on: KV that was computed for one API key is used for no other, so how fast an answer begins tells nobody "
+            "what others have asked.",
+            words=("off", "on"),
+        ),
+    ] = "off"
     allowed_origins: Annotated[
         tuple[str, ...],
         Option(

@@ -163,7 +163,7 @@ class SlotTable:
         slot, usable = min(candidates, key=lambda candidate: self._cost(candidate[0], candidate[1], len(prompt), now))
         self._grants += 1
         slot.before = slot.resident()
-        slot.tokens = slot.tokens.head(usable)
+        slot.tokens = (slot.tokens if usable else prompt).head(usable)
         self.trim(slot, usable)
         slot.owner = owner
         return slot

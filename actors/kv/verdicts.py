@@ -32,7 +32,7 @@ class Verdicts:
 
     Args:
         tiers, waiting: where blocks are.
-        root: the parent of first blocks.
+        root: the parent of first blocks, but for those of owners who share no KV.
         seed: of the choice of audits.
         owner: the one task that may change this.
     """
@@ -50,10 +50,15 @@ class Verdicts:
         self.alarms = self.struck = self.audits = self.failed_audits = 0
         self._tiers = tiers
         self._waiting = waiting
-        self._root = root
+        self._roots = {root}
         self.audit_share = audit_share
         self._random = random.Random(seed)
         self._owner = owner
+
+    def add_root(self, root: BlockKey) -> None:
+        """Note another parent of first blocks; of an owner who has not asked since the start, it is not known."""
+        self._owner.check()
+        self._roots.add(root)
 
     def strike(self, keys: Collection[BlockKey]) -> None:
         """Drop blocks that were in use when a step failed: one strike, and they are out.
@@ -77,7 +82,7 @@ class Verdicts:
         wrong = frozenset(keys)
         self.alarms += bool(wrong)
         self._waiting.forget_what_stands_on(wrong)
-        dropped = self._drop(severed(self._tiers.parents(), self._root, wrong))
+        dropped = self._drop(severed(self._tiers.parents(), self._roots, wrong))
         logger.warning("%d cached blocks were found wrong, or may have been computed on such, and are dropped", dropped)
 
     def choose_audit(self) -> bool:

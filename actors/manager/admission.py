@@ -73,6 +73,7 @@ class Admission:
             )
         self._check_share(tickets[0], len(tickets) - free)
         for ticket in tickets:
+            self._cache.verdicts.add_root(ticket.prompt.root)
             self._queue[ticket.key] = _Waiting(ticket, Life(self._owner))
             if self._observers.queued:
                 self._observers.tell(self._observers.queued, Queued(*ticket.key, len(ticket.prompt), ticket.owner))

@@ -74,6 +74,14 @@ def root_key(
     return digest.digest()
 
 
+def owner_root(root: BlockKey, owner: str) -> BlockKey:
+    """Return the parent of the first blocks of one owner's sequences, where owners share no KV.
+
+    No block's key is made like it: a block's is the digest of a key and tokens, whose bytes are of another number.
+    """
+    return hashlib.sha256(root + b"cede owner " + owner.encode()).digest()
+
+
 def block_key(parent: BlockKey, token_ids: Sequence[int]) -> BlockKey:
     """Return the key of the block of exactly `BLOCK_TOKENS` tokens that follows `parent`."""
     return hashlib.sha256(parent + _TOKENS.pack(*token_ids)).digest()

@@ -8,25 +8,25 @@ from typing import TYPE_CHECKING
 from runtime.kv.blocks import BlockKey
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Set
+    from collections.abc import Iterable, Mapping, Set
 
 
-def severed(parents: Mapping[BlockKey, BlockKey], root: BlockKey, wrong: Set[BlockKey]) -> set[BlockKey]:
-    """Return the blocks that do not hang from the root by an unbroken chain of blocks that are there and not wrong.
+def severed(parents: Mapping[BlockKey, BlockKey], roots: Iterable[BlockKey], wrong: Set[BlockKey]) -> set[BlockKey]:
+    """Return the blocks that do not hang from a root by an unbroken chain of blocks that are there and not wrong.
 
     What comes after a wrong block may have been computed on it.  So may what comes after a gap: nobody can say what was
     there.
 
     Args:
         parents: of each block that there is.
-        root: the parent of first blocks.
+        roots: the parents of first blocks.
         wrong: blocks, whether there or not.
     """
     children: defaultdict[BlockKey, list[BlockKey]] = defaultdict(list)
     for key, parent in parents.items():
         if key not in wrong:
             children[parent].append(key)
-    sound, ends = set[BlockKey](), [root]
+    sound, ends = set[BlockKey](), list(roots)
     while ends:
         below = children[ends.pop()]
         sound.update(below)

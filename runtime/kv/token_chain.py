@@ -37,6 +37,11 @@ class TokenChain(Sequence[int]):
         """The names of the complete blocks; not to be changed."""
         return self._keys
 
+    @property
+    def root(self) -> BlockKey:
+        """What the first block's name is made of."""
+        return self._root
+
     def parent(self, block: int) -> BlockKey:
         """Return the key of what lies before a block, by its number."""
         return self._keys[block - 1] if block else self._root
@@ -61,10 +66,12 @@ class TokenChain(Sequence[int]):
         return head
 
     def shared_with(self, other: TokenChain) -> int:
-        """Return how many leading tokens the two share.
+        """Return how many leading tokens the two share: none if their roots differ, whatever their tokens are.
 
         A few keys are looked at, and the tokens of one block at most.
         """
+        if self._root != other._root:
+            return 0
         low, high = 0, min(len(self._keys), len(other._keys))
         while low < high:
             middle = (low + high + 1) // 2

@@ -106,6 +106,7 @@ class KVSimulation(Simulation):
     def __init__(self, engine: Engine, model: KVModel, watch: KVWatch, faults: Faults, truth: Truth) -> None:
         super().__init__(engine, model, watch, faults)
         self.truth = truth
+        watch.isolated = engine.config.isolate_owners
 
     @property
     def cache(self) -> PrefixCache:

@@ -29,7 +29,7 @@ MUTANTS = (
     Mutant(
         "what was computed on a lie and kept outlives it",
         "actors/kv/verdicts.py",
-        "self._drop(severed(self._tiers.parents(), self._root, wrong))",
+        "self._drop(severed(self._tiers.parents(), self._roots, wrong))",
         "self._drop(set(wrong))",
         ("tests/scenarios/kv/test_provenance.py",),
     ),

@@ -6,6 +6,27 @@ from tests.mutants.mutant import Mutant
 
 MUTANTS = (
     Mutant(
+        "owners who are isolated share the blocks of one root",
+        "actors/engine.py",
+        "        return owner_root(root, asked.owner)\n",
+        "        return root\n",
+        ("tests/scenarios/engine/test_isolation.py",),
+    ),
+    Mutant(
+        "two owners' sequences share what is less than a block",
+        "runtime/kv/token_chain.py",
+        "        if self._root != other._root:\n",
+        "        if False:\n",
+        ("tests/scenarios/engine/test_isolation.py",),
+    ),
+    Mutant(
+        "a slot keeps the root of whom it was granted to before",
+        "actors/core/slots.py",
+        "        slot.tokens = (slot.tokens if usable else prompt).head(usable)\n",
+        "        slot.tokens = slot.tokens.head(usable)\n",
+        ("tests/scenarios/engine/test_isolation.py",),
+    ),
+    Mutant(
         "the drafter's KV is not trimmed after a rejection",
         "actors/core/slots.py",
         "        _trim_draft(self._changing(slot), start + 1 if self._drafts_from_states else len(slot.tokens))\n",
@@ -27,7 +48,7 @@ MUTANTS = (
     Mutant(
         "a slot's tokens are not trimmed to the prompt that it is granted to (seed 5)",
         "actors/core/slots.py",
-        "        slot.tokens = slot.tokens.head(usable)\n        self.trim(slot, usable)\n",
+        "        slot.tokens = (slot.tokens if usable else prompt).head(usable)\n        self.trim(slot, usable)\n",
         "        slot.tokens = slot.tokens.head(len(slot.tokens))\n",
     ),
     Mutant(

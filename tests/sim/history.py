@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runtime.kv.blocks import BLOCK_TOKENS, BlockKey, block_key, root_key
+from runtime.kv.token_chain import TokenChain
 from runtime.testing.simulated import chain
 
 if TYPE_CHECKING:
@@ -30,6 +31,11 @@ class Rows:
 
     def of(self, tokens: Sequence[int]) -> list[int]:
         """One row per token; not to be changed."""
+        root = tokens.root if isinstance(tokens, TokenChain) else ROOT
+        if self._keys[0] != root:
+            self._tokens.clear()
+            self._rows.clear()
+            self._keys[:] = [root]
         known = len(self._tokens)
         if self._tokens != tokens[:known]:
             pairs = zip(self._tokens, tokens, strict=False)

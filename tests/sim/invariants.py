@@ -12,10 +12,11 @@
     I10 KV that an audit has found wrong, and what was computed on it, is used by nobody who did not have it already
     I11 what observers are told is what happens: grants and releases pair up, rows add up to what receipts say
     I12 no slot, copy or block is taken to have KV that a ring has lost
+    I13 where owners are isolated, nobody is served KV that was computed for another owner
 
-Here are those that can be seen at each step's boundaries, but for I8 (`tests.sim.fairness`), I10 (`tests.sim.kv.watch`)
-and I11 (`tests.sim.books`); what can be said only when all is over is in `tests.sim.endings`.  A violation is kept, not
-raised: it comes to light when the scenario is over.
+Here are those that can be seen at each step's boundaries, but for I8 (`tests.sim.fairness`), I10
+(`tests.sim.kv.watch`), I11 (`tests.sim.books`) and I13 (`tests.sim.kv.isolation`); what can be said only when all is
+over is in `tests.sim.endings`.  A violation is kept, not raised: it comes to light when the scenario is over.
 """
 
 from __future__ import annotations

@@ -94,7 +94,8 @@ def play(scenario: Scenario) -> Played:
         async with _opened(scenario) as sim:
             async with trio.open_nursery() as clients:
                 for number, visit in enumerate(scenario.visits):
-                    clients.start_soon(_visit, sim, clients, visit, f"r{number}")
+                    owner = scenario.owners[number % len(scenario.owners)]
+                    clients.start_soon(_visit, sim, clients, visit, f"r{number}", owner)
         check_endings(sim, scenario)
         return Played(_tally(sim), _digest(sim))
 
@@ -129,6 +130,7 @@ async def _opened(scenario: Scenario) -> AsyncIterator[KVSimulation]:
             chaos=chaos,
             lies=Lies(scenario.lies, scenario.seed),
             rings=scenario.rings,
+            isolate_owners=len(scenario.owners) > 1,
         ) as sim:
             sim.faults.raise_on.add(CULPRIT)
             sim.faults.cursed = scenario.cursed_blocks
@@ -151,15 +153,15 @@ def _disk_of(scenario: Scenario, chaos: Chaos) -> Iterator[SettledDisk | None]:
 # --- clients ----------------------------------------------------------------------------------------------------------
 
 
-async def _visit(sim: KVSimulation, clients: trio.Nursery, visit: Visit, name: str) -> None:
+async def _visit(sim: KVSimulation, clients: trio.Nursery, visit: Visit, name: str, owner: str | None) -> None:
     """A client, and its returns."""
-    asked = first_request(visit, name)
+    asked = first_request(visit, name, owner)
     await trio.sleep(visit.arrives)
     for number, retry in enumerate(visit.retries):
         story = await _request(sim, clients, visit, asked)
         await trio.sleep(retry.after)
         whole = [*asked.prompts[0], *story.tokens()]
-        asked = next_request(visit, retry, f"{name}.{number + 1}", whole)
+        asked = next_request(visit, retry, asked, f"{name}.{number + 1}", whole)
     await _request(sim, clients, visit, asked)
 
 

@@ -30,6 +30,7 @@ from tests.sim.clients import GREEDY
 from tests.sim.device import CULPRIT, VOCABULARY
 
 CONTEXT = 512
+OWNERS = ("alice", "bob", None)
 LOOKED_UP = 5  # tokens of a vocabulary so small that pairs of them come again, for drafts that are looked up
 
 
@@ -91,16 +92,19 @@ class Scenario:
     recovery_seconds: float  # of a device that was lost
     plan: FaultPlan
     rings: Rings | None = None  # of a model with a windowed layer
+    owners: tuple[str | None, ...] = (None,)  # of the visits, in turns; isolated from one another if there are several
 
 
 def draw(seed: int) -> Scenario:
     """The scenario of a seed.
 
-    In a third of them some blocks lie, and audits find that now and then; in a third, too, a layer has a window.
+    In a third of them some blocks lie, and audits find that now and then; in a third, too, a layer has a window.  In an
+    eighth the requests have owners, who share no KV.
     """
     dice, windows = random.Random(f"lies {seed}"), random.Random(f"windows {seed}")
     scenario = _with_lies(_honest(seed), dice) if dice.random() < 1 / 3 else _honest(seed)
-    return _with_window(scenario, windows) if windows.random() < 1 / 3 else scenario
+    scenario = _with_window(scenario, windows) if windows.random() < 1 / 3 else scenario
+    return replace(scenario, owners=OWNERS) if seed % 16 in (8, 12) else scenario
 
 
 def _with_window(scenario: Scenario, dice: random.Random) -> Scenario:
@@ -241,20 +245,22 @@ def text(length: int, seed: int) -> list[int]:
     return random.Random(seed).choices(range(VOCABULARY), k=length)
 
 
-def first_request(visit: Visit, request_id: str) -> GenerationRequest:
+def first_request(visit: Visit, request_id: str, owner: str | None = None) -> GenerationRequest:
     """What a client asks when it comes."""
     own = text(visit.own, 100 + 10 * visit.own + visit.conversation)
     tokens = [*text(visit.shared, visit.conversation), *own, *([CULPRIT] if visit.cursed else [])]
-    return _request(visit, request_id, [tokens] * visit.generations)
+    return _request(visit, request_id, [tokens] * visit.generations, owner)
 
 
-def next_request(visit: Visit, retry: Retry, request_id: str, whole: list[int]) -> GenerationRequest:
+def next_request(
+    visit: Visit, retry: Retry, before: GenerationRequest, name: str, whole: list[int]
+) -> GenerationRequest:
     """What it asks when it comes back with `whole`, the prompt and what it got."""
     kept = whole[: max(1, len(whole) - retry.forgets)]
-    return _request(visit, request_id, [[*kept, *text(retry.adds, len(whole))]])
+    return _request(visit, name, [[*kept, *text(retry.adds, len(whole))]], before.owner)
 
 
-def _request(visit: Visit, request_id: str, prompts: list[list[int]]) -> GenerationRequest:
+def _request(visit: Visit, request_id: str, prompts: list[list[int]], owner: str | None) -> GenerationRequest:
     return GenerationRequest(
         request_id,
         tuple(map(tuple, prompts)),
@@ -263,4 +269,5 @@ def _request(visit: Visit, request_id: str, prompts: list[list[int]]) -> Generat
         timeout=visit.timeout,
         cache_prompt=visit.cache_prompt,
         speculate=visit.speculate,
+        owner=owner,
     )

@@ -39,6 +39,8 @@ def refuse_contradictions(chosen: Chosen) -> None:
         raise click.UsageError("--kv-disk has no use without --kv-dir")
     if chosen["api-key"].is_given and not chosen["api-key"].value:
         raise click.UsageError(f"--api-key: there is no key in {chosen['api-key'].place}")
+    if chosen["isolate-keys"].value == "on" and not (chosen["api-key"].value or chosen["api-key-file"].value):
+        raise click.UsageError("--isolate-keys has no use without --api-key or --api-key-file")
     if chosen["keyfile"].value is not None and chosen["certfile"].value is None:
         raise click.UsageError("--keyfile has no use without --certfile")
     if speculate.value is Proposer.OFF and draft_tokens.is_given and not draft_tokens.yields_to(speculate):
@@ -87,7 +89,7 @@ def server_options(chosen: Chosen, find: Find = resolve_model) -> ServerOptions:
         load,
         model_name=_model_name(model.model),
         sampling=sampling,
-        engine=chosen.config(EngineConfig, slots=load.slots),
+        engine=chosen.config(EngineConfig, slots=load.slots, isolate_owners=access.isolate_keys == "on"),
         tiers=chosen.config(TierOptions),
         cache=chosen.config(CacheConfig),
         listening=listening,

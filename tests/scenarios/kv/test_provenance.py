@@ -199,7 +199,7 @@ def tree(kept: Sequence[int]) -> dict[BlockKey, BlockKey]:
 def test_what_descends_from_a_wrong_block_goes_and_what_has_a_gap_before_it(
     kept: list[int], wrong: list[int], gone: list[int]
 ) -> None:
-    assert severed(tree(kept), ROOT, {KEYS[place] for place in wrong}) == {KEYS[place] for place in gone}
+    assert severed(tree(kept), {ROOT}, {KEYS[place] for place in wrong}) == {KEYS[place] for place in gone}
 
 
 @given(st.dictionaries(st.integers(1, 12), st.integers(0, 12), max_size=12), st.sets(st.integers(1, 12)))
@@ -211,7 +211,7 @@ def test_what_is_left_of_any_tree(parents: dict[int, int], wrong: set[int]) -> N
         return key == 0 or (key in parents and key not in wrong and hangs(parents[key]))
 
     named = {bytes([key]): bytes([parent]) for key, parent in parents.items()}
-    left = severed(named, bytes([0]), {bytes([key]) for key in wrong})
+    left = severed(named, {bytes([0])}, {bytes([key]) for key in wrong})
     assert left == {bytes([key]) for key in parents if not hangs(key)}
 
 

@@ -13,6 +13,7 @@ from runtime.kv.blocks import BLOCK_TOKENS
 from runtime.step.transfer import Copy, Load, Save
 from tests.sim.executor import TimedExecutor
 from tests.sim.kv.device import pack, pack_layers, unpack
+from tests.sim.kv.isolation import Isolation
 from tests.sim.watch import Watch
 
 if TYPE_CHECKING:
@@ -235,6 +236,7 @@ class KVWatch(Watch):
 
     model: KVModel
     device: KVExecutor
+    isolated = False  # whether owners share no KV
 
     def __init__(
         self,
@@ -276,6 +278,8 @@ class KVWatch(Watch):
         """Return all that are to observe the engine of `manager`, in this order."""
         first = super().look_at(manager)
         self._observers = (*first, self.kv_record, KVInvariants(self))
+        if self.isolated:
+            self._observers += (Isolation(manager.table, self.violated),)
         return self._observers
 
 
