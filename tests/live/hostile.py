@@ -1,6 +1,6 @@
-"""Hostile bodies on one server, and two neighbours that decode beside them.
+"""Hostile bodies and requests on one server, to all its routes, and two neighbours that decode beside them.
 
-    python -m tests.live.hostile --bodies 2000 --seed 5 --size 15000000
+    python -m tests.live.hostile --requests 10000 --seed 5 --size 15000000
 
 The neighbours' tokens must be those that they have alone; no answer is a 5xx; at the end nothing lives or is leased,
 and the server's memory is back where it was after a round of the same kinds of bodies, the third at the latest.
@@ -9,7 +9,9 @@ and the server's memory is back where it was after a round of the same kinds of 
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import cycle
 from typing import TYPE_CHECKING
@@ -18,7 +20,8 @@ import click
 import httpx
 import trio
 
-from tests.live.hostile_bodies import draw_body, large_bodies
+from tests.live.hostile_bodies import HostileBody, draw_body, large_bodies
+from tests.live.hostile_requests import HostileRequest, draw_request
 from tests.live.http_client import Http1, completion, prompt
 from tests.live.server import COMPLETIONS, Server
 from tests.soak.clients import Events, open_http1
@@ -27,8 +30,9 @@ from tests.soak.record import Figures, describe_loop
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from tests.live.hostile_bodies import HostileBody
     from tests.live.server import Json
+
+Hostile = HostileBody | HostileRequest
 
 FLAGS = [  # a context in which the longest answer is short
     *("--dtype", "float32", "--slots", "4", "--queue", "64", "--context", "512", "--kv-ram", "8MiB"),
@@ -41,6 +45,8 @@ WARM_UP = 50  # bodies
 MAX_ROUNDS = 3  # of the same bodies, of which one may not grow the memory
 SIZE = 256 * 2**10  # bytes of each large body
 MEMORY_BOUND = 50 * 10**6  # bytes
+FAILURES = (b'"server_error"', b'"internal_error"', b'"api_error"')  # also in streams that have begun
+PAUSE = 0.3  # seconds until a client that got no answer says that it will send no more
 PATIENCE = 300.0  # seconds; only what hangs takes so long
 
 
@@ -85,7 +91,7 @@ class Crowd:
         self._server = server
         self._neighbours = neighbours
 
-    async def send(self, bodies: Iterable[HostileBody]) -> Round:
+    async def send(self, bodies: Iterable[Hostile]) -> Round:
         """All of them, some at a time; each neighbour has at least one whole answer meanwhile."""
         found, waiting = Round(), iter(bodies)
         over = trio.Event()
@@ -99,14 +105,18 @@ class Crowd:
             over.set()
         return found
 
-    async def _post_all(self, http: httpx.AsyncClient, bodies: Iterator[HostileBody], found: Round) -> None:
+    async def _post_all(self, http: httpx.AsyncClient, bodies: Iterator[Hostile], found: Round) -> None:
         for body in bodies:
             with trio.move_on_after(PATIENCE) as patience:
-                status, answer = await _post(http, body)
+                if isinstance(body, HostileRequest):
+                    status, answer = await _send(self._server.address, body)
+                else:
+                    status, answer = await _post(http, body)
             if patience.cancelled_caught:
                 status, answer = "none", b""
             found.answers[status] += 1
-            if status[0] not in "24" or b'"server_error"' in answer:
+            is_fine = status[0] in "24" or (status == "501" and isinstance(body, HostileRequest))  # as of RFC 9112, 6.1
+            if not is_fine or any(words in answer for words in FAILURES):
                 found.faults.append(f"{status} for {body}; {answer[-500:]!r}")
 
     async def _keep_asking(self, neighbour: Neighbour, found: Round, over: trio.Event) -> None:
@@ -125,6 +135,27 @@ class Crowd:
             found.compared += len(events.tokens)
             if over.is_set():
                 return
+
+
+async def _send(address: tuple[str, int], request: HostileRequest) -> tuple[str, bytes]:
+    """The status and the answer of the last of its answers; `2`, too, if the client was gone before there was any."""
+    answer = bytearray()
+
+    async def read() -> None:
+        with suppress(trio.BrokenResourceError):
+            while data := await stream.receive_some():
+                answer.extend(data)
+
+    async with await trio.open_tcp_stream(*address) as stream:
+        with suppress(trio.BrokenResourceError):  # the server need not read to the end what it does not understand
+            await stream.send_all(request.raw)
+            with trio.move_on_after(PAUSE) as pause:
+                await read()
+            if pause.cancelled_caught and not answer:  # perhaps it waits for more
+                await stream.send_eof()
+        await read()
+    statuses = re.findall(rb"^HTTP/1.1 (\d+)", answer, re.MULTILINE)
+    return (statuses[-1].decode() if statuses else "2 (unanswered)"), bytes(answer)
 
 
 async def _post(http: httpx.AsyncClient, body: HostileBody) -> tuple[str, bytes]:
@@ -191,25 +222,26 @@ def harass(server: Server, *, bodies: int, seed: int, size: int = SIZE) -> Repor
     return Report(found, before, after, server.get("/v1/statistics"), health, server.log())
 
 
-def _mixed(seed: int, first: int, end: int, size: int) -> Iterator[HostileBody]:
+def _mixed(seed: int, first: int, end: int, size: int) -> Iterator[Hostile]:
     """Those of the numbers from `first` to `end` of a seed, and the large ones evenly between them."""
     large = large_bodies(size)
     every = max(1, (end - first) // len(large))
     for place, number in zip(cycle(range(every)), range(first, end), strict=False):
         if place == 0 and large:
             yield large.pop(0)
-        yield draw_body(1_000_000 * seed + number)
+        drawn = 1_000_000 * seed + number
+        yield draw_body(drawn) if number % 3 else draw_request(drawn)
     yield from large
 
 
 @click.command()
-@click.option("--bodies", type=int, default=200, show_default=True)
+@click.option("--requests", type=int, default=200, show_default=True)
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--size", type=int, default=SIZE, show_default=True, help="Bytes of each large body.")
-def main(bodies: int, seed: int, size: int) -> None:
+def main(requests: int, seed: int, size: int) -> None:
     """Harass a server of its own, and say what it took."""
     with Server(*FLAGS) as server:
-        report = harass(server, bodies=bodies, seed=seed, size=size)
+        report = harass(server, bodies=requests, seed=seed, size=size)
         click.echo(report)
         report.check()
 

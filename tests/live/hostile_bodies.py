@@ -13,19 +13,24 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pydantic import AliasChoices
+
 from tests.live.server import CHAT, COMPLETIONS
+from web.app import APIS
 from web.limits import MAX_BIASES, MAX_CHOICES, MAX_NAME, MAX_STOP_LENGTH, MAX_STOP_STRINGS, MAX_UNKNOWN_FIELDS
-from web.openai.chat.schema import ChatBody
-from web.openai.completions.schema import CompletionBody
 from web.openai.schemas import HINTS, UNSUPPORTED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
 
-    from tests.live.server import Json
-    from web.openai.schemas import GenerationBody
+    from pydantic import BaseModel
 
+    from tests.live.server import Json
+
+OPERATIONS = tuple(operation for api in APIS for operation in api.operations)
+SCHEMAS = {operation.path: operation.body for operation in OPERATIONS if operation.body is not None}
+EXAMPLES = {operation.path: operation.example for operation in OPERATIONS if operation.example is not None}
 MODEST = 40_000  # characters or elements, at most, of what is drawn at random
 NESTING = "@nested {}@"  # stands for so many arrays in one another, which `json.dumps` cannot write
 WORDS = ("import", "return", "self", "the", "0x1f", "é", "漢字", "\U0001f600", "</s>", "<|im_start|>", "{{", "%}")
@@ -60,9 +65,9 @@ class HostileBody:
 def draw_body(seed: int) -> HostileBody:
     """The body of that number; the same in every process."""
     dice = random.Random(f"hostile/{seed}")
-    path = dice.choice([CHAT, COMPLETIONS])
+    path = dice.choice([CHAT, COMPLETIONS]) if dice.random() < 0.6 else dice.choice(sorted(SCHEMAS))
     body = _in_order(dice, path)
-    fields = field_names(ChatBody if path == CHAT else CompletionBody)
+    fields = field_names(SCHEMAS[path])
     for name in dice.sample(fields, k=min(len(fields), dice.choice([0, 1, 2, 3, 5, 8, 40]))):
         body[name] = _value(dice, name)
     for name in dice.choices([*HINTS, *UNSUPPORTED, *STRINGS, "x" * 300], k=dice.choice([0, 0, 0, 1, 3])):
@@ -74,11 +79,13 @@ def draw_body(seed: int) -> HostileBody:
     return HostileBody(f"body {seed}", path, raw, content_type)
 
 
-def field_names(schema: type[GenerationBody]) -> list[str]:
+def field_names(schema: type[BaseModel]) -> list[str]:
     """All that the schema knows, its aliases too."""
-    names = {"repeat_penalty"}
+    names: set[str] = set()
     for name, field in schema.model_fields.items():
         names |= {name, str(field.alias or name)}
+        if isinstance(field.validation_alias, AliasChoices):
+            names |= set(map(str, field.validation_alias.choices))
     return sorted(names)
 
 
@@ -125,6 +132,8 @@ def _large(what: str, body: Json) -> HostileBody:
 
 def _in_order(dice: Random, path: str) -> Json:
     body: Json = {"max_tokens": dice.choice([1, 8, 24]), "stream": dice.random() < 0.5}
+    if path not in (CHAT, COMPLETIONS):
+        return dict(EXAMPLES[path]) | {"stream": body["stream"]}
     if path == CHAT:
         turns = [{"role": dice.choice(["user", "assistant", "system"]), "content": words(dice, 9)} for _ in range(2)]
         return body | {"messages": [*turns, {"role": "user", "content": words(dice, 30)}]}

@@ -4,26 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runtime.errors import RequestError
+from pydantic import ValidationError
+
 from tests.live.fork_server import ForkedServer
 from tests.live.hostile import FLAGS, harass
-from tests.live.hostile_bodies import FITTING, draw_body, field_names, large_bodies
-from tests.live.server import CHAT
-from web.openai.chat.schema import ChatBody
-from web.openai.completions.schema import CompletionBody
-from web.openai.schemas import parse_body
+from tests.live.hostile_bodies import FITTING, OPERATIONS, SCHEMAS, draw_body, field_names, large_bodies
+from tests.live.hostile_requests import draw_request
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-MANY = range(400)
+MANY = range(1000)
 
 
 def is_understood(number: int) -> bool:
     body = draw_body(number)
     try:
-        parse_body(ChatBody if body.path == CHAT else CompletionBody, body.raw)
-    except RequestError:
+        SCHEMAS[body.path].model_validate_json(body.raw)
+    except ValidationError:
         return False
     return True
 
@@ -38,10 +36,18 @@ def test_some_are_understood_and_most_are_not() -> None:
 
 
 def test_every_field_of_the_schemas_is_among_them() -> None:
-    names = {*field_names(ChatBody), *field_names(CompletionBody)}
+    names = {name for schema in SCHEMAS.values() for name in field_names(schema)}
     assert names >= FITTING.keys()
     drawn = b"".join(draw_body(number).raw for number in MANY)
     assert [name for name in names if f'"{name}"'.encode() not in drawn] == []
+
+
+def test_a_seed_fixes_a_request_and_every_route_gets_some() -> None:
+    drawn = [draw_request(number) for number in MANY]
+    assert drawn == [draw_request(number) for number in MANY]
+    sent = b"".join(request.raw for request in drawn)
+    routes = [operation.path.partition("{")[0].encode() for operation in OPERATIONS]
+    assert [route for route in routes if route not in sent] == []
 
 
 def test_large_ones_are_large() -> None:

@@ -1,0 +1,132 @@
+"""Requests that are no HTTP, or HTTP that no client sends, each fixed by one integer.
+
+They go to every route that the application has: with bodies that are cut into bad chunks or are of another length than
+announced, with headers that are too many, too long or contradict each other, with targets and queries of any kind.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tests.live.hostile_bodies import OPERATIONS, STRINGS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from random import Random
+
+METHODS = ("GET", "POST", "DELETE", "PUT", "PATCH", "HEAD", "OPTIONS", "TRACE", "get", "PRI", "X" * 300, "G\u00c9T")
+VERSIONS = ("HTTP/1.1", "HTTP/1.0", "HTTP/0.9", "HTTP/9.9", "HTTP/1.1 ", "http/1.1", "")
+TARGETS = (
+    "*",
+    "//",
+    "/..",
+    "/%00",
+    "/%ff%fe",
+    "/v1/%2e%2e/",
+    "http://[x/",
+    "http://elsewhere/health",
+    "/" * 3000,
+    "\0",
+)
+QUERIES = (
+    "?",
+    "?limit",
+    "?limit=-1",
+    "?limit=1&limit=2",
+    "?%",
+    "?%zz=%u1234",
+    f"?{'a=1&' * 5000}",
+    f"?limit={'9' * 9000}",
+)
+HEADERS = (
+    *("host: a\r\nhost: b", "host: ", "host: a b", "host: evil.example", f"x: {'y' * 70_000}", f"{'x' * 9000}: y"),
+    *("\r\n".join(f"x-{number}: y" for number in range(2000)), " folded: y", "x : y", ": y", "x: \0", "x: \x7f\x01"),
+    *("authorization: Bearer \xff", f"authorization: {'Basic ' * 9000}", "x-api-key: ", "origin: null", "origin: ///"),
+    *(
+        "expect: 100-continue",
+        "upgrade: websocket\r\nconnection: upgrade",
+        "connection: close, \x00",
+        "cookie: a=b; =;;",
+    ),
+    *(
+        "content-type: \xe9",
+        "content-type: application/json;" + "a=b;" * 3000,
+        "accept-encoding: \u00e9",
+        "trailer: a",
+    ),
+    *("range: bytes=0-", "if-none-match: *", "x-forwarded-for: ::", "anthropic-version: \x1f", "upgrade: h2c"),
+)
+LENGTHS = ("-1", "1e3", "0x10", "9" * 30, "", "5, 5", "5, 6", "\u0665")
+CHUNKS = (
+    *(b"zz\r\n", b"-5\r\nhello\r\n", b"5\r\nhel", b"5\r\nhelloworld\r\n", b"f" * 40 + b"\r\n", b"5;" + b"x" * 70_000),
+    *(b"0\r\n" + b"t: v\r\n" * 3000 + b"\r\n", b"\r\n\r\n", b"5 \r\nhello\r\n0\r\n\r\n", b"1\r\n{\r\n" * 500),
+)
+OTHER_PROTOCOLS = (b"\0" * 3000, b"\r\n" * 3000, b"\x16\x03\x01\x02\x00\x01", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+
+
+@dataclass(frozen=True, slots=True)
+class HostileRequest:
+    """Bytes of a connection.  What is no whole request is followed by the end of the client's side."""
+
+    what: str
+    raw: bytes
+
+    def __str__(self) -> str:
+        """Say how it begins."""
+        return f"{self.what}, {len(self.raw)} bytes: {self.raw[:300]!r}"
+
+
+def draw_request(seed: int) -> HostileRequest:
+    """The request of that number; the same in every process."""
+    dice = random.Random(f"hostile request/{seed}")
+    operation = dice.choice(OPERATIONS)
+    body = json.dumps(operation.example or {}).encode()
+    path = operation.path.replace("{", "").replace("}", "")
+    kinds: list[Callable[[], bytes]] = [
+        lambda: _request(operation.method.upper(), path + dice.choice(QUERIES), [], body),
+        lambda: _request(dice.choice(METHODS), path, [], body),
+        lambda: _request(operation.method.upper(), dice.choice(TARGETS), [], body),
+        lambda: _request(operation.method.upper(), path, dice.sample(HEADERS, k=dice.choice([1, 1, 2, 5])), body),
+        lambda: _request(operation.method.upper(), path, [], body, version=dice.choice(VERSIONS)),
+        lambda: _head("POST", path, [f"content-length: {dice.choice(LENGTHS)}"]) + body,
+        lambda: _head("POST", path, ["content-length: 5", "transfer-encoding: chunked"]) + body,
+        lambda: _head("POST", path, [f"content-length: {len(body) + dice.choice([-1, 1, 10**6, 10**9])}"]) + body,
+        lambda: _head("POST", path, ["transfer-encoding: chunked"]) + dice.choice(CHUNKS),
+        lambda: _head("POST", path, [f"transfer-encoding: {dice.choice(['gzip', 'gzip, chunked', 'x', ''])}"]) + body,
+        lambda: _request("POST", path, [f"content-encoding: {dice.choice(['gzip', 'br', 'x'])}"], gzip.compress(body)),
+        lambda: _torn(dice, _request(operation.method.upper(), path, [], body)),
+        lambda: _request(operation.method.upper(), path, [], body) * dice.choice([2, 30]),
+        lambda: _request("POST", path, [], dice.choice(STRINGS).encode("utf-8", "surrogatepass") * 50),
+        lambda: dice.choice(
+            [b"\0" * 3000, b"\r\n" * 3000, b"\x16\x03\x01\x02\x00\x01", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"]
+        ),
+    ]
+    return HostileRequest(f"request {seed}", dice.choice(kinds)())
+
+
+def _head(method: str, target: str, headers: list[str], version: str = "HTTP/1.1") -> bytes:
+    lines = [
+        f"{method} {target} {version}",
+        "host: localhost",
+        "connection: close",
+        "content-type: application/json",
+        *headers,
+    ]
+    return "\r\n".join([*lines, "\r\n"]).encode("latin-1", "replace")
+
+
+def _request(method: str, target: str, headers: list[str], body: bytes, version: str = "HTTP/1.1") -> bytes:
+    return _head(method, target, [f"content-length: {len(body)}", *headers], version) + body
+
+
+def _torn(dice: Random, raw: bytes) -> bytes:
+    """The same, with a few bytes lost, doubled or changed."""
+    for _ in range(dice.choice([1, 3, 10])):
+        place = dice.randrange(len(raw))
+        piece = dice.choice([b"", raw[place : place + 9] * 2, bytes([dice.randrange(256)])])
+        raw = raw[:place] + piece + raw[place + dice.choice([0, 1, 9]) :]
+    return raw
