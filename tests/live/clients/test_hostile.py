@@ -32,7 +32,7 @@ def test_a_seed_fixes_a_body() -> None:
 
 def test_some_are_understood_and_most_are_not() -> None:
     understood = sum(map(is_understood, MANY))
-    assert 0.15 < understood / len(MANY) < 0.6, understood
+    assert 0.1 < understood / len(MANY) < 0.6, understood
 
 
 def test_every_field_of_the_schemas_is_among_them() -> None:
