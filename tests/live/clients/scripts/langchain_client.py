@@ -4,26 +4,20 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Literal
 
-from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
-
-
-@tool
-def paint(colour: Literal["red", "green"]) -> str:
-    """Paint it."""
-    return colour
+from pydantic import SecretStr
 
 
 def main() -> None:
     """Ask twice."""
     url = sys.argv[1] + "/v1"
-    model = ChatOpenAI(base_url=url, api_key="none", model="any", temperature=0, max_retries=0)
-    bound = model.bind_tools([paint], tool_choice="required", parallel_tool_calls=False)
-    (call,) = bound.invoke("Paint it.").tool_calls
-    print(json.dumps([call["name"], call["args"]]), flush=True)
-    for _ in model.stream("Paint it.", max_tokens=4000, extra_body={"ignore_eos": True}):
+    model = ChatOpenAI(
+        base_url=url, api_key=SecretStr("none"), model="any", max_retries=0, extra_body={"ignore_eos": True}
+    )
+    usage = model.invoke("Paint it.", max_tokens=3).usage_metadata
+    print(json.dumps(usage and usage["output_tokens"]), flush=True)
+    for _ in model.stream("Paint it.", max_tokens=4000):
         pass
 
 
