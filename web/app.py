@@ -1,6 +1,7 @@
 """The HTTP application over an engine: the API's routes, the engine's state, and who may use them.
 
-Nothing in here outlives a request.  Another API is added beside OpenAI's in `create_app`.
+Nothing in here outlives a request but what `State` has: stored responses, and those in the background.
+Another API is added beside OpenAI's in `create_app`.
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ class StateOptions:
     state_dir: Annotated[
         Path | None,
         Option(
-            "Keep stored responses and chat completions here, across restarts; in memory without it.",
+            "Keep stored responses here, across restarts; in memory without it.",
             unit="folder",
             none=("none",),
         ),
