@@ -1,0 +1,120 @@
+"""Measures what a grammar costs: time per token with and without one, for one stream and for several.
+
+    python -m bench.engine.grammars
+    python -m bench.engine.grammars --model smollm2 --streams 1 --streams 4
+
+Each round writes texts of so many tokens under a grammar that allows any text, under a schema whose strings never end,
+and under none; what is compared is the same number of tokens of the same prompts.  The figures are medians of rounds in
+turns, so that what else the machine does meets all of them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import statistics
+import time
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+
+import click
+import trio
+
+from actors.config import EngineConfig
+from actors.core.generation import Failed, GenerationRequest, Token
+from actors.engine import compiler_of, open_engine
+from actors.generating.grammars import ThreadedGrammars
+from runtime.grammar.grammar import Grammar, GrammarKind
+from runtime.loading.load import describe_model, load_model
+from runtime.loading.options import LoadOptions
+from runtime.sampling.params import SamplingParams
+from runtime.step.thread_executor import open_thread_executor
+from runtime.store.resolve import resolve_model
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from actors.engine import Engine
+
+PROMPT = "import json\n\n# a long text\nsettings = "
+STRING = {"type": "string", "minLength": 100_000}
+GRAMMARS: dict[str, Grammar | None] = {
+    "none": None,
+    "any text": Grammar(GrammarKind.REGEX, r"(.|\n)*"),
+    "schema": Grammar(
+        GrammarKind.JSON_SCHEMA,
+        json.dumps({"type": "object", "properties": {"text": STRING}, "required": ["text"]}),
+    ),
+}
+
+
+@asynccontextmanager
+async def open_model(model: str | None, slots: int) -> AsyncIterator[Engine]:
+    """Open an engine with so many slots over a model as it is served, without drafts."""
+    options = LoadOptions(resolve_model(model), slots=slots, context=1024)
+    described, checkpoint = describe_model(options, "bench")
+    async with (
+        open_thread_executor(partial(load_model, options, checkpoint)) as executor,
+        open_engine(
+            executor, described, EngineConfig(slots=slots), grammars=ThreadedGrammars(compiler_of(described))
+        ) as engine,
+    ):
+        yield engine
+
+
+async def write(engine: Engine, name: str, grammar: Grammar | None, tokens: int, times: list[float]) -> None:
+    """Write a text of so many tokens, and note when each came.
+
+    Raises:
+        CedeError: the generation failed.
+    """
+    ids = tuple(engine.model.tokenizer.encode(PROMPT))
+    sampling = SamplingParams(temperature=1.0, seed=len(times) + 1)
+    asked = GenerationRequest(
+        name, (ids,), sampling, max_tokens=tokens, ignore_eos=True, speculate=False, grammar=grammar
+    )
+    async with engine.open_request(asked) as request:
+        async for event in request:
+            if isinstance(event, Failed):
+                raise event.error
+            if isinstance(event, Token):
+                times.append(time.perf_counter())
+
+
+async def seconds_per_token(engine: Engine, grammar: Grammar | None, streams: int, tokens: int) -> float:
+    """Return the time from a token to the next, the median over all streams that write at once."""
+    times: list[list[float]] = [[] for _ in range(streams)]
+    async with trio.open_nursery() as nursery:
+        for stream in range(streams):
+            nursery.start_soon(write, engine, f"stream {stream}", grammar, tokens, times[stream])
+    gaps = [later - earlier for own in times for earlier, later in itertools.pairwise(own)]
+    return statistics.median(gaps)
+
+
+async def measure(model: str | None, all_streams: Sequence[int], rounds: int, tokens: int) -> None:
+    """Print a line for each number of streams."""
+    for streams in all_streams:
+        async with open_model(model, streams) as engine:
+            figures: dict[str, list[float]] = {name: [] for name in GRAMMARS}
+            for number in range(rounds + 1):
+                for name, grammar in GRAMMARS.items():
+                    seconds = await seconds_per_token(engine, grammar, streams, tokens)
+                    if number:  # the first round compiles, and warms everything up
+                        figures[name].append(seconds)
+            told = ", ".join(f"{name} {statistics.median(own) * 1e3:.3f} ms" for name, own in figures.items())
+            print(f"{streams} streams, per token: {told}", flush=True)
+
+
+@click.command(help=__doc__)
+@click.option("--model", help="As for `cede serve`; the embedded model by default.")
+@click.option("--streams", multiple=True, default=(1, 4), type=int, show_default=True)
+@click.option("--rounds", default=5, show_default=True)
+@click.option("--tokens", default=128, show_default=True)
+def main(model: str | None, streams: Sequence[int], rounds: int, tokens: int) -> None:
+    """Measure."""
+    trio.run(measure, model, streams, rounds, tokens)
+
+
+if __name__ == "__main__":
+    main()
