@@ -34,6 +34,7 @@ CITY: Json = {
     "required": ["city"],
     "additionalProperties": False,
 }
+WEATHER: Json = {"name": "weather", "input_schema": CITY}
 
 
 def client_of(server: Server, **options: Any) -> anthropic.Anthropic:  # noqa: ANN401
@@ -101,6 +102,23 @@ def test_an_answer_of_a_schema(client: anthropic.Anthropic) -> None:
     message = client.messages.create(**HELLO, output_config={"format": {"type": "json_schema", "schema": CITY}})
     assert json.loads(text_of(message))["city"] in ("Rome", "Oslo")
     assert message.stop_reason == "end_turn"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_call_that_has_to_be_made(client: anthropic.Anthropic, stream: bool) -> None:
+    asked = HELLO | {
+        "max_tokens": 400,
+        "tools": [WEATHER],
+        "tool_choice": {"type": "any", "disable_parallel_tool_use": True},
+    }
+    if stream:
+        with client.messages.stream(**asked) as events:
+            message: Message = events.get_final_message()
+    else:
+        message = client.messages.create(**asked)
+    assert message.stop_reason == "tool_use"
+    (call, *_) = [block for block in message.content if block.type == "tool_use"]
+    assert (call.name, call.input["city"] in ("Rome", "Oslo")) == ("weather", True)
 
 
 def test_two_streams_at_a_time_of_the_asynchronous_client(client: anthropic.Anthropic, four_slots: Server) -> None:
