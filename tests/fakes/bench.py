@@ -196,9 +196,8 @@ class FakeServer(httpx.AsyncBaseTransport):
     def _leave_receipt(self, job: Job) -> None:
         now = trio.current_time()
         computed = job.computed - job.cached
-        self.receipts.append(
-            {"request_id": job.id, "detected_at": now, "slot_freed_at": now, "computed_tokens": computed}
-        )
+        tokens = {"cached_tokens": job.cached, "computed_tokens": computed}
+        self.receipts.append({"request_id": job.id, "detected_at": now, "slot_freed_at": now} | tokens)
 
 
 def _shared(one: Sequence[Any], other: Sequence[Any]) -> int:

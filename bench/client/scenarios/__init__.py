@@ -13,6 +13,7 @@ from bench.client.scenarios.cascade import Cascade, Neighbours
 from bench.client.scenarios.goodput import Goodput
 from bench.client.scenarios.hangup import Hangup, Retry
 from bench.client.scenarios.hostile import Hostile
+from bench.client.scenarios.impatience import Impatience
 from bench.client.scenarios.prefill import Depth, Prefill
 from bench.client.scenarios.soak import Soak
 from bench.client.scenarios.speculate import Speculate
@@ -29,6 +30,7 @@ SCENARIOS: dict[str, type[Scenario]] = {
         Depth,
         Hangup,
         Retry,
+        Impatience,
         Cascade,
         Neighbours,
         Goodput,

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 
 def test_every_scenario_is_there() -> None:
-    wanted = "throughput prefill depth hangup retry cascade neighbours goodput cache speculate soak hostile".split()
-    assert sorted(SCENARIOS) == sorted(wanted)
+    wanted = "throughput prefill depth hangup retry impatience cascade neighbours goodput cache speculate soak hostile"
+    assert sorted(SCENARIOS) == sorted(wanted.split())
 
 
 # --- the command line -----------------------------------------------------------------------------------------------
