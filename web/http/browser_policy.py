@@ -38,7 +38,10 @@ _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 _TYPED_METHODS = ("POST", "PUT", "PATCH")
 _FORM = ("", "application/x-www-form-urlencoded")
 _NEVER_JSON = ("text/plain", "multipart/form-data")
-_EXPOSED = "x-request-id, retry-after"
+_EXPOSED = (
+    "x-request-id, retry-after, x-ratelimit-limit-requests, x-ratelimit-remaining-requests, "
+    "x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens"
+)
 _PREFLIGHT_SECONDS = "600"
 
 
