@@ -61,7 +61,7 @@ async def test_a_failure_cancels_the_siblings() -> None:
 @pytest.mark.parametrize(
     ("method", "path", "status", "code", "allow"),
     [
-        ("GET", "/", 404, "unknown_url", None),
+        ("GET", "/v1", 404, "unknown_url", None),
         ("GET", "/v1/chat", 404, "unknown_url", None),
         ("POST", "/v1/chat/completions/", 404, "unknown_url", None),
         ("GET", CHAT, 405, "method_not_allowed", {"OPTIONS", "POST"}),
@@ -79,7 +79,7 @@ async def test_wrong_urls_and_methods(method: str, path: str, status: int, code:
     assert response.headers.get("allow") == (", ".join(sorted(allow)) if allow else None)
 
 
-@pytest.mark.parametrize(("path", "hinted"), [("/chat/completions", True), ("/", True), ("/v1/embeddings", False)])
+@pytest.mark.parametrize(("path", "hinted"), [("/chat/completions", True), ("/v2", True), ("/v1/embeddings", False)])
 async def test_whoever_forgot_v1_is_told(path: str, hinted: bool) -> None:
     error = await error_in(await make().test_client().post(path), 404)
     assert error["message"].endswith("under /v1.") == hinted
