@@ -22,9 +22,10 @@ from runtime.step.step import SegmentOutput
 from runtime.step.transfer import Copy, Load, Save
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from runtime.kv.rings import Rings
+    from runtime.sampling.tokens import TokenMask
     from runtime.step.step import Segment
     from runtime.step.transfer import Transfer
 
@@ -79,14 +80,23 @@ class SimulatedModel:
         self.kv = [[_POISON] * context for _ in range(slots)]
         self.states = [[_POISON] * context for _ in range(slots)]  # as the KV, but not where that was moved in
 
-    def continuation(self, prompt: Sequence[int], tokens: int) -> list[int]:
-        """What a request alone on a clean server must get: the oracle of the exactness tests."""
+    def continuation(
+        self, prompt: Sequence[int], tokens: int, draw: Callable[[Sequence[int], int], int] | None = None
+    ) -> list[int]:
+        """What a request alone on a clean server must get: the oracle of the exactness tests.
+
+        Args:
+            prompt: token ids.
+            tokens: of the output.
+            draw: of a grammar: from an output and the token that would follow it, the one that does.
+        """
         state = _ROOT
         for token_id in prompt:
             state = chain(state, token_id)
         output: list[int] = []
         while len(output) < tokens:
-            output.append(self.next_token(state))
+            token_id = self.next_token(state)
+            output.append(token_id if draw is None else draw(output, token_id))
             state = chain(state, output[-1])
         return output
 
@@ -178,7 +188,8 @@ class SimulatedModel:
             return []
         drafts, tokens = segment.drafts, list[int]()
         for i, position in enumerate(range(segment.end - 1 - len(drafts), segment.end)):
-            tokens.append(self.next_token(self.kv[segment.slot][position]))
+            mask = None if segment.sample.mask is None else segment.sample.masks[i]
+            tokens.append(self.allowed_token(self.next_token(self.kv[segment.slot][position]), mask))
             if i < len(drafts) and drafts[i].token_id != tokens[-1]:
                 break
         return tokens
@@ -186,6 +197,14 @@ class SimulatedModel:
     def next_token(self, state: int) -> int:
         """The token that follows a history of this state."""
         return splitmix64(state) % self.vocab_size
+
+    def allowed_token(self, token_id: int, mask: TokenMask | None) -> int:
+        """What is drawn in place of a token: the first from it on that its mask allows."""
+        bits = None if mask is None else mask.take()
+        if bits is None:
+            return token_id
+        tokens = ((token_id + i) % self.vocab_size for i in range(self.vocab_size))
+        return next(token for token in tokens if bits[token // 8] >> token % 8 & 1)
 
 
 class _StandIn(int):
@@ -221,10 +240,10 @@ class SimulatedDrafter(SimulatedModel):
             return []
         last = segment.end - 1
         if not self._from_states:
-            return [self.guess(self.kv[segment.slot][last])]
+            return [self.allowed_token(self.guess(self.kv[segment.slot][last]), segment.sample.mask)]
         states = self._target.states[segment.slot]
         states[last] = _StandIn(chain(states[last - 1], segment.token_ids[-1]))
-        return [self.guess(states[last])]
+        return [self.allowed_token(self.guess(states[last]), segment.sample.mask)]
 
     def _write(self, segment: Segment) -> None:
         """Rows that go on from what only stands in for the target's state are not those that will be right."""

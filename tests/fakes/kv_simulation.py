@@ -24,6 +24,7 @@ from runtime.testing.faults import ShortWrite
 from tests.fakes.ownership import LendableOwner
 from tests.fakes.simulation import VOCABULARY, Simulation, open_drafter, serve_stand_in
 from tests.sim.endings import check_exact
+from tests.sim.grammars import StandInGrammars
 from tests.sim.history import ROOT, SHAPE, Truth
 from tests.sim.kv.device import DTYPE, Faults, KVModel, pack, pack_layers, unpack
 from tests.sim.kv.tiers import (
@@ -215,15 +216,17 @@ def _choose(keys: list[BlockKey], places: range | None) -> list[BlockKey]:
     return keys if places is None else [keys[place] for place in places if place < len(keys)]
 
 
-def _open_cache(ram: int, disk: SettledDisk | None, config: CacheConfig, rings: Rings | None) -> PrefixCache:
-    """Return a cache with room for so many whole blocks in memory."""
+def _open_cache(
+    ram: int, disk: SettledDisk | None, rings: Rings | None, piece: int, hold_seconds: float, audit_share: float
+) -> PrefixCache:
+    """Return a cache with room for so many whole blocks in memory, which moves so many at a time."""
     ring_bytes = 0 if rings is None else BLOCK_BYTES
     return PrefixCache(
         *(ROOT, BLOCK_BYTES + ring_bytes, ring_bytes),
         ram=ram * (BLOCK_BYTES + ring_bytes),
         rings=rings,
         disk=disk,
-        config=config,
+        config=CacheConfig(hold_seconds=hold_seconds, audit_share=audit_share, piece_bytes=piece * BLOCK_BYTES),
         seed=1,
         owner=LendableOwner(),
     )
@@ -284,9 +287,9 @@ async def open_kv_simulation(
     watch = KVWatch(model, lambda rows: step_seconds(rows) / layers, chaos, truth, block_seconds, drafter)
     served = serve_stand_in(context, end_ids, rings, faults)
     settings = EngineConfig(**{"slots": slots, "chunk_tokens": 32, "speculate": speculate, **config})
-    options = CacheConfig(hold_seconds=hold_seconds, audit_share=audit_share, piece_bytes=piece * BLOCK_BYTES)
     with reads_in_virtual_time(read_seconds, disk):
-        async with open_engine(watch.device, served, settings, _open_cache(ram, disk, options, rings)) as engine:
+        cache = _open_cache(ram, disk, rings, piece, hold_seconds, audit_share)
+        async with open_engine(watch.device, served, settings, cache, StandInGrammars(faults)) as engine:
             simulation = KVSimulation(engine, model, watch, faults, truth)
             async with simulation.watched():
                 yield simulation

@@ -33,6 +33,7 @@ from tests.models.small_tokenizers import byte_level
 from tests.sim.clients import GREEDY, Story, ask, prompt
 from tests.sim.device import CULPRIT, VOCABULARY, Faults, FaultyModel, FaultyServed
 from tests.sim.endings import check_account, check_exact
+from tests.sim.grammars import StandInGrammars
 from tests.sim.scheduler import AtStep, Hung, run, seeded_scheduler, simulated
 from tests.sim.watch import Run, Step, Watch
 
@@ -122,6 +123,8 @@ class Simulation:
         story = self.expect(asked)
         if asked.sampling.min_tokens:
             self.watch.invariants.not_predicted.add(asked.id)
+        if asked.grammar is not None:
+            self.watch.invariants.held[asked.id] = asked
         await trio.sleep(max(0.0, arrives - trio.current_time()))
         arrived = trio.current_time()
         story.connection.deadline = min(story.connection.deadline, hang_up_at)
@@ -257,7 +260,7 @@ async def open_simulation(
     watch = Watch(model, lambda rows: step_seconds(rows) / layers, chaos, drafter=drafter)
     served = serve_stand_in(context, end_ids, rings, faults)
     settings = EngineConfig(**{"slots": slots, "chunk_tokens": 8, "speculate": speculate, **config})
-    async with open_engine(watch.device, served, settings) as engine:
+    async with open_engine(watch.device, served, settings, grammars=StandInGrammars(faults)) as engine:
         simulation = Simulation(engine, model, watch, faults)
         async with simulation.watched():
             yield simulation

@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
-from tests.mutants import kv, manager, observers, rings, slots, steps
+from tests.mutants import grammars, kv, manager, observers, rings, slots, steps
 
-MUTANTS = (*manager.MUTANTS, *slots.MUTANTS, *kv.MUTANTS, *rings.MUTANTS, *steps.MUTANTS, *observers.MUTANTS)
+MUTANTS = (
+    *manager.MUTANTS,
+    *slots.MUTANTS,
+    *kv.MUTANTS,
+    *rings.MUTANTS,
+    *steps.MUTANTS,
+    *grammars.MUTANTS,
+    *observers.MUTANTS,
+)

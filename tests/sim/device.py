@@ -41,6 +41,7 @@ class Faults:
     flush_raises: bool = False
     text_cannot_be_made: bool = False  # a bug while a request is being built
     lost: str | None = None  # the device is gone, and this is why
+    late_masks: bool = False  # nobody computes a grammar's mask before the device needs it
 
 
 class FaultyModel(SimulatedModel):

@@ -13,6 +13,7 @@
     I11 what observers are told is what happens: grants and releases pair up, rows add up to what receipts say
     I12 no slot, copy or block is taken to have KV that a ring has lost
     I13 where owners are isolated, nobody is served KV that was computed for another owner
+    I14 no token is drawn that the grammar of its output forbids
 
 Here are those that can be seen at each step's boundaries, but for I8 (`tests.sim.fairness`), I10
 (`tests.sim.kv.watch`), I11 (`tests.sim.books`) and I13 (`tests.sim.kv.isolation`); what can be said only when all is
@@ -31,11 +32,13 @@ from actors.core.observer import Observer
 from runtime.errors import DeviceLost
 from runtime.testing.unreliable import PlannedFault
 from tests.sim.device import PlantedFault
+from tests.sim.grammars import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from actors.core.events import StepBegins, StepEnded, StepPart, StepRaised, TransferBegins, TransferEnded
+    from actors.core.generation import GenerationRequest
     from actors.core.slot_views import SlotView
     from runtime.testing.simulated import SimulatedDrafter
     from tests.sim.books import Owner
@@ -53,11 +56,13 @@ class Invariants(Observer):
     Attributes:
         kv_is_exact: False while blocks that lie are meant to be in use.
         not_predicted: requests whose tokens are not the stand-in model's alone, for they forbid some.
+        held: the requests whose outputs are held to a rule, by id.
     """
 
     def __init__(self, watch: Watch) -> None:
         self.kv_is_exact = True
         self.not_predicted: set[str] = set()
+        self.held: dict[str, GenerationRequest] = {}
         self._watch = watch
         self._books = watch.books
         self._manager = watch.manager
@@ -183,8 +188,28 @@ class Invariants(Observer):
             history = [*self._manager.table.slot(part.slot).tokens, *rows, *drawn[:-1]]
             states = self._truth.rows(history, part.slot)[-len(drawn) :]
             expected = [self._model.next_token(state) for state in states]
+            if part.request_id in self.held:
+                expected = self._check_i14(part, history, drawn, expected)
             if drawn != expected:
                 self._violated(f"I4: slot {part.slot}: drew {drawn} after {len(history)} tokens, not {expected}")
+
+    def _check_i14(self, part: StepPart, history: list[int], drawn: list[int], free: list[int]) -> list[int]:
+        """No token is drawn that is forbidden; returns what has to be drawn, from what would be if nothing were."""
+        asked = self.held[part.request_id]
+        assert asked.grammar is not None
+        rule = Rule.of(asked.grammar)
+        whole = [*history[len(asked.prompts[part.index]) :], drawn[-1]]
+        expected: list[int] = []
+        for i, token_id in enumerate(free):
+            output = whole[: len(whole) - len(free) + i]
+            if len(output) >= rule.length:
+                return [*expected, *drawn[i:]]  # behind the end, where nobody looks
+            if rule.fails_at is not None and len(output) + len(drawn) > rule.fails_at:
+                return [*expected, *drawn[i:]]  # drawn freely, and not taken
+            if not rule.allows(output, drawn[i]):
+                self._violated(f"I14: {part.key}: drew {drawn[i]} after {output}, which its grammar forbids")
+            expected.append(rule.draw(output, token_id, self._model.vocab_size))
+        return expected
 
     def _note_failed(self, parts: Sequence[StepPart]) -> None:
         self._failed = [self._manager.table.slot(part.slot) for part in parts]

@@ -19,6 +19,7 @@ from actors.manager.recovery import MAX_RECOVERIES
 from runtime.errors import (
     DeadlineExceeded,
     DeviceLost,
+    GrammarFailed,
     QueueFull,
     QueueTimeout,
     RequestError,
@@ -29,6 +30,8 @@ from runtime.loading.served import Proposer
 from runtime.testing.faults import CancelAt, Chaos, Shutdown, SlowStep
 from tests.fakes.kv_simulation import open_kv_simulation, open_settled_disk
 from tests.sim.device import CULPRIT, VOCABULARY
+from tests.sim.endings import solo
+from tests.sim.grammars import Rule
 from tests.sim.kv.lies import Lies
 from tests.sim.scenario import CONTEXT, LOOKED_UP, first_request, next_request
 from tests.sim.scheduler import run
@@ -134,6 +137,7 @@ async def _opened(scenario: Scenario) -> AsyncIterator[KVSimulation]:
         ) as sim:
             sim.faults.raise_on.add(CULPRIT)
             sim.faults.cursed = scenario.cursed_blocks
+            sim.faults.late_masks = scenario.late_masks
             sim.watch.device.recovery_seconds = scenario.recovery_seconds
             yield sim
 
@@ -278,7 +282,9 @@ class Explanation:
         """All that the request would have got alone, and for the same reason."""
         prompt, most = story.asked.prompts[index], story.asked.max_tokens
         assert most is not None
-        expected, ends = sim.model.continuation(prompt, most), FinishReason.LENGTH
+        expected = solo(sim.model, story.asked, prompt, most)
+        complete = story.asked.grammar is not None and len(expected) == Rule.of(story.asked.grammar).length
+        ends = FinishReason.STOP if complete else FinishReason.LENGTH
         stop = next((i for i, token in enumerate(expected) if token in sim.engine.model.eos_token_ids), None)
         if stop is not None:
             expected, ends = expected[: stop + 1], FinishReason.STOP
@@ -290,6 +296,9 @@ class Explanation:
         match error:
             case StepFailed():
                 return (story.asked.id, receipt.index) in self.blamed
+            case GrammarFailed():
+                grammar = story.asked.grammar
+                return grammar is not None and Rule.of(grammar).fails_at is not None
             case QueueTimeout():
                 return self.queue_timeout
             case DeadlineExceeded():

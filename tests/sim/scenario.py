@@ -28,6 +28,7 @@ from runtime.testing.faults import (
 )
 from tests.sim.clients import GREEDY
 from tests.sim.device import CULPRIT, VOCABULARY
+from tests.sim.grammars import Rule
 
 CONTEXT = 512
 OWNERS = ("alice", "bob", None)
@@ -63,6 +64,7 @@ class Visit:
     pause: float  # between two reads
     reads: bool  # else it stalls
     retries: tuple[Retry, ...]
+    rule: Rule | None = None  # which its outputs are held to
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,18 +95,34 @@ class Scenario:
     plan: FaultPlan
     rings: Rings | None = None  # of a model with a windowed layer
     owners: tuple[str | None, ...] = (None,)  # of the visits, in turns; isolated from one another if there are several
+    late_masks: bool = False  # nobody computes a mask before the device needs it
 
 
 def draw(seed: int) -> Scenario:
     """The scenario of a seed.
 
-    In a third of them some blocks lie, and audits find that now and then; in a third, too, a layer has a window.  In an
-    eighth the requests have owners, who share no KV.
+    In a third of them some blocks lie, and audits find that now and then; in a third of the others, outputs are held to
+    grammars.  In a third of all, too, a layer has a window.  In an eighth the requests have owners, who share no KV.
     """
-    dice, windows = random.Random(f"lies {seed}"), random.Random(f"windows {seed}")
-    scenario = _with_lies(_honest(seed), dice) if dice.random() < 1 / 3 else _honest(seed)
+    dice, windows, grammars = (random.Random(f"{about} {seed}") for about in ("lies", "windows", "grammars"))
+    scenario = _honest(seed)
+    if dice.random() < 1 / 3:
+        scenario = _with_lies(scenario, dice)
+    elif grammars.random() < 1 / 3:
+        scenario = _with_grammars(scenario, grammars)
     scenario = _with_window(scenario, windows) if windows.random() < 1 / 3 else scenario
     return replace(scenario, owners=OWNERS) if seed % 16 in (8, 12) else scenario
+
+
+def _with_grammars(scenario: Scenario, dice: random.Random) -> Scenario:
+    """The same with rules for most who come, some of which the library gives up on."""
+    visits = tuple(replace(visit, rule=_rule(dice)) if dice.random() < 0.7 else visit for visit in scenario.visits)
+    return replace(scenario, visits=visits, late_masks=dice.random() < 0.5)
+
+
+def _rule(dice: random.Random) -> Rule:
+    fails_at = dice.randint(0, 6) if dice.random() < 0.1 else None
+    return Rule(dice.randrange(1000), dice.choice([1, 3, 8, 100]), fails_at)
 
 
 def _with_window(scenario: Scenario, dice: random.Random) -> Scenario:
@@ -270,4 +288,5 @@ def _request(visit: Visit, request_id: str, prompts: list[list[int]], owner: str
         cache_prompt=visit.cache_prompt,
         speculate=visit.speculate,
         owner=owner,
+        grammar=None if visit.rule is None else visit.rule.grammar,
     )
