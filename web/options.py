@@ -86,8 +86,8 @@ class Access:
     isolate_keys: Annotated[
         str,
         Option(
-            "on: KV that was computed for one API key is used for no other, so how fast an answer begins tells nobody "
-            "what others have asked.",
+            "`on`: KV that was computed for one API key is used for no other, so how fast an answer begins tells "
+            "nobody what others have asked.",
             words=("off", "on"),
         ),
     ] = "off"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from runtime.text.text_stream import TextDelta
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from actors.generating.output import Text
     from runtime.checkpoint.config import ModelConfig
@@ -45,7 +45,8 @@ class BareModel:
         self.eos_token_ids: tuple[int, ...] = ()
         self.vocab_size = config.vocab_size
         self.rings = None
+        self.tokenizer = None  # no request here has a grammar
 
-    def text(self, stop: Sequence[str], *, continues: bool = False) -> Text:
+    def text(self, stop: Sequence[str], *, continues: bool = False, visible: Collection[int] = frozenset()) -> Text:
         """Return a text stream for one generation."""
         return NoText()

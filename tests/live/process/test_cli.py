@@ -90,7 +90,7 @@ def test_a_value_that_cannot_be_is_refused(flag: str, value: str) -> None:
         (["-tp=2"], "there is no -tp: the whole model runs on one device"),
         (["--max-num-batched-tokens", "512"], "--chunk-tokens"),
         (["--quantization", "awq"], "--quantize int8 or int4"),
-        (["--ctx-sise", "9"], "No such option '--ctx-sise'. Did you mean '--ctx-size'?"),
+        (["--quantise", "int8"], "No such option '--quantise'. Did you mean '--quantize'?"),
         (["one", "--model", "two"], "two models: one and --model two"),
         (["model.gguf", "--kv-disk", "1GiB"], "--kv-disk has no use without --kv-dir"),
         (["--api-key-file", "README.md", "--certfile", "README.md"], "README.md: no certificate for TLS"),

@@ -61,6 +61,7 @@ CHANGES: dict[type, dict[str, Callable[[Any], object]]] = {
         "offer": lambda write_behind: write_behind.offer(),
     },
     Verdicts: {
+        "add_root": lambda verdicts: verdicts.add_root(ROOT),
         "strike": lambda verdicts: verdicts.strike(KEYS),
         "condemn": lambda verdicts: verdicts.condemn(KEYS),
         "choose_audit": lambda verdicts: verdicts.choose_audit(),
