@@ -20,6 +20,7 @@ from web.anthropic.routes import MESSAGES
 from web.anthropic.routes import add_routes as add_anthropic_routes
 from web.errors.handlers import install_error_handlers
 from web.errors.shapes import ErrorRoute, ErrorShapes
+from web.generation.responder import Responder
 from web.http.asgi import ScopedApp, current_request
 from web.http.body_budget import BodyBudget
 from web.http.browser_policy import BrowserPolicy, preflight_headers
@@ -104,12 +105,13 @@ def create_app(
     if keys:
         _require_key(app, keys, usage or KeyUsage())
     openai = OpenAISettings(reasoning=(wire or Wire()).reasoning_field)
-    add_openai_routes(app, engine, write_bytes=limits.write_bytes, keep_alive=keep_alive, settings=openai)
-    add_anthropic_routes(app, engine, write_bytes=limits.write_bytes, keep_alive=keep_alive)
-    add_ollama_routes(app, engine, write_bytes=limits.write_bytes, keep_alive=keep_alive)
+    responder = Responder(engine, limits.write_bytes, keep_alive)
+    add_openai_routes(app, responder, openai)
+    add_anthropic_routes(app, responder)
+    add_ollama_routes(app, responder)
+    add_response_routes(app, responder, state)
+    add_utility_routes(app, responder)
     add_model_routes(app, engine)
-    add_response_routes(app, engine, state, write_bytes=limits.write_bytes, keep_alive=keep_alive)
-    add_utility_routes(app, engine, write_bytes=limits.write_bytes, keep_alive=keep_alive)
     add_inspection_routes(app, engine, limits.write_bytes, watch)
     add_document_routes(app, engine, APIS, keyed=bool(keys), write_bytes=limits.write_bytes)
     return app

@@ -8,37 +8,33 @@ from typing import TYPE_CHECKING
 from web.anthropic.parse import count_tokens, parse_messages
 from web.bodies.json_response import json_response
 from web.generation.ignored import IgnoredFields
-from web.generation.responder import Responder
 from web.http.asgi import current_request
 
 if TYPE_CHECKING:
     from quart_trio.wrappers import TrioResponse as Response
 
-    from actors.engine import Engine
+    from web.generation.responder import Responder
     from web.http.asgi import ScopedApp
 
 MESSAGES = "/v1/messages"
 
 
-def add_routes(app: ScopedApp, engine: Engine, *, write_bytes: int, keep_alive: float) -> None:
+def add_routes(app: ScopedApp, responder: Responder) -> None:
     """Add Anthropic's API to an application.
 
     Args:
         app: to be extended.
-        engine: serves the requests.
-        write_bytes: of one write to a connection.
-        keep_alive: seconds of silence after which a stream says that it is alive.
+        responder: answers those that generate.
     """
-    generate = Responder(engine, write_bytes, keep_alive)
     parse = partial(parse_messages, ignored=IgnoredFields())
 
     @app.post(MESSAGES)
     async def messages() -> Response:
-        return await generate(parse)
+        return await responder(parse)
 
     @app.post(f"{MESSAGES}/count_tokens")
     async def count() -> Response:
-        return json_response({"input_tokens": await generate.parse_body(count_tokens)})
+        return json_response({"input_tokens": await responder.parse_body(count_tokens)})
 
     @app.after_request
     async def add_request_id(response: Response) -> Response:

@@ -10,12 +10,25 @@ from quart_trio.wrappers import TrioResponse as Response
 
 from web.bodies.json_encoding import iter_json
 from web.bodies.page_buffer import PageBuffer
+from web.http.asgi import current_request
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from actors.generating.unread import Backlog
+    from actors.generating.unread import Backlog, Unread
     from runtime.errors import CedeError
+
+
+def response_backlog(unread: Unread, name: str | None = None) -> Backlog:
+    """Return the backlog of the current request's response, open until that is sent.
+
+    Args:
+        unread: what all readers may leave unread.
+        name: for the log; unless given, the request's method and path.
+    """
+    http_request = current_request()
+    name = name or f"{http_request.method} {http_request.path}"
+    return http_request.resources.enter_context(unread.backlog(name, gathering=True))
 
 
 async def paged_json_response(value: object, backlog: Backlog, page_bytes: int) -> Response:

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from quart_trio.wrappers import TrioResponse as Response
 
 from web.bodies.body_parser import BodyParser
 from web.bodies.collect import collect
 from web.bodies.event_stream import EventStream
-from web.bodies.paged_response import paged_json_response
+from web.bodies.paged_response import paged_json_response, response_backlog
 from web.http.asgi import current_request
 from web.http.body_budget import BODY_TIMEOUT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
     from contextlib import AbstractAsyncContextManager
 
+    from actors.core.generation import GenerationRequest
     from actors.engine import Engine
+    from actors.generating.unread import Backlog
     from actors.request import Request
     from runtime.loading.served import ServedModel
+    from web.bodies.collect import EventCollector
     from web.generation.asked import Asked
 
     ParseFunction = Callable[[bytes, ServedModel, int], Asked]
@@ -31,17 +35,23 @@ T = TypeVar("T")
 class Responder:
     """Parses a body, opens the request, and answers with a stream or whole.
 
+    An application has one, so that all APIs together parse no more bodies at a time than its parser lets them.
+
     Args:
         engine: serves the requests.
         write_bytes: of one write to a connection.
         keep_alive: seconds of silence after which a stream says that it is alive.
+
+    Attributes:
+        engine, write_bytes, keep_alive: the same.
+        parser: of the bodies.
     """
 
     def __init__(self, engine: Engine, write_bytes: int, keep_alive: float) -> None:
         self.engine = engine
         self.write_bytes = write_bytes
-        self._parser = BodyParser(engine)
-        self._keep_alive = keep_alive
+        self.keep_alive = keep_alive
+        self.parser = BodyParser(engine)
 
     async def __call__(self, parse: ParseFunction) -> Response:
         """Answer the current request, whose body `parse` understands."""
@@ -54,32 +64,52 @@ class Responder:
 
     async def parse_body(self, parse: Callable[[bytes, ServedModel, int], T]) -> T:
         """Read the current request's body, and return what `parse` makes of it."""
+        async with self.body() as raw:
+            return await self.parser.parse(parse, raw)
+
+    @asynccontextmanager
+    async def body(self) -> AsyncIterator[bytes]:
+        """The current request's body, which counts against what all bodies may take while the scope lasts.
+
+        Raises:
+            RateLimited: the limits of the client's key are reached.
+            CedeError: the body is too large, or does not come.
+        """
         current_request().claim_place()
         body = current_request().body
         raw = await body.read(BODY_TIMEOUT)
-        with body.reservation:  # until the body is parsed
-            return await self._parser.parse(parse, raw)
+        with body.reservation:
+            yield raw
 
-    def _open(self, asked: Asked) -> AbstractAsyncContextManager[Request]:
-        """Return the scope in which the request runs, for whoever sent the current HTTP request."""
+    def asked_by_client(self, request: GenerationRequest) -> GenerationRequest:
+        """Return a request as whoever sent the current HTTP request may ask it."""
         http_request = current_request()
-        request = replace(asked.request, owner=http_request.owner, queue_share=http_request.queue_share)
-        return self.engine.open_request(request, disconnect_reason=http_request.disconnect_reason)
+        return replace(request, owner=http_request.owner, queue_share=http_request.queue_share)
+
+    def open(self, request: GenerationRequest) -> AbstractAsyncContextManager[Request]:
+        """Return the scope in which a request runs, for whoever sent the current HTTP request."""
+        reason = current_request().disconnect_reason
+        return self.engine.open_request(self.asked_by_client(request), disconnect_reason=reason)
 
     async def _stream(self, asked: Asked) -> Response:
         """Open the request and return the response that streams it.  What opening raises is an ordinary error."""
         http_request = current_request()
-        request = await http_request.resources.enter_async_context(self._open(asked))
+        request = await http_request.resources.enter_async_context(self.open(asked.request))
         writer = asked.writer()
-        body = EventStream(request, writer, self._keep_alive, http_request.resources.aclose, self.write_bytes)
+        body = EventStream(request, writer, self.keep_alive, http_request.resources.aclose, self.write_bytes)
         return Response(body, headers=dict(writer.headers), content_type=writer.content_type)
 
     async def _respond(self, asked: Asked) -> Response:
         """Run the request to its end and return the whole response.  What it raises is an ordinary error."""
-        http_request = current_request()
-        name = f"request {asked.request.id}"
-        backlog = http_request.resources.enter_context(self.engine.unread.backlog(name, gathering=True))
-        collector = asked.collector(self.write_bytes)
-        async with self._open(asked) as request:
-            response = await collect(request, collector, backlog)
+        response, backlog = await self.collect(asked.request, asked.collector(self.write_bytes))
         return await paged_json_response(response, backlog, self.write_bytes)
+
+    async def collect(self, asked: GenerationRequest, collector: EventCollector) -> tuple[dict[str, Any], Backlog]:
+        """Run a request to its end, and return what was collected and the backlog that holds it.
+
+        Raises:
+            CedeError: the request was refused, or ended with it.
+        """
+        backlog = response_backlog(self.engine.unread, f"request {asked.id}")
+        async with self.open(asked) as request:
+            return await collect(request, collector, backlog), backlog

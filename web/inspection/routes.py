@@ -12,7 +12,7 @@ from quart import request as query
 from runtime.errors import NotFound, RequestError
 from web.bodies.json_encoding import LazyJsonArray
 from web.bodies.json_response import json_response
-from web.bodies.paged_response import paged_json_response
+from web.bodies.paged_response import paged_json_response, response_backlog
 from web.errors.problem import Problem
 from web.http.asgi import current_request
 from web.openai.errors import error_object
@@ -45,11 +45,8 @@ def add_routes(app: ScopedApp, engine: Engine, write_bytes: int, watch: LoopWatc
 
     async def list_response(name: str, values: Iterable[DataclassInstance]) -> Response:
         """Return an object with one array, which may be long."""
-        http_request = current_request()
-        backlog = http_request.resources.enter_context(
-            engine.unread.backlog(f"GET {http_request.path}", gathering=True)
-        )
-        return await paged_json_response({name: LazyJsonArray(map(asdict, values))}, backlog, write_bytes)
+        shown = {name: LazyJsonArray(map(asdict, values))}
+        return await paged_json_response(shown, response_backlog(engine.unread), write_bytes)
 
     @app.get("/health")
     async def health() -> Response:

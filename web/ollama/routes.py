@@ -11,7 +11,6 @@ from runtime.errors import RequestError
 from web.bodies.json_response import json_response
 from web.bodies.strict_model import parse_model
 from web.generation.ignored import IgnoredFields
-from web.generation.responder import Responder
 from web.ollama.answers.objects import line
 from web.ollama.answers.writer import CONTENT_TYPE
 from web.ollama.asked import LoadRequest
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 
     from actors.engine import Engine
     from runtime.loading.served import ServedModel
+    from web.generation.responder import Responder
     from web.http.asgi import ScopedApp
     from web.ollama.asked import OllamaRequest
 
@@ -35,17 +35,14 @@ API_VERSION = "0.12.11"
 """The version of Ollama whose API this is: clients compare it with that of the features which they want."""
 
 
-def add_routes(app: ScopedApp, engine: Engine, *, write_bytes: int, keep_alive: float) -> None:
+def add_routes(app: ScopedApp, responder: Responder) -> None:
     """Add Ollama's API to an application.
 
     Args:
         app: to be extended.
-        engine: serves the requests.
-        write_bytes: of one write to a connection.
-        keep_alive: seconds of silence after which a stream says that it is alive.
+        responder: answers those that generate.
     """
-    responder = Responder(engine, write_bytes, keep_alive)
-    ignored = IgnoredFields()
+    engine, ignored = responder.engine, IgnoredFields()
 
     async def generate(parse: ParseFunction) -> Response:
         asked = await responder.parse_body(parse)

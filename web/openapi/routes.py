@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from web.bodies.json_encoding import dumps
-from web.bodies.paged_response import paged_response
-from web.http.asgi import current_request
+from web.bodies.paged_response import paged_response, response_backlog
 from web.openapi.document import openapi_document
 from web.openapi.operations import ANY_ROUTE, JSON, LISTS, Operation, Reply
 from web.openapi.viewer_files import read_file
@@ -113,9 +112,7 @@ def add_routes(app: ScopedApp, engine: Engine, apis: Sequence[Api], *, keyed: bo
     served = ServedDocument(apis, keyed=keyed)
 
     def respond(content: bytes, media_type: str) -> Response:
-        http_request = current_request()
-        backlog = engine.unread.backlog(f"GET {http_request.path}", gathering=True)
-        return paged_response(content, http_request.resources.enter_context(backlog), write_bytes, media_type)
+        return paged_response(content, response_backlog(engine.unread), write_bytes, media_type)
 
     async def respond_file(name: str, media_type: str) -> Response:
         content = await trio.to_thread.run_sync(read_file, name)

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from quart_trio.wrappers import TrioResponse as Response
 
 from actors.core.receipts import CancelReason
 from runtime.errors import RequestError
-from web.bodies.body_parser import BodyParser
-from web.bodies.collect import collect
 from web.bodies.event_stream import CONTENT_TYPE, HEADERS, EventStream
 from web.bodies.json_response import json_response
-from web.bodies.paged_response import paged_json_response
+from web.bodies.paged_response import paged_json_response, response_backlog
 from web.http.asgi import current_request
-from web.http.body_budget import BODY_TIMEOUT
 from web.responses.conversion import count_input_tokens, prepare, read_body, read_prompt_body
 from web.responses.output.collector import ResponseCollector
 from web.responses.output.writer import ResponseWriter
@@ -23,12 +19,9 @@ from web.responses.stored.archive import no_history
 from web.responses.stored.event_log import AttachedStream
 
 if TYPE_CHECKING:
-    from contextlib import AbstractAsyncContextManager
-
-    from actors.engine import Engine
-    from actors.request import Request
     from runtime.errors import CedeError
     from runtime.loading.served import ServedModel
+    from web.generation.responder import Responder
     from web.responses.conversion import History, ParsedResponse
     from web.responses.input.schemas import PromptBody
     from web.responses.stored.background import Run
@@ -39,48 +32,41 @@ class ResponseMaker:
     """Makes responses: the handler of `POST /v1/responses`, and of those that count instead.
 
     Args:
-        engine: serves the requests.
+        responder: opens the requests.
         state: where responses are stored, and run in the background; None where they are not.
-        write_bytes: of one write to a connection.
-        keep_alive: seconds of silence after which a stream says that it is alive.
     """
 
-    def __init__(self, engine: Engine, state: State | None, write_bytes: int, keep_alive: float) -> None:
-        self._engine = engine
+    def __init__(self, responder: Responder, state: State | None) -> None:
+        self._responder = responder
         self._state = state
-        self._write_bytes = write_bytes
-        self._keep_alive = keep_alive
-        self._parser = BodyParser(engine)
 
     async def create(self) -> Response:
         """Answer the current request."""
-        http_request = current_request()
-        raw = await http_request.body.read(BODY_TIMEOUT)
-        with http_request.body.reservation:  # until the body is parsed
-            body = await self._parser.parse(read_body, raw)
+        parser = self._responder.parser
+        async with self._responder.body() as raw:
+            body = await parser.parse(read_body, raw)
             history = await self._history(body)
 
             def prepared(_: bytes, model: ServedModel, __: int) -> ParsedResponse:
                 return prepare(body, history, model, can_store=self._state is not None)
 
-            parsed = await self._parser.parse(prepared, raw, size=len(raw) + history.size)
-        http_request.generation_id = parsed.request.id
+            parsed = await parser.parse(prepared, raw, size=len(raw) + history.size)
+        current_request().generation_id = parsed.request.id
         if parsed.background:
             return await self._begin(parsed)
         return await (self._stream(parsed) if parsed.stream else self._respond(parsed))
 
     async def count(self) -> Response:
         """Answer the current request with the number of its prompt's tokens."""
-        http_request = current_request()
-        raw = await http_request.body.read(BODY_TIMEOUT)
-        with http_request.body.reservation:
-            body = await self._parser.parse(read_prompt_body, raw)
+        parser = self._responder.parser
+        async with self._responder.body() as raw:
+            body = await parser.parse(read_prompt_body, raw)
             history = await self._history(body)
 
             def counted(_: bytes, model: ServedModel, __: int) -> int:
                 return count_input_tokens(body, history, model)
 
-            tokens = await self._parser.parse(counted, raw, size=len(raw) + history.size)
+            tokens = await parser.parse(counted, raw, size=len(raw) + history.size)
         return json_response({"object": "response.input_tokens", "input_tokens": tokens})
 
     async def _history(self, body: PromptBody) -> History:
@@ -88,20 +74,15 @@ class ResponseMaker:
             return no_history(body)
         return await self._state.archive.history(body, current_request().owner)
 
-    def _open(self, parsed: ParsedResponse) -> AbstractAsyncContextManager[Request]:
-        """Return the scope in which the request runs, for whoever sent the current HTTP request."""
-        http_request = current_request()
-        request = replace(parsed.request, owner=http_request.owner)
-        return self._engine.open_request(request, disconnect_reason=http_request.disconnect_reason)
-
     # --- with its client ----------------------------------------------------------------------------------------------
 
     async def _stream(self, parsed: ParsedResponse) -> Response:
         """Open the request and return the response that streams it.  What opening raises is an ordinary error."""
         http_request = current_request()
         resources, owner = http_request.resources, http_request.owner
-        held = resources.enter_context(self._engine.unread.backlog(f"text of {parsed.request.id}", gathering=True))
-        request = await resources.enter_async_context(self._open(parsed))
+        responder = self._responder
+        held = response_backlog(responder.engine.unread, f"text of {parsed.request.id}")
+        request = await resources.enter_async_context(responder.open(parsed.request))
         writer = ResponseWriter(parsed.options, held.hold)
 
         def on_cut(error: CedeError) -> None:
@@ -114,19 +95,15 @@ class ResponseMaker:
                 writer.events.stored = await self._save(parsed, writer.events.response(), owner)
 
         held.on_cut = on_cut
-        body = EventStream(request, writer, self._keep_alive, leave, self._write_bytes, writer.opening())
+        body = EventStream(request, writer, responder.keep_alive, leave, responder.write_bytes, writer.opening())
         return Response(body, headers=dict(writer.headers), content_type=writer.content_type)
 
     async def _respond(self, parsed: ParsedResponse) -> Response:
         """Run the request to its end and return the whole response.  What it raises is an ordinary error."""
-        http_request = current_request()
-        name = f"request {parsed.request.id}"
-        backlog = http_request.resources.enter_context(self._engine.unread.backlog(name, gathering=True))
-        async with self._open(parsed) as request:
-            response = await collect(request, ResponseCollector(parsed.options), backlog)
+        response, backlog = await self._responder.collect(parsed.request, ResponseCollector(parsed.options))
         if parsed.store:
-            response["store"] = await self._save(parsed, response, http_request.owner)
-        return await paged_json_response(response, backlog, self._write_bytes)
+            response["store"] = await self._save(parsed, response, current_request().owner)
+        return await paged_json_response(response, backlog, self._responder.write_bytes)
 
     async def _save(self, parsed: ParsedResponse, response: dict[str, object], owner: str | None) -> bool:
         return self._state is not None and await self._state.archive.save(parsed, response, owner)
@@ -140,7 +117,7 @@ class ResponseMaker:
                 "'background' is not supported by this server.", param="background", code="unsupported_parameter"
             )
         run = await self._state.background.start(parsed, current_request().owner)
-        return attach(run, -1, self._write_bytes) if parsed.stream else json_response(run.events.response())
+        return attach(run, -1, self._responder.write_bytes) if parsed.stream else json_response(run.events.response())
 
 
 def attach(run: Run, starting_after: int, write_bytes: int) -> Response:

@@ -8,7 +8,7 @@ from quart import request as query
 
 from runtime.errors import RequestError
 from web.bodies.json_response import json_response
-from web.bodies.paged_response import paged_json_response
+from web.bodies.paged_response import paged_json_response, response_backlog
 from web.http.asgi import current_request
 from web.responses.answering import attach
 from web.responses.stored.archive import ResponseNotFound
@@ -97,10 +97,7 @@ class StoredResponses:
         return self._state
 
     async def _long(self, value: Json) -> Response:
-        http_request = current_request()
-        name = f"{http_request.method} {http_request.path}"
-        backlog = http_request.resources.enter_context(self._engine.unread.backlog(name, gathering=True))
-        return await paged_json_response(value, backlog, self._write_bytes)
+        return await paged_json_response(value, response_backlog(self._engine.unread), self._write_bytes)
 
 
 def _page(items: list[Json], after: str | None, limit: int) -> Json:

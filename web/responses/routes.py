@@ -12,7 +12,7 @@ from web.responses.retrieval import StoredResponses
 if TYPE_CHECKING:
     from quart_trio.wrappers import TrioResponse as Response
 
-    from actors.engine import Engine
+    from web.generation.responder import Responder
     from web.http.asgi import ScopedApp
     from web.responses.stored.state import State
 
@@ -21,17 +21,15 @@ ERRORS = ErrorRoute(PATH, ResponseErrors())
 """The shape of the errors at these URLs."""
 
 
-def add_routes(app: ScopedApp, engine: Engine, state: State | None, *, write_bytes: int, keep_alive: float) -> None:
+def add_routes(app: ScopedApp, responder: Responder, state: State | None) -> None:
     """Add the Responses API to an application.
 
     Args:
         app: to be extended.
-        engine: serves the requests.
+        responder: opens the requests.
         state: where responses are stored, and run in the background; None where they are not.
-        write_bytes: of one write to a connection.
-        keep_alive: seconds of silence after which a stream says that it is alive.
     """
-    maker = ResponseMaker(engine, state, write_bytes, keep_alive)
+    maker = ResponseMaker(responder, state)
 
     @app.post(PATH)
     async def create_response() -> Response:
@@ -41,7 +39,7 @@ def add_routes(app: ScopedApp, engine: Engine, state: State | None, *, write_byt
     async def count_input_tokens() -> Response:
         return await maker.count()
 
-    stored = StoredResponses(engine, state, write_bytes)
+    stored = StoredResponses(responder.engine, state, responder.write_bytes)
 
     @app.get(f"{PATH}/<response_id>")
     async def get_response(response_id: str) -> Response:

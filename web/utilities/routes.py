@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from runtime.errors import RequestError
 from web.bodies.json_response import json_response
-from web.bodies.paged_response import paged_json_response
-from web.generation.responder import Responder
-from web.http.asgi import current_request
+from web.bodies.paged_response import paged_json_response, response_backlog
 from web.utilities.operations import RERANKERS
 from web.utilities.properties import cede_version, properties
 from web.utilities.tokens import apply_template, detokenize, tokenize
@@ -18,29 +16,24 @@ if TYPE_CHECKING:
 
     from quart_trio.wrappers import TrioResponse as Response
 
-    from actors.engine import Engine
     from runtime.loading.served import ServedModel
+    from web.generation.responder import Responder
     from web.http.asgi import ScopedApp
 
 
-def add_routes(app: ScopedApp, engine: Engine, *, write_bytes: int, keep_alive: float) -> None:
+def add_routes(app: ScopedApp, responder: Responder) -> None:
     """Add the utilities to an application.
 
     Args:
         app: to be extended.
-        engine: whose model is asked.
-        write_bytes: of one write to a connection.
-        keep_alive: seconds of silence after which a stream says that it is alive.
+        responder: parses the bodies; its engine's model is asked.
     """
-    responder = Responder(engine, write_bytes, keep_alive)
+    engine = responder.engine
 
     async def answer(function: Callable[[bytes, ServedModel, int], dict[str, Any]]) -> Response:
         """Answer with what `function` makes of the body, which may be long."""
-        http_request = current_request()
         value = await responder.parse_body(function)
-        name = f"POST {http_request.path}"
-        backlog = http_request.resources.enter_context(engine.unread.backlog(name, gathering=True))
-        return await paged_json_response(value, backlog, write_bytes)
+        return await paged_json_response(value, response_backlog(engine.unread), responder.write_bytes)
 
     @app.post("/tokenize")
     async def tokenize_text() -> Response:

@@ -17,7 +17,7 @@ from tests.fakes.simulation import ask, open_simulation, prompt, simulated
 from tests.unit.web.apps import CHAT, HI, error_in
 from web.access.api_keys import ApiKey, KeyLimits, KeyRing, digest_of
 from web.access.usage import KeyUsage, TokenMeter
-from web.app import create_app
+from web.app import APIS, create_app
 
 
 def key_of(**limits: Any) -> ApiKey:  # noqa: ANN401
@@ -215,6 +215,38 @@ async def test_the_refusal_comes_before_the_body_and_a_place_is_free_when_the_cl
     async with posting(app, CHAT, HI, headers=BEARER) as last:
         await engine.next_request()
         last.disconnect()
+
+
+@pytest.mark.parametrize("path", [o.path for api in APIS for o in api.operations if o.body is not None])
+async def test_each_route_with_a_body_takes_a_place(path: str) -> None:
+    engine = FakeEngine([token("a")])
+    app = create_app(as_engine(engine), keys=KeyRing([key_of(requests=1)]))
+    async with posting(app, CHAT, HI, headers=BEARER) as first:
+        await engine.next_request()
+        assert (await app.test_client().post(path, json={}, headers=BEARER)).status_code == 429
+        first.disconnect()
+    assert (await app.test_client().post(path, json={"messages": 7}, headers=BEARER)).status_code != 429
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        (CHAT, HI),
+        ("/v1/completions", {"prompt": "hi"}),
+        ("/v1/responses", {"input": "hi"}),
+        ("/v1/messages", HI | {"model": "any", "max_tokens": 3}),
+        ("/api/chat", HI),
+        ("/api/generate", {"prompt": "hi"}),
+    ],
+)
+@pytest.mark.parametrize("stream", [False, True])
+async def test_each_api_asks_for_its_key_and_within_its_share(path: str, body: dict[str, Any], stream: bool) -> None:
+    engine = FakeEngine([token("a")])
+    app = create_app(as_engine(engine), keys=KeyRing([key_of(queue_share=0.5)]))
+    async with posting(app, path, body | {"stream": stream}, headers=BEARER) as client:
+        asked = (await engine.next_request()).asked
+        assert (asked.owner, asked.queue_share) == ("alice", 0.5)
+        client.disconnect()
 
 
 async def test_the_headers_are_openais_and_come_with_each_answer() -> None:
