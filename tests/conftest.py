@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import torch
+from hypothesis import HealthCheck, settings
 
 from tests.live.server import Server
 
@@ -24,6 +25,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="kill the few mutants that this text chooses, such as a commit or a date (default: the current commit)",
     )
 
+
+# A test decides nothing by how long something took, nor does Hypothesis for it.
+settings.register_profile("cede", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("cede")
 
 # The models of the tests are tiny: a second thread only costs barriers, and many on a busy machine.
 torch.set_num_threads(1)
