@@ -11,7 +11,7 @@ import sqlite3
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from web.storage.files import StateFolderError, UnknownVersion, connect, is_damage, make_folder, set_aside
+from web.storage.files import StateFolderError, UnknownVersion, connect, damage, is_damage, make_folder, set_aside
 from web.storage.objects import Kind, StoredObject
 
 if TYPE_CHECKING:
@@ -120,12 +120,13 @@ class ObjectDatabase:
         """
         chain: list[StoredObject] = []
         next_id: str | None = id
-        while next_id is not None:
-            found = self.get(kind, next_id, owner)
-            if found is None or len(chain) == MAX_CHAIN:
-                return None
-            chain.append(found)
-            next_id = found.previous
+        with self._transaction():  # one for all the uses that are noted
+            while next_id is not None:
+                found = self.get(kind, next_id, owner)
+                if found is None or len(chain) == MAX_CHAIN:
+                    return None
+                chain.append(found)
+                next_id = found.previous
         return chain[::-1]
 
     def delete(self, kind: Kind, id: str, owner: str | None) -> bool:
@@ -251,4 +252,7 @@ def _with_schema(connection: sqlite3.Connection) -> sqlite3.Connection:
 
 def _stored(row: tuple[str, str, bytes, float, str | None, str | None, str, str, int]) -> StoredObject:
     kind, id, body, created, owner, previous, model, metadata, live = row
-    return StoredObject(Kind(kind), id, body, created, owner, previous, model, json.loads(metadata), bool(live))
+    try:
+        return StoredObject(Kind(kind), id, body, created, owner, previous, model, json.loads(metadata), bool(live))
+    except ValueError as error:  # what is no JSON, or of no kind that there is, was not written by us
+        raise damage(f"the row of {id!r}: {error}") from error

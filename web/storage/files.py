@@ -30,6 +30,13 @@ class UnknownVersion(Exception):
     """A later cede has written the file."""
 
 
+def damage(what: str) -> sqlite3.DatabaseError:
+    """Return an error that says that the file is damaged, where SQLite itself has not noticed."""
+    error = sqlite3.DatabaseError(what)
+    error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+    return error
+
+
 def is_damage(error: sqlite3.Error) -> bool:
     """Whether an error says that the file is damaged, and not that the disk is full or the like."""
     code = getattr(error, "sqlite_errorcode", 0)
@@ -69,9 +76,7 @@ def connect(folder: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA secure_delete = ON")  # what was deleted is overwritten
         if (fault := connection.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
             logger.warning("%s: %s", literal(str(path)), literal(fault))
-            damage = sqlite3.DatabaseError(fault)
-            damage.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
-            raise damage
+            raise damage(fault)
     except BaseException:
         connection.close()
         raise

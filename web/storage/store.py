@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, TypeVar
 import trio
 
 from runtime.errors import Unavailable
+from runtime.log_text import literal
 from web.storage.database import ObjectDatabase
-from web.storage.files import is_damage
+from web.storage.files import StateFolderError, is_damage
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -74,12 +75,17 @@ class ObjectStore:
     def _guarded(self, work: Callable[[], T]) -> T:
         try:
             return work()
-        except (sqlite3.DatabaseError, UnicodeDecodeError, ValueError) as error:
-            if isinstance(error, sqlite3.DatabaseError) and not is_damage(error):
-                logger.error("stored objects: %s", error)
-            else:  # what is no JSON, or of no kind that there is, was not written by us either
-                self._database.recover()
+        except sqlite3.Error as error:
+            logger.error("stored objects: %s", literal(error))
+            if is_damage(error):
+                self._recover()
             raise StoreFailed("The server's store of objects failed; its log says why.") from None
+
+    def _recover(self) -> None:
+        try:
+            self._database.recover()
+        except (sqlite3.Error, StateFolderError) as error:  # each later call fails, too: the database is closed
+            logger.error("stored objects: there is no new file in place of the damaged one: %s", literal(error))
 
 
 @asynccontextmanager

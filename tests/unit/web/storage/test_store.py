@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
 import trio
 
+from web.storage import database
 from web.storage.files import FILE
 from web.storage.objects import Bounds, Kind, Listing, StoredObject
 from web.storage.store import StoreFailed, open_store
@@ -67,3 +70,35 @@ async def test_damage_that_is_found_while_it_is_open_costs_one_call(tmp_path: Pa
         assert await store.put(thing("new"))
         assert await store.get(Kind.RESPONSE, "new", None) == thing("new")
     assert (tmp_path / f"{FILE}.damaged-1").exists()
+
+
+async def test_what_sqlite_cannot_take_costs_its_caller_alone(tmp_path: Path) -> None:
+    async with open_store(tmp_path, BOUNDS) as store:
+        await store.put(thing("r1"))
+        with pytest.raises(UnicodeEncodeError):
+            await store.get(Kind.RESPONSE, "\ud800", None)
+        assert await store.get(Kind.RESPONSE, "r1", None) == thing("r1"), "the file is not set aside for that"
+
+
+async def test_a_row_that_nobody_wrote_is_damage(tmp_path: Path) -> None:
+    async with open_store(tmp_path, BOUNDS) as store:
+        await store.put(thing("r1"))
+    with closing(sqlite3.connect(tmp_path / FILE)) as other, other:
+        other.execute("UPDATE objects SET metadata = 'no JSON'")
+    async with open_store(tmp_path, BOUNDS) as store:
+        with pytest.raises(StoreFailed):
+            await store.get(Kind.RESPONSE, "r1", None)
+        assert await store.get(Kind.RESPONSE, "r1", None) is None
+        assert (tmp_path / f"{FILE}.damaged-1").exists()
+
+
+async def test_where_no_new_file_can_be_made_each_call_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(folder: Path) -> sqlite3.Connection:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    async with open_store(tmp_path, BOUNDS) as store:
+        await store.put(StoredObject("strange", "r1", b"{}", created=1.0))  # type: ignore[arg-type]
+        monkeypatch.setattr(database, "connect", refuse)
+        for _ in range(2):
+            with pytest.raises(StoreFailed):
+                await store.get("strange", "r1", None)  # type: ignore[arg-type]
