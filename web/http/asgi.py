@@ -10,7 +10,7 @@ went away, an exception.  Errors of admission stay ordinary HTTP errors.
 from __future__ import annotations
 
 import logging
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, ExitStack
 from typing import TYPE_CHECKING, cast
 
 import trio
@@ -52,6 +52,7 @@ class ScopedRequest(TrioRequest):
     problem: str = ""
     key: ApiKey | None = None
     admission: AbstractContextManager[None] | None = None
+    _place: ExitStack | None = None
 
     @property
     def owner(self) -> str | None:
@@ -77,7 +78,12 @@ class ScopedRequest(TrioRequest):
         """
         if self.admission is not None:
             admission, self.admission = self.admission, None
-            self.resources.enter_context(admission)
+            self._place = self.resources.enter_context(ExitStack())
+            self._place.enter_context(admission)
+
+    def hand_over_place(self) -> ExitStack:
+        """Return the place that was claimed, for what goes on when the response is sent, and is to leave it then."""
+        return ExitStack() if self._place is None else self._place.pop_all()
 
     def disconnect_reason(self) -> CancelReason:
         """Return why the client is gone, if it is gone."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from quart_trio.wrappers import TrioResponse as Response
@@ -51,6 +52,7 @@ class ResponseMaker:
                 return prepare(body, history, model, can_store=self._state is not None)
 
             parsed = await parser.parse(prepared, raw, size=len(raw) + history.size)
+        parsed = replace(parsed, request=self._responder.asked_by_client(parsed.request))
         current_request().generation_id = parsed.request.id
         if parsed.background:
             return await self._begin(parsed)
@@ -78,8 +80,7 @@ class ResponseMaker:
 
     async def _stream(self, parsed: ParsedResponse) -> Response:
         """Open the request and return the response that streams it.  What opening raises is an ordinary error."""
-        http_request = current_request()
-        resources, owner = http_request.resources, http_request.owner
+        resources = current_request().resources
         responder = self._responder
         held = response_backlog(responder.engine.unread, f"text of {parsed.request.id}")
         request = await resources.enter_async_context(responder.open(parsed.request))
@@ -92,7 +93,7 @@ class ResponseMaker:
         async def leave() -> None:
             await resources.aclose()
             if parsed.store:
-                writer.events.stored = await self._save(parsed, writer.events.response(), owner)
+                writer.events.stored = await self._save(parsed, writer.events.response())
 
         held.on_cut = on_cut
         body = EventStream(request, writer, responder.keep_alive, leave, responder.write_bytes, writer.opening())
@@ -102,11 +103,11 @@ class ResponseMaker:
         """Run the request to its end and return the whole response.  What it raises is an ordinary error."""
         response, backlog = await self._responder.collect(parsed.request, ResponseCollector(parsed.options))
         if parsed.store:
-            response["store"] = await self._save(parsed, response, current_request().owner)
+            response["store"] = await self._save(parsed, response)
         return await paged_json_response(response, backlog, self._responder.write_bytes)
 
-    async def _save(self, parsed: ParsedResponse, response: dict[str, object], owner: str | None) -> bool:
-        return self._state is not None and await self._state.archive.save(parsed, response, owner)
+    async def _save(self, parsed: ParsedResponse, response: dict[str, object]) -> bool:
+        return self._state is not None and await self._state.archive.save(parsed, response)
 
     # --- without one --------------------------------------------------------------------------------------------------
 
@@ -116,8 +117,12 @@ class ResponseMaker:
             raise RequestError(
                 "'background' is not supported by this server.", param="background", code="unsupported_parameter"
             )
-        run = await self._state.background.start(parsed, current_request().owner)
-        return attach(run, -1, self._responder.write_bytes) if parsed.stream else json_response(run.events.response())
+        with current_request().hand_over_place() as place:
+            run, response = await self._state.background.start(parsed, place)
+        if parsed.stream:
+            return attach(run, -1, self._responder.write_bytes)
+        backlog = response_backlog(self._responder.engine.unread)
+        return await paged_json_response(response, backlog, self._responder.write_bytes)
 
 
 def attach(run: Run, starting_after: int, write_bytes: int) -> Response:

@@ -1,6 +1,6 @@
 """What outlives a request for a response.
 
 - `archive`: responses as stored objects
-- `event_log`, `background`: responses that run without a client, and may be followed by several
+- `event_log`, `background`, `making`: responses that run without a client, and may be followed by several
 - `state`: both, open beside the engine
 """

@@ -56,13 +56,12 @@ class Archive:
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
 
-    async def save(self, parsed: ParsedResponse, response: Json, owner: str | None, *, live: bool = False) -> bool:
+    async def save(self, parsed: ParsedResponse, response: Json, *, live: bool = False) -> bool:
         """Store a response, or put it in place of what was stored of it before; tell whether it could be stored.
 
         Args:
             parsed: the request that it answers.
             response: the response object, whose long parts may be `SelfEncoding`.
-            owner: of the request.
             live: it has not ended.
         """
         body = await _encode({"response": response, "input": list(parsed.input)})
@@ -71,7 +70,7 @@ class Archive:
             parsed.request.id,
             body,
             created=response["created_at"],
-            owner=owner,
+            owner=parsed.request.owner,
             previous=parsed.previous,
             model=response["model"],
             live=live,

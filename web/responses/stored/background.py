@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -11,24 +10,19 @@ import trio
 
 from actors.core.receipts import CancelReason
 from runtime.errors import ShuttingDown, Unavailable
-from web.responses.output.envelope import Ending, Status, failure, internal_failure
-from web.responses.output.events import ResponseEvents
-from web.responses.output.writer import frame
 from web.responses.stored.event_log import EventLog
+from web.responses.stored.making import Making
 from web.storage.store import StoreFailed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from contextlib import ExitStack
 
-    from actors.core.generation import Event
     from actors.engine import Engine
-    from actors.generating.unread import Backlog
-    from actors.request import Request
-    from runtime.errors import CedeError
     from web.responses.conversion import ParsedResponse
     from web.responses.stored.archive import Archive
 
-logger = logging.getLogger("cede.web")
+Json = dict[str, Any]
 
 KEPT_SECONDS = 300.0
 """How long the events of a response that has ended are kept, for clients that come back to its stream."""
@@ -60,29 +54,21 @@ class BackgroundBounds:
 
 @dataclass(eq=False)
 class Run:
-    """A response in the background, from its admission until its events are dropped.
+    """A response in the background, from its admission until its events are dropped: what others may see of it.
 
     Attributes:
-        parsed: the request.
+        id: of the response.
         owner: who may see it.
-        events: of the response.
-        log: the same, encoded.
-        ended: set once it is stored.
+        log: its events, encoded.
+        ended: set once it is stored, and nothing of it runs.
         keeping: scope of the wait in which its events are kept.
-        error: why it was given up; None while it was not.
     """
 
-    parsed: ParsedResponse
+    id: str
     owner: str | None
-    events: ResponseEvents
     log: EventLog = field(default_factory=EventLog)
     ended: trio.Event = field(default_factory=trio.Event)
     keeping: trio.CancelScope = field(default_factory=trio.CancelScope)
-    error: CedeError | None = None
-
-    def tell(self, event: dict[str, Any]) -> None:
-        """Add an event to the log."""
-        self.log.append(b"".join(frame(event)))
 
 
 class BackgroundResponses:
@@ -109,36 +95,37 @@ class BackgroundResponses:
         self._nursery = nursery
         self._bounds = bounds
         self._keep_alive = keep_alive
-        self._runs: dict[str, Run] = {}
+        self._running: dict[str, Run] = {}
+        self._kept: dict[str, Run] = {}  # those that have ended, in the order of their ends
         self._closed = False
 
-    async def start(self, parsed: ParsedResponse, owner: str | None) -> Run:
-        """Begin a response, and return once it is admitted and stored.
+    async def start(self, parsed: ParsedResponse, place: ExitStack) -> tuple[Run, Json]:
+        """Begin a response, and return it, and the response object, once it is admitted and stored.
+
+        Args:
+            parsed: the request, as its client may ask it.
+            place: what the client's key has in use for it.  If the response begins, this is emptied, and what was in
+                it is left when the response has ended.
 
         Raises:
             CedeError: it is refused, or cannot be stored.
         """
         if self._closed:
             raise ShuttingDown("the server is shutting down")
-        if sum(not run.ended.is_set() for run in self._runs.values()) >= self._bounds.running:
+        if len(self._running) >= self._bounds.running:
             raise BackgroundFull(self._bounds.running)
-        run = self._runs[parsed.request.id] = Run(parsed, owner, ResponseEvents(parsed.options))
-        try:
-            await self._nursery.start(self._run, run)
-        except BaseException:
-            run.ended.set()
-            self._runs.pop(parsed.request.id, None)
-            raise
-        return run
+        run = self._running[parsed.request.id] = Run(parsed.request.id, parsed.request.owner)
+        response: Json = await self._nursery.start(self._make, run, parsed, place)
+        return run, response
 
     def find(self, response_id: str, owner: str | None) -> Run | None:
         """Return a response that runs, or whose events are kept; None if there is none of that id for that owner."""
-        run = self._runs.get(response_id)
+        run = self._running.get(response_id) or self._kept.get(response_id)
         return run if run is not None and run.owner == owner else None
 
     async def cancel(self, run: Run) -> None:
         """Cancel a response, unless it has ended, and return once it is stored."""
-        self._engine.cancel(run.parsed.request.id, CancelReason.OPERATOR)
+        self._engine.cancel(run.id, CancelReason.OPERATOR)
         await run.ended.wait()
 
     async def forget(self, run: Run) -> None:
@@ -149,84 +136,48 @@ class BackgroundResponses:
     def close(self) -> None:
         """Refuse new ones, and cancel those that run; each is stored before its task ends."""
         self._closed = True
-        for run in self._runs.values():
-            self._engine.cancel(run.parsed.request.id, CancelReason.SHUTDOWN)
+        for run in self._running.values():
+            self._engine.cancel(run.id, CancelReason.SHUTDOWN)
+        for run in (*self._running.values(), *self._kept.values()):
             run.keeping.cancel()
 
     # --- the tasks ----------------------------------------------------------------------------------------------------
 
-    async def _run(self, run: Run, task_status: trio.TaskStatus[None]) -> None:
-        """Run one response to its end, and keep its events for a while."""
-        request_id = run.parsed.request.id
-        asked = replace(run.parsed.request, owner=run.owner, timeout=self._bounds.timeout)
+    async def _make(
+        self, run: Run, parsed: ParsedResponse, place: ExitStack, task_status: trio.TaskStatus[Json]
+    ) -> None:
+        """Run one response to its end; its events are kept by another task, so that all else of it is gone."""
+        making = Making(parsed, run.log, self._archive, self._keep_alive)
+        asked = replace(parsed.request, timeout=self._bounds.timeout)
         opening = self._engine.open_request(asked, disconnect_reason=lambda: CancelReason.SHUTDOWN)
-        with self._engine.unread.backlog(f"response {request_id}", gathering=True) as backlog:
-            async with opening as request:
-                for event in run.events.opening():
-                    run.tell(event)
-                if saved := await self._archive.save(run.parsed, run.events.response(), run.owner, live=True):
-                    await self._make(request, run, backlog, task_status)
-            if not saved:
-                raise StoreFailed("The response cannot be stored, as one in the background has to be.")
-        with run.keeping:
-            self._bound_kept()
-            await trio.sleep(KEPT_SECONDS)
-        self._runs.pop(request_id, None)
-
-    async def _make(self, request: Request, run: Run, backlog: Backlog, task_status: trio.TaskStatus[None]) -> None:
-        """Make a response that is admitted and stored.  However it ends, it is stored again, and its readers told."""
         try:
-            task_status.started()
-            await self._follow(request, run, backlog)
-        except Exception as error:
-            logger.error("%s failed in the background", request.id, exc_info=error)
-            run.events.fail(internal_failure())
+            with place.pop_all(), self._engine.unread.backlog(f"response {run.id}", gathering=True) as backlog:
+                async with opening as request:
+                    if stored := await making.begin():
+                        await making.finish(request, backlog, task_status)
+                if not stored:
+                    raise StoreFailed("The response cannot be stored, as one in the background has to be.")
         finally:
-            run.events.fail(Ending(Status.CANCELLED))  # without effect on one that has ended
-            with trio.CancelScope(shield=True):
-                await self._end(run)
+            del self._running[run.id]
+            run.ended.set()
+        self._kept[run.id] = run
+        self._bound_kept()
+        self._nursery.start_soon(self._keep, run)
 
-    async def _follow(self, request: Request, run: Run, backlog: Backlog) -> None:
-        """Turn the engine's events into the response's, until it has ended."""
-
-        def on_cut(error: CedeError) -> None:
-            run.error = error
-            request.cancel(CancelReason.STALLED_READER)
-
-        backlog.on_cut = on_cut
-        events = aiter(request)
-        while run.events.ending is None:
-            with trio.move_on_after(self._keep_alive) as silence:
-                event = await anext(events)
-            if silence.cancelled_caught:
-                run.tell(run.events.in_progress())
-            else:
-                self._tell(event, run)
-            backlog.hold(run.log.size + len(run.events))
-
-    def _tell(self, event: Event, run: Run) -> None:
-        if run.error is not None:
-            run.events.fail(failure(run.error))
-            return
-        for made in run.events.of(event):
-            run.tell(made)
-
-    async def _end(self, run: Run) -> None:
-        """Store a response that has ended, and tell it."""
-        if not await self._archive.save(run.parsed, run.events.response(), run.owner):
-            run.events.stored = False
-        run.tell(run.events.last())
-        run.log.end()
-        run.ended.set()
+    async def _keep(self, run: Run) -> None:
+        """Keep the events of one that has ended for a while."""
+        with run.keeping:
+            await trio.sleep(KEPT_SECONDS)
+        self._kept.pop(run.id, None)
 
     def _bound_kept(self) -> None:
         """Drop the events of those that ended first, while there are too many."""
-        ended = [run for run in self._runs.values() if run.ended.is_set() and not run.keeping.cancel_called]
-        kept = sum(run.log.size for run in ended)
-        for run in ended:
-            if kept <= self._bounds.kept_bytes:
+        kept = [run for run in self._kept.values() if not run.keeping.cancel_called]
+        size = sum(run.log.size for run in kept)
+        for run in kept:
+            if size <= self._bounds.kept_bytes:
                 break
-            kept -= run.log.size
+            size -= run.log.size
             run.keeping.cancel()
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,6 +19,8 @@ from tests.unit.web.apps import CHAT, HI, error_in
 from web.access.api_keys import ApiKey, KeyLimits, KeyRing, digest_of
 from web.access.usage import KeyUsage, TokenMeter
 from web.app import APIS, create_app
+from web.options import StateOptions
+from web.responses.stored.state import open_state
 
 
 def key_of(**limits: Any) -> ApiKey:  # noqa: ANN401
@@ -261,3 +264,18 @@ async def test_the_headers_are_openais_and_come_with_each_answer() -> None:
         "x-ratelimit-remaining-tokens": "600",
         "x-ratelimit-reset-tokens": "0.000s",
     }
+
+
+async def test_a_response_in_the_background_keeps_its_place_until_it_ends(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    engine = FakeEngine([token("a")])
+    async with open_state(as_engine(engine), StateOptions()) as state:
+        app = create_app(as_engine(engine), keys=KeyRing([key_of(requests=1, queue_share=0.5)]), state=state)
+        client, body = app.test_client(), {"input": "hi", "background": True}
+        begun = await client.post("/v1/responses", json=body, headers=BEARER)
+        assert (begun.status_code, (await engine.next_request()).asked.queue_share) == (200, 0.5)
+        assert (await client.post("/v1/responses", json=body, headers=BEARER)).status_code == 429
+        path = f"/v1/responses/{(await begun.get_json())['id']}/cancel"
+        assert (await client.post(path, headers=BEARER)).status_code == 200
+        assert (await client.post("/v1/responses", json=body, headers=BEARER)).status_code == 200

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
+import gc
+import weakref
+from contextlib import ExitStack, asynccontextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,6 +14,7 @@ import trio.testing
 
 from actors.core.generation import Failed
 from actors.core.receipts import CancelReason
+from runtime.chat.parts import PlainParser
 from runtime.errors import QueueFull, ShuttingDown, StepFailed
 from tests.fakes.engine import FakeEngine, FakeRequest, as_engine, say, token
 from tests.unit.web.responses.asking import ask, check_stream, read_events
@@ -28,6 +32,7 @@ from web.storage.store import StoreFailed, open_store
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from web.responses.conversion import ParsedResponse
     from web.responses.stored.background import Run
 
 KEEP_ALIVE = 10.0
@@ -48,6 +53,18 @@ async def running(
             yield background, archive
 
 
+def owned(parsed: ParsedResponse, owner: str | None) -> ParsedResponse:
+    """A request, asked by the key of that name."""
+    return replace(parsed, request=replace(parsed.request, owner=owner))
+
+
+async def begin(background: BackgroundResponses, owner: str | None = None) -> Run:
+    """Begin a response of that owner's."""
+    run, response = await background.start(owned(ask(background=True), owner), ExitStack())
+    assert (response["id"], response["status"]) == (run.id, "in_progress")
+    return run
+
+
 def events_of(run: Run) -> list[dict[str, Any]]:
     """What a client that reads all of it is told."""
     frames = [run.log.read_nowait(number) or b"" for number in range(len(run.log))]
@@ -56,8 +73,8 @@ def events_of(run: Run) -> list[dict[str, Any]]:
 
 async def test_it_is_kept_for_a_while_and_stored_for_longer(autojump_clock: trio.testing.MockClock) -> None:
     async with running(FakeEngine(say("Hel", "lo"))) as (background, archive):
-        run = await background.start(ask(background=True), "alice")
-        request_id = run.parsed.request.id
+        run = await begin(background, owner="alice")
+        request_id = run.id
         await run.ended.wait()
         response = check_stream(events_of(run))
         assert response["status"] == "completed"
@@ -76,10 +93,10 @@ async def test_the_events_of_those_that_ended_first_make_room(autojump_clock: tr
     async with running(FakeEngine(say("Hel", "lo")), kept_bytes=12_000) as (background, _):
         runs = []
         for _ in range(6):
-            runs.append(await background.start(ask(background=True), None))
+            runs.append(await begin(background))
             await runs[-1].ended.wait()
             await trio.sleep(1)
-        kept = [run for run in runs if background.find(run.parsed.request.id, None)]
+        kept = [run for run in runs if background.find(run.id, None)]
         assert kept == runs[-len(kept) :]
         assert 0 < len(kept) < 6
         assert sum(run.log.size for run in kept) <= 12_000
@@ -88,7 +105,7 @@ async def test_the_events_of_those_that_ended_first_make_room(autojump_clock: tr
 async def test_it_has_a_deadline_of_its_own() -> None:
     engine = FakeEngine(say("a"))
     async with running(engine, timeout=77.0) as (background, _):
-        await background.start(ask(background=True), "alice")
+        await begin(background, owner="alice")
         asked = (await engine.next_request()).asked
         assert (asked.timeout, asked.owner) == (77.0, "alice")
 
@@ -101,7 +118,7 @@ async def test_silence_is_told_to_all_who_follow(autojump_clock: trio.testing.Mo
         request.emit(*say("a"))
 
     async with running(FakeEngine(script)) as (background, _):
-        run = await background.start(ask(background=True), None)
+        run = await begin(background)
         await trio.sleep(3.5 * KEEP_ALIVE)
         go.set()
         await run.ended.wait()
@@ -113,11 +130,11 @@ async def test_silence_is_told_to_all_who_follow(autojump_clock: trio.testing.Mo
 async def test_only_so_many_run_at_a_time() -> None:
     engine = FakeEngine([token("a")])
     async with running(engine, running=2) as (background, _):
-        runs = [await background.start(ask(background=True), None) for _ in range(2)]
+        runs = [await begin(background) for _ in range(2)]
         with pytest.raises(BackgroundFull):
-            await background.start(ask(background=True), None)
+            await begin(background)
         await background.cancel(runs[0])
-        await background.start(ask(background=True), None)
+        await begin(background)
 
 
 async def test_one_that_is_refused_leaves_nothing() -> None:
@@ -126,25 +143,25 @@ async def test_one_that_is_refused_leaves_nothing() -> None:
         engine.refusal = QueueFull("full")
         parsed = ask(background=True)
         with pytest.raises(QueueFull):
-            await background.start(parsed, None)
+            await background.start(parsed, ExitStack())
         assert background.find(parsed.request.id, None) is None
         with pytest.raises(ResponseNotFound):
             await archive.load(parsed.request.id, None)
         engine.refusal = None
-        await background.start(ask(background=True), None)  # it takes no place
+        await begin(background)  # it takes no place
 
 
 async def test_one_that_cannot_be_stored_does_not_run() -> None:
     engine = FakeEngine([token("a")])
     async with running(engine, size=100) as (background, _):
         with pytest.raises(StoreFailed):
-            await background.start(ask(background=True), None)
+            await begin(background)
         assert not engine.live
 
 
 async def test_one_whose_answer_outgrows_the_store_says_so() -> None:
     async with running(FakeEngine(say("x" * 5000)), size=4000) as (background, _):
-        run = await background.start(ask(background=True), None)
+        run = await begin(background)
         await run.ended.wait()
         assert check_stream(events_of(run))["store"] is False
 
@@ -156,13 +173,13 @@ async def test_at_the_end_those_that_run_are_cancelled_and_stored_so(events: lis
         archive = Archive(store)
         bounds = BackgroundBounds(4, 100.0, 10**6)
         async with open_background(as_engine(engine), archive, bounds, KEEP_ALIVE) as background:
-            run = await background.start(ask(background=True), None)
+            run = await begin(background)
         request = await engine.next_request()
         assert request.cancels == [CancelReason.SHUTDOWN]
         check_stream(events_of(run))
         assert (await archive.load(request.id, None))["response"]["status"] == "cancelled"
         with pytest.raises(ShuttingDown):
-            await background.start(ask(background=True), None)
+            await begin(background)
 
 
 async def test_a_crash_of_what_is_around_it_stores_it_too() -> None:
@@ -172,18 +189,18 @@ async def test_a_crash_of_what_is_around_it_stores_it_too() -> None:
         with trio.CancelScope() as scope:
             bounds = BackgroundBounds(4, 100.0, 10**6)
             async with open_background(as_engine(engine), archive, bounds, KEEP_ALIVE) as background:
-                run = await background.start(ask(background=True), None)
+                run = await begin(background)
                 scope.cancel()
                 await trio.sleep_forever()
         check_stream(events_of(run))
-        assert (await archive.load(run.parsed.request.id, None))["response"]["status"] == "cancelled"
+        assert (await archive.load(run.id, None))["response"]["status"] == "cancelled"
 
 
 async def test_a_failure_is_stored_as_one() -> None:
     async with running(FakeEngine([token("a"), Failed(0, StepFailed("no"))])) as (background, archive):
-        run = await background.start(ask(background=True), None)
+        run = await begin(background)
         await run.ended.wait()
-        stored = (await archive.load(run.parsed.request.id, None))["response"]
+        stored = (await archive.load(run.id, None))["response"]
         assert (stored["status"], stored["error"]["message"]) == ("failed", "no")
         assert stored == check_stream(events_of(run))
 
@@ -192,11 +209,11 @@ async def test_one_that_grows_too_large_is_given_up() -> None:
     engine = FakeEngine([token("a" * 50) for _ in range(100)])
     engine.unread = type(engine.unread)(each=4000)
     async with running(engine) as (background, archive):
-        run = await background.start(ask(background=True), None)
+        run = await begin(background)
         await run.ended.wait()
         assert check_stream(events_of(run))["status"] == "failed"
         assert (await engine.next_request()).cancels == [CancelReason.STALLED_READER]
-        assert "grew beyond" in (await archive.load(run.parsed.request.id, None))["response"]["error"]["message"]
+        assert "grew beyond" in (await archive.load(run.id, None))["response"]["error"]["message"]
 
 
 async def test_what_another_process_was_making_has_failed() -> None:
@@ -204,10 +221,59 @@ async def test_what_another_process_was_making_has_failed() -> None:
         archive = Archive(store)
         parsed = ask(background=True)
         async with open_background(as_engine(FakeEngine([])), archive, BackgroundBounds(4, 1e3, 0), 1e3) as background:
-            run = await background.start(parsed, "alice")
-            snapshot = run.events.response()
-            await archive.save(parsed, snapshot, "alice", live=True)
+            _, snapshot = await background.start(owned(parsed, "alice"), ExitStack())
+            await archive.save(owned(parsed, "alice"), snapshot, live=True)
             await archive.close_interrupted()  # as the next process does
             stored = (await archive.load(parsed.request.id, "alice"))["response"]
             assert (stored["status"], stored["error"]["code"]) == ("failed", "server_error")
             assert not await store.live(Kind.RESPONSE)
+
+
+async def test_when_it_has_ended_its_place_is_left_and_what_it_was_made_of_is_gone() -> None:
+    left: list[str] = []
+
+    def large() -> PlainParser:  # as what is held by its request
+        return PlainParser()
+
+    asked = ask(background=True)
+    made_of = weakref.ref(large)
+    async with running(FakeEngine([token("a")])) as (background, _):
+        with ExitStack() as place:
+            place.callback(left.append, "place")
+            run, _ = await background.start(replace(asked, options=replace(asked.options, parser=large)), place)
+        del large
+        assert made_of() is not None
+        assert not left
+        await background.cancel(run)
+        await trio.testing.wait_all_tasks_blocked()
+        assert left == ["place"]
+        gc.collect()
+        assert background.find(run.id, None) is run
+        assert made_of() is None
+
+
+async def test_the_place_of_one_that_is_refused_stays_with_who_asked() -> None:
+    left: list[str] = []
+    async with running(FakeEngine([]), running=0) as (background, _):
+        with ExitStack() as place:
+            place.callback(left.append, "place")
+            with pytest.raises(BackgroundFull):
+                await background.start(ask(background=True), place)
+            assert not left
+    assert left == ["place"]
+
+
+async def test_a_fault_while_its_end_is_stored_costs_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = FakeEngine([token("a")])
+    async with running(engine) as (background, archive):
+        run, other = await begin(background), await begin(background)
+
+        async def fail(*_: object, **__: object) -> bool:
+            raise ValueError("a fault")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(archive, "save", fail)
+            await background.cancel(run)
+        assert check_stream(events_of(run))["store"] is False
+        await background.cancel(other)
+        assert (await archive.load(other.id, None))["response"]["status"] == "cancelled"
