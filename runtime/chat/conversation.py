@@ -104,11 +104,13 @@ class ReasoningChoice:
         enabled: None for whatever the template does.
         effort: OpenAI's `reasoning_effort`, for templates that know it.
         budget: tokens of thought at most; None for no bound.
+        effort_is_wish: a model that knows no effort answers all the same.
     """
 
     enabled: bool | None = None
     effort: str | None = None
     budget: int | None = None
+    effort_is_wish: bool = False
 
 
 @dataclass(frozen=True, slots=True)

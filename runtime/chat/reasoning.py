@@ -111,8 +111,9 @@ def reasoning_variables(choice: ReasoningChoice, thought: Thought | None) -> dic
     """
     variables: dict[str, Any] = {}
     enabled = False if choice.effort == _NO_EFFORT else choice.enabled
+    demanded = choice.effort not in (None, _NO_EFFORT, _ANY_EFFORT) and not choice.effort_is_wish
     if thought is None:
-        if enabled or choice.budget is not None or choice.effort not in (None, _NO_EFFORT, _ANY_EFFORT):
+        if enabled or choice.budget is not None or demanded:
             raise RequestError("This model does not reason before it answers.", param="reasoning_effort")
         return variables
     if enabled is not None and thought.switch is not None:
@@ -120,7 +121,7 @@ def reasoning_variables(choice: ReasoningChoice, thought: Thought | None) -> dic
     if choice.effort not in (None, _NO_EFFORT):
         if thought.effort:
             variables[EFFORT] = choice.effort
-        elif choice.effort != _ANY_EFFORT:
+        elif demanded:
             raise RequestError(
                 f"The chat template of this model knows no reasoning effort '{choice.effort}': it reasons or does not.",
                 param="reasoning_effort",

@@ -38,7 +38,8 @@ WANTED: dict[str, str] = {
     "response_format": "an object of type 'text', 'json_object' or 'json_schema'",
     "schema_or_text": "a JSON schema, or one as text",
     "function_call": "'none', 'auto', or an object with a 'name'",
-    "think": "true, false, 'low', 'medium' or 'high'",
+    "think": "true, false, 'low', 'medium', 'high' or 'max'",
+    "answer_format": "'json' or a JSON schema",
     "blocks": "a string or an array of content blocks",
     "block": "an object with a 'type'",
 }

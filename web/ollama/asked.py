@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from actors.core.generation import GenerationRequest
-from runtime.chat.chat import ChatPrompt
 from runtime.errors import RequestError
 from web.bodies.json_encoding import dumps
 from web.generation.prompts import visible_ids
@@ -19,6 +18,7 @@ from web.ollama.options import Options, max_tokens, sampling_of, stop_automaton
 from web.ollama.schemas import unknown_fields
 
 if TYPE_CHECKING:
+    from runtime.chat.chat import ChatPrompt
     from runtime.loading.served import ServedModel
     from web.bodies.prompt_tokens import TokenIds
     from web.generation.ignored import IgnoredFields
@@ -90,7 +90,7 @@ def answer_request(
     shape: AnswerShape,
     ignored: IgnoredFields,
     *,
-    prompt: ChatPrompt | None = None,
+    prompt: ChatPrompt,
     continues: bool = False,
     context: bool = False,
 ) -> OllamaRequest:
@@ -102,14 +102,13 @@ def answer_request(
         ids: the prompt's.
         shape: of the endpoint's answers.
         ignored: tells of fields that mean nothing.
-        prompt: how the answer is to be read; None for a plain text.
+        prompt: how the answer is to be read, and what it must be.
         continues: whether the text goes on where the prompt ends.
         context: whether the answer ends with all ids.
 
     Raises:
         RequestError: the options contradict each other, or ask for what cede does not do.
     """
-    prompt = prompt or ChatPrompt("")
     options = body.options or Options()
     if body.top_logprobs and not body.logprobs:
         raise RequestError("'top_logprobs' needs 'logprobs' to be true.", param="top_logprobs")
@@ -121,6 +120,7 @@ def answer_request(
         stop=stop_automaton(options),
         continues=continues,
         visible=visible_ids(prompt, model),
+        grammar=prompt.grammar,
     )
     ignored.tell(request.id, unknown_fields(body))
     answer = AnswerOptions(

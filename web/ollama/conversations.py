@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 
 from runtime.chat.conversation import Conversation, ReasoningChoice, Tool, ToolCall, ToolChoice, Turn
 from web.bodies.strict_model import refuse_unsupported
+from web.generation.grammars import ANY_OBJECT, schema_grammar
 from web.generation.tools import NO_PARAMETERS, check_tools
 from web.ollama.schemas import UNSUPPORTED_IN_MESSAGES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from web.ollama.schemas import ChatBody, Message, ToolBody
+    from runtime.grammar.grammar import Grammar
+    from web.ollama.schemas import ChatBody, GenerationBody, Message, ToolBody
 
 
 def conversation_of(body: ChatBody) -> Conversation:
@@ -34,6 +36,7 @@ def conversation_of(body: ChatBody) -> Conversation:
         turns=turns,
         tools=tools,
         reasoning=reasoning_of(body.think),
+        answer=answer_grammar(body),
         add_generation_prompt=not continues,
         continue_final=continues,
     )
@@ -44,6 +47,13 @@ def reasoning_of(think: bool | str | None) -> ReasoningChoice:
     if isinstance(think, str):
         return ReasoningChoice(enabled=True, effort=think)
     return ReasoningChoice(enabled=think)
+
+
+def answer_grammar(body: GenerationBody) -> Grammar | None:
+    """Return what the text of an answer must be, by the field `format`; None for any text."""
+    if body.format in (None, ""):
+        return None
+    return schema_grammar(ANY_OBJECT if body.format == "json" else body.format, "format")
 
 
 def turns_of(messages: Sequence[Message]) -> list[Turn]:

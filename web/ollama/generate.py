@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from runtime.chat.chat import ChatPrompt
 from runtime.chat.conversation import Conversation, Turn
 from runtime.errors import RequestError
 from web.bodies.json_size import check_json_size
@@ -14,7 +15,7 @@ from web.generation.prompts import conversation_prompt
 from web.limits import MAX_PROMPTS
 from web.ollama.answers.objects import response_shape
 from web.ollama.asked import answer_request, load_request
-from web.ollama.conversations import reasoning_of
+from web.ollama.conversations import answer_grammar, reasoning_of
 from web.ollama.schemas import GenerateBody, parse_body
 
 if TYPE_CHECKING:
@@ -44,19 +45,22 @@ def parse_generate(
         return load_request(body, model, response_shape)
     _check_consistency(body, model)
     text = body.prompt or ""
+    plain = ChatPrompt("", grammar=answer_grammar(body))
     if body.raw:
         ids = encode_prompt(text, model, "prompt")
-        return answer_request(body, model, ids, response_shape, ignored, continues=True)
+        return answer_request(body, model, ids, response_shape, ignored, prompt=plain, continues=True)
     if body.suffix:
         ids = infill_prompt(Infill(text, body.suffix), model, "suffix")
-        return answer_request(body, model, ids, response_shape, ignored, continues=True, context=True)
+        return answer_request(body, model, ids, response_shape, ignored, prompt=plain, continues=True, context=True)
     earlier = check_token_ids(tuple(body.context), model, "context") if body.context else ()
     if model.chat is None:
         ids = encode_prompt(text, model, "prompt", add_special_tokens=not earlier)
         ids = _after(earlier, ids, model)
-        return answer_request(body, model, ids, response_shape, ignored, continues=True, context=True)
+        return answer_request(body, model, ids, response_shape, ignored, prompt=plain, continues=True, context=True)
     system = [Turn("system", body.system)] if body.system else []
-    conversation = Conversation([*system, Turn("user", text)], reasoning=reasoning_of(body.think))
+    conversation = Conversation(
+        [*system, Turn("user", text)], reasoning=reasoning_of(body.think), answer=answer_grammar(body)
+    )
     ids, prompt = conversation_prompt(conversation, model, "prompt")
     ids = _after(earlier, ids, model)
     return answer_request(body, model, ids, response_shape, ignored, prompt=prompt, context=True)

@@ -29,8 +29,18 @@ def _think_kind(value: object) -> str | None:
 
 
 Think = Annotated[
-    Annotated[bool, Tag(SWITCH)] | Annotated[Literal["low", "medium", "high"], Tag(TEXT)],
+    Annotated[bool, Tag(SWITCH)] | Annotated[Literal["low", "medium", "high", "max"], Tag(TEXT)],
     Discriminator(_think_kind, custom_error_type="think", custom_error_message="think"),
+]
+
+
+def _format_kind(value: object) -> str | None:
+    return TEXT if isinstance(value, str) else "<schema>" if isinstance(value, dict) else None
+
+
+Format = Annotated[
+    Annotated[Literal["json", ""], Tag(TEXT)] | Annotated[JsonSchema, Tag("<schema>")],
+    Discriminator(_format_kind, custom_error_type="answer_format", custom_error_message="answer_format"),
 ]
 
 
@@ -81,6 +91,7 @@ class GenerationBody(StrictModel):
     stream: bool | None = None
     options: Options | None = None
     think: Think | None = None
+    format: Format | None = None
     logprobs: bool | None = None
     top_logprobs: TopLogprobs | None = None
 
@@ -113,7 +124,7 @@ class ModelBody(StrictModel):
 HINTS = frozenset({"keep_alive", "truncate", "shift"})
 
 UNSUPPORTED: dict[str, tuple[object, ...]] = {
-    "format": ("",),
+    "_debug_render_only": (False,),
     "template": ("",),
     "images": ([],),
     "width": (0,),

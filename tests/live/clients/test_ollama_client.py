@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, cast
 
 import httpx
@@ -84,6 +85,36 @@ def test_a_raw_prompt_with_log_probabilities(client: ollama.Client) -> None:
         assert drawn.logprob == drawn.top_logprobs[0].logprob <= 0
 
 
+SCHEMA = {
+    "type": "object",
+    "properties": {"name": {"enum": ["add", "sub"]}, "arguments": {"type": "integer", "minimum": 1, "maximum": 3}},
+    "required": ["name", "arguments"],
+    "additionalProperties": False,
+}
+
+
+def test_an_answer_of_a_schema_whole_and_in_parts(client: ollama.Client) -> None:
+    whole = client.chat(MODEL, MESSAGES, format=SCHEMA, options=GREEDY | {"num_predict": 200})
+    answer = json.loads(whole.message.content or "")
+    assert answer["name"] in ("add", "sub")
+    assert answer["arguments"] in (1, 2, 3)
+    assert whole.done_reason == "stop"
+    parts = client.chat(MODEL, MESSAGES, format=SCHEMA, options=GREEDY | {"num_predict": 200}, stream=True)
+    assert "".join(part.message.content or "" for part in parts) == whole.message.content
+
+
+@pytest.mark.parametrize("raw", [False, True])
+def test_a_prompt_s_answer_of_a_schema(client: ollama.Client, raw: bool) -> None:
+    answer = client.generate(MODEL, "def add(", raw=raw, format=SCHEMA, options=GREEDY | {"num_predict": 200})
+    assert json.loads(answer.response or "").keys() == {"name", "arguments"}
+
+
+def test_an_answer_that_is_any_json_object(client: ollama.Client) -> None:
+    """A model that writes Python may go on until its limit: what there is then is the beginning of an object."""
+    answer = client.generate(MODEL, "def add(", raw=True, format="json", options=GREEDY)
+    assert (answer.response or "").lstrip().startswith("{")
+
+
 def test_a_stream_that_is_closed_midway_frees_its_slot(client: ollama.Client, four_slots: Server) -> None:
     stream = client.generate(MODEL, "def add(", raw=True, options=LONG, stream=True)
     next(stream)
@@ -112,6 +143,7 @@ def test_errors_are_the_client_s_own(client: ollama.Client) -> None:
         "repeat_last_n"
         in refused(lambda: client.generate(MODEL, "x", options={"repeat_last_n": 3, "repeat_penalty": 2.0})).error
     )
+    assert '"if"' in refused(lambda: client.chat(MODEL, MESSAGES, format={"if": {}})).error
     assert "cede pull" in refused(lambda: client.pull("llama3")).error
     assert "cede pull" in refused(lambda: list(client.pull("llama3", stream=True))).error
     assert "context length" in refused(lambda: list(client.chat(MODEL, MESSAGES * 2000, stream=True))).error

@@ -25,13 +25,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from runtime.grammar.grammar import Grammar
-    from web.anthropic.prompts.schemas import Message, PromptBody, Thinking
+    from web.anthropic.prompts.schemas import Message, PromptBody
 
     AnyBlock = TextBlock | ThinkingBlock | RedactedThinkingBlock | ToolUseBlock | ToolResultBlock | OtherBlock
     PlacedBlock = tuple[str, AnyBlock]  # with its path in the body
 
 FAILED = "Error: "
 """Before what a tool returned with `is_error`: chat templates know no other way to say so."""
+
+HIGHEST_EFFORTS = {"xhigh": "high", "max": "high"}
+"""Efforts of Anthropic's for which templates have no word."""
 
 READ = {
     "system": (TextBlock,),
@@ -59,7 +62,7 @@ def conversation_of(body: PromptBody) -> Conversation:
         tools=tools,
         tool_choice=choice,
         parallel_tool_calls=body.tool_choice is None or not body.tool_choice.disable_parallel_tool_use,
-        reasoning=_reasoning(body.thinking),
+        reasoning=_reasoning(body),
         answer=_answer(body),
         continue_final=turns[-1].role == "assistant",
     )
@@ -76,11 +79,21 @@ def _answer(body: PromptBody) -> Grammar | None:
     return schema_grammar(body.output_format.schema_, "output_format.schema") if body.output_format else None
 
 
-def _reasoning(thinking: Thinking | None) -> ReasoningChoice:
-    """Return how the model is to think: not at all where the client says nothing, as in Anthropic's API."""
+def _reasoning(body: PromptBody) -> ReasoningChoice:
+    """Return how the model is to think: not at all where the client says nothing, as in Anthropic's API.
+
+    The effort is a wish there: a model whose template knows none answers as it does.
+    """
+    thinking = body.thinking
     if thinking is None or thinking.type == "disabled":
         return ReasoningChoice(enabled=False)
-    return ReasoningChoice(enabled=True if thinking.type == "enabled" else None, budget=thinking.budget_tokens)
+    effort = body.output_config.effort if body.output_config is not None else None
+    return ReasoningChoice(
+        enabled=True if thinking.type == "enabled" else None,
+        effort=HIGHEST_EFFORTS.get(effort, effort) if effort else None,
+        budget=thinking.budget_tokens,
+        effort_is_wish=effort is not None,
+    )
 
 
 def _system(body: PromptBody) -> Iterator[Turn]:

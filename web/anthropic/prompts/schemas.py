@@ -69,7 +69,7 @@ class OutputFormat(StrictModel):
 
 
 class OutputConfig(StrictModel):
-    """How the answer is to be.  The effort is a wish, which is not looked at."""
+    """How the answer is to be.  The effort is a wish, for models whose template knows one."""
 
     effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
     format: OutputFormat | None = None
@@ -113,7 +113,10 @@ class MessagesBody(PromptBody):
 
 
 # Hints to the server, which change nothing in the answer.
-HINTS = frozenset("cache_control inference_geo metadata service_tier speed user_profile_id workspace_id".split())
+HINTS = frozenset(
+    "betas billing_policy cache_control diagnostics fallback_credit_token fallbacks inference_geo metadata "
+    "service_tier speed user_profile_id workspace_id".split()
+)
 
 # Features that cede does not have, each with the values (beside null) that ask for nothing.
 UNSUPPORTED: dict[str, tuple[object, ...]] = {

@@ -84,6 +84,13 @@ def test_what_a_model_cannot_do_is_refused() -> None:
     assert chat(EFFORT).prompt(asking(effort="high")).text.endswith("high")
 
 
+def test_an_effort_that_is_a_wish_is_granted_where_the_template_knows_it() -> None:
+    wish = ReasoningChoice(effort="high", effort_is_wish=True)
+    for template in (CHATML, HERMES):
+        assert chat(template).prompt(Conversation(TURNS, reasoning=wish)).text == chat(template).prompt(asking()).text
+    assert chat(EFFORT).prompt(Conversation(TURNS, reasoning=wish)).text.endswith("high")
+
+
 def test_earlier_thought_is_shown_where_the_template_reads_it() -> None:
     turns = (*TURNS, Turn("assistant", "Yes.", reasoning="So."))
     conversation = Conversation(turns, add_generation_prompt=False)

@@ -6,11 +6,15 @@ import json
 from typing import Any
 
 import pytest
+from anthropic.types.beta.message_create_params import MessageCreateParamsBase as BetaParamsBase
+from anthropic.types.beta.message_create_params import MessageCreateParamsStreaming as BetaParams
+from anthropic.types.message_create_params import MessageCreateParamsBase, MessageCreateParamsStreaming
 
 from runtime.errors import RequestError
 from tests.fakes.engine import CONTEXT, model
 from tests.unit.web.anthropic.bodies import HI, WEATHER, Json, asked, assistant, text, tool_use, user
 from web.anthropic.parse import count_tokens, parse_messages
+from web.anthropic.prompts.schemas import HINTS, UNSUPPORTED, MessagesBody
 
 
 def test_the_request() -> None:
@@ -83,6 +87,14 @@ def test_unknown_fields_are_told_once_and_hints_are_not(caplog: pytest.LogCaptur
             metadata={}, service_tier="auto", cache_control={"type": "ephemeral"}, odd=1, context_management={}
         )
     assert caplog.messages == [f"{made.request.id}: ignored unknown fields: 'context_management, odd'"]
+
+
+def test_every_parameter_of_anthropic_s_client_is_read_a_hint_or_refused() -> None:
+    known = MessagesBody.model_fields.keys() | HINTS | UNSUPPORTED.keys()
+    told = {"context_management", "compaction", "thread"}  # of the beta; ignored, and the log says so
+    assert MessageCreateParamsStreaming.__annotations__.keys() | MessageCreateParamsBase.__annotations__.keys() <= known
+    beta = BetaParams.__annotations__.keys() | BetaParamsBase.__annotations__.keys()
+    assert beta - known == told & beta
 
 
 WRONG: list[tuple[str, Any, str]] = [

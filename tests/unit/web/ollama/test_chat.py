@@ -9,6 +9,7 @@ import pytest
 from runtime.errors import RequestError
 from tests.fakes.engine import model
 from tests.unit.web.ollama.apps import chat, prompt_text
+from web.generation.grammars import ANY_OBJECT, schema_grammar
 from web.ollama.asked import LoadRequest
 from web.ollama.chat import parse_chat
 
@@ -30,6 +31,13 @@ def test_an_answer_that_is_begun_is_gone_on_with() -> None:
 def test_the_name_that_the_client_used_is_answered() -> None:
     assert chat(model="other:latest").options.model == "other:latest"
     assert chat(model=None).options.model == "bytes"
+
+
+def test_a_format_holds_the_answer() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    assert chat(format=schema).request.grammar == schema_grammar(schema, "format")
+    assert chat(format="json").request.grammar == schema_grammar(ANY_OBJECT, "format")
+    assert chat().request.grammar is None
 
 
 def test_log_probabilities() -> None:

@@ -11,6 +11,7 @@ from runtime.errors import RequestError
 from tests.fakes.byte_tokenizer import BOS, ByteTokenizer
 from tests.fakes.engine import model
 from tests.unit.web.ollama.apps import generate, prompt_text
+from web.generation.grammars import ANY_OBJECT, schema_grammar
 from web.ollama.asked import LoadRequest
 from web.ollama.generate import parse_generate
 
@@ -78,6 +79,16 @@ def test_a_gap_is_filled_by_a_model_that_can() -> None:
     with pytest.raises(RequestError, match="no tokens for filling") as refused:
         generate(prompt="a", suffix="b")
     assert refused.value.param == "suffix"
+
+
+@pytest.mark.parametrize("fields", [{}, {"raw": True}, {"suffix": "x"}])
+def test_a_format_holds_the_answer_however_the_prompt_was_made(fields: dict[str, Any]) -> None:
+    served = model(tokenizer=InfillTokenizer())
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    assert generate(served, format=schema, **fields).request.grammar == schema_grammar(schema, "format")
+    assert generate(served, format="json", **fields).request.grammar == schema_grammar(ANY_OBJECT, "format")
+    assert generate(model(chat=None), format={}).request.grammar == schema_grammar({}, "format")
+    assert generate(served, format="", **fields).request.grammar is None
 
 
 @pytest.mark.parametrize(

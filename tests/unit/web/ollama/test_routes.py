@@ -77,10 +77,10 @@ async def test_errors_are_a_sentence() -> None:
     engine = FakeEngine()
     client = make(engine).test_client()
     document = await document_of()
-    response = await client.post(CHAT, json=HELLO | {"format": "json"})
+    response = await client.post(CHAT, json=HELLO | {"template": "{{ .Prompt }}"})
     assert response.status_code == 400
     error = await response.get_json()
-    assert error == {"error": "'format' is not supported by this server."}
+    assert error == {"error": "'template' is not supported by this server."}
     check(schema_of(document, "post", CHAT, 400), error)
     engine.refusal = QueueFull("full", retry_after=1.0)
     response = await client.post(CHAT, json=HELLO)

@@ -132,6 +132,22 @@ def test_thinking(thinking: object, choice: ReasoningChoice) -> None:
     assert conversation(thinking=thinking).reasoning == choice
 
 
+@pytest.mark.parametrize(
+    ("thinking", "effort", "asked"),
+    [
+        ({"type": "adaptive"}, "low", "low"),
+        ({"type": "enabled", "budget_tokens": 9}, "max", "high"),
+        ({"type": "adaptive"}, None, None),
+        ({"type": "disabled"}, "high", None),
+        (None, "high", None),
+    ],
+)
+def test_the_effort_of_thinking(thinking: object, effort: str | None, asked: str | None) -> None:
+    choice = conversation(thinking=thinking, output_config={"effort": effort}).reasoning
+    assert choice.effort == asked
+    assert choice.effort_is_wish is (asked is not None)
+
+
 FORMAT = {"type": "json_schema", "schema": {"type": "object"}}
 
 
