@@ -18,7 +18,7 @@ from web.anthropic.prompts.conversation import conversation_of
 from web.anthropic.prompts.schemas import HINTS, UNSUPPORTED, CountBody, MessagesBody
 from web.bodies.json_size import check_json_size
 from web.bodies.prompt_tokens import check_generations
-from web.bodies.strict_model import parse_model, refuse_unsupported
+from web.bodies.strict_model import parse_model, unknown_fields
 from web.generation.ignored import IgnoredFields
 from web.generation.prompts import conversation_prompt, visible_ids
 from web.generation.sampling import sampling_params
@@ -86,7 +86,7 @@ def parse_messages(
         visible=visible_ids(prompt, model),
         grammar=prompt.grammar,
     )
-    (ignored or IgnoredFields()).tell(request.id, sorted((body.model_extra or {}).keys() - HINTS - UNSUPPORTED.keys()))
+    (ignored or IgnoredFields()).tell(request.id, unknown_fields(body, HINTS, UNSUPPORTED))
     options = MessageOptions(
         id=request.id,
         model=body.model,
@@ -116,7 +116,6 @@ def count_tokens(raw: bytes, model: ServedModel, max_generations: int = MAX_PROM
 def _read(schema: type[BodyT], raw: bytes, model: ServedModel) -> tuple[BodyT, TokenIds, ChatPrompt]:
     """Return a body, and its prompt as token ids and as the model's chat format made it."""
     check_json_size(raw, model.context_length)
-    body = parse_model(schema, raw)
-    refuse_unsupported(body, UNSUPPORTED)
+    body = parse_model(schema, raw, UNSUPPORTED)
     ids, prompt = conversation_prompt(conversation_of(body), model)
     return body, ids, prompt

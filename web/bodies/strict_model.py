@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, ValidationError, model_validator
@@ -12,7 +13,7 @@ from web.bodies.validation_errors import request_error
 from web.limits import MAX_NAME, MAX_UNKNOWN_FIELDS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from pydantic import GetJsonSchemaHandler
     from pydantic_core import CoreSchema
@@ -53,16 +54,36 @@ class StrictModel(BaseModel):
         return [list(map(str, alias.choices)) for alias in aliases if isinstance(alias, AliasChoices)]
 
 
-def parse_model(schema: type[ModelT], raw: bytes) -> ModelT:
+def parse_model(
+    schema: type[ModelT], raw: bytes, unsupported: Mapping[str, tuple[object, ...]] = MappingProxyType({})
+) -> ModelT:
     """Validate the JSON text `raw`.
 
+    Args:
+        schema: of the body.
+        raw: the body.
+        unsupported: as `refuse_unsupported` takes it.
+
     Raises:
-        RequestError: it does not fit the schema; the message tells the first fault in one sentence.
+        RequestError: it does not fit the schema, or asks for what cede does not do; the message tells the first fault
+            in one sentence.
     """
     try:
-        return schema.model_validate_json(raw)
+        body = schema.model_validate_json(raw)
     except ValidationError as error:
         raise request_error(error) from None
+    refuse_unsupported(body, unsupported)
+    return body
+
+
+def unknown_fields(model: StrictModel, *known: Collection[str]) -> list[str]:
+    """Return the names of the fields that mean nothing to cede, in alphabetical order.
+
+    Args:
+        model: the validated part of a body.
+        known: fields that the schema does not have, and that are no surprise: hints, and what is refused.
+    """
+    return sorted((model.model_extra or {}).keys() - set().union(*known))
 
 
 def refuse_unsupported(model: StrictModel, unsupported: Mapping[str, tuple[object, ...]], path: str = "") -> None:

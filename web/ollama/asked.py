@@ -15,7 +15,7 @@ from web.ollama.answers.builder import AnswerBuilder
 from web.ollama.answers.objects import AnswerOptions
 from web.ollama.answers.writer import LineWriter
 from web.ollama.options import Options, max_tokens, sampling_of, stop_automaton
-from web.ollama.schemas import unknown_fields
+from web.ollama.schemas import ignored_fields
 
 if TYPE_CHECKING:
     from runtime.chat.chat import ChatPrompt
@@ -122,7 +122,7 @@ def answer_request(
         visible=visible_ids(prompt, model),
         grammar=prompt.grammar,
     )
-    ignored.tell(request.id, unknown_fields(body))
+    ignored.tell(request.id, ignored_fields(body))
     answer = AnswerOptions(
         id=request.id,
         model=body.model or model.name,

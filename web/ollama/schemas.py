@@ -6,17 +6,14 @@ Fields outside these models are, as in OpenAI's API: names that mean nothing to 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import Discriminator, Field, Tag
 
 from web.bodies.fields import TEXT, JsonObject, JsonSchema, Name, Text, TokenIds, TopLogprobs
-from web.bodies.strict_model import StrictModel, parse_model, refuse_unsupported
+from web.bodies.strict_model import StrictModel, parse_model, refuse_unsupported, unknown_fields
 from web.limits import MAX_CALLS, MAX_MESSAGES, MAX_TOOLS
 from web.ollama.options import IGNORED_OPTIONS, UNSUPPORTED_OPTIONS, Options
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 BodyT = TypeVar("BodyT", bound="GenerationBody")
 
@@ -140,20 +137,15 @@ def parse_body(schema: type[BodyT], raw: bytes) -> BodyT:
     Raises:
         RequestError: it does not fit the schema, or asks for what cede does not do; the message tells the first fault.
     """
-    body = parse_model(schema, raw)
-    refuse_unsupported(body, UNSUPPORTED)
+    body = parse_model(schema, raw, UNSUPPORTED)
     if body.options is not None:
         refuse_unsupported(body.options, UNSUPPORTED_OPTIONS, "options.")
     return body
 
 
-def unknown_fields(body: GenerationBody) -> list[str]:
+def ignored_fields(body: GenerationBody) -> list[str]:
     """Return the names of the fields and options that mean nothing to cede."""
-    unknown = _unknown(body, HINTS | UNSUPPORTED.keys())
+    unknown = unknown_fields(body, HINTS, UNSUPPORTED)
     if body.options is not None:
-        unknown += [f"options.{name}" for name in _unknown(body.options, IGNORED_OPTIONS | UNSUPPORTED_OPTIONS.keys())]
+        unknown += [f"options.{name}" for name in unknown_fields(body.options, IGNORED_OPTIONS, UNSUPPORTED_OPTIONS)]
     return unknown
-
-
-def _unknown(model: StrictModel, known: frozenset[str] | Mapping[str, object]) -> list[str]:
-    return sorted((model.model_extra or {}).keys() - known)

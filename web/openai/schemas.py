@@ -29,7 +29,7 @@ from web.bodies.fields import (
     TopK,
     TopP,
 )
-from web.bodies.strict_model import StrictModel, parse_model, refuse_unsupported, show_unsupported
+from web.bodies.strict_model import StrictModel, show_unsupported
 from web.generation.grammar_fields import GrammarFields
 
 BodyT = TypeVar("BodyT", bound="GenerationBody")
@@ -114,19 +114,3 @@ UNSUPPORTED: dict[str, tuple[object, ...]] = {
     "xtc_probability": (0,),
     "dry_multiplier": (0,),
 }
-
-
-def parse_body(schema: type[BodyT], raw: bytes) -> BodyT:
-    """Validate the body `raw`.
-
-    Raises:
-        RequestError: it does not fit the schema, or asks for what cede does not do; the message tells the first fault.
-    """
-    body = parse_model(schema, raw)
-    refuse_unsupported(body, UNSUPPORTED)
-    return body
-
-
-def unknown_fields(body: GenerationBody) -> list[str]:
-    """Return the names of the fields that mean nothing to cede, in alphabetical order."""
-    return sorted((body.model_extra or {}).keys() - HINTS - UNSUPPORTED.keys())

@@ -12,6 +12,7 @@ from runtime.errors import RequestError
 from web.bodies.event_stream import CONTENT_TYPE, HEADERS, EventStream
 from web.bodies.json_response import json_response
 from web.bodies.paged_response import paged_json_response, response_backlog
+from web.generation.ignored import IgnoredFields
 from web.http.asgi import current_request
 from web.responses.conversion import count_input_tokens, prepare, read_body, read_prompt_body
 from web.responses.output.collector import ResponseCollector
@@ -40,6 +41,7 @@ class ResponseMaker:
     def __init__(self, responder: Responder, state: State | None) -> None:
         self._responder = responder
         self._state = state
+        self._ignored = IgnoredFields()
 
     async def create(self) -> Response:
         """Answer the current request."""
@@ -49,7 +51,7 @@ class ResponseMaker:
             history = await self._history(body)
 
             def prepared(_: bytes, model: ServedModel, __: int) -> ParsedResponse:
-                return prepare(body, history, model, can_store=self._state is not None)
+                return prepare(body, history, model, can_store=self._state is not None, ignored=self._ignored)
 
             parsed = await parser.parse(prepared, raw, size=len(raw) + history.size)
         parsed = replace(parsed, request=self._responder.asked_by_client(parsed.request))

@@ -7,7 +7,6 @@ Everything in here is synchronous and has no side effect but a log line, so a wo
 from __future__ import annotations
 
 import json
-import logging
 import uuid
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -15,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 from actors.core.generation import GenerationRequest
 from runtime.chat.conversation import Conversation, ReasoningChoice, Turn
 from runtime.errors import RequestError
-from runtime.log_text import literal
 from web.bodies.json_size import check_json_size
+from web.bodies.strict_model import parse_model, unknown_fields
 from web.generation.grammars import ANY_OBJECT, schema_grammar
+from web.generation.ignored import IgnoredFields
 from web.generation.prompts import conversation_prompt, visible_ids
 from web.generation.sampling import sampling_params
 from web.responses.input.items import ITEMS, MAX_ITEMS, MessageItem, ReferenceItem
-from web.responses.input.schemas import JsonFormat, PromptBody, ResponseBody, SchemaFormat, parse_body, unknown_fields
+from web.responses.input.schemas import HINTS, UNSUPPORTED, JsonFormat, PromptBody, ResponseBody, SchemaFormat
 from web.responses.input.tools import choice_of, tools_of
 from web.responses.input.truncation import fitting_prompt
 from web.responses.input.turns import turns_of
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from web.bodies.prompt_tokens import TokenIds
     from web.responses.input.items import AnyItem
 
-logger = logging.getLogger("cede.web")
-
 Json = dict[str, Any]
 
 LOGPROBS = "message.output_text.logprobs"
@@ -46,9 +44,6 @@ LOGPROBS = "message.output_text.logprobs"
 
 PARAMS = {"messages": "input", "reasoning_effort": "reasoning.effort"}
 """What is called otherwise here than in chat completions."""
-
-MAX_FIELDS_LOGGED = 20
-"""Unknown fields that a log line names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +94,7 @@ def read_body(raw: bytes, model: ServedModel, max_generations: int = 1) -> Respo
         RequestError: it is not valid, or asks for what cede does not do.
     """
     check_json_size(raw, model.context_length)
-    return parse_body(ResponseBody, raw)
+    return parse_model(ResponseBody, raw, UNSUPPORTED)
 
 
 def read_prompt_body(raw: bytes, model: ServedModel, max_generations: int = 1) -> PromptBody:
@@ -109,7 +104,7 @@ def read_prompt_body(raw: bytes, model: ServedModel, max_generations: int = 1) -
         RequestError: as `read_body` does.
     """
     check_json_size(raw, model.context_length)
-    return parse_body(PromptBody, raw)
+    return parse_model(PromptBody, raw, UNSUPPORTED)
 
 
 def references(body: PromptBody) -> list[str]:
@@ -117,7 +112,14 @@ def references(body: PromptBody) -> list[str]:
     return [item.id for item in _own_items(body) if isinstance(item, ReferenceItem)]
 
 
-def prepare(body: ResponseBody, history: History, model: ServedModel, *, can_store: bool = True) -> ParsedResponse:
+def prepare(
+    body: ResponseBody,
+    history: History,
+    model: ServedModel,
+    *,
+    can_store: bool = True,
+    ignored: IgnoredFields | None = None,
+) -> ParsedResponse:
     """Make the request, and say how it is to be answered.
 
     Args:
@@ -125,6 +127,7 @@ def prepare(body: ResponseBody, history: History, model: ServedModel, *, can_sto
         history: what it refers to.
         model: to be served from.
         can_store: whether the server stores responses.
+        ignored: tells of fields that mean nothing.
 
     Raises:
         RequestError: it asks for more than the model can hold, or for what cede does not do.
@@ -146,8 +149,7 @@ def prepare(body: ResponseBody, history: History, model: ServedModel, *, can_sto
         visible=visible_ids(prompt, model),
         grammar=prompt.grammar,
     )
-    if unknown := unknown_fields(body):
-        logger.info("%s: ignored unknown fields: %s", request.id, literal(", ".join(unknown[:MAX_FIELDS_LOGGED])))
+    (ignored or IgnoredFields()).tell(request.id, unknown_fields(body, HINTS, UNSUPPORTED))
     sampled = {"temperature": request.sampling.temperature, "top_p": request.sampling.top_p}
     options = ResponseOptions(
         id=request.id,

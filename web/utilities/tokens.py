@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from runtime.errors import RequestError
 from runtime.text.prompt_tokens import TooManyTokens, encode_within
 from web.bodies.json_size import check_json_size
-from web.bodies.strict_model import parse_model, refuse_unsupported
+from web.bodies.strict_model import parse_model
 from web.generation.prompts import conversation_prompt, render
 from web.openai.chat.messages import conversation_of
 from web.openai.chat.schema import ChatBody
-from web.openai.schemas import parse_body
+from web.openai.schemas import UNSUPPORTED as UNSUPPORTED_IN_CHATS
 from web.utilities.schemas import UNSUPPORTED, DetokenizeBody, TokenizeBody
 
 if TYPE_CHECKING:
@@ -38,8 +38,7 @@ def tokenize(raw: bytes, model: ServedModel, max_generations: int) -> Json:
         RequestError: the body is not valid, or the text is too long.
     """
     check_json_size(raw, model.context_length)
-    body = parse_model(TokenizeBody, raw)
-    refuse_unsupported(body, UNSUPPORTED)
+    body = parse_model(TokenizeBody, raw, UNSUPPORTED)
     given = [name for name in ("content", "prompt", "messages") if getattr(body, name) is not None]
     if len(given) != 1:
         raise RequestError("Give one of 'content', 'prompt' and 'messages'.", param=given[1] if given else "content")
@@ -70,11 +69,11 @@ def detokenize(raw: bytes, model: ServedModel, max_generations: int) -> Json:
 def apply_template(raw: bytes, model: ServedModel, max_generations: int) -> Json:
     """Answer the body of `POST /apply-template`: the prompt of a chat; see `tokenize`."""
     check_json_size(raw, model.context_length)
-    return {"prompt": render(conversation_of(parse_body(ChatBody, raw)), model).text}
+    return {"prompt": render(conversation_of(parse_model(ChatBody, raw, UNSUPPORTED_IN_CHATS)), model).text}
 
 
 def _chat_ids(raw: bytes, model: ServedModel, *, add_special_tokens: bool) -> list[int]:
-    conversation = conversation_of(parse_body(ChatBody, raw))
+    conversation = conversation_of(parse_model(ChatBody, raw, UNSUPPORTED_IN_CHATS))
     if add_special_tokens:  # beside those that the template has written
         return _encode(render(conversation, model).text, model, "messages", add_special_tokens=True)
     return list(conversation_prompt(conversation, model)[0])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from runtime.errors import RequestError
 from web.bodies.json_size import check_json_size
 from web.bodies.prompt_tokens import check_generations, encode_prompt
+from web.bodies.strict_model import parse_model, unknown_fields
 from web.generation.grammars import grammar_of
 from web.generation.prompts import conversation_prompt, visible_ids
 from web.limits import MAX_PROMPTS
@@ -24,7 +25,7 @@ from web.openai.requests import (
     response_options,
     token_limit,
 )
-from web.openai.schemas import parse_body, unknown_fields
+from web.openai.schemas import HINTS, UNSUPPORTED
 
 if TYPE_CHECKING:
     from runtime.loading.served import ServedModel
@@ -47,7 +48,7 @@ def parse_chat(
     """
     settings = settings or Settings()
     check_json_size(raw, model.context_length)
-    body = parse_body(ChatBody, raw)
+    body = parse_model(ChatBody, raw, UNSUPPORTED)
     check_generations(1, generations(body), max_generations)
     max_tokens = token_limit(body, body.max_completion_tokens, default=None)
     check_consistency(body, max_tokens)
@@ -65,7 +66,7 @@ def parse_chat(
         grammar=prompt.grammar,
         prediction=_prediction(body, model),
     )
-    settings.ignored.tell(request.id, unknown_fields(body))
+    settings.ignored.tell(request.id, unknown_fields(body, HINTS, UNSUPPORTED))
     options = response_options(body, request, model, parser=prompt.parser, logprobs=bool(body.logprobs))
     options = replace(options, service_tier=body.service_tier is not None)
     custom = frozenset(tool.name for tool in conversation.tools if tool.custom)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from runtime.errors import RequestError
 from web.bodies.json_size import check_json_size
 from web.bodies.prompt_tokens import check_generations
+from web.bodies.strict_model import parse_model, unknown_fields
 from web.generation.grammars import grammar_of
 from web.limits import MAX_PROMPTS
 from web.openai.completions.format import TextFormat
@@ -21,7 +22,7 @@ from web.openai.requests import (
     response_options,
     token_limit,
 )
-from web.openai.schemas import parse_body, unknown_fields
+from web.openai.schemas import HINTS, UNSUPPORTED
 
 if TYPE_CHECKING:
     from runtime.loading.served import ServedModel
@@ -46,7 +47,7 @@ def parse_completion(
     """
     settings = settings or Settings()
     check_json_size(raw, model.context_length)
-    body = parse_body(CompletionBody, raw)
+    body = parse_model(CompletionBody, raw, UNSUPPORTED)
     if body.echo and body.logprobs is not None:
         raise RequestError("'echo' together with 'logprobs' is not supported by this server.", param="echo")
     prompts = split_prompts(body.prompt)
@@ -63,7 +64,7 @@ def parse_completion(
         continues=True,
         grammar=grammar_of(body),
     )
-    settings.ignored.tell(request.id, unknown_fields(body))
+    settings.ignored.tell(request.id, unknown_fields(body, HINTS, UNSUPPORTED))
     echo = prompt_texts(prompts, model.tokenizer) if body.echo else []
     options = response_options(body, request, model, echo, logprobs=body.logprobs is not None)
     return ParsedRequest(request, options, TextFormat(), bool(body.stream))

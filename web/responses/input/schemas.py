@@ -29,7 +29,7 @@ from web.bodies.fields import (
     text_or_parts,
     type_tag,
 )
-from web.bodies.strict_model import StrictModel, parse_model, refuse_unsupported, show_unsupported
+from web.bodies.strict_model import StrictModel, show_unsupported
 from web.limits import MAX_INTEGER, MAX_TOOLS
 from web.responses.input.items import MAX_ITEMS, InputItem
 
@@ -267,19 +267,3 @@ UNSUPPORTED: dict[str, tuple[object, ...]] = {
     "stop_token_ids": ([],),
     "bad_words": ([],),
 }
-
-
-def parse_body(schema: type[BodyT], raw: bytes) -> BodyT:
-    """Validate the body `raw`.
-
-    Raises:
-        RequestError: it does not fit the schema, or asks for what cede does not do; the message tells the first fault.
-    """
-    body = parse_model(schema, raw)
-    refuse_unsupported(body, UNSUPPORTED)
-    return body
-
-
-def unknown_fields(body: StrictModel) -> list[str]:
-    """Return the names of the fields that mean nothing to cede, in alphabetical order."""
-    return sorted((body.model_extra or {}).keys() - HINTS - UNSUPPORTED.keys())

@@ -78,7 +78,6 @@ class ResponseOptions:
         parser: makes the parser of the output.
         custom: names of the custom tools.
         logprobs: whether to show log-probabilities.
-        input_tokens: of the prompt.
     """
 
     id: str
@@ -87,7 +86,6 @@ class ResponseOptions:
     parser: Callable[[], OutputParser] = PlainParser
     custom: frozenset[str] = field(default_factory=frozenset)
     logprobs: bool = False
-    input_tokens: int = 0
 
     @property
     def key(self) -> str:

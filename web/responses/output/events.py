@@ -44,7 +44,6 @@ class ResponseEvents:
         self._open: int | None = None  # the item that grows
         self._calls: dict[int, int] = {}  # number of a call, number of its item
         self._waiting: list[Token] = []  # tokens whose text is held back by the parser
-        self._reasoning_tokens = 0
         self._usage: Json | None = None
         self.ending: Ending | None = None
         self.stored = True
@@ -161,15 +160,13 @@ class ResponseEvents:
 
     def _logprobs(self, token: Token, parts: Sequence[Part]) -> list[Json]:
         """Return the log-probabilities of the text that a token made certain, those before it included."""
+        if not self._options.logprobs:
+            return []
         self._waiting.append(token)
         if not parts:
             return []
         tokens, self._waiting = self._waiting, []
-        if isinstance(parts[0], ReasoningPart):
-            self._reasoning_tokens += len(tokens)
-        if not self._options.logprobs or not isinstance(parts[-1], TextPart):
-            return []
-        return [self._logprob(token) for token in tokens]
+        return [self._logprob(token) for token in tokens] if isinstance(parts[-1], TextPart) else []
 
     def _logprob(self, token: Token) -> Json:
         assert token.logprobs is not None
@@ -186,7 +183,7 @@ class ResponseEvents:
             "input_tokens": finished.prompt_tokens,
             "input_tokens_details": {"cached_tokens": finished.cached_tokens, "cache_write_tokens": 0},
             "output_tokens": finished.completion_tokens,
-            "output_tokens_details": {"reasoning_tokens": self._reasoning_tokens},
+            "output_tokens_details": {"reasoning_tokens": self._parts.reasoning_tokens},
             "total_tokens": finished.prompt_tokens + finished.completion_tokens,
         }
 

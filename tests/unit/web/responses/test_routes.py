@@ -252,3 +252,11 @@ async def test_answers_fit_the_document(reason: FinishReason) -> None:
         check(schema_of(document, "delete", one, 200), await response.get_json())
         response = await client.post(f"{PATH}/input_tokens", json={"input": "hi"})
         check(schema_of(document, "post", f"{PATH}/input_tokens", 200), await response.get_json())
+
+
+async def test_a_field_that_means_nothing_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    async with serving() as (client, _):
+        with caplog.at_level("INFO", "cede.web"):
+            await create(client, whatever=1)
+            await create(client, whatever=2)
+    assert sum("whatever" in message for message in caplog.messages) == 1

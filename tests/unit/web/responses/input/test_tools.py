@@ -10,12 +10,13 @@ import pytest
 from runtime.chat.conversation import ToolMode
 from runtime.errors import RequestError
 from runtime.grammar.grammar import Grammar, GrammarKind
-from web.responses.input.schemas import ResponseBody, parse_body
+from web.bodies.strict_model import parse_model
+from web.responses.input.schemas import ResponseBody
 from web.responses.input.tools import choice_of, tools_of
 
 
 def body(**fields: Any) -> ResponseBody:  # noqa: ANN401
-    return parse_body(ResponseBody, json.dumps(fields).encode())
+    return parse_model(ResponseBody, json.dumps(fields).encode())
 
 
 def test_tools_and_the_choice_among_them() -> None:
