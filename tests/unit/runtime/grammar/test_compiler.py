@@ -120,8 +120,11 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("case", HOSTILE)
-def test_a_hostile_grammar_is_refused_or_bounded(compiler: GrammarCompiler, case: str) -> None:
+def test_a_hostile_grammar_is_refused_or_bounded_and_harms_no_other(compiler: GrammarCompiler, case: str) -> None:
     """What it costs is bounded by counts, and so is what an output of it costs."""
+    ordinary = schema(type="object")
+    neighbour = compiler.compile(ordinary).matcher()
+    before = neighbour.mask_after(())
     with suppress(RequestError, GrammarFailed):
         matcher = compiler.compile(HOSTILE[case]).matcher()
         for _ in range(20):
@@ -129,6 +132,8 @@ def test_a_hostile_grammar_is_refused_or_bounded(compiler: GrammarCompiler, case
             if matcher.is_complete_after():
                 break
             matcher.accept((bits & -bits).bit_length() - 1)
+    assert neighbour.mask_after(()) == before == compiler.compile(ordinary).matcher().mask_after(())
+    assert accepts(compiler, ordinary, '{"a": 1}')
 
 
 def test_a_grammar_is_compiled_once_and_the_oldest_is_forgotten(compiler: GrammarCompiler) -> None:

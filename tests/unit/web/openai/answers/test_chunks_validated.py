@@ -82,14 +82,18 @@ def test_streamed_chats(name: str, options: dict[str, bool] | None) -> None:
     *chunks, done = written(parsed, *events)
     assert done == "[DONE]"
     alive = json.loads(parsed.writer().keep_alive().removeprefix(b"data: "))
-    for chunk in [alive, *chunks]:
-        ChatCompletionChunk.model_validate(chunk, strict=True)
+    read = [ChatCompletionChunk.model_validate(chunk, strict=True) for chunk in [alive, *chunks]]
+    assert {chunk.id for chunk in read} == {parsed.request.id}
+    assert any(choice.finish_reason for chunk in read for choice in chunk.choices)
 
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_whole_completions(name: str) -> None:
     fields, events = TEXTS[name]
-    Completion.model_validate_json(whole(completion(**fields), events), strict=True)
+    answer = Completion.model_validate_json(whole(completion(**fields), events), strict=True)
+    assert [choice.index for choice in answer.choices] == list(range(len(answer.choices)))
+    assert answer.choices
+    assert answer.usage is not None
 
 
 @pytest.mark.parametrize("name", TEXTS)
