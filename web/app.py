@@ -106,7 +106,7 @@ def create_app(
         _require_key(app, keys, usage or KeyUsage())
     openai = OpenAISettings(reasoning=(wire or Wire()).reasoning_field)
     responder = Responder(engine, limits.write_bytes, keep_alive)
-    add_openai_routes(app, responder, openai)
+    add_openai_routes(app, responder, None if state is None else state.store, openai)
     add_anthropic_routes(app, responder)
     add_ollama_routes(app, responder)
     add_response_routes(app, responder, state)

@@ -76,6 +76,11 @@ MAX_TEMPLATE_VALUES = 1024
 MAX_TEMPLATE_TEXT = 64 * KIB
 """Characters in `chat_template_kwargs`, of all keys and strings."""
 
+MAX_METADATA = 16
+MAX_METADATA_NAME = 64
+MAX_METADATA_VALUE = 512
+"""Entries of `metadata`, and characters of their names and values: OpenAI's bounds."""
+
 MAX_CALLS = 256
 """Tool calls of one message."""
 

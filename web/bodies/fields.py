@@ -19,6 +19,9 @@ from web.limits import (
     MAX_DIGITS,
     MAX_INTEGER,
     MAX_LOGPROBS,
+    MAX_METADATA,
+    MAX_METADATA_NAME,
+    MAX_METADATA_VALUE,
     MAX_NAME,
     MAX_PROMPT_IDS,
     MAX_PROMPTS,
@@ -71,6 +74,15 @@ LogitBias = Annotated[
     dict[Annotated[str, Field(max_length=MAX_DIGITS)], Bias],
     Field(max_length=MAX_BIASES),
     BeforeValidator(_check_bias_count),
+]
+
+
+Metadata = Annotated[
+    dict[
+        Annotated[str, Field(max_length=MAX_METADATA_NAME)],
+        Annotated[str, Field(max_length=MAX_METADATA_VALUE)],
+    ],
+    Field(max_length=MAX_METADATA),
 ]
 
 

@@ -4,6 +4,7 @@ An API turns a body into an `Asked`, whose writer and collector turn the engine'
 
 - `asked`: `Asked`, a request that was understood
 - `responder`: `Responder`, which opens it and answers, streaming or whole
+- `keeping`: `KeepingWriter`, which gathers a stream to be stored
 - `prompts`: conversations and texts as token ids, within the context
 - `sampling`: sampling parameters from a body's fields, over the server's defaults
 - `tools`: the checks of tools

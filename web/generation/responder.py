@@ -11,12 +11,14 @@ from quart_trio.wrappers import TrioResponse as Response
 from web.bodies.body_parser import BodyParser
 from web.bodies.collect import collect
 from web.bodies.event_stream import EventStream
-from web.bodies.paged_response import paged_json_response, response_backlog
+from web.bodies.json_response import encode_json
+from web.bodies.paged_response import paged_json_response, paged_response, response_backlog
+from web.generation.keeping import KeepingWriter
 from web.http.asgi import current_request
 from web.http.body_budget import BODY_TIMEOUT
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
     from contextlib import AbstractAsyncContextManager
 
     from actors.core.generation import GenerationRequest
@@ -25,7 +27,9 @@ if TYPE_CHECKING:
     from actors.request import Request
     from runtime.loading.served import ServedModel
     from web.bodies.collect import EventCollector
+    from web.bodies.event_stream import EventWriter
     from web.generation.asked import Asked
+    from web.generation.keeping import Keep
 
     ParseFunction = Callable[[bytes, ServedModel, int], Asked]
 
@@ -57,10 +61,15 @@ class Responder:
         """Answer the current request, whose body `parse` understands."""
         return await self.answer(await self.parse_body(parse))
 
-    async def answer(self, asked: Asked) -> Response:
-        """Answer the current request, which was understood."""
+    async def answer(self, asked: Asked, keep: Keep | None = None) -> Response:
+        """Answer the current request, which was understood.
+
+        Args:
+            asked: the request.
+            keep: is given the whole answer, unless its client hung up before, or it failed; None to keep nothing.
+        """
         current_request().generation_id = asked.request.id
-        return await (self._stream(asked) if asked.stream else self._respond(asked))
+        return await (self._stream(asked, keep) if asked.stream else self._respond(asked, keep))
 
     async def parse_body(self, parse: Callable[[bytes, ServedModel, int], T]) -> T:
         """Read the current request's body, and return what `parse` makes of it."""
@@ -91,18 +100,33 @@ class Responder:
         reason = current_request().disconnect_reason
         return self.engine.open_request(self.asked_by_client(request), disconnect_reason=reason)
 
-    async def _stream(self, asked: Asked) -> Response:
+    async def _stream(self, asked: Asked, keep: Keep | None) -> Response:
         """Open the request and return the response that streams it.  What opening raises is an ordinary error."""
-        http_request = current_request()
-        request = await http_request.resources.enter_async_context(self.open(asked.request))
-        writer = asked.writer()
-        body = EventStream(request, writer, self.keep_alive, http_request.resources.aclose, self.write_bytes)
+        resources = current_request().resources
+        if keep is None:
+            return await self._stream_by(asked.writer(), asked, resources.aclose)
+        backlog = response_backlog(self.engine.unread, f"copy of {asked.request.id}")
+        writer = KeepingWriter(asked.writer(), asked.collector(self.write_bytes), backlog)
+
+        async def leave() -> None:
+            await writer.keep(keep)
+            await resources.aclose()
+
+        return await self._stream_by(writer, asked, leave)
+
+    async def _stream_by(self, writer: EventWriter, asked: Asked, leave: Callable[[], Awaitable[None]]) -> Response:
+        request = await current_request().resources.enter_async_context(self.open(asked.request))
+        body = EventStream(request, writer, self.keep_alive, leave, self.write_bytes)
         return Response(body, headers=dict(writer.headers), content_type=writer.content_type)
 
-    async def _respond(self, asked: Asked) -> Response:
+    async def _respond(self, asked: Asked, keep: Keep | None) -> Response:
         """Run the request to its end and return the whole response.  What it raises is an ordinary error."""
         response, backlog = await self.collect(asked.request, asked.collector(self.write_bytes))
-        return await paged_json_response(response, backlog, self.write_bytes)
+        if keep is None:
+            return await paged_json_response(response, backlog, self.write_bytes)
+        content = await encode_json(response)
+        await keep(content)
+        return paged_response(content, backlog, self.write_bytes, "application/json")
 
     async def collect(self, asked: GenerationRequest, collector: EventCollector) -> tuple[dict[str, Any], Backlog]:
         """Run a request to its end, and return what was collected and the backlog that holds it.

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from web.limits import MAX_METADATA
 from web.openai.answers.objects import Error, Model, ModelList
 from web.openai.chat.answers import ChatCompletion, ChatCompletionChunk
 from web.openai.chat.schema import ChatBody
 from web.openai.completions.answers import Completion, CompletionChunk
 from web.openai.completions.schema import CompletionBody
-from web.openapi.operations import ANY_ROUTE, GENERATES, Api, Operation, Parameter, Reply
+from web.openai.stored.answers import CompletionList, DeletedCompletion, MessageList, StoredChatCompletion
+from web.openai.stored.schemas import MetadataBody
+from web.openapi.operations import ANY_ROUTE, GENERATES, LISTS, PAGES, READS_BODY, Api, Operation, Parameter, Reply
+
+CHATS = "/v1/chat/completions"
+STORED = ANY_ROUTE | LISTS | {404}
 
 OPENAI = Api(
     "OpenAI",
@@ -16,13 +22,66 @@ OPENAI = Api(
     (
         Operation(
             "post",
-            "/v1/chat/completions",
+            CHATS,
             "create_chat_completion",
             "Answer a conversation",
             {200: Reply.generated(ChatCompletion, ChatCompletionChunk)},
             ChatBody,
             {"messages": [{"role": "user", "content": "What is the capital of France?"}], "max_tokens": 16},
             errors=ANY_ROUTE | GENERATES,
+        ),
+        Operation(
+            "get",
+            CHATS,
+            "list_chat_completions",
+            "The stored chat completions, a page at a time",
+            {200: Reply.json(CompletionList)},
+            parameters=(
+                *PAGES["asc"],
+                Parameter("model", "Only those that were asked of this model."),
+                Parameter(
+                    "metadata",
+                    "Only those that have these entries: `metadata[key]=value`.",
+                    {"type": "object", "additionalProperties": {"type": "string"}, "maxProperties": MAX_METADATA},
+                    deep=True,
+                ),
+            ),
+            errors=ANY_ROUTE | LISTS,
+        ),
+        Operation(
+            "get",
+            f"{CHATS}/{{completion_id}}",
+            "get_chat_completion",
+            "A stored chat completion",
+            {200: Reply.json(StoredChatCompletion)},
+            errors=STORED,
+        ),
+        Operation(
+            "post",
+            f"{CHATS}/{{completion_id}}",
+            "update_chat_completion",
+            "Put other metadata in place of those of a stored chat completion",
+            {200: Reply.json(StoredChatCompletion)},
+            MetadataBody,
+            {"metadata": {"topic": "geography"}},
+            errors=STORED | READS_BODY | {429},
+        ),
+        Operation(
+            "delete",
+            f"{CHATS}/{{completion_id}}",
+            "delete_chat_completion",
+            "Delete a stored chat completion",
+            {200: Reply.json(DeletedCompletion)},
+            errors=STORED,
+        ),
+        Operation(
+            "get",
+            f"{CHATS}/{{completion_id}}/messages",
+            "list_chat_messages",
+            "The messages that a stored chat completion answers, a page at a time",
+            {200: Reply.json(MessageList)},
+            parameters=PAGES["asc"],
+            errors=STORED,
         ),
         Operation(
             "post",

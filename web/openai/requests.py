@@ -24,12 +24,13 @@ from web.openai.answers.response_builder import ResponseBuilder
 from web.openai.schemas import StreamOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from runtime.chat.parts import OutputParser
     from runtime.grammar.grammar import Grammar
     from runtime.loading.served import ServedModel
     from web.bodies.prompt_tokens import TokenIds
+    from web.openai.answers.format import Json
     from web.openai.schemas import GenerationBody
 
 T = TypeVar("T")
@@ -42,10 +43,25 @@ class Settings:
     Attributes:
         reasoning: the field of answers for what the model thinks.
         ignored: tells of fields that mean nothing.
+        stores: whether there is a place to store chats in.
     """
 
     reasoning: str = "reasoning_content"
     ignored: IgnoredFields = field(default_factory=IgnoredFields)
+    stores: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRecord:
+    """What is stored beside an answer.
+
+    Attributes:
+        messages: of the body, each with an id.
+        metadata: of the body.
+    """
+
+    messages: Sequence[Json]
+    metadata: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +73,14 @@ class ParsedRequest:
         options: how to answer.
         format: of the endpoint.
         stream: whether to answer with chunks.
+        record: of a chat, what is to be stored beside its answer; None for nothing.
     """
 
     request: GenerationRequest
     options: ResponseOptions
     format: Format
     stream: bool
+    record: ChatRecord | None = None
 
     def writer(self) -> ChunkWriter:
         """Return a fresh writer of chunks."""

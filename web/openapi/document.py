@@ -128,7 +128,8 @@ def _parameters(operation: Operation) -> list[Json]:
 
 
 def _parameter(parameter: Parameter) -> Json:
-    return {
+    style = {"style": "deepObject", "explode": True} if parameter.deep else {}
+    return style | {
         "name": parameter.name,
         "in": parameter.place,
         "required": parameter.place == "path",

@@ -48,12 +48,27 @@ class Parameter:
         about: one sentence.
         schema: JSON Schema's.
         place: where it stands.
+        deep: it is an object, whose entries are written as `name[key]=value`.
     """
 
     name: str
     about: str
     schema: Json = field(default_factory=lambda: {"type": "string"})
     place: Literal["query", "path", "header"] = "query"
+    deep: bool = False
+
+
+def _page_parameters(default: Literal["asc", "desc"]) -> tuple[Parameter, ...]:
+    other = {"asc": "desc", "desc": "asc"}[default]
+    return (
+        Parameter("limit", "Entries of the page, from 1 to 100; 20 unless given.", {"type": "integer"}),
+        Parameter("order", f"`{default}` unless `{other}` is given; `desc`: newest first.", {"enum": ["asc", "desc"]}),
+        Parameter("after", "Id of the entry behind which to begin."),
+    )
+
+
+PAGES = {order: _page_parameters(order) for order in ("asc", "desc")}
+"""The parameters of a list that comes in pages, by the order that it has unless another is given."""
 
 
 @dataclass(frozen=True, slots=True)

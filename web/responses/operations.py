@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from web.openai.answers.objects import Error
-from web.openapi.operations import ANY_ROUTE, GENERATES, LISTS, READS_BODY, Api, Operation, Parameter, Reply
+from web.openapi.operations import ANY_ROUTE, GENERATES, LISTS, PAGES, READS_BODY, Api, Operation, Parameter, Reply
 from web.responses.answers import DeletedResponse, Event, InputTokens, ItemList, Response
 from web.responses.input.schemas import PromptBody, ResponseBody
 
@@ -68,11 +68,7 @@ RESPONSES = Api(
             "list_input_items",
             "What a response was made from, a page at a time",
             {200: Reply.json(ItemList)},
-            parameters=(
-                Parameter("limit", "Items of the page, from 1 to 100; 20 unless given.", {"type": "integer"}),
-                Parameter("order", "desc, the newest first, unless asc is given.", {"enum": ["asc", "desc"]}),
-                Parameter("after", "Id of the item behind which to begin."),
-            ),
+            parameters=PAGES["desc"],
             errors=STORED,
         ),
     ),

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from quart import request as query
-
 from runtime.errors import RequestError
 from web.bodies.json_response import json_response
 from web.bodies.paged_response import paged_json_response, response_backlog
+from web.bodies.query import flag, number, page_asked, page_of
 from web.http.asgi import current_request
 from web.responses.answering import attach
 from web.responses.stored.archive import ResponseNotFound
@@ -18,9 +17,6 @@ if TYPE_CHECKING:
 
     from actors.engine import Engine
     from web.responses.stored.state import State
-
-MAX_LISTED = 100
-"""Items of one page."""
 
 Json = dict[str, Any]
 
@@ -43,9 +39,9 @@ class StoredResponses:
         """Answer with a response, or with its events."""
         state = self._stored(response_id)
         owner = current_request().owner
-        if not _flag("stream"):
+        if not flag("stream"):
             return await self._long((await state.archive.load(response_id, owner))["response"])
-        starting_after = _number("starting_after", -1, least=-1)
+        starting_after = number("starting_after", -1, least=-1)
         if (run := state.background.find(response_id, owner)) is not None:
             return attach(run, starting_after, self._write_bytes)
         await state.archive.load(response_id, owner)
@@ -80,16 +76,11 @@ class StoredResponses:
     async def list_input_items(self, response_id: str) -> Response:
         """Answer with a page of what the model saw, but for the instructions."""
         state = self._stored(response_id)
-        limit = _number("limit", 20, least=1, most=MAX_LISTED)
-        order = query.args.get("order", "desc")
-        if order not in ("asc", "desc"):
-            raise RequestError("Invalid 'order': it should be 'asc' or 'desc'.", param="order")
+        asked = page_asked("desc")
         *before, last = await state.archive.load_chain(response_id, current_request().owner)
         items = [item for stored in before for item in (*stored["input"], *stored["response"]["output"])]
         items += last["input"]
-        if order == "desc":
-            items.reverse()
-        return await self._long(_page(items, query.args.get("after"), limit))
+        return await self._long(page_of(items, asked))
 
     def _stored(self, response_id: str) -> State:
         if self._state is None:
@@ -98,43 +89,3 @@ class StoredResponses:
 
     async def _long(self, value: Json) -> Response:
         return await paged_json_response(value, response_backlog(self._engine.unread), self._write_bytes)
-
-
-def _page(items: list[Json], after: str | None, limit: int) -> Json:
-    """Return a page of a list in OpenAI's form.
-
-    Raises:
-        RequestError: there is no item `after`.
-    """
-    start = 0
-    if after is not None:
-        start = next((number for number, item in enumerate(items, 1) if item["id"] == after), -1)
-        if start < 0:
-            raise RequestError("Invalid 'after': there is no such item.", param="after")
-    page = items[start : start + limit]
-    return {
-        "object": "list",
-        "data": page,
-        "first_id": page[0]["id"] if page else None,
-        "last_id": page[-1]["id"] if page else None,
-        "has_more": start + limit < len(items),
-    }
-
-
-def _flag(name: str) -> bool:
-    """Return a truth value of the query string.  Raises RequestError."""
-    given = query.args.get(name, "false").lower()
-    if given not in ("true", "false"):
-        raise RequestError(f"Invalid '{name}': it should be true or false.", param=name)
-    return given == "true"
-
-
-def _number(name: str, default: int, *, least: int, most: int = 10**9) -> int:
-    """Return a number of the query string.  Raises RequestError."""
-    given = query.args.get(name, "")
-    if not given:
-        return default
-    digits = given.removeprefix("-")
-    if not (digits.isascii() and digits.isdigit() and len(given) < 11 and least <= int(given) <= most):
-        raise RequestError(f"Invalid '{name}': it should be a whole number from {least} to {most}.", param=name)
-    return int(given)

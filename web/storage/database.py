@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from web.storage.files import StateFolderError, UnknownVersion, connect, damage, is_damage, make_folder, set_aside
-from web.storage.objects import Kind, StoredObject
+from web.storage.objects import Found, Kind, ObjectTooLarge, StoredObject
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -87,30 +87,45 @@ class ObjectDatabase:
         if stored.size > self._bounds.size:
             self.delete(stored.kind, stored.id, stored.owner)
             return False
-        row = (
-            *(stored.kind, stored.id, stored.body, stored.created, stored.owner, stored.previous, stored.model),
-            *(json.dumps(dict(stored.metadata)), stored.live, self._now(), stored.size),
-        )
         with self._transaction():
-            self._connection.execute(
-                f"INSERT INTO objects ({COLUMNS}, used, size) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
-                "ON CONFLICT (kind, id) DO UPDATE SET body = excluded.body, metadata = excluded.metadata, "
-                "live = excluded.live, used = excluded.used, size = excluded.size",
-                row,
-            )
+            self._write(stored)
             self._prune()
-        return True
+            return self._number(stored.kind, stored.id, stored.owner) is not None  # others may be live, and take all
+
+    def change(
+        self, kind: Kind, id: str, owner: str | None, change: Callable[[StoredObject], StoredObject]
+    ) -> StoredObject | None:
+        """Put what `change` makes of an object in its place, and return that: nothing comes between.
+
+        Args:
+            kind: of the object.
+            id: of the object.
+            owner: whose it is.
+            change: gives back the object with another body or other metadata; what it raises leaves all as it was.
+
+        Returns:
+            None if there is none of that id, or it is not that owner's.
+
+        Raises:
+            ObjectTooLarge: it would be; it is left as it was.
+        """
+        with self._transaction():
+            found = self._find(kind, id, owner)
+            if found is None:
+                return None
+            changed = change(found)
+            if changed.size > self._bounds.size:
+                raise ObjectTooLarge
+            self._write(changed)
+            self._prune()
+        return changed
 
     def get(self, kind: Kind, id: str, owner: str | None) -> StoredObject | None:
         """Return an object, and note its use; None if there is none of that id, or it is not that owner's."""
-        found = self._connection.execute(
-            f"SELECT {COLUMNS} FROM objects WHERE kind = ? AND id = ? AND owner IS ? AND (live OR used >= ?)",
-            (kind, id, owner, self._now() - self._bounds.age),
-        ).fetchone()
-        if found is None:
-            return None
-        self._connection.execute("UPDATE objects SET used = ? WHERE kind = ? AND id = ?", (self._now(), kind, id))
-        return _stored(found)
+        found = self._find(kind, id, owner)
+        if found is not None:
+            self._connection.execute("UPDATE objects SET used = ? WHERE kind = ? AND id = ?", (self._now(), kind, id))
+        return found
 
     def chain(self, kind: Kind, id: str, owner: str | None) -> list[StoredObject] | None:
         """Return an object behind all those that it continues, the first first.
@@ -139,8 +154,8 @@ class ObjectDatabase:
 
     # --- several --------------------------------------------------------------------------------------------------
 
-    def list(self, listing: Listing) -> Sequence[StoredObject] | None:
-        """Return objects by the time of their making; None if there is no object `after`."""
+    def list(self, listing: Listing) -> Found | None:
+        """Return objects by the time of their making; None if there is no object `after`.  This is no use of them."""
         order, beyond = ("ASC", ">") if listing.ascending else ("DESC", "<")
         conditions = ["kind = ?", "owner IS ?", "NOT live", "used >= ?"]
         values: list[object] = [listing.kind, listing.owner, self._now() - self._bounds.age]
@@ -158,9 +173,16 @@ class ObjectDatabase:
             values += [name, value]
         rows = self._connection.execute(
             f"SELECT {COLUMNS} FROM objects WHERE {' AND '.join(conditions)} ORDER BY number {order} LIMIT ?",
-            (*values, listing.limit),
+            (*values, listing.limit + 1),
         )
-        return [_stored(row) for row in rows]
+        objects: list[StoredObject] = []
+        size = 0
+        for row in rows:
+            if len(objects) == listing.limit or size >= listing.most_bytes:
+                return Found(objects, has_more=True)
+            objects.append(_stored(row))
+            size += len(objects[-1].body)
+        return Found(objects, has_more=False)
 
     def live(self, kind: Kind) -> Sequence[StoredObject]:
         """Return the objects that were being made when the file was left."""
@@ -186,6 +208,26 @@ class ObjectDatabase:
         self._connection = self._open()
 
     # --- inside ---------------------------------------------------------------------------------------------------
+
+    def _find(self, kind: Kind, id: str, owner: str | None) -> StoredObject | None:
+        found = self._connection.execute(
+            f"SELECT {COLUMNS} FROM objects WHERE kind = ? AND id = ? AND owner IS ? AND (live OR used >= ?)",
+            (kind, id, owner, self._now() - self._bounds.age),
+        ).fetchone()
+        return None if found is None else _stored(found)
+
+    def _write(self, stored: StoredObject) -> None:
+        """Add an object, or put it in place of the one with its id, as used now."""
+        row = (
+            *(stored.kind, stored.id, stored.body, stored.created, stored.owner, stored.previous, stored.model),
+            *(json.dumps(dict(stored.metadata)), stored.live, self._now(), stored.size),
+        )
+        self._connection.execute(
+            f"INSERT INTO objects ({COLUMNS}, used, size) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
+            "ON CONFLICT (kind, id) DO UPDATE SET body = excluded.body, metadata = excluded.metadata, "
+            "live = excluded.live, used = excluded.used, size = excluded.size",
+            row,
+        )
 
     def _prune(self) -> None:
         self._connection.execute("DELETE FROM objects WHERE NOT live AND used < ?", (self._now() - self._bounds.age,))

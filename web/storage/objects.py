@@ -6,8 +6,21 @@ import enum
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from runtime.errors import RequestError
+from runtime.units import MIB
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
+LISTED_BYTES = 16 * MIB
+"""Bytes of a page of a listing, from which on it ends: a hundred long objects would take more than any reader may."""
+
+
+class ObjectTooLarge(RequestError):
+    """An object would be larger than all that may be stored."""
+
+    def __init__(self) -> None:
+        super().__init__("It would be larger than all that this server stores (--state-size).", code="object_too_large")
 
 
 class Kind(enum.StrEnum):
@@ -61,6 +74,7 @@ class Listing:
         kind: of the objects.
         owner: whose.
         limit: how many at most.
+        most_bytes: of their bodies; the one with which there are so many is the last.
         ascending: oldest first; newest first otherwise.
         after: id of the object behind which to begin.
         model: only those of this model.
@@ -74,6 +88,20 @@ class Listing:
     after: str | None = None
     model: str | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
+    most_bytes: int = LISTED_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A page of a listing.
+
+    Attributes:
+        objects: in their order.
+        has_more: whether there are others behind them.
+    """
+
+    objects: Sequence[StoredObject]
+    has_more: bool
 
 
 @dataclass(frozen=True, slots=True)

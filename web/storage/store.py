@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
     from pathlib import Path
 
-    from web.storage.objects import Bounds, Kind, Listing, StoredObject
+    from web.storage.objects import Bounds, Found, Kind, Listing, StoredObject
 
 logger = logging.getLogger("cede.web")
 
@@ -61,7 +61,18 @@ class ObjectStore:
         """Delete an object; tell whether it was there."""
         return await self._run(lambda: self._database.delete(kind, id, owner))
 
-    async def list(self, listing: Listing) -> Sequence[StoredObject] | None:
+    async def change(
+        self, kind: Kind, id: str, owner: str | None, change: Callable[[StoredObject], StoredObject]
+    ) -> StoredObject | None:
+        """Put what `change` makes of an object in its place, in a thread, and return that; None if it is not there.
+
+        Raises:
+            ObjectTooLarge: it would be; it is left as it was.
+            CedeError: as `change` does.
+        """
+        return await self._run(lambda: self._database.change(kind, id, owner, change))
+
+    async def list(self, listing: Listing) -> Found | None:
         """Return objects by the time of their making; None if there is no object `after`."""
         return await self._run(lambda: self._database.list(listing))
 

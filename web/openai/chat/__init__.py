@@ -4,4 +4,5 @@
 - `messages`, `tools`, `reasoning`: the conversation that it holds
 - `parse`: `parse_chat`, the body as a request
 - `format`: the response objects
+- `record`: what is stored beside them
 """

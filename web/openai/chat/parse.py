@@ -14,6 +14,7 @@ from web.generation.prompts import conversation_prompt, visible_ids
 from web.limits import MAX_PROMPTS
 from web.openai.chat.format import ChatFormat
 from web.openai.chat.messages import conversation_of, text_of
+from web.openai.chat.record import record_of
 from web.openai.chat.schema import ChatBody
 from web.openai.chat.tools import is_legacy
 from web.openai.requests import (
@@ -49,6 +50,8 @@ def parse_chat(
     settings = settings or Settings()
     check_json_size(raw, model.context_length)
     body = parse_model(ChatBody, raw, UNSUPPORTED)
+    if body.store and not settings.stores:
+        raise RequestError("'store' is not supported by this server.", param="store", code="unsupported_parameter")
     check_generations(1, generations(body), max_generations)
     max_tokens = token_limit(body, body.max_completion_tokens, default=None)
     check_consistency(body, max_tokens)
@@ -71,7 +74,8 @@ def parse_chat(
     options = replace(options, service_tier=body.service_tier is not None)
     custom = frozenset(tool.name for tool in conversation.tools if tool.custom)
     format = ChatFormat(settings.reasoning, custom, is_legacy(body))
-    return ParsedRequest(request, options, format, bool(body.stream))
+    record = record_of(body, request.id) if body.store else None
+    return ParsedRequest(request, options, format, bool(body.stream), record)
 
 
 def _prediction(body: ChatBody, model: ServedModel) -> TokenIds:

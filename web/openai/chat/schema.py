@@ -11,6 +11,7 @@ from web.bodies.fields import (
     PARTS,
     TEXT,
     MaxTokens,
+    Metadata,
     MinTokens,
     Name,
     TemplateVariables,
@@ -148,6 +149,8 @@ class ChatBody(GenerationBody):
     verbosity: Literal["low", "medium", "high"] | None = None
     prediction: Prediction | None = None
     service_tier: Name | None = None
+    store: bool | None = None
+    metadata: Metadata | None = None
 
     chat_template_kwargs: TemplateVariables | None = None
     add_generation_prompt: bool | None = None

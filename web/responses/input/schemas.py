@@ -16,6 +16,7 @@ from web.bodies.fields import (
     PARTS,
     TEXT,
     JsonSchema,
+    Metadata,
     MinP,
     Name,
     RepetitionPenalty,
@@ -38,22 +39,8 @@ BodyT = TypeVar("BodyT", bound="PromptBody")
 MAX_GRAMMAR = 1 * MIB
 """Characters of a grammar."""
 
-MAX_METADATA = 16
-MAX_METADATA_NAME = 64
-MAX_METADATA_VALUE = 512
-"""Entries of `metadata`, and characters of their names and values: OpenAI's bounds."""
-
 MAX_INCLUDE = 32
 """Entries of `include`."""
-
-
-Metadata = Annotated[
-    dict[
-        Annotated[str, Field(max_length=MAX_METADATA_NAME)],
-        Annotated[str, Field(max_length=MAX_METADATA_VALUE)],
-    ],
-    Field(max_length=MAX_METADATA),
-]
 
 
 # --- tools --------------------------------------------------------------------------------------------------------

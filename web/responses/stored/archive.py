@@ -7,11 +7,9 @@ import logging
 import re
 from typing import TYPE_CHECKING, Any
 
-import trio
-
 from runtime.errors import NotFound, RequestError
-from runtime.units import KIB
-from web.bodies.json_encoding import dumps, iter_json
+from web.bodies.json_encoding import dumps
+from web.bodies.json_response import encode_json
 from web.responses.conversion import History, references
 from web.responses.output.envelope import Status
 from web.storage.objects import Kind, StoredObject
@@ -30,9 +28,6 @@ Json = dict[str, Any]
 
 ITEM_ID = re.compile(r"[a-z]+_(?P<key>[0-9a-f]{32})_(?P<input>i?)(?P<number>[0-9]{1,6})")
 """An id that cede gave to an item; it names the response that the item was stored with."""
-
-ENCODED_AT_A_TIME = 64 * KIB
-"""Bytes that are encoded before other tasks run."""
 
 INTERRUPTED = {"code": "server_error", "message": "The server ended while this response was being made."}
 
@@ -64,7 +59,7 @@ class Archive:
             response: the response object, whose long parts may be `SelfEncoding`.
             live: it has not ended.
         """
-        body = await _encode({"response": response, "input": list(parsed.input)})
+        body = await encode_json({"response": response, "input": list(parsed.input)})
         stored = StoredObject(
             Kind.RESPONSE,
             parsed.request.id,
@@ -151,18 +146,6 @@ class Archive:
             await self._store.put(
                 StoredObject(stored.kind, stored.id, body, stored.created, stored.owner, stored.previous, stored.model)
             )
-
-
-async def _encode(value: Json) -> bytes:
-    """Encode a value that may be long; others run in between."""
-    fragments, size = [], 0
-    for fragment in iter_json(value):
-        fragments.append(fragment)
-        size += len(fragment)
-        if size >= ENCODED_AT_A_TIME:
-            size = 0
-            await trio.lowlevel.checkpoint()
-    return b"".join(fragments)
 
 
 def no_history(body: PromptBody) -> History:

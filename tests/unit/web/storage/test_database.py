@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from runtime.errors import RequestError
 from web.storage.database import MAX_CHAIN, ObjectDatabase
-from web.storage.objects import OVERHEAD, Bounds, Kind, Listing, StoredObject
+from web.storage.objects import OVERHEAD, Bounds, Kind, Listing, ObjectTooLarge, StoredObject
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,7 +49,7 @@ def thing(id: str, body: bytes = b"{}", **fields: object) -> StoredObject:
 def ids(database: ObjectDatabase, **fields: object) -> list[str] | None:
     listing = replace(Listing(KIND, None, limit=100), **fields)  # type: ignore[arg-type]
     found = database.list(listing)
-    return None if found is None else [stored.id for stored in found]
+    return None if found is None else [stored.id for stored in found.objects]
 
 
 def test_an_object_is_found_by_its_id_and_put_in_place_of_another(database: ObjectDatabase) -> None:
@@ -140,6 +141,74 @@ def test_a_listing_has_pages_and_filters(database: ObjectDatabase) -> None:
     assert ids(database, metadata={"n": "3", "x": '"'}) == ["d"]
     assert ids(database, metadata={"n": "3", "x": "y"}) == []
     assert ids(database, after="z") is None
+
+
+def test_a_page_says_whether_others_follow_and_ends_where_it_is_long(database: ObjectDatabase) -> None:
+    for name in "abcd":
+        database.put(thing(name, bytes(100)))
+
+    def page(**fields: object) -> tuple[list[str], bool]:
+        found = database.list(replace(Listing(KIND, None, limit=100), **fields))  # type: ignore[arg-type]
+        assert found is not None
+        return [stored.id for stored in found.objects], found.has_more
+
+    assert page() == (["a", "b", "c", "d"], False)
+    assert page(limit=4) == (["a", "b", "c", "d"], False)
+    assert page(limit=3) == (["a", "b", "c"], True)
+    assert page(most_bytes=101) == (["a", "b"], True)
+    assert page(most_bytes=1) == (["a"], True)
+    assert page(most_bytes=1, after="c") == (["d"], False)
+
+
+def test_a_listing_is_no_use(database: ObjectDatabase, clock: Clock) -> None:
+    database.put(thing("a"))
+    clock.now += ROOMY.age
+    assert ids(database) == ["a"]
+    clock.now += 1
+    assert ids(database) == []
+
+
+def test_a_change_is_one_step_and_what_fails_changes_nothing(database: ObjectDatabase) -> None:
+    database.put(thing("a", b"1", owner="alice", model="m"))
+
+    def longer(stored: StoredObject) -> StoredObject:
+        return replace(stored, body=stored.body + b"2", metadata={"k": "v"})
+
+    assert database.change(KIND, "a", "bob", longer) is None
+    assert database.change(KIND, "b", "alice", longer) is None
+    changed = thing("a", b"12", owner="alice", model="m", metadata={"k": "v"})
+    assert database.change(KIND, "a", "alice", longer) == changed
+    assert database.get(KIND, "a", "alice") == changed
+    assert database.size == changed.size
+
+    def fails(stored: StoredObject) -> StoredObject:
+        raise RequestError("no")
+
+    with pytest.raises(RequestError, match="no"):
+        database.change(KIND, "a", "alice", fails)
+    with pytest.raises(ObjectTooLarge):
+        database.change(KIND, "a", "alice", lambda stored: replace(stored, body=bytes(ROOMY.size)))
+    assert database.get(KIND, "a", "alice") == changed
+
+
+def test_a_change_is_a_use(clock: Clock) -> None:
+    database = ObjectDatabase(None, Bounds(2 * (100 + OVERHEAD), 1000.0), clock)
+    for name in "ab":
+        database.put(thing(name, bytes(100)))
+        clock.now += 1
+    database.change(KIND, "a", None, lambda stored: stored)
+    database.put(thing("c", bytes(100)))
+    assert ids(database) == ["a", "c"]
+    database.close()
+
+
+def test_what_finds_no_room_beside_what_is_live_is_said_not_to_be_kept(clock: Clock) -> None:
+    database = ObjectDatabase(None, Bounds(2 * (100 + OVERHEAD), 1000.0), clock)
+    for name in "ab":
+        assert database.put(thing(name, bytes(100), live=True))
+    assert not database.put(thing("c", bytes(100)))
+    assert database.get(KIND, "c", None) is None
+    database.close()
 
 
 @settings(max_examples=60, deadline=None)

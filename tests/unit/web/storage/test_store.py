@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -30,7 +31,11 @@ async def test_it_does_what_its_database_does(tmp_path: Path, on_disk: bool) -> 
         async with trio.open_nursery() as nursery:
             for number in range(10):
                 nursery.start_soon(store.put, thing(f"r{number}"))
-        assert len(await store.list(Listing(Kind.RESPONSE, None, 100)) or ()) == 10
+        found = await store.list(Listing(Kind.RESPONSE, None, 100))
+        assert found is not None
+        assert len(found.objects) == 10
+        changed = await store.change(Kind.RESPONSE, "r3", None, lambda stored: replace(stored, body=b"1"))
+        assert changed == replace(thing("r3"), body=b"1") == await store.get(Kind.RESPONSE, "r3", None)
         assert await store.delete(Kind.RESPONSE, "r3", None)
         assert await store.get(Kind.RESPONSE, "r3", None) is None
         assert await store.chain(Kind.RESPONSE, "r4", None) == [thing("r4")]

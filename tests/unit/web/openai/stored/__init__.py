@@ -1,0 +1,1 @@
+"""Stored chat completions, over HTTP with a scripted engine."""

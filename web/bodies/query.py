@@ -1,0 +1,113 @@
+"""What a query string asks for: flags, numbers, and pages of lists, as OpenAI's APIs page them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from quart import request as query
+
+from runtime.errors import RequestError
+
+Json = dict[str, Any]
+
+DEFAULT_LISTED = 20
+MAX_LISTED = 100
+"""Entries of one page: unless it is said how many, and at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageAsked:
+    """Which page of a list is asked for.
+
+    Attributes:
+        limit: entries at most.
+        ascending: the oldest first; else the newest.
+        after: id of the entry behind which it begins; None for the first page.
+    """
+
+    limit: int
+    ascending: bool
+    after: str | None
+
+
+def page_asked(default: Literal["asc", "desc"]) -> PageAsked:
+    """Return which page the current request's `limit`, `order` and `after` ask for.
+
+    Args:
+        default: the order unless one is given.
+
+    Raises:
+        RequestError: one of them is not valid.
+    """
+    limit = number("limit", DEFAULT_LISTED, least=1, most=MAX_LISTED)
+    order = query.args.get("order", default)
+    if order not in ("asc", "desc"):
+        raise RequestError("Invalid 'order': it should be 'asc' or 'desc'.", param="order")
+    return PageAsked(limit, order == "asc", query.args.get("after") or None)
+
+
+def page_of(items: list[Json], asked: PageAsked) -> Json:
+    """Return a page of a list, in OpenAI's form.
+
+    Args:
+        items: all of them, the oldest first.
+        asked: which page.
+
+    Raises:
+        RequestError: there is no item `after`.
+    """
+    ordered = items if asked.ascending else items[::-1]
+    start = 0
+    if asked.after is not None:
+        start = next((place for place, item in enumerate(ordered, 1) if item["id"] == asked.after), -1)
+        if start < 0:
+            raise nothing_after()
+    page = ordered[start : start + asked.limit]
+    return page_object(page, [item["id"] for item in page], has_more=start + asked.limit < len(ordered))
+
+
+def page_object(data: object, ids: list[str], *, has_more: bool) -> Json:
+    """Return the object of a page.
+
+    Args:
+        data: its entries; a value that `json_encoding.iter_json` takes.
+        ids: of the entries.
+        has_more: whether others follow.
+    """
+    first, last = (ids[0], ids[-1]) if ids else (None, None)
+    return {"object": "list", "data": data, "first_id": first, "last_id": last, "has_more": has_more}
+
+
+def nothing_after() -> RequestError:
+    """Return the error of a page that is to begin behind what is not there."""
+    return RequestError("Invalid 'after': there is no such item.", param="after")
+
+
+def entries(name: str) -> dict[str, str]:
+    """Return what the query string has under `name[...]`, by what stands between the brackets."""
+    head, tail = f"{name}[", "]"
+    return {
+        key[len(head) : -len(tail)]: value
+        for key, value in query.args.items()
+        if key.startswith(head) and key.endswith(tail)
+    }
+
+
+def flag(name: str) -> bool:
+    """Return a truth value of the query string.  Raises RequestError."""
+    given = query.args.get(name, "false").lower()
+    if given not in ("true", "false"):
+        raise RequestError(f"Invalid '{name}': it should be true or false.", param=name)
+    return given == "true"
+
+
+def number(name: str, default: int, *, least: int, most: int = 10**9) -> int:
+    """Return a number of the query string.  Raises RequestError."""
+    given = query.args.get(name, "")
+    if not given:
+        return default
+    digits = given.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(given) < 11 and least <= int(given) <= most):
+        raise RequestError(f"Invalid '{name}': it should be a whole number from {least} to {most}.", param=name)
+    return int(given)

@@ -1,0 +1,157 @@
+"""Chat completions as stored objects: what is kept of one, and how it is found again."""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from runtime.errors import NotFound
+from web.bodies.json_encoding import SelfEncoding, dumps
+from web.bodies.query import nothing_after
+from web.storage.objects import Kind, Listing, StoredObject
+from web.storage.store import StoreFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from web.bodies.query import PageAsked
+    from web.openai.requests import ChatRecord, ParsedRequest
+    from web.storage.store import ObjectStore
+
+logger = logging.getLogger("cede.web")
+
+Json = dict[str, Any]
+
+BLOCK = 16 * 1024
+"""Bytes of a completion that are handed on at a time."""
+
+
+class CompletionNotFound(NotFound):
+    """No chat completion of that id is stored."""
+
+    def __init__(self, completion_id: str) -> None:
+        super().__init__(
+            f"Chat completion with id '{completion_id[:80]}' not found.",
+            param="completion_id",
+            code="completion_not_found",
+        )
+
+
+class StoredCompletion(SelfEncoding):
+    """A stored chat completion: the very bytes that were answered, and its metadata, which may have changed since.
+
+    Args:
+        stored: its body is the completion's JSON, and, behind the first line break, that of the messages.
+    """
+
+    def __init__(self, stored: StoredObject) -> None:
+        self._stored = stored
+        self.id = stored.id
+
+    def iter_json(self) -> Iterator[bytes]:
+        """Yield the completion's JSON in fragments."""
+        body, end = self._stored.body, self._stored.body.index(b"\n") - 1  # where its last brace is
+        for start in range(0, end, BLOCK):
+            yield body[start : min(start + BLOCK, end)]
+        yield f',"metadata":{dumps(dict(self._stored.metadata))}}}'.encode()
+
+    def messages(self) -> list[Json]:
+        """Return the messages that it answers, each with an id."""
+        read: list[Json] = json.loads(self._stored.body[self._stored.body.index(b"\n") :])
+        return read
+
+
+class CompletionArchive:
+    """The stored chat completions.
+
+    Args:
+        store: of objects.
+    """
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+
+    async def save(self, asked: ParsedRequest, record: ChatRecord, owner: str | None, content: bytes) -> None:
+        """Store a completion; where that cannot be done, the log says so, for it is answered nevertheless.
+
+        Args:
+            asked: the request that it answers.
+            record: what is stored beside the answer.
+            owner: of the request.
+            content: its JSON.
+        """
+        stored = StoredObject(
+            Kind.CHAT_COMPLETION,
+            asked.request.id,
+            content + b"\n" + dumps(record.messages).encode(),
+            created=asked.options.created,
+            owner=owner,
+            model=asked.options.model,
+            metadata=record.metadata,
+        )
+        try:
+            if not await self._store.put(stored):
+                logger.warning("%s: not stored: it is larger than --state-size", stored.id)
+        except StoreFailed:
+            logger.warning("%s: not stored", stored.id)
+
+    async def load(self, completion_id: str, owner: str | None) -> StoredCompletion:
+        """Return a stored completion.
+
+        Raises:
+            CompletionNotFound: there is none of that id.
+            StoreFailed: the store cannot be read.
+        """
+        return _found(await self._store.get(Kind.CHAT_COMPLETION, completion_id, owner), completion_id)
+
+    async def update(self, completion_id: str, owner: str | None, metadata: Mapping[str, str]) -> StoredCompletion:
+        """Put other metadata in place of a completion's, and return it.
+
+        Raises:
+            CompletionNotFound: there is none of that id.
+            StoreFailed: the store cannot be written.
+            ObjectTooLarge: it would take more than all that may be stored.
+        """
+        changed = await self._store.change(
+            Kind.CHAT_COMPLETION, completion_id, owner, lambda stored: replace(stored, metadata=metadata)
+        )
+        return _found(changed, completion_id)
+
+    async def delete(self, completion_id: str, owner: str | None) -> None:
+        """Delete a completion.
+
+        Raises:
+            CompletionNotFound: there is none of that id.
+        """
+        if not await self._store.delete(Kind.CHAT_COMPLETION, completion_id, owner):
+            raise CompletionNotFound(completion_id)
+
+    async def page(
+        self, asked: PageAsked, owner: str | None, model: str | None, metadata: Mapping[str, str]
+    ) -> tuple[list[StoredCompletion], bool]:
+        """Return a page of the completions, and whether others follow.
+
+        Args:
+            asked: which page.
+            owner: whose.
+            model: only those of this model.
+            metadata: only those that have these entries.
+
+        Raises:
+            RequestError: there is none of the id behind which the page is to begin.
+        """
+        listing = Listing(
+            Kind.CHAT_COMPLETION, owner, asked.limit, asked.ascending, asked.after, model, metadata=metadata
+        )
+        found = await self._store.list(listing)
+        if found is None:
+            raise nothing_after()
+        return [StoredCompletion(stored) for stored in found.objects], found.has_more
+
+
+def _found(stored: StoredObject | None, completion_id: str) -> StoredCompletion:
+    if stored is None:
+        raise CompletionNotFound(completion_id)
+    return StoredCompletion(stored)
