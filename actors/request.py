@@ -154,22 +154,22 @@ class Request:
         except CedeError as error:
             if isinstance(error, GrammarFailed):
                 logger.error("request %s/%d: %s", self.id, ticket.index, error)
-            self._say(Failed(ticket.index, error))
+            self._say(ticket, Failed(ticket.index, error))
         except Exception:
             self._say_internal_error(ticket)
 
     def _say_internal_error(self, ticket: Ticket) -> None:
         logger.exception("request %s/%d failed", self.id, ticket.index)
-        self._say(Failed(ticket.index, CedeError("internal error; the log says more")))
+        self._say(ticket, Failed(ticket.index, CedeError("internal error; the log says more")))
 
     def _say_cancelled(self, ticket: Ticket, output: Output, stopwatch: Stopwatch) -> None:
         """Tell whoever still listens.  With nothing generated, what ended the request is its error."""
         reason = self._cancel_reason()
         if len(output) == 0 and reason is CancelReason.DEADLINE:
             error = DeadlineExceeded("the request's deadline passed before its first token")
-            self._say(Failed(ticket.index, error))
+            self._say(ticket, Failed(ticket.index, error))
         elif len(output) == 0 and reason is CancelReason.SHUTDOWN:
-            self._say(Failed(ticket.index, ShuttingDown("the server is shutting down")))
+            self._say(ticket, Failed(ticket.index, ShuttingDown("the server is shutting down")))
         else:
             try:
                 self._finish(ticket, output, FinishReason.CANCELLED, stopwatch)
@@ -179,6 +179,7 @@ class Request:
     def _finish(self, ticket: Ticket, output: Output, reason: FinishReason, stopwatch: Stopwatch) -> None:
         account = ticket.ended.value
         self._say(
+            ticket,
             Finished(
                 index=ticket.index,
                 reason=reason,
@@ -189,12 +190,14 @@ class Request:
                 timings=stopwatch.timings(ticket, len(output)),
                 stop_string=output.stop_found,
                 cancelled=self._cancel_reason() if reason is FinishReason.CANCELLED else None,
-            )
+            ),
         )
 
-    def _say(self, event: Event) -> None:
-        self._log.add(event)
-        self._buffer.put(event)
+    def _say(self, ticket: Ticket, last: Finished | Failed) -> None:
+        """Say the last that there is to say of a generation."""
+        self._log.add(last)
+        ticket.tell_ended(last)
+        self._buffer.put(last)
 
     def _cancel_reason(self) -> CancelReason:
         """Why the cancel that is now unwinding came."""

@@ -27,6 +27,8 @@ from web.http.browser_policy import BrowserPolicy, preflight_headers
 from web.inspection.operations import INSPECTION
 from web.inspection.routes import add_routes as add_inspection_routes
 from web.limits import Limits
+from web.metrics.metrics import Metrics
+from web.metrics.routes import add_routes as add_metrics_routes
 from web.model_routes import MODELS
 from web.model_routes import add_routes as add_model_routes
 from web.ollama.errors import OllamaErrors
@@ -79,6 +81,7 @@ def create_app(
     limits: Limits | None = None,
     state: State | None = None,
     watch: LoopWatch | None = None,
+    metrics: Metrics | None = None,
     keep_alive: float = 10.0,
     wire: Wire | None = None,
 ) -> ScopedApp:
@@ -92,6 +95,7 @@ def create_app(
         limits: what clients may take of the server.
         state: what is stored, and what runs in the background; None for neither.
         watch: of the event loop; the statistics have what it has seen.
+        metrics: of the engine; None for those that need no feeding.
         keep_alive: seconds of silence after which a stream says that it is alive.
         wire: how answers are written, where clients differ.
     """
@@ -113,6 +117,7 @@ def create_app(
     add_utility_routes(app, responder)
     add_model_routes(app, engine)
     add_inspection_routes(app, engine, limits.write_bytes, watch)
+    add_metrics_routes(app, metrics or Metrics(engine))
     add_document_routes(app, engine, APIS, keyed=bool(keys), write_bytes=limits.write_bytes)
     return app
 

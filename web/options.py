@@ -184,6 +184,13 @@ class Diagnostics:
             words=("debug", "info", "warning", "error"),
         ),
     ] = "info"
+    metrics_compat: Annotated[
+        str,
+        Option(
+            "Tell the metrics under these names, too, for dashboards that exist.",
+            words=("none", "vllm", "llamacpp"),
+        ),
+    ] = "none"
     watch_loop: Annotated[
         float | None,
         Option(

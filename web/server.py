@@ -36,6 +36,7 @@ from web.http.browser_policy import BrowserPolicy
 from web.http.listeners import open_listeners, url_of
 from web.http.transport.serve import Listener, serve_connections
 from web.limits import HANDSHAKE_TIMEOUT, KEEP_ALIVE, Limits
+from web.metrics.metrics import Metrics
 from web.options import Listening, Patience, StateOptions, Wire
 from web.process.descriptors import fit_descriptors
 from web.process.signals import SIGNALS, exit_now
@@ -68,6 +69,7 @@ class Entrance:
         browser_policy: pages and names to serve beside those that need no leave.
         limits: what clients may take of the server.
         wire: how answers are written, where clients differ.
+        metrics_compat: whose names the metrics have beside cede's.
     """
 
     tls: ssl.SSLContext | None = None
@@ -76,6 +78,7 @@ class Entrance:
     browser_policy: BrowserPolicy = field(default_factory=BrowserPolicy)
     limits: Limits = field(default_factory=Limits)
     wire: Wire = field(default_factory=Wire)
+    metrics_compat: str = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +240,7 @@ async def serve_engine(
     if tls is not None:
         doors = [trio.SSLListener(listener, tls, https_compatible=True) for listener in listeners]
     usage = KeyUsage(trio.current_time)
+    metrics = Metrics(engine, entrance.metrics_compat, trio.current_time)
     app = create_app(
         engine,
         keys=keys,
@@ -245,9 +249,10 @@ async def serve_engine(
         limits=limits,
         state=state,
         watch=watch,
+        metrics=metrics,
         wire=entrance.wire,
     )
-    with engine.observed_by(TokenMeter(usage)) if keys else nullcontext():
+    with metrics.fed(), engine.observed_by(TokenMeter(usage)) if keys else nullcontext():
         await serve_connections(
             ASGIWrapper(app),
             _hypercorn_config(),

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from actors.core.generation import Failed, Finished
     from actors.core.life import State
     from actors.core.receipts import CancelReason
     from actors.core.slot_views import GenerationKey
@@ -232,6 +233,20 @@ class Released(GenerationEvent):
     reason: CancelReason | None
     computed_tokens: int
     committed_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Emitted(GenerationEvent):
+    """So many tokens were added to a generation's output at once, and are there for its client to read."""
+
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ended(GenerationEvent):
+    """A generation is over, and `last` is the last that its client is told of it."""
+
+    last: Finished | Failed
 
 
 @dataclass(frozen=True, slots=True)

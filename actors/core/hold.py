@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from actors.core.commands import Audit, CopyPrefix, LoadBlocks, Restart, Submit, Trim
-from actors.core.events import Cancelled, StageBegun, Submitted
+from actors.core.events import Cancelled, Emitted, Ended, StageBegun, Submitted
 from actors.core.reply import Reply
 from runtime.step.step import CancelMark
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from actors.core.account import Account
     from actors.core.commands import Chunk, Command, Fetched, Loaded
     from actors.core.events import ActorStage
+    from actors.core.generation import Failed, Finished
     from actors.core.life import State
     from actors.core.observer import Observers
     from actors.core.slot_views import GenerationKey, SlotView
@@ -84,6 +85,16 @@ class Ticket:
             self.mark.set(now := self.manager.now())
             if (observers := self.manager.observers).cancelled:
                 observers.tell(observers.cancelled, Cancelled(*self.key, now))
+
+    def tell_emitted(self, tokens: int) -> None:
+        """Say that so many tokens were added to the output."""
+        if (observers := self.manager.observers).emitted:
+            observers.tell(observers.emitted, Emitted(*self.key, tokens))
+
+    def tell_ended(self, last: Finished | Failed) -> None:
+        """Say that the generation is over, and how."""
+        if (observers := self.manager.observers).ended:
+            observers.tell(observers.ended, Ended(*self.key, last))
 
     def turn_to(self, stage: ActorStage) -> None:
         """Say what the actor is at from now on."""

@@ -16,8 +16,8 @@ No event is made unless somebody listens.  A call site asks first:
     if observers.granted:
         observers.tell(observers.granted, Granted(...))
 
-For one generation the order is `queued`, `granted`, its work, `released`; if it is cancelled, `cancelled` and then
-`receipt` come before `released`.
+For one generation the order is `queued`, `granted`, its work, `released`, `ended`; if it is cancelled, `cancelled` and
+then `receipt` come before `released`.  `emitted` belongs to its work.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
         Committed,
         DeviceIsBack,
         DeviceIsLost,
+        Emitted,
+        Ended,
         Granted,
         HandedBack,
         Invalidated,
@@ -121,6 +123,12 @@ class Observer:
     def released(self, event: Released) -> None:
         """A generation is over, and its slot free."""
 
+    def emitted(self, event: Emitted) -> None:
+        """Tokens were added to a generation's output."""
+
+    def ended(self, event: Ended) -> None:
+        """A generation that had joined the queue is over, and its client is about to be told."""
+
     def device_lost(self, event: DeviceIsLost) -> None:
         """The device is lost, or lost for good; all whom that ends were told."""
 
@@ -159,6 +167,8 @@ class Observers:
     cancelled: Hook[Cancelled]
     receipt: Hook[Receipt]
     released: Hook[Released]
+    emitted: Hook[Emitted]
+    ended: Hook[Ended]
     device_lost: Hook[DeviceIsLost]
     device_back: Hook[DeviceIsBack]
 

@@ -23,7 +23,7 @@ async def decode(hold: Hold, first: SampledToken, output: Output, drafting: Draf
         return FinishReason.LENGTH
     hold.turn_to(ActorStage.DECODE)
     tokens: Sequence[SampledToken] = (first,)
-    while (reason := _take(tokens, output)) is None:
+    while (reason := _take(tokens, hold, output)) is None:
         drafts = await drafting.propose(hold, output) if drafting else ()
         rows = (output.sequence[-1], *(draft.token_id for draft in drafts))
         phase = State.VERIFY if drafts else State.DECODE
@@ -36,10 +36,12 @@ async def decode(hold: Hold, first: SampledToken, output: Output, drafting: Draf
     return reason
 
 
-def _take(tokens: Sequence[SampledToken], output: Output) -> FinishReason | None:
+def _take(tokens: Sequence[SampledToken], hold: Hold, output: Output) -> FinishReason | None:
     """Emit tokens up to the one that ends the output; why it does, or None."""
+    reason, before = None, len(output)
     for token in tokens:
         reason = output.accept(token)
         if reason is not None:
-            return reason
-    return None
+            break
+    hold.ticket.tell_emitted(len(output) - before)
+    return reason

@@ -84,7 +84,8 @@ def server_options(chosen: Chosen, find: Find = resolve_model) -> ServerOptions:
     from actors.kv.config import CacheConfig, TierOptions
     from web.server import Entrance, ServerOptions
 
-    watch_loop = chosen.config(Diagnostics).watch_loop
+    diagnostics = chosen.config(Diagnostics)
+    watch_loop = diagnostics.watch_loop
     return ServerOptions(
         load,
         model_name=_model_name(model.model),
@@ -93,7 +94,15 @@ def server_options(chosen: Chosen, find: Find = resolve_model) -> ServerOptions:
         tiers=chosen.config(TierOptions),
         cache=chosen.config(CacheConfig),
         listening=listening,
-        entrance=Entrance(tls, keys, read_again, browser_policy, chosen.config(Limits), chosen.config(Wire)),
+        entrance=Entrance(
+            tls=tls,
+            keys=keys,
+            read_keys=read_again,
+            browser_policy=browser_policy,
+            limits=chosen.config(Limits),
+            wire=chosen.config(Wire),
+            metrics_compat=diagnostics.metrics_compat,
+        ),
         state=chosen.config(StateOptions),
         patience=chosen.config(Patience),
         watch_loop=None if watch_loop is None else watch_loop / 1e3,

@@ -11,6 +11,7 @@ from web.inspection.answers import (
     Statistics,
     Unhealthy,
 )
+from web.metrics.operations import OPERATIONS as METRICS
 from web.openai.answers.objects import Error
 from web.openapi import routes as of_document
 from web.openapi.operations import ANY_ROUTE, LISTS, Api, Operation, Parameter, Reply
@@ -71,6 +72,7 @@ INSPECTION = Api(
             "Counts since the start, and what is held now",
             {200: Reply.json(Statistics)},
         ),
+        *METRICS,
         *of_document.OPERATIONS,
     ),
 )

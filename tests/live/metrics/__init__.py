@@ -1,0 +1,1 @@
+"""Metrics of real servers, as Prometheus reads them."""

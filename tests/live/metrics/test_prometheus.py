@@ -1,0 +1,114 @@
+"""A real Prometheus reads a real server, and after a storm of hang-ups its counters are the receipts."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import subprocess
+import urllib.parse
+import urllib.request
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.live.server import ROOT, Server, wait_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+PROMTOOL, PROMETHEUS = shutil.which("promtool"), shutil.which("prometheus")
+needs_prometheus = pytest.mark.skipif(
+    PROMTOOL is None or PROMETHEUS is None, reason="there is no Prometheus here (Debian: apt-get install prometheus)"
+)
+
+
+def page(server: Server) -> str:
+    """Return what GET /metrics tells."""
+    with urllib.request.urlopen(f"{server.url}/metrics", timeout=60) as response:
+        text: str = response.read().decode()
+    return text
+
+
+@contextmanager
+def prometheus(server: Server, folder: Path) -> Iterator[str]:
+    """Run a Prometheus that asks the server each second; its own URL."""
+    host, port = server.address
+    config = folder / "prometheus.yml"
+    target = {"job_name": "cede", "static_configs": [{"targets": [f"{host}:{port}"]}]}
+    config.write_text(json.dumps({"global": {"scrape_interval": "1s"}, "scrape_configs": [target]}))
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        own = free.getsockname()[1]
+    assert PROMETHEUS is not None
+    arguments = [
+        *(PROMETHEUS, f"--config.file={config}", f"--storage.tsdb.path={folder / 'data'}"),
+        *(f"--web.listen-address=127.0.0.1:{own}", "--log.level=error"),
+    ]
+    with subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            yield f"http://127.0.0.1:{own}"
+        finally:
+            process.terminate()
+
+
+def query(url: str, expression: str) -> list[dict[str, Any]]:
+    """Return the samples of an expression.  Raises OSError if it is wrong, or nobody answers."""
+    asked = f"{url}/api/v1/query?{urllib.parse.urlencode({'query': expression})}"
+    with urllib.request.urlopen(asked, timeout=60) as response:
+        result: list[dict[str, Any]] = json.load(response)["data"]["result"]
+    return result
+
+
+def is_ready(url: str) -> bool:
+    """Whether Prometheus answers."""
+    try:
+        with urllib.request.urlopen(f"{url}/-/ready", timeout=60):
+            return True
+    except OSError:
+        return False
+
+
+def documented() -> list[str]:
+    """Return the expressions that the page of the documentation shows."""
+    page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
+    lines = [line.strip() for line in page.splitlines() if line.startswith("    ") and "cede_" in line]
+    return [line.partition("  #")[0] for line in lines]
+
+
+def value(url: str, expression: str) -> float:
+    """Return the one sample of an expression; 0 while there is none."""
+    samples = query(url, expression)
+    return float(samples[0]["value"][1]) if samples else 0.0
+
+
+@needs_prometheus
+def test_prometheus_own_checker_has_no_objection(four_slots: Server) -> None:
+    assert PROMTOOL is not None
+    checked = subprocess.run([PROMTOOL, "check", "metrics"], input=page(four_slots), capture_output=True, text=True)
+    assert (checked.returncode, checked.stdout + checked.stderr) == (0, "")
+
+
+@needs_prometheus
+def test_after_a_storm_of_hang_ups_the_counters_are_the_receipts(tmp_path: Path) -> None:
+    with Server("--slots", "2") as server, prometheus(server, tmp_path) as url:
+        for number in range(6):
+            body = {"prompt": f"import os  # {number}", "max_tokens": 3000, "stream": True, "ignore_eos": True}
+            request = urllib.request.Request(f"{server.url}/v1/completions", json.dumps(body).encode())
+            with urllib.request.urlopen(request, timeout=60) as response:
+                response.readline()
+        server.wait_idle()
+        receipts = server.get("/v1/receipts")["data"]
+        assert len(receipts) == 6
+        wait_for(lambda: is_ready(url), "Prometheus to answer")
+        wait_for(lambda: value(url, "sum(cede_cancels_total)") == 6, "Prometheus to see the cancels")
+        by_reason = query(url, "sum by (reason) (cede_cancels_total)")
+        assert {sample["metric"]["reason"]: sample["value"][1] for sample in by_reason} == {"client_disconnect": "6"}
+        for name, field in (("kept", "kept_tokens"), ("wasted", "wasted_tokens")):
+            told = value(url, f"cede_cancel_{name}_tokens_total")
+            assert told == sum(receipt[field] for receipt in receipts)
+        assert value(url, "cede_cancel_slot_freed_seconds_count") == 6
+        assert value(url, "cede_num_requests_running") == 0
+        assert len([query(url, expression) for expression in documented()]) == 4
+        assert value(url, "histogram_quantile(0.99, cede_cancel_slot_freed_seconds_bucket)") > 0

@@ -1,0 +1,110 @@
+"""How the engine stands, and what it counts anyway, read from its frozen statistics when somebody asks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from web.utilities.properties import cede_version
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from prometheus_client.core import Metric
+
+    from actors.engine import Engine
+    from actors.kv.prefix_cache import CacheStatistics
+    from actors.statistics import EngineStatistics
+
+Figure: TypeAlias = "tuple[str, str, float]"
+
+
+class Snapshot(Collector):
+    """The figures of one engine; nothing is kept between two looks.
+
+    Args:
+        engine: to be looked at, on its event loop's thread.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield each figure."""
+        statistics = self._engine.statistics()
+        cache = statistics.manager.cache
+        for name, about, value in (*self._standing(statistics), *_kv_standing(cache)):
+            yield GaugeMetricFamily(name, about, value)
+        for name, about, value in (*_counted(statistics), *_kv_counted(cache)):
+            yield CounterMetricFamily(name, about, value)
+        yield _build()
+        yield _by("computed_tokens", "Rows of the target's steps.", "phase", _rows(statistics))
+        yield _by("kv_reused_tokens", "Tokens of prompts whose KV was found, by where.", "source", cache.hits)
+        if cache.disk is not None:
+            about = "Files of the disk tier that could not be used."
+            yield _by("kv_disk_rejected", about, "reason", cache.disk.rejected)
+
+    def _standing(self, statistics: EngineStatistics) -> Iterable[Figure]:
+        manager, unread = statistics.manager, statistics.unread
+        held = sum(max(slot.tokens, slot.resident_tokens) for slot in self._engine.slots())
+        room = manager.slots * self._engine.model.context_length
+        yield "up", "Whether requests can be served.", self._engine.health() is None
+        yield "num_requests_running", "Generations that hold a slot.", manager.leased
+        yield "num_requests_waiting", "Generations that wait for a slot.", manager.queued
+        yield "slots", "Slots.", manager.slots
+        yield "kv_cache_usage_perc", "Share of the slots' KV that holds tokens, idle slots too; 1 is all.", held / room
+        yield "unread_bytes", "Events that their readers have not taken yet.", unread.bytes
+        yield "unread_readers", "Readers for whom something waits.", unread.readers
+
+
+def _counted(statistics: EngineStatistics) -> Iterable[Figure]:
+    manager, speculation = statistics.manager, statistics.speculation
+    yield "steps", "Steps of the target that ended well.", manager.steps
+    yield "steps_failed", "Steps that raised.", manager.failed_steps
+    yield "device_losses", "Times that the device was lost.", manager.device_losses
+    yield "readers_cut", "Readers that were given up because they left too much unread.", statistics.unread.cut
+    yield "spec_decode_num_drafts", "Drafts that were verified.", speculation.verify_steps
+    yield "spec_decode_num_draft_tokens", "Tokens of these.", speculation.drafted_tokens
+    yield "spec_decode_num_accepted_tokens", "Of these, tokens that stood.", speculation.accepted_tokens
+
+
+def _rows(statistics: EngineStatistics) -> Mapping[str, int]:
+    return {"prefill": statistics.manager.prefill_tokens, "decode": statistics.manager.decode_tokens}
+
+
+def _kv_standing(cache: CacheStatistics) -> Iterable[Figure]:
+    yield "kv_unsaved_blocks", "Blocks in slots that are to be kept elsewhere.", cache.unsaved_blocks
+    yield "kv_ram_bytes", "KV in host memory.", cache.ram.bytes
+    yield "kv_ram_limit_bytes", "Budget of KV in host memory.", cache.ram.budget
+    if cache.disk is not None:
+        yield "kv_disk_bytes", "KV on disk.", cache.disk.bytes
+        yield "kv_disk_limit_bytes", "Budget of KV on disk.", cache.disk.budget
+        yield "kv_disk_suspended", "Whether the disk refuses to be written.", cache.disk.suspended
+
+
+def _kv_counted(cache: CacheStatistics) -> Iterable[Figure]:
+    yield "kv_strikes", "Blocks that were given up because KV was found wrong.", cache.strikes
+    yield "kv_audits", "Restores that were compared with what was computed again.", cache.audits
+    yield "kv_audit_failures", "Of these, those that differed.", cache.audit_failures
+    yield "kv_ram_evictions", "Blocks that host memory had no room for.", cache.ram.evictions
+    if cache.disk is not None:
+        yield "kv_disk_written_blocks", "Blocks that were written.", cache.disk.written
+        yield "kv_disk_loaded_blocks", "Blocks that were read.", cache.disk.loaded
+        yield "kv_disk_dropped_blocks", "Blocks that were to be written, and were not.", cache.disk.dropped
+        yield "kv_disk_evictions", "Blocks that the disk's budget had no room for.", cache.disk.evicted
+        yield "kv_disk_write_errors", "Writes that the disk refused.", cache.disk.write_errors
+
+
+def _build() -> Metric:
+    family = GaugeMetricFamily("build_info", "Always 1; its label says which cede this is.", labels=("version",))
+    family.add_metric((cede_version(),), 1)
+    return family
+
+
+def _by(name: str, about: str, label: str, values: Mapping[str, int]) -> Metric:
+    family = CounterMetricFamily(name, about, labels=(label,))
+    for value, count in values.items():
+        family.add_metric((value,), count)
+    return family
