@@ -19,7 +19,7 @@ from web.http.body_budget import BODY_TIMEOUT
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
-    from contextlib import AbstractAsyncContextManager
+    from contextlib import AbstractContextManager
 
     from actors.core.generation import GenerationRequest
     from actors.engine import Engine
@@ -95,10 +95,21 @@ class Responder:
         http_request = current_request()
         return replace(request, owner=http_request.owner, queue_share=http_request.queue_share)
 
-    def open(self, request: GenerationRequest) -> AbstractAsyncContextManager[Request]:
-        """Return the scope in which a request runs, for whoever sent the current HTTP request."""
+    def reservation(self, request: GenerationRequest) -> AbstractContextManager[None]:
+        """Return the scope in which the tokens are set aside that a request may take of those of its client's key."""
+        return current_request().reservation(request, self.engine.model.context_length)
+
+    @asynccontextmanager
+    async def open(self, request: GenerationRequest) -> AsyncIterator[Request]:
+        """Run a request for whoever sent the current HTTP request, while the scope lasts.
+
+        Raises:
+            CedeError: it is refused, by the engine or by the limits of the client's key.
+        """
         reason = current_request().disconnect_reason
-        return self.engine.open_request(self.asked_by_client(request), disconnect_reason=reason)
+        with self.reservation(request):
+            async with self.engine.open_request(self.asked_by_client(request), disconnect_reason=reason) as opened:
+                yield opened
 
     async def _stream(self, asked: Asked, keep: Keep | None) -> Response:
         """Open the request and return the response that streams it.  What opening raises is an ordinary error."""

@@ -10,7 +10,7 @@ went away, an exception.  Errors of admission stay ordinary HTTP errors.
 from __future__ import annotations
 
 import logging
-from contextlib import AsyncExitStack, ExitStack
+from contextlib import AsyncExitStack, ExitStack, nullcontext
 from typing import TYPE_CHECKING, cast
 
 import trio
@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 
     from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable
 
+    from actors.core.generation import GenerationRequest
     from web.access.api_keys import ApiKey
+    from web.access.usage import Place
     from web.http.transport.task_group import RequestScope
 
 logger = logging.getLogger("cede.web")
@@ -51,8 +53,9 @@ class ScopedRequest(TrioRequest):
     generation_id: str | None = None
     problem: str = ""
     key: ApiKey | None = None
-    admission: AbstractContextManager[None] | None = None
-    _place: ExitStack | None = None
+    admission: AbstractContextManager[Place] | None = None
+    _place: Place | None = None
+    _taken: ExitStack | None = None
 
     @property
     def owner(self) -> str | None:
@@ -78,12 +81,24 @@ class ScopedRequest(TrioRequest):
         """
         if self.admission is not None:
             admission, self.admission = self.admission, None
-            self._place = self.resources.enter_context(ExitStack())
-            self._place.enter_context(admission)
+            self._taken = self.resources.enter_context(ExitStack())
+            self._place = self._taken.enter_context(admission)
+
+    def reservation(self, asked: GenerationRequest, context: int) -> AbstractContextManager[None]:
+        """Return the scope in which the tokens are set aside that the engine's request may take of the key's.
+
+        Args:
+            asked: the engine's request.
+            context: tokens of the model's.
+
+        Raises:
+            RateLimited: when the scope is entered; the key has not so many left.
+        """
+        return nullcontext() if self._place is None else self._place.reserve(asked, context)
 
     def hand_over_place(self) -> ExitStack:
         """Return the place that was claimed, for what goes on when the response is sent, and is to leave it then."""
-        return ExitStack() if self._place is None else self._place.pop_all()
+        return ExitStack() if self._taken is None else self._taken.pop_all()
 
     def disconnect_reason(self) -> CancelReason:
         """Return why the client is gone, if it is gone."""

@@ -4,7 +4,9 @@ There are three checks, each made before the body is read.  A client that is no 
 
 - **Origin.**  A browser says which page a request comes from (the Fetch standard, https://fetch.spec.whatwg.org).  A
   page of another origin than the server's is refused unless `--allow-origin` names it; a page that is named gets the
-  headers that CORS needs.
+  headers that CORS needs.  Images, scripts and frames come without `Origin`; what is known of them is whether they are
+  for another site's page (Fetch Metadata, https://www.w3.org/TR/fetch-metadata), and then they are refused, too.  A
+  link to this server, which somebody follows, is served.
 - **Host.**  A page whose name was made to point at this machine ("DNS rebinding") has the same origin as the server.
   So on a connection to a loopback address the name in `Host` has to be one that nobody else can give away: an IP
   address, `localhost`, a name under `.localhost` (RFC 6761) or `.internal` (reserved for private use, such as
@@ -40,7 +42,7 @@ _FORM = ("", "application/x-www-form-urlencoded")
 _NEVER_JSON = ("text/plain", "multipart/form-data")
 _EXPOSED = (
     "x-request-id, retry-after, x-ratelimit-limit-requests, x-ratelimit-remaining-requests, "
-    "x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens"
+    "x-ratelimit-reset-requests, x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens"
 )
 _PREFLIGHT_SECONDS = "600"
 
@@ -100,7 +102,7 @@ class BrowserPolicy:
         """
         host = headers.get("Host", "")  # over HTTP/2 `:authority`
         self._check_host(host, local)
-        self._check_origin(method, host, headers.get("Origin"), headers.get("Sec-Fetch-Site"))
+        self._check_origin(method, host, headers)
         if method in _TYPED_METHODS:
             _check_type(headers)
 
@@ -122,11 +124,12 @@ class BrowserPolicy:
         message = f"This server is not asked for by the name {name!r}; --allow-host {name} would serve it."
         raise RequestRefused(message, 403, "host_not_allowed")
 
-    def _check_origin(self, method: str, host: str, origin: str | None, site: str | None) -> None:
+    def _check_origin(self, method: str, host: str, headers: Headers) -> None:
         if ANY in self.origins:
             return
+        origin = headers.get("Origin")
         if origin is None:
-            if site in ("cross-site", "same-site") and method not in _SAFE_METHODS:
+            if headers.get("Sec-Fetch-Site") in ("cross-site", "same-site") and not _follows_link(method, headers):
                 raise RequestRefused("A page of another origin may not ask this server.", 403, "origin_not_allowed")
         elif origin.lower() not in self.origins and not _is_same(origin.lower(), host.lower()):
             message = f"A page of {origin} may not ask this server; --allow-origin {origin} would serve it."
@@ -187,6 +190,12 @@ def _is_same(origin: str, host: str) -> bool:
 def _with_port(host: str, default: str) -> tuple[str, str]:
     _, colon, port = host.rpartition("]")[2].rpartition(":")
     return host_name(host), port if colon and port else default
+
+
+def _follows_link(method: str, headers: Headers) -> bool:
+    """Return whether a request is for a page in place of the one that names it, and not for a part of that one."""
+    to_look = method in _SAFE_METHODS and headers.get("Sec-Fetch-Mode") == "navigate"
+    return to_look and headers.get("Sec-Fetch-Dest", "document") == "document"
 
 
 def _check_type(headers: Headers) -> None:

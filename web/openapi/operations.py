@@ -23,10 +23,10 @@ Model = type[BaseModel]
 ANY_ROUTE = frozenset({401, 403, 500})
 """Statuses of refusals by who asks, and of failures."""
 
-READS_BODY = frozenset({400, 408, 413, 415})
-"""Statuses of what is wrong with a body, or with how it comes."""
+READS_BODY = frozenset({400, 408, 413, 415, 429})
+"""Statuses of what is wrong with a body, or with how it comes; or the client's API key may send none now."""
 
-GENERATES = READS_BODY | {429, 503, 504}
+GENERATES = READS_BODY | {503, 504}
 """Statuses of a request that the engine is to run."""
 
 LISTS = frozenset({400, 503})

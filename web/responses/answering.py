@@ -120,6 +120,7 @@ class ResponseMaker:
                 "'background' is not supported by this server.", param="background", code="unsupported_parameter"
             )
         with current_request().hand_over_place() as place:
+            place.enter_context(self._responder.reservation(parsed.request))
             run, response = await self._state.background.start(parsed, place)
         if parsed.stream:
             return attach(run, -1, self._responder.write_bytes)

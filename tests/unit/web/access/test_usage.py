@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
-from typing import Any
+from contextlib import ExitStack, suppress
 
 import pytest
 import trio
@@ -12,30 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.core.events import Committed, Invalidated, Queued, Released
+from actors.core.generation import GenerationRequest
 from runtime.errors import RateLimited
-from tests.fakes.engine import FakeEngine, as_engine, posting, say, token
+from runtime.sampling.params import SamplingParams
 from tests.fakes.simulation import ask, open_simulation, prompt, simulated
-from tests.unit.web.apps import CHAT, HI, error_in
-from web.access.api_keys import ApiKey, KeyLimits, KeyRing, digest_of
-from web.access.usage import KeyUsage, TokenMeter
-from web.app import APIS, create_app
-from web.options import StateOptions
-from web.responses.stored.state import open_state
-
-
-def key_of(**limits: Any) -> ApiKey:  # noqa: ANN401
-    return ApiKey(digest_of(b"sk-1"), "alice", limits=KeyLimits(**limits))
-
-
-class Clock:
-    """Stands still unless a test moves it."""
-
-    now = 0.0
-
-    def __call__(self) -> float:
-        """Return the time."""
-        return self.now
-
+from tests.unit.web.access.keys import Clock, key_of
+from web.access.api_keys import ApiKey, KeyLimits, digest_of
+from web.access.usage import UNSAID_ANSWER, KeyUsage, TokenMeter, most_tokens
 
 # --- requests at a time -----------------------------------------------------------------------------------------------
 
@@ -90,7 +72,7 @@ def test_nobody_is_let_in_beyond_what_the_time_has_filled_in(most: int, moves: l
         try:
             with usage.admit(key):
                 assert charged < most + clock.now * most / 60 + 1e-6
-                usage.charge("alice", tokens)
+                usage.charge("alice", "r", tokens)
                 charged += tokens
         except RateLimited as refused:
             clock.now += (refused.retry_after or 0.0) + 1e-9
@@ -102,7 +84,7 @@ def test_a_bucket_holds_no_more_than_a_minutes_worth() -> None:
     clock = Clock()
     usage, key = KeyUsage(clock), key_of(tokens_per_minute=60)
     with usage.admit(key):
-        usage.charge("alice", 150)
+        usage.charge("alice", "r", 150)
     told = usage.headers(key)
     assert told["x-ratelimit-limit-tokens"] == "60"
     assert told["x-ratelimit-remaining-tokens"] == "0"
@@ -114,10 +96,82 @@ def test_a_bucket_holds_no_more_than_a_minutes_worth() -> None:
     assert usage.headers(key)["x-ratelimit-remaining-tokens"] == "60"
 
 
+def reserving(usage: KeyUsage, key: ApiKey, name: str, tokens: int) -> ExitStack:
+    """A request that has reserved so many tokens, until the stack is closed."""
+    with ExitStack() as stack:
+        stack.enter_context(usage.reserve(key, name, tokens))
+        return stack.pop_all()
+
+
+@given(st.integers(1, 100), st.lists(st.tuples(st.floats(0, 20), st.integers(1, 100), st.floats(0, 1)), max_size=30))
+def test_requests_that_say_how_much_they_take_never_overdraw(most: int, asked: list[tuple[float, int, float]]) -> None:
+    """Neither together, however many run at a time, nor over any time."""
+    clock = Clock()
+    usage, key = KeyUsage(clock), key_of(tokens_per_minute=most)
+    live: list[tuple[ExitStack, str, int]] = []
+    charged = 0
+    for number, (passed, tokens, share) in enumerate(asked):
+        clock.now += passed
+        with suppress(RateLimited):
+            live.append((reserving(usage, key, f"r{number}", min(tokens, most)), f"r{number}", min(tokens, most)))
+        if share < 0.5 and live:  # the oldest has computed a part of it, or all, and ends
+            stack, name, reserved = live.pop(0)
+            used = round(2 * share * reserved)
+            usage.charge("alice", name, used)
+            charged += used
+            stack.close()
+        remaining = int(usage.headers(key)["x-ratelimit-remaining-tokens"])
+        assert charged + sum(reserved for *_, reserved in live) + remaining <= most + clock.now * most / 60 + 1e-6
+    for stack, name, reserved in live:
+        usage.charge("alice", name, reserved)
+        charged += reserved
+        stack.close()
+    assert charged <= most + clock.now * most / 60 + 1e-6
+
+
+def test_what_a_request_did_not_use_is_given_back_when_it_ends() -> None:
+    usage, key = KeyUsage(Clock()), key_of(tokens_per_minute=100)
+    with usage.reserve(key, "a", 60):
+        usage.charge("alice", "a", 20)
+        assert usage.headers(key)["x-ratelimit-remaining-tokens"] == "40", "20 are taken, and 40 set aside"
+        with pytest.raises(RateLimited, match="has 40 of its 100 tokens per minute left, and this request may take 41"):
+            usage.reserve(key, "b", 41).__enter__()
+        with usage.reserve(key, "b", 40), pytest.raises(RateLimited, match="used up") as refused:
+            usage.admit(key).__enter__()
+        assert refused.value.retry_after == 1, "soon, because a request may end"
+    assert usage.headers(key)["x-ratelimit-remaining-tokens"] == "80"
+
+
+def test_a_request_that_is_larger_than_the_limit_is_let_in_when_nothing_is_taken() -> None:
+    clock = Clock()
+    usage, key = KeyUsage(clock), key_of(tokens_per_minute=60)
+    with usage.reserve(key, "a", 1000):
+        assert usage.headers(key)["x-ratelimit-remaining-tokens"] == "0"
+        usage.charge("alice", "a", 90)
+    with pytest.raises(RateLimited) as refused:
+        usage.reserve(key, "b", 1000).__enter__()
+    assert refused.value.retry_after == 90
+    clock.now = 90.0
+    with usage.reserve(key, "b", 1000):
+        pass
+
+
+def test_what_a_request_may_take_is_its_prompts_and_answers() -> None:
+    def most(*prompts: int, max_tokens: int | None, context: int = 100) -> int:
+        asked = GenerationRequest("r", tuple((n,) * n for n in prompts), SamplingParams(), max_tokens)
+        return most_tokens(asked, context)
+
+    assert most(10, max_tokens=5) == 15
+    assert most(10, max_tokens=0) == 10
+    assert most(10, 10, 2, max_tokens=5) == 10 + 2 + 3 * 5, "choices of one prompt share it"
+    assert most(10, max_tokens=5000) == most(10, max_tokens=None) == 100
+    assert most(10, max_tokens=None, context=10**6) == 10 + UNSAID_ANSWER
+
+
 def test_a_key_without_limits_is_told_none() -> None:
     usage, key = KeyUsage(Clock()), key_of()
     with usage.admit(key):
-        usage.charge("alice", 10**9)
+        usage.charge("alice", "r", 10**9)
         assert usage.headers(key) == {}
     with usage.admit(key):
         pass
@@ -137,7 +191,7 @@ async def test_what_was_computed_is_charged_and_what_was_cached_is_not() -> None
                 asked = ask(f"r{len(left)}", prompt(length), max_tokens=5, owner="alice")
                 story = await sim.client(asked)
                 left.append(int(usage.headers(key)["x-ratelimit-remaining-tokens"]))
-                computed = length - story.finished().cached_tokens + 5 - 1
+                computed = length - story.finished().cached_tokens + 5
                 assert left[-2] - left[-1] == computed
             assert left[1] - left[2] < 20, "the second prompt was in the slot"
             await sim.client(ask("others", prompt(50, start=9)))
@@ -163,7 +217,7 @@ def test_what_a_failure_has_made_worthless_is_given_back() -> None:
     usage, key = KeyUsage(Clock()), key_of(tokens_per_minute=100)
     meter = TokenMeter(usage)
     with usage.admit(key):
-        meter.queued(Queued("a", 0, 40, "alice"))
+        meter.queued(Queued("a", 0, 41, "alice"))
         meter.committed(Committed("a", 0, 0, False, 0, 40, 0, 0))
         meter.committed(Committed("a", 0, 0, True, 0, 40, 0, 0))
         assert usage.headers(key)["x-ratelimit-remaining-tokens"] == "60"
@@ -191,91 +245,3 @@ async def test_a_key_takes_no_more_than_its_share_of_the_queue() -> None:
         nursery.start_soon(sim.client, ask("b", prompt(9, start=9), owner="bob", queue_share=0.5))
         await sim.engine.wait_all_ended()
         assert {name for name, story in sim.stories.items() if story.error is not None} == {"a3"}
-
-
-# --- over HTTP --------------------------------------------------------------------------------------------------------
-
-BEARER = {"authorization": "Bearer sk-1"}
-
-
-async def test_the_refusal_comes_before_the_body_and_a_place_is_free_when_the_client_has_gone() -> None:
-    engine = FakeEngine([token("a")])
-    app = create_app(as_engine(engine), keys=KeyRing([key_of(requests=1, queue_share=0.5)]))
-    async with posting(app, CHAT, HI, headers=BEARER) as first:
-        assert (await engine.next_request()).asked.queue_share == 0.5
-        refused = await app.test_client().post(CHAT, json=HI | {"max_tokens": -7}, headers=BEARER)
-        assert (await error_in(refused, 429))["code"] == "rate_limit_exceeded"
-        assert refused.headers["retry-after"] == "1"
-        assert refused.headers["x-ratelimit-remaining-requests"] == "0"
-        listed = await app.test_client().get("/v1/requests", headers=BEARER)
-        assert listed.status_code == 200, "looking takes no place"
-        first.disconnect()
-    for wrong in (HI | {"max_tokens": -7}, {}):
-        assert (await app.test_client().post(CHAT, json=wrong, headers=BEARER)).status_code == 400
-    engine.refusal = RateLimited("no")
-    assert (await app.test_client().post(CHAT, json=HI, headers=BEARER)).status_code == 429
-    engine.refusal = None
-    async with posting(app, CHAT, HI, headers=BEARER) as last:
-        await engine.next_request()
-        last.disconnect()
-
-
-@pytest.mark.parametrize("path", [o.path for api in APIS for o in api.operations if o.body is not None])
-async def test_each_route_with_a_body_takes_a_place(path: str) -> None:
-    engine = FakeEngine([token("a")])
-    app = create_app(as_engine(engine), keys=KeyRing([key_of(requests=1)]))
-    async with posting(app, CHAT, HI, headers=BEARER) as first:
-        await engine.next_request()
-        assert (await app.test_client().post(path, json={}, headers=BEARER)).status_code == 429
-        first.disconnect()
-    assert (await app.test_client().post(path, json={"messages": 7}, headers=BEARER)).status_code != 429
-
-
-@pytest.mark.parametrize(
-    ("path", "body"),
-    [
-        (CHAT, HI),
-        ("/v1/completions", {"prompt": "hi"}),
-        ("/v1/responses", {"input": "hi"}),
-        ("/v1/messages", HI | {"model": "any", "max_tokens": 3}),
-        ("/api/chat", HI),
-        ("/api/generate", {"prompt": "hi"}),
-    ],
-)
-@pytest.mark.parametrize("stream", [False, True])
-async def test_each_api_asks_for_its_key_and_within_its_share(path: str, body: dict[str, Any], stream: bool) -> None:
-    engine = FakeEngine([token("a")])
-    app = create_app(as_engine(engine), keys=KeyRing([key_of(queue_share=0.5)]))
-    async with posting(app, path, body | {"stream": stream}, headers=BEARER) as client:
-        asked = (await engine.next_request()).asked
-        assert (asked.owner, asked.queue_share) == ("alice", 0.5)
-        client.disconnect()
-
-
-async def test_the_headers_are_openais_and_come_with_each_answer() -> None:
-    keys = KeyRing([key_of(requests=3, tokens_per_minute=600)])
-    app = create_app(as_engine(FakeEngine(say("a"))), keys=keys, usage=KeyUsage(Clock()))
-    response = await app.test_client().post(CHAT, json=HI, headers=BEARER)
-    told = {name: value for name, value in response.headers.items() if name.startswith("x-ratelimit-")}
-    assert told == {
-        "x-ratelimit-limit-requests": "3",
-        "x-ratelimit-remaining-requests": "2",
-        "x-ratelimit-limit-tokens": "600",
-        "x-ratelimit-remaining-tokens": "600",
-        "x-ratelimit-reset-tokens": "0.000s",
-    }
-
-
-async def test_a_response_in_the_background_keeps_its_place_until_it_ends(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
-    engine = FakeEngine([token("a")])
-    async with open_state(as_engine(engine), StateOptions()) as state:
-        app = create_app(as_engine(engine), keys=KeyRing([key_of(requests=1, queue_share=0.5)]), state=state)
-        client, body = app.test_client(), {"input": "hi", "background": True}
-        begun = await client.post("/v1/responses", json=body, headers=BEARER)
-        assert (begun.status_code, (await engine.next_request()).asked.queue_share) == (200, 0.5)
-        assert (await client.post("/v1/responses", json=body, headers=BEARER)).status_code == 429
-        path = f"/v1/responses/{(await begun.get_json())['id']}/cancel"
-        assert (await client.post(path, headers=BEARER)).status_code == 200
-        assert (await client.post("/v1/responses", json=body, headers=BEARER)).status_code == 200

@@ -102,7 +102,21 @@ def test_origins_can_be_allowed() -> None:
 def test_a_browser_that_hides_the_origin_is_seen_by_its_other_mark() -> None:
     headers = {"Host": "localhost", "Sec-Fetch-Site": "cross-site", "Content-Type": "application/json"}
     assert verdict(headers, method="DELETE") == verdict(headers, method="POST") == 403
-    assert verdict(headers) == 200  # a link that somebody follows
+    assert verdict(headers) == 403
+
+
+LINK = {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+def test_a_link_is_followed_and_no_part_of_another_page_is_served(site: str) -> None:
+    headers = {"Host": "localhost", "Sec-Fetch-Site": site}
+    assert verdict(headers | LINK) == 200
+    assert verdict(headers | LINK, method="POST") == verdict(headers | LINK, method="DELETE") == 403
+    for part in ({"Sec-Fetch-Dest": "iframe"}, {"Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"}):
+        assert verdict(headers | LINK | part) == 403
+        assert verdict(headers | LINK | part | {"Sec-Fetch-Site": "same-origin"}) == 200
+        assert verdict(headers | LINK | part, allowed=BrowserPolicy.parse(["*"], [])) == 200
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "text/plain;charset=UTF-8", "multipart/form-data; boundary=x"])
