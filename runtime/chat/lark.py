@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from runtime.chat.reading.json_strings import INPUT
 from runtime.errors import RequestError
 from runtime.grammar.grammar import Grammar, GrammarKind
-from runtime.grammar.sources import WHITESPACE, check_schema
+from runtime.grammar.schemas import prepare_schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,11 +19,6 @@ if TYPE_CHECKING:
 
 MOST_SPACES = 40
 """Whitespace in a row: a small model that has nothing better to say may go on with it for ever."""
-
-_OPTIONS = "x-guidance"
-# What llguidance does not know of a schema is left out of it, where the client does not insist on the schema.
-_LENIENT = {_OPTIONS: {"lenient": True, "whitespace_pattern": WHITESPACE}}
-_STRICT = {_OPTIONS: {"whitespace_pattern": WHITESPACE}}
 
 
 class Lark:
@@ -108,20 +103,20 @@ class Lark:
 def arguments_schema(tool: Tool) -> dict[str, Any]:
     """Return the JSON schema of a tool's arguments, as the grammar is to hold it.
 
+    What llguidance does not know of a schema is left out of it, where the client does not insist on the schema.
+
     Raises:
-        RequestError: it is too large or too deep, or a custom tool's input has a grammar that cannot be held.
+        RequestError: it is too large or too deep, or a strict tool's schema or a custom tool's grammar cannot be held.
     """
     if tool.custom:
-        return {
-            **_STRICT,
+        schema = {
             "type": "object",
             "properties": {INPUT: _input_schema(tool)},
             "required": [INPUT],
             "additionalProperties": False,
         }
-    check_schema(Grammar(GrammarKind.JSON_SCHEMA, "", param="tools"), tool.parameters)
-    schema = {"type": "object", **tool.parameters}
-    return {**(_STRICT if tool.strict else _LENIENT), **schema}
+        return prepare_schema(schema, "tools")
+    return prepare_schema({"type": "object", **tool.parameters}, "tools", lenient=not tool.strict)
 
 
 def _input_schema(tool: Tool) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 Pure and synchronous.  `llguidance` compiles grammars and computes masks; only this room knows it.
 
 - `grammar`: `Grammar`, in source form, as requests have it
+- `schemas`: JSON schemas as llguidance takes them, and what it would pass over
 - `sources`: what is refused before anything is compiled, and a grammar in llguidance's words
 - `vocabulary`: a model's tokens in llguidance's words
 - `compiler`: `GrammarCompiler`, of one model

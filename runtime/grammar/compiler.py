@@ -31,12 +31,15 @@ def parser_limits() -> LLParserLimits:
     """Return what one grammar may cost, in the library's units of work, which do not depend on the machine's speed.
 
     Compiling takes up to a few tenths of a second, a mask up to some tens of milliseconds; beyond that the library
-    gives up, and the request with it.  Ordinary schemas take a hundredth of this.
+    gives up, and the request with it.  Ordinary schemas take a hundredth of this.  The time of an
+    item grows with those of its row, so that both counts bound a mask; by the library's own, a hostile one took fifteen
+    times as long.
     """
     return LLParserLimits(
         initial_lexer_fuel=500_000,
-        step_lexer_fuel=100_000,
-        step_max_items=50_000,
+        step_lexer_fuel=200_000,
+        step_max_items=20_000,
+        max_items_in_row=1000,
         max_lexer_states=20_000,
         max_grammar_size=200_000,
         verbose_errors=False,
@@ -84,9 +87,12 @@ class GrammarCompiler:
             return kept
         source = library_source(grammar)
         matcher = LLMatcher(self._load_vocabulary(), source, log_level=0, limits=parser_limits())
-        if matcher.is_error():
+        first = matcher if matcher.is_error() else matcher.deep_copy()
+        if not first.is_error():
+            first.compute_bitmask()  # so that what cannot even begin is refused, and takes no slot
+        if first.is_error():
             asked = grammar.answer or grammar
-            raise RequestError(readable_error(asked, matcher.get_error()), param=asked.param)
+            raise RequestError(readable_error(asked, first.get_error()), param=asked.param)
         mask_bytes = -(-self._vocab_size // WORD_BITS) * WORD_BYTES
         return self._keep(grammar, CompiledGrammar(matcher, mask_bytes))
 

@@ -1,24 +1,21 @@
 """Grammars in llguidance's words, and what is refused before the library sees it.
 
 The library bounds its own work by counts (`runtime.grammar.compiler`), but for a few parts of it whose time grows
-faster than a source: the members of one JSON schema's objects, and the depth of what is nested.  These are bounded
-here.
+faster than a source: the depth of what is nested, and what `schemas` bounds of a JSON schema.
 """
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from llguidance import LLMatcher
 from llguidance.gbnf_to_lark import GbnfToLarkError, any_to_lark
 
 from runtime.errors import RequestError
 from runtime.grammar.grammar import Grammar, GrammarKind
+from runtime.grammar.schemas import prepare_schema
 from runtime.units import KIB
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 MAX_SOURCE = 256 * KIB
 """Characters of a grammar."""
@@ -26,21 +23,23 @@ MAX_SOURCE = 256 * KIB
 MAX_GBNF = 32 * KIB
 """Characters of a GBNF grammar, which is translated in Python."""
 
-MAX_DEPTH = 64
-"""Objects and arrays of a JSON schema within one another."""
-
-MAX_MEMBERS = 1024
-"""Members of one object of a JSON schema: the library compares each property with each."""
-
-MAX_OBJECTS = 8192
-"""Objects of a JSON schema, and of a whole request's."""
-
 MAX_ERROR = 400
 """Characters of the library's message that the client is shown."""
 
-WHITESPACE = r"(\r?\n)?[ \t]{0,40}"
-"""Between the tokens of JSON: room for a line break and an indentation, and an end to it, for a small model that has
-nothing better to say may go on with spaces for ever."""
+KEYWORDS = {
+    "patternProperty": "patternProperties",
+    "Properties only supported": "minProperties or maxProperties",
+    "is not present in a registry": "$ref",
+    "Pointer '": "$ref",
+    "circular references": "$ref",
+    "stack level": "$ref or allOf",
+    "regex parse error": "pattern",
+    "lookarounds": "pattern",
+    "if regex is empty": "pattern",
+    "regex for float range": "minimum or maximum",
+    "regex for integer range": "minimum or maximum",
+}
+"""The keyword of a JSON schema that the library speaks of with other words."""
 
 
 def library_source(grammar: Grammar) -> str:
@@ -86,7 +85,15 @@ def readable_error(grammar: Grammar, error: str) -> str:
     said = lines[0] if lines else "it cannot be compiled"
     reasons = [line.removeprefix("error: ") for line in lines[1:] if line.startswith("error: ")]
     what = ": ".join([said.rstrip(":"), *reasons])
+    if grammar.kind is GrammarKind.JSON_SCHEMA:
+        what = _with_keyword(what)
     return f"The {_name(grammar)} cannot be used: {what[:MAX_ERROR]}"
+
+
+def _with_keyword(what: str) -> str:
+    """Return what the library says of a schema, behind the keyword that it is about, where it does not name it."""
+    about = next((keyword for words, keyword in KEYWORDS.items() if words in what), None)
+    return what if about is None or about in what else f"{about}: {what}"
 
 
 def _json_schema(grammar: Grammar) -> str:
@@ -98,41 +105,11 @@ def _json_schema(grammar: Grammar) -> str:
         schema = {}
     if not isinstance(schema, dict):
         raise _refused(grammar, "must be an object")
-    check_schema(grammar, schema)
-    defaults = {"whitespace_pattern": WHITESPACE}
+    prepared = prepare_schema(schema, grammar.param)
     try:
-        return LLMatcher.grammar_from_json_schema(grammar.source, defaults, {"lenient": False})  # type: ignore[arg-type]
+        return LLMatcher.grammar_from_json_schema(json.dumps(prepared))
     except ValueError as error:
         raise _refused(grammar, str(error)) from None
-
-
-def check_schema(grammar: Grammar, schema: Mapping[str, Any]) -> None:
-    """Go through a schema, without recursion.
-
-    Args:
-        grammar: that it stands in, for errors.
-        schema: of JSON.
-
-    Raises:
-        RequestError: it is too deep, or has too many objects.
-    """
-    level: list[Any] = [schema]
-    depth = objects = 0
-    while level:
-        depth += 1
-        objects += len(level)
-        if depth > MAX_DEPTH:
-            raise _refused(grammar, f"is nested more than {MAX_DEPTH} levels deep")
-        if objects > MAX_OBJECTS:
-            raise _refused(grammar, f"has more than {MAX_OBJECTS} objects and arrays")
-        for part in level:
-            if isinstance(part, dict) and len(part) > MAX_MEMBERS:
-                raise _refused(grammar, f"has an object with {len(part)} members; at most {MAX_MEMBERS} are allowed")
-        level = [inner for part in level for inner in _values(part) if isinstance(inner, dict | list)]
-
-
-def _values(part: dict[str, Any] | list[Any]) -> list[Any]:
-    return list(part.values()) if isinstance(part, dict) else part
 
 
 def _lark_of_gbnf(grammar: Grammar) -> str:

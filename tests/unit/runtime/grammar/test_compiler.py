@@ -92,6 +92,12 @@ def test_what_cannot_be_used_is_refused_by_name(compiler: GrammarCompiler, case:
     assert len(str(raised.value)) < 600
 
 
+def crossing(rules: int) -> str:
+    """A Lark grammar in which each letter may begin so many rules."""
+    ways = " | ".join(f'"{chr(97 + i % 26)}" t{i}' for i in range(rules))
+    return f"start: s*\ns: {ways}\n" + "".join(f't{i}: /[a-z]/ | /[a-z]/ s | " " s\n' for i in range(rules))
+
+
 def nested(levels: int) -> str:
     return '{"type":"array","items":' * levels + "{}" + "}" * levels
 
@@ -134,6 +140,29 @@ def test_a_hostile_grammar_is_refused_or_bounded_and_harms_no_other(compiler: Gr
             matcher.accept((bits & -bits).bit_length() - 1)
     assert neighbour.mask_after(()) == before == compiler.compile(ordinary).matcher().mask_after(())
     assert accepts(compiler, ordinary, '{"a": 1}')
+
+
+def test_what_takes_too_much_work_to_begin_is_refused(compiler: GrammarCompiler) -> None:
+    """Its first mask would end the request that waited for a slot."""
+    with pytest.raises(RequestError, match="items"):
+        compiler.compile(Grammar(GrammarKind.LARK, crossing(1000), "grammar"))
+
+
+def test_work_is_bounded_at_each_step(compiler: GrammarCompiler) -> None:
+    """What begins well may still grow: then the output fails, with an error that says so."""
+    growing = 'start: "x" s*\n' + crossing(1000).partition("\n")[2]
+    matcher = compiler.compile(Grammar(GrammarKind.LARK, growing)).matcher()
+    (token_id,) = Tokenizer(byte_level()).encode("x", add_special_tokens=False)
+    with pytest.raises(GrammarFailed, match="items"):
+        matcher.mask_after([token_id])
+
+
+def test_an_object_may_have_many_properties(compiler: GrammarCompiler) -> None:
+    many = {f"p{i}": {"type": "integer"} for i in range(240)}
+    assert accepts(compiler, schema(properties=many), '{"p7": 1}')
+    assert accepts(compiler, schema(properties=many | {"q": {}}, required=["q"]), '{"p7": 1, "q": 2}')
+    with pytest.raises(RequestError, match="'properties'"):
+        compiler.compile(schema(properties=many | {"q": {}}))
 
 
 def test_a_grammar_is_compiled_once_and_the_oldest_is_forgotten(compiler: GrammarCompiler) -> None:
