@@ -33,7 +33,7 @@ from runtime.step.thread_executor import open_thread_executor
 from runtime.store.resolve import resolve_model
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Mapping, Sequence
 
     from actors.engine import Engine
 
@@ -102,8 +102,21 @@ async def measure(model: str | None, all_streams: Sequence[int], rounds: int, to
                     seconds = await seconds_per_token(engine, grammar, streams, tokens)
                     if number:  # the first round compiles, and warms everything up
                         figures[name].append(seconds)
-            told = ", ".join(f"{name} {statistics.median(own) * 1e3:.3f} ms" for name, own in figures.items())
-            print(f"{streams} streams, per token: {told}", flush=True)
+            print(f"{streams} streams, per token: {describe(figures)}", flush=True)
+
+
+def describe(figures: Mapping[str, Sequence[float]]) -> str:
+    """Say medians of the rounds' seconds, and how many times those without a grammar each is, round by round."""
+    return ", ".join(
+        f"{name} {statistics.median(own) * 1e3:.3f} ms"
+        + ("" if name == "none" else f" ({_times(own, figures['none'])})")
+        for name, own in figures.items()
+    )
+
+
+def _times(own: Sequence[float], without: Sequence[float]) -> str:
+    ratios = [seconds / bare for seconds, bare in zip(own, without, strict=True)]
+    return f"{statistics.median(ratios):.3f} times, {min(ratios):.3f} to {max(ratios):.3f}"
 
 
 @click.command(help=__doc__)

@@ -31,9 +31,10 @@ from torch.utils._pytree import tree_leaves
 from runtime.selftest.readbacks import Readbacks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sized
+    from collections.abc import Callable, Iterator, Mapping
 
     from torch._ops import OpOverload
+    from typing_extensions import Buffer
 
 CPU, MPS = torch.device("cpu"), torch.device("mps", 0)
 
@@ -156,9 +157,9 @@ def _devices(values: object) -> set[torch.device]:
     return {leaf.device for leaf in tree_leaves(values) if isinstance(leaf, torch.Tensor)}
 
 
-def _made_of_buffer(buffer: Sized, *, dtype: torch.dtype) -> torch.Tensor:
-    """`torch.frombuffer`, of an array."""
-    return torch.empty(len(buffer), dtype=dtype)
+def _made_of_buffer(buffer: Buffer, *, dtype: torch.dtype) -> torch.Tensor:
+    """`torch.frombuffer`, of an array or of bytes."""
+    return torch.empty(memoryview(buffer).nbytes // dtype.itemsize, dtype=dtype)
 
 
 def _attention(

@@ -10,7 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from runtime.sampling.params import SamplingParams
-from runtime.sampling.tokens import DraftToken, SampleSpec
+from runtime.sampling.tokens import AllowedTokens, DraftToken, SampleSpec
 from runtime.step.step import Segment
 from tests.models.sampler_driver import sample, verify
 from tests.models.step_driver import CPU
@@ -89,6 +89,16 @@ def whole_step() -> list[Segment]:
         Segment(1, 0, range(30), sample=SampleSpec(SamplingParams(temperature=0), 30, 0)),
         Segment(2, 0, [1], sample=SampleSpec(SamplingParams(seed=1), 1, 0)),
         Segment(3, 0, [9], sample=SampleSpec(EVERYTHING, 1, 1, context=(9,), end_ids=(3, 4))),
+    ]
+
+
+def masked_step() -> list[Segment]:
+    """Rows to which a grammar allows few tokens: a prompt's last, a draft's and the one behind it; and one without."""
+    mask = AllowedTokens([3, 4, 9], 2**20)
+    return [
+        Segment(1, 0, range(30), sample=SampleSpec(SamplingParams(temperature=0), 30, 0, masks=(mask,))),
+        Segment(2, 0, [3, 4], sample=SampleSpec(EVERYTHING, 1, 1, (3,), masks=(mask, mask)), drafts=[DraftToken(4)]),
+        Segment(3, 0, [9], sample=SampleSpec(SamplingParams(seed=1), 1, 1)),
     ]
 
 

@@ -34,7 +34,15 @@ from tests.fakes.mps import MPS, Traffic, fake_mps
 from tests.fakes.weights import EmptySource
 from tests.models.checkpoints import FAMILIES
 from tests.models.step_driver import CPU, run
-from tests.scenarios.devices.steps import EVERYTHING, NOT_ON_MPS, STEP_FAMILIES, Recorder, verify_drafts, whole_step
+from tests.scenarios.devices.steps import (
+    EVERYTHING,
+    NOT_ON_MPS,
+    STEP_FAMILIES,
+    Recorder,
+    masked_step,
+    verify_drafts,
+    whole_step,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -135,6 +143,21 @@ def test_a_step_stays_on_its_device_and_is_read_once(
         assert _reads_of(traffic, model, whole_step(), cancelled=2) == ["tolist"]
         assert _reads_of(traffic, model, whole_step()[:1]) == ["tolist"]
         assert _reads_of(traffic, model, [verify, *whole_step()[1:]]) == ["tolist"]
+
+
+@DTYPES
+def test_masks_of_grammars_are_sent_behind_the_layers_in_one_copy_and_nothing_is_read_for_them(
+    configs: dict[str, ModelConfig], dtype: torch.dtype
+) -> None:
+    """They are computed while the layers run; no shape depends on how many tokens they allow."""
+    with fake_mps() as traffic:
+        watched = Watched(_on_mps(configs["embedded"], dtype), traffic)
+        with Recorder() as recorder:
+            results = run(watched, masked_step()).segments
+        assert all(result.computed for result in results)
+        assert traffic.read == ["tolist"]
+        assert len(traffic.sent) == 1
+        assert [operation for operation in recorder.seen if operation.dtypes & NOT_ON_MPS] == []
 
 
 @pytest.mark.parametrize("quantization", [Quantization.NONE, Quantization.INT8])

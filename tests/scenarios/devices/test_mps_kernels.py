@@ -31,7 +31,15 @@ from tests.models.families.writing import VOCAB_SIZE, write_checkpoint
 from tests.models.mtp_checkpoints import write_deepseek, write_mimo
 from tests.models.speculation_driver import open_pair
 from tests.models.step_driver import CPU, open_transformer, run
-from tests.scenarios.devices.steps import NOT_ON_MPS, STEP_FAMILIES, Recorded, Recorder, verify_drafts, whole_step
+from tests.scenarios.devices.steps import (
+    NOT_ON_MPS,
+    STEP_FAMILIES,
+    Recorded,
+    Recorder,
+    masked_step,
+    verify_drafts,
+    whole_step,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,6 +75,7 @@ PARTS = {
     "add_.Scalar": ["add_.Tensor"],
     "arange": ["arange.start_out"],
     "arange.start": ["arange.start_out"],
+    "bitwise_and.Scalar": ["bitwise_and.Tensor"],
     "clone": ["empty.memory_format", "_copy_from"],
     "constant_pad_nd": ["empty.memory_format", "fill_.Scalar", "_copy_from"],
     "copy_": ["_copy_from"],
@@ -77,6 +86,7 @@ PARTS = {
     "native_layer_norm": ["native_layer_norm"],  # which MPS has itself
     "ones": ["empty.memory_format", "fill_.Scalar"],
     "ones_like": ["empty.memory_format", "fill_.Scalar"],
+    "repeat": ["empty.memory_format", "_copy_from"],
     "sort": ["sort.values_stable"],
     "stack": ["cat"],
     "zeros": ["empty.memory_format", "zero_"],
@@ -161,6 +171,7 @@ def recorded(
             with torch.no_grad(), Recorder() as recorder:
                 assert run(model, segments, {1: segments[2:3]}).layers_run == 3
                 assert all(result.computed for result in run(model, whole_step()).segments)
+                assert all(result.computed for result in run(model, masked_step()).segments)
             seen |= recorder.seen
         with torch.no_grad(), Recorder() as recorder:
             assert all(drawn.finite for drawn in verify_drafts())
