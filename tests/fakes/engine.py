@@ -14,6 +14,7 @@ import trio
 
 from actors.core.generation import (
     Event,
+    Failed,
     Finished,
     FinishReason,
     GenerationRequest,
@@ -41,11 +42,12 @@ from web.openai.chat.parse import parse_chat
 from web.openai.completions.parse import parse_completion
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from actors.engine import Engine
     from runtime.loading.served import ServedModel
     from runtime.sampling.tokens import TokenLogprobs
+    from web.bodies.collect import EventCollector
     from web.http.asgi import ScopedApp
     from web.openai.requests import ParsedRequest
 
@@ -113,6 +115,13 @@ def say(*texts: str, index: int = 0) -> list[Event]:
 
 
 # --- the engine -------------------------------------------------------------------------------------------
+
+
+def fill(collector: EventCollector, events: Iterable[Event]) -> None:
+    """Give a collector the events of generations that do not fail."""
+    for event in events:
+        assert not isinstance(event, Failed)
+        collector.add(event)
 
 
 class FakeRequest:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+from actors.core.generation import Failed
 from actors.core.receipts import CancelReason
 
 if TYPE_CHECKING:
-    from actors.core.generation import Event
+    from collections.abc import Callable
+
+    from actors.core.generation import Finished, Token
     from actors.generating.unread import Backlog
     from actors.request import Request
     from runtime.errors import CedeError
@@ -19,41 +22,43 @@ class EventCollector(Protocol):
     def __len__(self) -> int:
         """Return the number of bytes that are held."""
 
-    @property
-    def failed(self) -> bool:
-        """Whether a generation has failed, and the response with it."""
-
-    def add(self, event: Event) -> None:
+    def add(self, event: Token | Finished) -> None:
         """Add one event."""
 
-    def fail(self, error: CedeError) -> None:
-        """End the response with `error`, and drop what is held."""
-
     def result(self) -> dict[str, Any]:
-        """Return the response object; raise the CedeError that the response ended with, if it did."""
+        """Return the response object, once all generations have finished; its long parts may be `SelfEncoding`."""
 
 
-async def collect(request: Request, collector: EventCollector, backlog: Backlog) -> dict[str, Any]:
+async def collect(request: Request, begin: Callable[[], EventCollector], backlog: Backlog) -> dict[str, Any]:
     """Collect the events of a request to its end, or to the first failure, and return the response object.
 
     Args:
         request: open, and read by nobody else.
-        collector: fresh.
+        begin: returns a fresh collector; nobody else keeps it, so that what it holds goes with a failure.
         backlog: of the bytes that the collector holds.  If its reader is cut, the request is cancelled.
 
     Raises:
         CedeError: a generation failed, or the reader was cut.
     """
+    collector = begin()
+    error: CedeError | None = None
 
-    def on_cut(error: CedeError) -> None:
-        collector.fail(error)
+    def on_cut(cut: CedeError) -> None:
+        nonlocal error
+        error = cut
         request.cancel(CancelReason.STALLED_READER)
 
     backlog.on_cut = on_cut
     async for event in request:
-        collector.add(event)
-        backlog.hold(len(collector))
-        if collector.failed:
+        if isinstance(event, Failed):
+            error = error or event.error
+        else:
+            collector.add(event)
+            backlog.hold(len(collector))
+        if error is not None:
             request.cancel(CancelReason.FAULT)  # no use in finishing the other choices
             break
+    if error is not None:
+        del collector  # which the traceback would keep
+        raise error
     return collector.result()

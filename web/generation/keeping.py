@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from actors.core.generation import Failed
 from web.bodies.json_response import encode_json
 
 if TYPE_CHECKING:
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
 
     from actors.core.generation import Event
     from actors.generating.unread import Backlog
+    from runtime.errors import CedeError
     from web.bodies.collect import EventCollector
     from web.bodies.event_stream import EventWriter
 
@@ -31,9 +33,12 @@ class KeepingWriter:
 
     def __init__(self, writer: EventWriter, collector: EventCollector, backlog: Backlog) -> None:
         self._writer = writer
-        self._collector = collector
+        self._collector: EventCollector | None = collector  # None once there is nothing to be kept
         self._backlog = backlog
-        backlog.on_cut = collector.fail
+        backlog.on_cut = self._drop
+
+    def _drop(self, error: CedeError) -> None:
+        self._collector = None
 
     @property
     def content_type(self) -> str:
@@ -57,8 +62,11 @@ class KeepingWriter:
 
     def write(self, event: Event) -> Iterable[bytes]:
         """Return the bytes for `event` in fragments, which are to be taken before the next event is written."""
-        self._collector.add(event)
-        self._backlog.hold(len(self._collector))
+        if isinstance(event, Failed):
+            self._drop(event.error)
+        elif self._collector is not None:
+            self._collector.add(event)
+            self._backlog.hold(len(self._collector))
         return self._writer.write(event)
 
     def closing(self) -> bytes | Iterable[bytes]:
@@ -75,5 +83,5 @@ class KeepingWriter:
 
     async def keep(self, keep: Keep) -> None:
         """Give the whole answer to `keep`, once every choice has finished, unless it was cut."""
-        if not self._collector.failed:
+        if self._collector is not None:
             await keep(await encode_json(self._collector.result()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from quart_trio.wrappers import TrioResponse as Response
@@ -132,19 +133,25 @@ class Responder:
 
     async def _respond(self, asked: Asked, keep: Keep | None) -> Response:
         """Run the request to its end and return the whole response.  What it raises is an ordinary error."""
-        response, backlog = await self.collect(asked.request, asked.collector(self.write_bytes))
+        response, backlog = await self.collect(asked.request, partial(asked.collector, self.write_bytes))
         if keep is None:
             return await paged_json_response(response, backlog, self.write_bytes)
         content = await encode_json(response)
         await keep(content)
         return paged_response(content, backlog, self.write_bytes, "application/json")
 
-    async def collect(self, asked: GenerationRequest, collector: EventCollector) -> tuple[dict[str, Any], Backlog]:
-        """Run a request to its end, and return what was collected and the backlog that holds it.
+    async def collect(
+        self, asked: GenerationRequest, begin: Callable[[], EventCollector]
+    ) -> tuple[dict[str, Any], Backlog]:
+        """Run a request to its end, and return what a collector made of it and the backlog that holds it.
+
+        Args:
+            asked: of the engine.
+            begin: returns a fresh collector.
 
         Raises:
             CedeError: the request was refused, or ended with it.
         """
         backlog = response_backlog(self.engine.unread, f"request {asked.id}")
         async with self.open(asked) as request:
-            return await collect(request, collector, backlog), backlog
+            return await collect(request, begin, backlog), backlog

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from quart_trio.wrappers import TrioResponse as Response
@@ -103,7 +104,7 @@ class ResponseMaker:
 
     async def _respond(self, parsed: ParsedResponse) -> Response:
         """Run the request to its end and return the whole response.  What it raises is an ordinary error."""
-        response, backlog = await self._responder.collect(parsed.request, ResponseCollector(parsed.options))
+        response, backlog = await self._responder.collect(parsed.request, partial(ResponseCollector, parsed.options))
         if parsed.store:
             response["store"] = await self._save(parsed, response)
         return await paged_json_response(response, backlog, self._responder.write_bytes)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pydantic_core import from_json
 
-from actors.core.generation import Failed, Finished
+from actors.core.generation import Finished
 from runtime.chat.parts import CallArguments, CallEnd, CallStart, ReasoningPart, TextPart
 from runtime.log_text import literal
 from web.anthropic.answers.message import LeadingBlanks
@@ -16,9 +16,8 @@ from web.bodies.json_encoding import JsonStringBuilder
 from web.generation.answer_parts import AnswerParts
 
 if TYPE_CHECKING:
-    from actors.core.generation import Event
+    from actors.core.generation import Token
     from runtime.chat.parts import Part
-    from runtime.errors import CedeError
     from web.anthropic.answers.message import Json, MessageOptions
 
 logger = logging.getLogger("cede.web")
@@ -40,30 +39,13 @@ class MessageBuilder:
         self._blanks = LeadingBlanks()
         self._length = 0
         self._end: Json = {}
-        self._error: CedeError | None = None
 
     def __len__(self) -> int:
         """Return the number of bytes that are held."""
         return self._length
 
-    @property
-    def failed(self) -> bool:
-        """Whether the generation has failed, and the message with it."""
-        return self._error is not None
-
-    def fail(self, error: CedeError) -> None:
-        """End the message with `error`, and drop what is held."""
-        self._error = self._error or error
-        self._blocks.clear()
-        self._length = 0
-
-    def add(self, event: Event) -> None:
+    def add(self, event: Token | Finished) -> None:
         """Add one event."""
-        if isinstance(event, Failed):
-            self.fail(event.error)
-            return
-        if self.failed:
-            return
         for part in self._parts.of(event):
             self._add_part(part)
         if isinstance(event, Finished):
@@ -71,13 +53,7 @@ class MessageBuilder:
             self._end = end.delta | end.rest
 
     def result(self) -> Json:
-        """Return the message, whose long texts are `SelfEncoding`.
-
-        Raises:
-            CedeError: the message ended with it.
-        """
-        if self._error is not None:
-            raise self._error
+        """Return the message, whose long texts are `SelfEncoding`."""
         return self._options.message() | {"content": [block.result() for block in self._blocks]} | self._end
 
     def _add_part(self, part: Part) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from actors.core.generation import Failed, Token
+from actors.core.generation import Token
 from runtime.chat.parts import ReasoningPart, TextPart
 from web.bodies.json_encoding import JsonArrayBuilder, JsonStringBuilder
 from web.generation.answer_parts import AnswerParts
@@ -14,9 +14,8 @@ from web.ollama.answers.objects import ContextIds, logprobs_of
 if TYPE_CHECKING:
     from collections.abc import Sized
 
-    from actors.core.generation import Event, Finished
+    from actors.core.generation import Finished
     from runtime.chat.parts import Part
-    from runtime.errors import CedeError
     from web.ollama.answers.objects import AnswerOptions, Json
 
 
@@ -31,46 +30,25 @@ class AnswerBuilder:
     def __init__(self, options: AnswerOptions, page_bytes: int) -> None:
         self._options = options
         self._parts = AnswerParts(options.parser, 1)
-        self._answer: _Answer | None = _Answer(options, page_bytes)
+        self._answer = _Answer(options, page_bytes)
         self._end: Finished | None = None
-        self._error: CedeError | None = None
 
     def __len__(self) -> int:
         """Return the number of bytes that are held."""
-        return 0 if self._answer is None else len(self._answer)
+        return len(self._answer)
 
-    @property
-    def failed(self) -> bool:
-        """Whether the generation has failed, and the answer with it."""
-        return self._error is not None
-
-    def fail(self, error: CedeError) -> None:
-        """End the answer with `error`, and drop what is held: a traceback may keep this object longer than needed."""
-        self._error = self._error or error
-        self._answer = None
-
-    def add(self, event: Event) -> None:
+    def add(self, event: Token | Finished) -> None:
         """Add one event."""
-        if isinstance(event, Failed):
-            self.fail(event.error)
-        elif self._answer is not None:
-            for part in self._parts.of(event):
-                self._answer.add(part)
-            if isinstance(event, Token):
-                self._answer.add_token(event)
-            else:
-                self._answer.finish()
-                self._end = event
+        for part in self._parts.of(event):
+            self._answer.add(part)
+        if isinstance(event, Token):
+            self._answer.add_token(event)
+        else:
+            self._answer.finish()
+            self._end = event
 
     def result(self) -> Json:
-        """Return the object, whose long parts are `SelfEncoding`.
-
-        Raises:
-            CedeError: the answer ended with it.
-        """
-        if self._error is not None:
-            raise self._error
-        assert self._answer is not None
+        """Return the object, whose long parts are `SelfEncoding`."""
         assert self._end is not None
         return self._options.envelope() | self._answer.fields() | self._options.ending(self._end)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from actors.core.generation import Failed, Token
+from actors.core.generation import Token
 from runtime.chat.parts import CallArguments, CallStart, ReasoningPart, TextPart
 from web.bodies.json_encoding import JsonArrayBuilder, JsonStringBuilder
 from web.generation.answer_parts import AnswerParts
@@ -18,9 +18,8 @@ from web.openai.answers.usage import UsageCounter
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from actors.core.generation import Event, Finished
+    from actors.core.generation import Finished
     from runtime.chat.parts import Part
-    from runtime.errors import CedeError
     from web.openai.answers.format import Format, Json, ResponseOptions
 
 
@@ -40,30 +39,13 @@ class ResponseBuilder:
         self._parts = AnswerParts(options.parser, options.choices)
         self._choices = [_ChoiceBuilder(options, format, index, page_bytes) for index in range(options.choices)]
         self._length = 0
-        self._error: CedeError | None = None
 
     def __len__(self) -> int:
         """Return the number of bytes that are held."""
         return self._length
 
-    @property
-    def failed(self) -> bool:
-        """Whether a generation has failed, and the response with it."""
-        return self._error is not None
-
-    def fail(self, error: CedeError) -> None:
-        """End the response with `error`, and drop what is held: a traceback may keep this object longer than needed."""
-        self._error = self._error or error
-        self._choices.clear()
-        self._length = 0
-
-    def add(self, event: Event) -> None:
+    def add(self, event: Token | Finished) -> None:
         """Add one event."""
-        if isinstance(event, Failed):
-            self.fail(event.error)
-            return
-        if self.failed:
-            return
         choice = self._choices[event.index]
         before = len(choice)
         choice.add(event, self._parts.of(event))
@@ -73,13 +55,7 @@ class ResponseBuilder:
         self._length += len(choice) - before
 
     def result(self) -> Json:
-        """Return the response object, whose long parts are `SelfEncoding`.
-
-        Raises:
-            CedeError: the response ended with it.
-        """
-        if self._error is not None:
-            raise self._error
+        """Return the response object, whose long parts are `SelfEncoding`."""
         response = self._options.envelope(self._format.full)
         response["choices"] = [choice.result(index) for index, choice in enumerate(self._shown())]
         if self._options.token_ids:

@@ -11,7 +11,7 @@ from anthropic.types import Message, RawMessageStreamEvent
 from pydantic import BaseModel, TypeAdapter
 
 from runtime.chat.parts import CallArguments, CallEnd, CallStart, ReasoningPart, TextPart
-from tests.fakes.engine import finished, token
+from tests.fakes.engine import fill, finished, token
 from web.anthropic.answers.message import MessageOptions
 from web.anthropic.answers.message_builder import MessageBuilder
 from web.anthropic.answers.stream import MessageStream
@@ -78,8 +78,7 @@ def checked(written: bytes) -> list[Json]:
 def whole(script: Parts, end: Finished | None = None, **more: Any) -> Json:  # noqa: ANN401
     """Return the message that a client is sent, which fits the official client's model."""
     builder = MessageBuilder(options(script, **more), PAGE)
-    for event in events(script, end):
-        builder.add(event)
+    fill(builder, events(script, end))
     message: Json = json.loads(b"".join(iter_json(builder.result())))
     nothing_unknown(Message.model_validate(message, strict=True))
     return message

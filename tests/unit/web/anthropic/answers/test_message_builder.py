@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from actors.core.generation import Failed, FinishReason
-from runtime.chat.parts import CallArguments, CallStart, TextPart
-from runtime.errors import StepFailed
-from tests.fakes.engine import finished, token
+from actors.core.generation import FinishReason
+from runtime.chat.parts import CallArguments, CallStart
+from tests.fakes.engine import fill, finished
 from tests.unit.web.anthropic.answers.scripts import EVERYTHING, PAGE, events, options, whole
 from web.anthropic.answers.message_builder import MessageBuilder
 
@@ -55,19 +54,7 @@ def test_it_knows_how_much_it_holds() -> None:
     builder = MessageBuilder(options(EVERYTHING), PAGE)
     sizes = []
     for event in events(EVERYTHING):
-        builder.add(event)
+        fill(builder, [event])
         sizes.append(len(builder))
     assert sizes == sorted(sizes)
     assert sizes[-1] >= len("hm, soLet me see.weatherclock")
-
-
-def test_a_failure_drops_what_is_held() -> None:
-    builder = MessageBuilder(options([[TextPart("a")], []]), PAGE)
-    builder.add(token("0"))
-    assert len(builder) > 0
-    builder.add(Failed(0, StepFailed("broken")))
-    builder.add(token("0"))
-    assert builder.failed
-    assert len(builder) == 0
-    with pytest.raises(StepFailed):
-        builder.result()

@@ -5,12 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
-from actors.core.generation import Failed
-from runtime.errors import StepFailed
 from runtime.sampling.tokens import TokenLogprobs
-from tests.fakes.engine import finished, say, token
+from tests.fakes.engine import fill, finished, say, token
 from tests.unit.web.ollama.answers.parsers import options
 from web.bodies.json_encoding import iter_json
 from web.ollama.answers.builder import AnswerBuilder
@@ -26,8 +22,7 @@ PAGE = 16
 
 def built(asked: AnswerOptions, *events: Event) -> dict[str, Any]:
     builder = AnswerBuilder(asked, PAGE)
-    for event in events:
-        builder.add(event)
+    fill(builder, events)
     whole: dict[str, Any] = json.loads(b"".join(iter_json(builder.result())))
     return whole
 
@@ -64,18 +59,7 @@ def test_its_length_is_the_bytes_that_it_holds() -> None:
     builder = AnswerBuilder(options(context="7"), PAGE)
     lengths = [len(builder)]
     for event in say("a", "?b", "(add", ',{"a": 1}', ")"):
-        builder.add(event)
+        fill(builder, [event])
         lengths.append(len(builder))
     assert lengths == sorted(lengths)
     assert lengths[-1] > len('a b {"a": 1}')
-
-
-def test_an_answer_that_failed_holds_nothing() -> None:
-    builder = AnswerBuilder(options(), PAGE)
-    builder.add(token("a"))
-    builder.add(Failed(0, StepFailed("no")))
-    builder.add(token("b"))
-    assert builder.failed
-    assert len(builder) == 0
-    with pytest.raises(StepFailed, match="no"):
-        builder.result()

@@ -13,7 +13,7 @@ from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from actors.core.generation import Token
 from actors.core.receipts import CancelReason
 from runtime.sampling.tokens import TokenLogprobs
-from tests.fakes.engine import completion, say, token
+from tests.fakes.engine import completion, fill, say, token
 from tests.unit.web.openai.answers.streams import cut_short, written
 from tests.unit.web.openai.chat.scripts import SHELL, WEATHER, scripted
 from web.bodies.json_encoding import iter_json
@@ -53,8 +53,7 @@ TEXTS: dict[str, tuple[dict[str, Any], Sequence[Event]]] = {
 def whole(parsed: ParsedRequest, events: Sequence[Event]) -> bytes:
     """Return the JSON of the response that these events become."""
     collector = parsed.collector(1 << 14)
-    for event in events:
-        collector.add(event)
+    fill(collector, events)
     return b"".join(iter_json(collector.result()))
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from actors.core.generation import Failed, FinishReason, Token
 from runtime.sampling.tokens import TokenLogprobs
-from tests.fakes.engine import chat, completion, finished, token
+from tests.fakes.engine import chat, completion, fill, finished, token
 from tests.unit.web.openai.answers.whole_answers import any_token
 from web.bodies.json_encoding import iter_json
 from web.openai.answers.format import WholeAnswer
@@ -83,8 +83,7 @@ def test_a_whole_answer_says_what_it_said_in_one_piece(parsed: ParsedRequest) ->
     for _ in range(10):
         events = said(draw, parsed.options.choices, parsed.request.sampling.logprobs)
         answer = ResponseBuilder(parsed.options, parsed.format, PAGE)
-        for event in events:
-            answer.add(event)
+        fill(answer, events)
         data = b"".join(iter_json(answer.result()))
         expected = in_one_piece(parsed, events)
         assert json.loads(data) == json.loads(json.dumps(expected))
@@ -94,8 +93,7 @@ def test_a_whole_answer_says_what_it_said_in_one_piece(parsed: ParsedRequest) ->
 def test_its_length_is_that_of_what_it_holds() -> None:
     parsed = chat(logprobs=True, top_logprobs=20, return_token_ids=True, n=2)
     answer = ResponseBuilder(parsed.options, parsed.format, PAGE)
-    for event in said(random.Random(1), 2, 20):
-        answer.add(event)
+    fill(answer, said(random.Random(1), 2, 20))
     data = b"".join(iter_json(answer.result()))
     assert 0 <= len(data) - len(answer) < 1500, "all but the frame"
 

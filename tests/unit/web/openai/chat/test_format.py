@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from actors.core.generation import Finished
 from actors.core.receipts import CancelReason
-from tests.fakes.engine import TIMINGS, say, token
+from tests.fakes.engine import TIMINGS, fill, say, token
 from tests.unit.web.openai.answers.streams import choices, cut_short, written
 from tests.unit.web.openai.chat.scripts import SHELL, WEATHER, scripted
 from web.bodies.json_encoding import iter_json
@@ -24,8 +24,7 @@ CALLS = ("think:hm", "call:weather", 'args:{"city"', 'args:: "Rome"}', "end", "c
 def whole(parsed: ParsedRequest, *events: Event) -> Any:  # noqa: ANN401
     """Return the response that these events become."""
     collector = parsed.collector(1 << 14)
-    for event in events:
-        collector.add(event)
+    fill(collector, events)
     return json.loads(b"".join(iter_json(collector.result())))
 
 
