@@ -24,6 +24,8 @@ from web.generation.responder import Responder
 from web.http.asgi import ScopedApp, current_request
 from web.http.body_budget import BodyBudget
 from web.http.browser_policy import BrowserPolicy, preflight_headers
+from web.infill.operations import INFILL
+from web.infill.routes import add_routes as add_infill_routes
 from web.inspection.operations import INSPECTION
 from web.inspection.routes import add_routes as add_inspection_routes
 from web.limits import Limits
@@ -54,7 +56,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("cede.web")
 
-APIS = (OPENAI, RESPONSES, ANTHROPIC, OLLAMA, UTILITIES, INSPECTION)
+APIS = (OPENAI, RESPONSES, ANTHROPIC, OLLAMA, INFILL, UTILITIES, INSPECTION)
 """What the OpenAPI document says; each route is declared in one of them."""
 
 OPEN = frozenset(operation.path for api in APIS for operation in api.operations if operation.open)
@@ -114,6 +116,7 @@ def create_app(
     add_anthropic_routes(app, responder)
     add_ollama_routes(app, responder)
     add_response_routes(app, responder, state)
+    add_infill_routes(app, responder, openai)
     add_utility_routes(app, responder)
     add_model_routes(app, engine)
     add_inspection_routes(app, engine, limits.write_bytes, watch)

@@ -55,6 +55,12 @@ MAX_BIASES = 1024
 MAX_STOP_IDS = 256
 """Token ids that end an output."""
 
+MAX_BAD_WORDS = 128
+"""Words that no output has: each is looked for at every step, while the neighbours wait."""
+
+MAX_BAD_WORD_LENGTH = 64
+"""Characters of one of them."""
+
 MAX_ALLOWED_IDS = 128 * KIB
 """Token ids that may be drawn."""
 
@@ -83,6 +89,15 @@ MAX_METADATA_VALUE = 512
 
 MAX_CALLS = 256
 """Tool calls of one message."""
+
+MAX_FILES = 1024
+"""Pieces of other files beside a gap."""
+
+MAX_RESPONSE_FIELDS = 64
+"""Paths of fields that a client wants of an answer."""
+
+MAX_SAMPLERS = 32
+"""Names of samplers."""
 
 MAX_TOOLS = 512
 """Tools of a request: some agents bring those of many servers."""

@@ -16,7 +16,7 @@ import torch
 from runtime.sampling.random_numbers import DRAFT_STREAM, REJECTION_STREAM, TOKEN_STREAM, uniform
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from runtime.sampling.params import SamplingParams
     from runtime.sampling.staging import StagedTensor, StagingBuffer
@@ -219,11 +219,20 @@ def _logit_biases(specs: Sequence[SampleSpec], staging: StagingBuffer) -> LogitB
 
 
 def _banned_tokens(specs: Sequence[SampleSpec], staging: StagingBuffer) -> LogitEntries | None:
-    """Stage the end tokens of the rows that are too early to end."""
-    banned = {
-        row: spec.end_ids for row, spec in enumerate(specs) if spec.generated < spec.params.min_tokens and spec.end_ids
-    }
+    """Stage the tokens that may not be drawn: ends where it is too early, and those that would complete a bad word."""
+    banned = {row: own for row, spec in enumerate(specs) if (own := [*_early_ends(spec), *_completions(spec)])}
     return LogitEntries.stage(banned, staging) if banned else None
+
+
+def _early_ends(spec: SampleSpec) -> Sequence[int]:
+    return spec.end_ids if spec.generated < spec.params.min_tokens else ()
+
+
+def _completions(spec: SampleSpec) -> Iterator[int]:
+    """Yield the last token of each bad word whose other tokens end the output."""
+    for *before, last in spec.params.bad_words:
+        if not before or (spec.generated >= len(before) and list(spec.context[-len(before) :]) == before):
+            yield last
 
 
 def _masked_rows(specs: Sequence[SampleSpec], staging: StagingBuffer) -> MaskedRows | None:

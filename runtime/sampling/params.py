@@ -23,6 +23,7 @@ class SamplingParams:
         presence_penalty: is subtracted from the logits of tokens seen in the output.
         frequency_penalty: is subtracted once for each time that the output has the token.
         logit_bias: pairs of a token id and what is added to its logit.
+        bad_words: sequences of tokens that no output has; the last token of one may not follow the others.
         min_tokens: tokens of output before one may end it.
         seed: None asks for a fresh one.
         logprobs: how many alternatives to report beside the chosen token; None for no log-probabilities at all.
@@ -37,6 +38,7 @@ class SamplingParams:
     presence_penalty: float = 0.0
     frequency_penalty: float = 0.0
     logit_bias: tuple[tuple[int, float], ...] = ()
+    bad_words: tuple[tuple[int, ...], ...] = ()
     min_tokens: int = 0
     seed: int | None = None
     logprobs: int | None = None
@@ -44,8 +46,13 @@ class SamplingParams:
 
     @property
     def penalises(self) -> bool:
-        """Whether a token's probability depends on the tokens before it."""
+        """Whether a token is the less probable for having come before."""
         return self.repetition_penalty != 1 or self.presence_penalty != 0 or self.frequency_penalty != 0
+
+    @property
+    def looks_back(self) -> bool:
+        """Whether a token's probability depends on the tokens before it, beside what the model makes of them."""
+        return self.penalises or any(len(word) > 1 for word in self.bad_words)
 
     def for_choice(self, index: int) -> SamplingParams:
         """Return these parameters with generation `index`'s own seed, so that n choices of one request differ."""

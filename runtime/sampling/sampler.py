@@ -89,7 +89,7 @@ def random_distributions(adjusted: torch.Tensor, batch: SamplingBatch) -> torch.
 
 
 def adjust_logits(logits: torch.Tensor, batch: SamplingBatch) -> torch.Tensor:
-    """Apply penalties, logit bias, the ban on early end tokens and grammars.
+    """Apply penalties, logit bias, the bans on early end tokens and bad words, and grammars.
 
     Masks of grammars are waited for here, once the device was given all that comes before.
 

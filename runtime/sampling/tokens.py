@@ -54,7 +54,7 @@ class SampleSpec:
         params: with `seed` resolved to a number.
         position: index of the drawn token in its sequence; with the seed, all that its randomness depends on.
         generated: how many tokens of the output precede it.
-        context: the whole sequence so far, prompt first; read only where a penalty asks for it.
+        context: the whole sequence so far, prompt first; read only where a penalty or a bad word asks for it.
         end_ids: tokens that may not be drawn while `generated < params.min_tokens`.
         for_rejection: the token is a draft that rejection sampling will verify.  It is drawn by a random number of its
             own, and its distribution is returned beside it.
@@ -83,7 +83,7 @@ class SampleSpec:
             self,
             position=self.position + len(token_ids),
             generated=self.generated + len(token_ids),
-            context=[*self.context, *token_ids] if self.params.penalises else self.context,
+            context=[*self.context, *token_ids] if self.params.looks_back else self.context,
             masks=self.masks[len(token_ids) :],
         )
 

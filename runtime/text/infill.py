@@ -31,6 +31,7 @@ class Spelling:
         suffix_first: the text after the gap comes before the other.
         file: comes before each file of a repository; None where the model knows no such token.
         repository: comes before the repository's name.
+        ends: further tokens by which the model says that the gap is filled, where there are such tokens.
     """
 
     prefix: str
@@ -39,25 +40,42 @@ class Spelling:
     suffix_first: bool = False
     file: str | None = None
     repository: str | None = None
+    ends: tuple[str, ...] = ()
 
 
 # From the models' cards and papers.  What is more is asked first: StarCoder 2 has all that StarCoder has.
 SPELLINGS = (
     Spelling(  # Qwen2.5-Coder, Qwen3-Coder
-        "<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", file="<|file_sep|>", repository="<|repo_name|>"
+        "<|fim_prefix|>",
+        "<|fim_suffix|>",
+        "<|fim_middle|>",
+        file="<|file_sep|>",
+        repository="<|repo_name|>",
+        ends=("<|endoftext|>", "<|fim_pad|>"),
     ),
     Spelling("<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", file="<|file_separator|>"),  # CodeGemma
-    Spelling("<fim_prefix>", "<fim_suffix>", "<fim_middle>", file="<file_sep>", repository="<repo_name>"),  # StarCoder2
-    Spelling("<fim_prefix>", "<fim_suffix>", "<fim_middle>"),  # StarCoder, Granite Code
+    Spelling(  # StarCoder 2
+        "<fim_prefix>",
+        "<fim_suffix>",
+        "<fim_middle>",
+        file="<file_sep>",
+        repository="<repo_name>",
+        ends=("<|endoftext|>", "<fim_pad>"),
+    ),
+    Spelling("<fim_prefix>", "<fim_suffix>", "<fim_middle>", ends=("<|endoftext|>", "<fim_pad>")),  # StarCoder, Granite
     Spelling("<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>"),  # noqa: RUF001  (DeepSeek-Coder)
-    Spelling("▁<PRE>", "▁<SUF>", "▁<MID>"),  # Code Llama
+    Spelling("▁<PRE>", "▁<SUF>", "▁<MID>", ends=("▁<EOT>",)),  # Code Llama
     Spelling("[PREFIX]", "[SUFFIX]", None, suffix_first=True),  # Codestral
 )
 
 
 @dataclass(frozen=True, slots=True)
 class InfillTokens:
-    """The ids of a model's tokens for infilling, as `Spelling` names them; None for those that it does not have."""
+    """The ids of a model's tokens for infilling, as `Spelling` names them; None for those that it does not have.
+
+    Attributes:
+        ends: no text goes on behind these: the tokens of all parts, and those that the model has of `Spelling.ends`.
+    """
 
     prefix: int
     suffix: int
@@ -65,6 +83,7 @@ class InfillTokens:
     suffix_first: bool = False
     file: int | None = None
     repository: int | None = None
+    ends: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> InfillTokens | None:
@@ -77,7 +96,9 @@ class InfillTokens:
             prefix, suffix, middle, file, repository = (None if name is None else ids[name] for name in names)
             assert prefix is not None
             assert suffix is not None
-            return cls(prefix, suffix, middle, spelling.suffix_first, file, repository)
+            others = (vocabulary.token_id(name) for name in spelling.ends)
+            ends = tuple(found for found in (*ids.values(), *others) if found is not None)
+            return cls(prefix, suffix, middle, spelling.suffix_first, file, repository, ends)
         return None
 
     def arrange(self, before: Iterable[int], after: Iterable[int]) -> list[int]:

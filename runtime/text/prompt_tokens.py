@@ -49,6 +49,25 @@ def encode_within(tokenizer: Encoder, text: str, max_tokens: int, *, add_special
     return tokenizer.encode(text, add_special_tokens=add_special_tokens)
 
 
+def encode_end(tokenizer: Encoder, text: str, most: int) -> list[int]:
+    """Encode the end of a text: its last tokens, at most so many, without special ones around them.
+
+    No more of the text is encoded than that takes.  Where its beginning is left out, what is cut in two lies as far
+    before the tokens that count as `encode_within` allows for.
+
+    Raises:
+        RequestError: as `Tokenizer.encode`.
+    """
+    longest = tokenizer.longest_token
+    length = 8 * most + 16 * longest
+    while True:
+        piece = text[-length:]
+        ids = tokenizer.encode(piece, add_special_tokens=False)
+        if len(piece) == len(text) or len(ids) >= most + 2 * longest:
+            return ids[max(0, len(ids) - most) :]
+        length *= 2
+
+
 def _pieces(text: str, length: int) -> Iterator[str]:
     """Cut the text up if it is longer than one piece; nothing is yielded for a shorter one."""
     if len(text) > length:

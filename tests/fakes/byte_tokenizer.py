@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 BOS = 256
 
@@ -34,3 +34,17 @@ class ByteTokenizer:
     def token_text(self, token_id: int) -> str:
         """Return how an id is shown where its byte alone is no text."""
         return self.token_bytes(token_id).decode("utf-8", "backslashreplace")
+
+
+STARCODER = {"<fim_prefix>": 1, "<fim_suffix>": 2, "<fim_middle>": 3}
+
+
+class InfillTokenizer(ByteTokenizer):
+    """One of a model that fills gaps: bytes that no text has stand for its tokens, by default for StarCoder's."""
+
+    def __init__(self, names: Mapping[str, int] = STARCODER) -> None:
+        self._names = names
+
+    def token_id(self, token: str) -> int | None:
+        """Return the id of a named token."""
+        return self._names.get(token)

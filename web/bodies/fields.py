@@ -14,6 +14,8 @@ from pydantic_core import PydanticCustomError
 from web.limits import (
     MAX_ALLOWED_IDS,
     MAX_ARGUMENT_VALUES,
+    MAX_BAD_WORD_LENGTH,
+    MAX_BAD_WORDS,
     MAX_BIASES,
     MAX_CHOICES,
     MAX_DIGITS,
@@ -172,6 +174,12 @@ Stop = Annotated[
 TokenId = Annotated[int, Field(ge=0, le=MAX_TOKEN_ID)]
 TokenIds = Annotated[list[TokenId], Field(max_length=MAX_PROMPT_IDS, fail_fast=True)]
 StopIds = Annotated[list[TokenId], Field(max_length=MAX_STOP_IDS, fail_fast=True)]
+BadWords = Annotated[
+    list[Annotated[str, Field(min_length=1, max_length=MAX_BAD_WORD_LENGTH)]],
+    Field(max_length=MAX_BAD_WORDS, fail_fast=True),
+]
+# -1 keeps as many as the context has room for beside the answer.
+KeptTokens = Annotated[int, Field(ge=-1, le=MAX_INTEGER)]
 AllowedIds = Annotated[list[TokenId], Field(max_length=MAX_ALLOWED_IDS, fail_fast=True)]
 Prompt = Annotated[
     Annotated[Text, Tag(TEXT)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runtime.errors import RequestError
-from runtime.text.prompt_tokens import TooManyTokens, encode_within
+from runtime.text.prompt_tokens import TooManyTokens, encode_end, encode_within
 
 if TYPE_CHECKING:
     from runtime.loading.served import ServedModel
@@ -49,7 +49,29 @@ def check_characters(characters: int, model: ServedModel, param: str) -> None:
         raise too_long(model, param)
 
 
-def encode_prompt(text: str, model: ServedModel, param: str, *, add_special_tokens: bool = True) -> TokenIds:
+def kept_tokens(given: int | None, model: ServedModel, max_tokens: int | None) -> int | None:
+    """Return how many of a prompt's tokens are kept at most, the last ones; None for all.
+
+    Args:
+        given: the field `truncate_prompt_tokens`; -1 for as many as leave room for the answer.
+        model: to be served from.
+        max_tokens: of the answer; None where it has no limit.
+
+    Raises:
+        RequestError: none would be kept.
+    """
+    if given is None:
+        return None
+    kept = model.context_length - max(1, max_tokens or 0) if given < 0 else given
+    if kept < 1:
+        message = "'truncate_prompt_tokens' leaves nothing of the prompt."
+        raise RequestError(message, param="truncate_prompt_tokens")
+    return kept
+
+
+def encode_prompt(
+    text: str, model: ServedModel, param: str, *, add_special_tokens: bool = True, keep: int | None = None
+) -> TokenIds:
     """Tokenise a prompt.
 
     Args:
@@ -57,10 +79,16 @@ def encode_prompt(text: str, model: ServedModel, param: str, *, add_special_toke
         model: whose tokenizer and context are used.
         param: the field that an error names.
         add_special_tokens: False for a text in which a chat template has written them.
+        keep: how many tokens are kept, the last ones and what every text begins with; None for all.
 
     Raises:
         RequestError: the prompt is empty, or too long for the context.
     """
+    if keep is not None:
+        check_characters(len(text), model, param)
+        begin = model.tokenizer.encode("") if add_special_tokens else []  # what a text begins with, for this model
+        end = encode_end(model.tokenizer, text, max(0, keep - len(begin)))
+        return check_token_ids((*begin, *end), model, param)
     try:
         ids = encode_within(model.tokenizer, text, model.context_length - 1, add_special_tokens=add_special_tokens)
     except TooManyTokens:

@@ -32,7 +32,7 @@ class Infill:
         before: the text before it.
         after: the text after it.
         begun: how what fills it begins.
-        files: names and texts of other files, for context.
+        files: names and texts of other files, for context; where not all of them fit, the last that do.
     """
 
     before: str
@@ -57,34 +57,58 @@ def infill_tokens(model: ServedModel, param: str) -> InfillTokens:
     return tokens
 
 
-def infill_prompt(infill: Infill, model: ServedModel, param: str) -> TokenIds:
+def refuse_truncation(kept: int | None) -> None:
+    """Raise RequestError if so many tokens of a gap's prompt are to be kept, whose first ones say what it is."""
+    if kept is not None:
+        message = "'truncate_prompt_tokens' cannot go together with a gap."
+        raise RequestError(message, param="truncate_prompt_tokens")
+
+
+def infill_end_ids(model: ServedModel) -> tuple[int, ...]:
+    """Return the tokens by which a model says that a gap is filled, whatever else ends its outputs."""
+    tokens = InfillTokens.of(model.tokenizer)
+    return () if tokens is None else tokens.ends
+
+
+def infill_prompt(infill: Infill, model: ServedModel, param: str, *, room: int = 1) -> TokenIds:
     """Return the prompt for a gap.
 
     Args:
         infill: what is asked.
         model: to be served from.
         param: the field of the body that errors name.
+        room: tokens of the context that other files are to leave for the answer.
 
     Raises:
         RequestError: the model was not made for it, or the prompt does not fit into the context.
     """
     tokens = infill_tokens(model, param)
-    texts = [infill.before, infill.after, infill.begun, *(name + text for name, text in infill.files)]
-    check_characters(sum(map(len, texts)), model, param)
-    ids = model.tokenizer.encode("")  # what a text begins with, for this model
-    if infill.files:
-        ids += _other_files(tokens, infill, model, param)
-    ids += tokens.arrange(_encode(infill.before, model, param), _encode_inside(infill.after, model, param))
-    ids += _encode_inside(infill.begun, model, param)
-    return check_token_ids(tuple(ids), model, param)
+    check_characters(sum(map(len, (infill.before, infill.after, infill.begun))), model, param)
+    begin = model.tokenizer.encode("")  # what a text begins with, for this model
+    gap = tokens.arrange(_encode(infill.before, model, param), _encode_inside(infill.after, model, param))
+    gap += _encode_inside(infill.begun, model, param)
+    left = model.context_length - room - len(begin) - len(gap)
+    return check_token_ids((*begin, *_other_files(tokens, infill, model, left), *gap), model, param)
 
 
-def _other_files(tokens: InfillTokens, infill: Infill, model: ServedModel, param: str) -> list[int]:
-    files = [_encode(f"{name or FILE_NAME}\n{text}\n", model, param) for name, text in infill.files]
-    shown = tokens.with_files(_encode(REPOSITORY, model, param), files, _encode(f"{FILE_NAME}\n", model, param))
-    if shown is not None:
-        return shown
-    return [token_id for file in files for token_id in file]
+def _other_files(tokens: InfillTokens, infill: Infill, model: ServedModel, most: int) -> list[int]:
+    """Return what shows the other files, in at most so many tokens; as few of the first are left out as can be."""
+    name, last = (model.tokenizer.encode(text, add_special_tokens=False) for text in (REPOSITORY, f"{FILE_NAME}\n"))
+    most -= len(tokens.with_files(name, (), last) or ())
+    files: list[list[int]] = []
+    for file, text in reversed(infill.files):
+        try:
+            ids = encode_within(model.tokenizer, f"{file or FILE_NAME}\n{text}\n", most, add_special_tokens=False)
+        except TooManyTokens:
+            break
+        most -= len(ids) + 1  # with the token before it
+        if most < 0:
+            break
+        files.insert(0, ids)
+    if not files:
+        return []
+    shown = tokens.with_files(name, files, last)
+    return [token_id for ids in files for token_id in ids] if shown is None else shown
 
 
 def _encode(text: str, model: ServedModel, param: str) -> list[int]:

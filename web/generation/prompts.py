@@ -18,7 +18,7 @@ RESERVED_TEMPLATE_NAMES = frozenset({"messages", "add_generation_prompt", "tools
 
 
 def conversation_prompt(
-    conversation: Conversation, model: ServedModel, param: str = "messages"
+    conversation: Conversation, model: ServedModel, param: str = "messages", *, keep: int | None = None
 ) -> tuple[TokenIds, ChatPrompt]:
     """Return the token ids of a conversation, and how its answer is to be read.
 
@@ -26,12 +26,14 @@ def conversation_prompt(
         conversation: what the client asks.
         model: to be served from.
         param: the field of the body that holds the turns, for errors.
+        keep: how many of the tokens are kept, the last ones; None for all.
 
     Raises:
         RequestError: it cannot be rendered, or does not fit into the context.
     """
     prompt = render(conversation, model, param)
-    return encode_prompt(prompt.text, model, param, add_special_tokens=False), prompt  # the template has written them
+    ids = encode_prompt(prompt.text, model, param, add_special_tokens=False, keep=keep)  # the template has written them
+    return ids, prompt
 
 
 def render(conversation: Conversation, model: ServedModel, param: str = "messages") -> ChatPrompt:

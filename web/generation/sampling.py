@@ -52,6 +52,36 @@ def end_ids(given: Sequence[int] | None, model: ServedModel, param: str = "stop_
     return _known_ids(given or (), model, param)
 
 
+def bad_words(
+    words: Sequence[str] | None, model: ServedModel, *, chosen: bool, param: str = "bad_words"
+) -> tuple[tuple[int, ...], ...]:
+    """Return the sequences of tokens that words are written with, each once.
+
+    Each is written as the tokenizer does at the beginning of a text and behind a space, as in vLLM.
+
+    Args:
+        words: none of them empty.
+        model: to be served from.
+        chosen: something else says already what may be drawn, and both together might leave nothing.
+        param: the field of the body that errors name.
+
+    Raises:
+        RequestError: they are not alone, one is blank, or they might leave nothing to draw.
+    """
+    if not words:
+        return ()
+    if chosen:
+        raise RequestError(f"'{param}' cannot go together with a format, tools or 'allowed_token_ids'.", param=param)
+    spelled: dict[tuple[int, ...], None] = {}
+    for word in words:
+        for text in (word, f" {word.lstrip()}"):
+            if ids := tuple(model.tokenizer.encode(text, add_special_tokens=False)):
+                spelled[ids] = None
+    if len({ids[-1] for ids in spelled}) + len(model.eos_token_ids) >= model.vocab_size:
+        raise RequestError(f"'{param}' leave no token that may be drawn.", param=param)
+    return tuple(spelled)
+
+
 def allowed_ids(
     given: Sequence[int] | None, model: ServedModel, *, has_grammar: bool, param: str = "allowed_token_ids"
 ) -> tuple[int, ...]:

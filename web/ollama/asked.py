@@ -93,6 +93,7 @@ def answer_request(
     prompt: ChatPrompt,
     continues: bool = False,
     context: bool = False,
+    end_ids: tuple[int, ...] = (),
 ) -> OllamaRequest:
     """Make the request for a prompt.
 
@@ -105,6 +106,7 @@ def answer_request(
         prompt: how the answer is to be read, and what it must be.
         continues: whether the text goes on where the prompt ends.
         context: whether the answer ends with all ids.
+        end_ids: further tokens that end the answer.
 
     Raises:
         RequestError: the options contradict each other, or ask for what cede does not do.
@@ -119,6 +121,7 @@ def answer_request(
         max_tokens=max_tokens(options, model.context_length - len(ids)),
         stop=stop_automaton(options),
         continues=continues,
+        end_ids=end_ids,
         visible=visible_ids(prompt, model),
         grammar=prompt.grammar,
     )

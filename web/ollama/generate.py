@@ -10,7 +10,7 @@ from runtime.errors import RequestError
 from web.bodies.json_size import check_json_size
 from web.bodies.prompt_tokens import check_token_ids, encode_prompt
 from web.generation.ignored import IgnoredFields
-from web.generation.infill import Infill, infill_prompt
+from web.generation.infill import Infill, infill_end_ids, infill_prompt
 from web.generation.prompts import conversation_prompt
 from web.limits import MAX_PROMPTS
 from web.ollama.answers.objects import response_shape
@@ -51,7 +51,17 @@ def parse_generate(
         return answer_request(body, model, ids, response_shape, ignored, prompt=plain, continues=True)
     if body.suffix:
         ids = infill_prompt(Infill(text, body.suffix), model, "suffix")
-        return answer_request(body, model, ids, response_shape, ignored, prompt=plain, continues=True, context=True)
+        return answer_request(
+            body,
+            model,
+            ids,
+            response_shape,
+            ignored,
+            prompt=plain,
+            continues=True,
+            context=True,
+            end_ids=infill_end_ids(model),
+        )
     earlier = check_token_ids(tuple(body.context), model, "context") if body.context else ()
     if model.chat is None:
         ids = encode_prompt(text, model, "prompt", add_special_tokens=not earlier)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import time
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from actors.core.generation import GenerationRequest
@@ -17,7 +17,7 @@ from runtime.errors import RequestError
 from runtime.text.stop_strings import StopAutomaton
 from web.bodies.fields import NO_LIMIT
 from web.generation.ignored import IgnoredFields
-from web.generation.sampling import allowed_ids, end_ids, sampling_params
+from web.generation.sampling import allowed_ids, bad_words, end_ids, sampling_params
 from web.openai.answers.chunks import ChunkWriter
 from web.openai.answers.format import Format, ResponseOptions
 from web.openai.answers.response_builder import ResponseBuilder
@@ -130,7 +130,10 @@ def generation_request(
     return GenerationRequest(
         id=f"{prefix}-{uuid.uuid4().hex}",
         prompts=repeat(prompts, generations(body)),
-        sampling=sampling_params(dict(body), model, counted, body.logit_bias),
+        sampling=replace(
+            sampling_params(dict(body), model, counted, body.logit_bias),
+            bad_words=bad_words(body.bad_words, model, chosen=bool(grammar is not None or body.allowed_token_ids)),
+        ),
         max_tokens=None if max_tokens is None else min(max_tokens, room),
         stop=_stop_automaton(body),
         ignore_eos=bool(body.ignore_eos),

@@ -13,8 +13,10 @@ from pydantic import AliasChoices, ConfigDict, Field
 
 from web.bodies.fields import (
     AllowedIds,
+    BadWords,
     BestOf,
     Choices,
+    KeptTokens,
     LogitBias,
     MaxTokens,
     MinP,
@@ -73,6 +75,8 @@ class GenerationBody(GrammarFields):
     stop_token_ids: StopIds | None = None
     include_stop_str_in_output: bool | None = None
     allowed_token_ids: AllowedIds | None = None
+    bad_words: BadWords | None = None
+    truncate_prompt_tokens: KeptTokens | None = None
     return_token_ids: bool | None = None
     cache_prompt: bool | None = None
     speculate: bool | None = None
@@ -103,11 +107,11 @@ UNSUPPORTED: dict[str, tuple[object, ...]] = {
     "grammar_triggers": ([],),
     "guided_whitespace_pattern": (),
     "structural_tag": (),
-    "bad_words": ([],),
     "prompt_logprobs": (),
     "use_beam_search": (False,),
     "length_penalty": (1,),
-    "truncate_prompt_tokens": (),
+    "logits_processors": ([],),
+    "truncation_side": ("left",),
     "typical_p": (1,),
     "mirostat": (0,),
     "dynatemp_range": (0,),

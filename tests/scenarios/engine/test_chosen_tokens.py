@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,7 +14,7 @@ from runtime.text.stop_strings import StopAutomaton
 from tests.scenarios.grammar.embedded import GREEDY, open_embedded, write
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
 
     from actors.engine import Engine
 
@@ -48,6 +49,26 @@ async def test_no_token_is_drawn_but_those_allowed(engine: Engine) -> None:
         assert len(written.tokens) == LENGTH
         assert set(written.tokens) <= set(allowed)
     assert not set(free.tokens) <= set(allowed)
+
+
+async def test_bad_words_do_not_come_whatever_is_drafted(engine: Engine) -> None:
+    free = await write(engine, "free", None, max_tokens=LENGTH, ignore_eos=True)
+    one, *pair = free.tokens[2], *free.tokens[8:10]
+    words = ((one,), tuple(pair), (*free.tokens[12:14], one))
+    for name, sampling in {"greedy": GREEDY, "random": SamplingParams(temperature=1.5, seed=3)}.items():
+        asked = replace(sampling, bad_words=words)
+        written = await write(engine, name, None, max_tokens=LENGTH, ignore_eos=True, sampling=asked)
+        assert not has_any(words, written.tokens)
+        async with open_embedded(Proposer.OFF) as plain:
+            alone = await write(plain, name, None, max_tokens=LENGTH, ignore_eos=True, sampling=asked)
+        assert written.tokens == alone.tokens
+    assert has_any(words, free.tokens)
+
+
+def has_any(words: Sequence[Sequence[int]], tokens: Sequence[int]) -> bool:
+    return any(
+        tuple(tokens[start : start + len(word)]) == tuple(word) for word in words for start in range(len(tokens))
+    )
 
 
 async def test_a_stop_string_may_be_part_of_the_output(engine: Engine) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from runtime.errors import RequestError
 from web.bodies.json_size import check_json_size
-from web.bodies.prompt_tokens import check_generations, encode_prompt
+from web.bodies.prompt_tokens import check_generations, encode_prompt, kept_tokens
 from web.bodies.strict_model import parse_model, unknown_fields
 from web.generation.grammars import grammar_of
 from web.generation.prompts import conversation_prompt, visible_ids
@@ -56,7 +56,8 @@ def parse_chat(
     max_tokens = token_limit(body, body.max_completion_tokens, default=None)
     check_consistency(body, max_tokens)
     conversation = replace(conversation_of(body), answer=grammar_of(body))
-    ids, prompt = conversation_prompt(conversation, model)
+    keep = kept_tokens(body.truncate_prompt_tokens, model, max_tokens)
+    ids, prompt = conversation_prompt(conversation, model, keep=keep)
     request = generation_request(
         body,
         model,

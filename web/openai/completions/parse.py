@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from runtime.errors import RequestError
 from web.bodies.json_size import check_json_size
-from web.bodies.prompt_tokens import check_generations
+from web.bodies.prompt_tokens import check_generations, kept_tokens
 from web.bodies.strict_model import parse_model, unknown_fields
 from web.generation.grammars import grammar_of
+from web.generation.infill import infill_end_ids
 from web.limits import MAX_PROMPTS
 from web.openai.completions.format import TextFormat
 from web.openai.completions.prompts import prompt_ids, prompt_texts, split_prompts
@@ -54,16 +56,19 @@ def parse_completion(
     check_generations(len(prompts), generations(body), max_generations)
     max_tokens = token_limit(body, default=COMPLETION_MAX_TOKENS)
     check_consistency(body, max_tokens)
+    keep = kept_tokens(body.truncate_prompt_tokens, model, max_tokens)
     request = generation_request(
         body,
         model,
         "cmpl",
-        [prompt_ids(prompt, body.suffix, model) for prompt in prompts],
+        [prompt_ids(prompt, body.suffix, model, keep=keep) for prompt in prompts],
         max_tokens=max_tokens,
         logprobs=body.logprobs,
         continues=True,
         grammar=grammar_of(body),
     )
+    if body.suffix and not body.ignore_eos:
+        request = replace(request, end_ids=(*request.end_ids, *infill_end_ids(model)))
     settings.ignored.tell(request.id, unknown_fields(body, HINTS, UNSUPPORTED))
     echo = prompt_texts(prompts, model.tokenizer) if body.echo else []
     options = response_options(body, request, model, echo, logprobs=body.logprobs is not None)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from runtime.errors import RequestError
 from web.bodies.prompt_tokens import check_token_ids, encode_prompt
-from web.generation.infill import Infill, infill_prompt
+from web.generation.infill import Infill, infill_prompt, refuse_truncation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,8 +25,14 @@ def split_prompts(prompt: str | list[str] | list[int] | list[list[int]]) -> Sequ
     return prompt
 
 
-def prompt_ids(prompt: str | list[int], suffix: str | None, model: ServedModel) -> TokenIds:
+def prompt_ids(prompt: str | list[int], suffix: str | None, model: ServedModel, *, keep: int | None = None) -> TokenIds:
     """Return the token ids of a completion's prompt; with a suffix, of the gap between the two.
+
+    Args:
+        prompt: as text, or as ids.
+        suffix: what comes after the gap.
+        model: to be served from.
+        keep: how many of the tokens are kept, the last ones; None for all.
 
     Raises:
         RequestError: it is empty, does not fit into the context, or holds unknown token ids; or there is a suffix, and
@@ -35,10 +41,11 @@ def prompt_ids(prompt: str | list[int], suffix: str | None, model: ServedModel) 
     if suffix:
         if not isinstance(prompt, str):
             raise RequestError("With a 'suffix', the prompt must be text.", param="suffix")
+        refuse_truncation(keep)
         return infill_prompt(Infill(prompt, suffix), model, "suffix")
     if isinstance(prompt, str):
-        return encode_prompt(prompt, model, "prompt")
-    return check_token_ids(tuple(prompt), model, "prompt")
+        return encode_prompt(prompt, model, "prompt", keep=keep)
+    return check_token_ids(tuple(prompt if keep is None else prompt[-keep:]), model, "prompt")
 
 
 def prompt_texts(prompts: Sequence[str | list[int]], tokenizer: Tokenizer) -> list[str]:

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
 
 from runtime.sampling.params import SamplingParams
+from runtime.sampling.tokens import SampleSpec
 from tests.models.chi_square import filtered
 from tests.models.sampler_driver import adjust, distribution, sample
 from tests.unit.runtime.sampling.sampler_rows import VOCAB, random_logits, spec_of, token_of
-
-if TYPE_CHECKING:
-    from runtime.sampling.tokens import SampleSpec
-
 
 GREEDY = SamplingParams(temperature=0)
 
@@ -163,6 +160,22 @@ def test_end_tokens_are_banned_until_enough_is_generated(temperature: float) -> 
 
 
 # --- log-probabilities --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("temperature", [0, 1.5])
+def test_a_bad_word_s_last_token_does_not_follow_its_others(temperature: float) -> None:
+    logits = torch.full((1, VOCAB), -20.0)
+    logits[0, 7], logits[0, 8] = 30.0, 20.0
+    params = SamplingParams(temperature=temperature, bad_words=((3, 4, 7),), seed=1)
+    drawn = {
+        name: token_of(logits, SampleSpec(params, 9, generated, context))
+        for name, generated, context in [("whole", 2, [1, 3, 4]), ("prompt", 1, [1, 3, 4]), ("other", 2, [1, 4, 3])]
+    }
+    assert drawn == {"whole": 8, "prompt": 7, "other": 7}
+    alone = SamplingParams(temperature=temperature, bad_words=((7,),), seed=1)
+    assert token_of(logits, SampleSpec(alone, 9, 0)) == 8
+    drafted = SampleSpec(params, 9, 1, [1, 3]).after([4])
+    assert token_of(logits, drafted) == 8
 
 
 def test_logprobs_are_of_the_model_s_own_distribution() -> None:

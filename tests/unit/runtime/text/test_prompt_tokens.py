@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runtime.store.resolve import resolve_model
-from runtime.text.prompt_tokens import TooManyTokens, encode_within
+from runtime.text.prompt_tokens import TooManyTokens, encode_end, encode_within
 from runtime.text.tokenizer import Tokenizer
 from tests.models.small_tokenizers import CORPUS, byte_level, llama2_style
 
@@ -178,3 +178,20 @@ def test_another_thread_advances_while_a_text_is_encoded_or_decoded(
     # The library's functions for one text do not let go, which shows that the turns tell.
     assert turns_of_another(lambda: backend.encode(text)) == 0
     assert turns_of_another(lambda: backend.decode(ids)) == 0
+
+
+@every_tokenizer
+@anytime
+@given(st.lists(st.sampled_from(PARTS), max_size=400).map("".join), st.integers(1, 40))
+def test_the_end_of_a_text_has_the_tokens_of_the_whole(tokenizer: Tokenizer, text: str, most: int) -> None:
+    whole = tokenizer.encode(text, add_special_tokens=False)
+    assert encode_end(tokenizer, text, most) == whole[max(0, len(whole) - most) :]
+
+
+@every_tokenizer
+def test_no_more_of_a_text_is_encoded_than_its_end_takes(tokenizer: Tokenizer) -> None:
+    counting = Counting(tokenizer)
+    text = CORPUS[0] * (2_000_000 // len(CORPUS[0]))
+    ids = encode_end(counting, text, 50)
+    assert len(ids) == 50
+    assert sum(counting.calls) < 100_000

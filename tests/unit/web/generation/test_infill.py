@@ -8,28 +8,16 @@ from tokenizers import AddedToken
 
 from runtime.errors import RequestError
 from runtime.text.tokenizer import Tokenizer
-from tests.fakes.byte_tokenizer import BOS, ByteTokenizer
+from tests.fakes.byte_tokenizer import BOS, STARCODER, InfillTokenizer
 from tests.fakes.engine import CONTEXT, model
 from tests.models.small_tokenizers import llama2_style
-from web.generation.infill import Infill, infill_prompt
+from web.generation.infill import Infill, infill_end_ids, infill_prompt
 
-NAMES = {"<fim_prefix>": 1, "<fim_suffix>": 2, "<fim_middle>": 3}
 FILES = {"<file_sep>": 4, "<repo_name>": 5}
 
 
-class InfillTokenizer(ByteTokenizer):
-    """A token is a byte, but for those of StarCoder, whose ids are of bytes that no text has."""
-
-    def __init__(self, names: dict[str, int]) -> None:
-        self._names = names
-
-    def token_id(self, token: str) -> int | None:
-        """Return the id of a named token."""
-        return self._names.get(token)
-
-
 def test_the_parts_and_what_the_answer_begins_with() -> None:
-    served = model(tokenizer=InfillTokenizer(NAMES))
+    served = model(tokenizer=InfillTokenizer(STARCODER))
     assert infill_prompt(Infill("a", "b"), served, "suffix") == (BOS, 1, *b"a", 2, *b"b", 3)
     assert infill_prompt(Infill("a", "b", begun="c"), served, "suffix") == (BOS, 1, *b"a", 2, *b"b", 3, *b"c")
     assert infill_prompt(Infill("", ""), served, "suffix") == (BOS, 1, 2, 3)
@@ -37,11 +25,29 @@ def test_the_parts_and_what_the_answer_begins_with() -> None:
 
 def test_other_files() -> None:
     infill = Infill("a", "b", files=[("x.py", "1"), ("", "2")])
-    served = model(tokenizer=InfillTokenizer(NAMES | FILES))
+    served = model(tokenizer=InfillTokenizer(STARCODER | FILES))
     shown = b"\5myproject\n\4x.py\n1\n\4filename\n2\n\4filename\n\1a\2b\3"
     assert infill_prompt(infill, served, "suffix") == (BOS, *shown)
-    served = model(tokenizer=InfillTokenizer(NAMES))
+    served = model(tokenizer=InfillTokenizer(STARCODER))
     assert infill_prompt(infill, served, "suffix") == (BOS, *b"x.py\n1\nfilename\n2\n\1a\2b\3")
+
+
+def test_of_other_files_the_last_that_fit() -> None:
+    infill = Infill("a", "b", files=[("x.py", "1" * 20), ("y.py", "2" * 20), ("z.py", "3" * 20)])
+    served = model(tokenizer=InfillTokenizer(STARCODER | FILES))
+    last = b"\4z.py\n" + b"3" * 20 + b"\n"
+    frame, gap = (BOS, *b"\5myproject\n"), b"\4filename\n\1a\2b\3"
+    assert infill_prompt(infill, served, "suffix") == (*frame, *last, *gap)
+    most = CONTEXT - len((*frame, *last, *gap))
+    assert infill_prompt(infill, served, "suffix", room=most) == (*frame, *last, *gap)
+    assert infill_prompt(infill, served, "suffix", room=most + 1) == (BOS, *b"\1a\2b\3")
+
+
+def test_what_says_that_a_gap_is_filled() -> None:
+    served = model(tokenizer=InfillTokenizer(STARCODER | FILES | {"<|endoftext|>": 6}))
+    assert infill_end_ids(served) == (1, 2, 3, 4, 5, 6)
+    assert infill_end_ids(model(tokenizer=InfillTokenizer())) == (1, 2, 3)
+    assert infill_end_ids(model()) == ()
 
 
 def test_a_model_that_cannot_says_so() -> None:
@@ -53,7 +59,7 @@ def test_a_model_that_cannot_says_so() -> None:
 @pytest.mark.parametrize("infill", [Infill("a" * CONTEXT, ""), Infill("a" * 40, "b" * 40), Infill("", "a" * 10**6)])
 def test_what_does_not_fit_is_refused(infill: Infill) -> None:
     with pytest.raises(RequestError) as refused:
-        infill_prompt(infill, model(tokenizer=InfillTokenizer(NAMES)), "suffix")
+        infill_prompt(infill, model(tokenizer=InfillTokenizer(STARCODER)), "suffix")
     assert refused.value.code == "context_length_exceeded"
 
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from runtime.errors import RequestError
-from tests.fakes.byte_tokenizer import BOS, ByteTokenizer
+from tests.fakes.byte_tokenizer import BOS, ByteTokenizer, InfillTokenizer
 from tests.fakes.engine import model
 from tests.unit.web.ollama.apps import generate, prompt_text
 from web.generation.grammars import ANY_OBJECT, schema_grammar
@@ -16,14 +16,6 @@ from web.ollama.asked import LoadRequest
 from web.ollama.generate import parse_generate
 
 RENDERED = "<user>hi</user><assistant>"
-
-
-class InfillTokenizer(ByteTokenizer):
-    """One of a model that fills gaps; three bytes that no text has stand for its tokens."""
-
-    def token_id(self, token: str) -> int | None:
-        """Return the id of one of StarCoder's tokens."""
-        return {"<fim_prefix>": 1, "<fim_suffix>": 2, "<fim_middle>": 3}.get(token)
 
 
 def test_a_prompt_is_a_conversation() -> None:
@@ -75,6 +67,7 @@ def test_a_gap_is_filled_by_a_model_that_can() -> None:
     served = model(tokenizer=InfillTokenizer())
     asked = generate(served, prompt="a", suffix="b")
     assert asked.request.prompts == ((BOS, 1, *b"a", 2, *b"b", 3),)
+    assert asked.request.end_ids == (1, 2, 3)
     assert asked.request.continues
     with pytest.raises(RequestError, match="no tokens for filling") as refused:
         generate(prompt="a", suffix="b")

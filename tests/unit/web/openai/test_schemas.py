@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import logging
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from runtime.errors import RequestError
 from runtime.sampling.params import SamplingParams
-from tests.fakes.engine import CONTEXT, VOCABULARY, chat, completion
+from tests.fakes.engine import BOS, CONTEXT, VOCABULARY, chat, completion, model
 from tests.unit.web.openai.wrong_values import BOTH
+from web.openai.completions.parse import parse_completion
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from web.openai.requests import ParsedRequest
 
 # --- understood -------------------------------------------------------------------------------------------
 
@@ -93,7 +101,8 @@ def test_aliases_and_spellings() -> None:
 def test_tokens_may_be_chosen_that_end_an_output_or_that_it_may_have() -> None:
     request = completion(stop_token_ids=[5, 6, 5], allowed_token_ids=[7], stop="x", include_stop_str_in_output=True)
     assert (request.request.end_ids, request.request.allowed, request.request.stop.kept) == ((5, 6), (7,), True)
-    plain = completion(stop_token_ids=[], allowed_token_ids=[]).request
+    plain = completion(stop_token_ids=[], allowed_token_ids=[], bad_words=[]).request
+    assert plain.sampling.bad_words == ()
     assert (plain.end_ids, plain.allowed, plain.stop.kept) == ((), (), False)
 
 
@@ -164,3 +173,38 @@ def test_two_names_of_one_field_are_refused_because_only_one_would_count(first: 
     with pytest.raises(RequestError, match="it should have 'repeat_penalty' or another name of the same field"):
         completion(repetition_penalty=first, repeat_penalty=1.3)
     assert completion(repetition_penalty=1.1, repeat_penalty=None).request.sampling.repetition_penalty == 1.1
+
+
+@pytest.mark.parametrize("make", [chat, completion])
+def test_bad_words_are_banned_at_the_beginning_and_behind_a_space(make: Callable[..., ParsedRequest]) -> None:
+    words = make(bad_words=["no", " yes", "no"]).request.sampling.bad_words
+    assert words == tuple(tuple(text.encode()) for text in ("no", " no", " yes"))
+
+
+@pytest.mark.parametrize(
+    "fields", [{"allowed_token_ids": [65]}, {"response_format": {"type": "json_object"}}, {"guided_regex": "a"}]
+)
+def test_bad_words_stand_alone(fields: dict[str, Any]) -> None:
+    with pytest.raises(RequestError, match="cannot go together") as refused:
+        completion(bad_words=["no"], **fields)
+    assert refused.value.param == "bad_words"
+
+
+def test_bad_words_leave_something_to_draw() -> None:
+    small = model(vocab_size=4, eos_token_ids=(3,))
+    with pytest.raises(RequestError, match="leave no token") as refused:
+        parse_completion(json.dumps({"prompt": [1], "bad_words": ["\0", "\1", "\2"]}).encode(), small)
+    assert refused.value.param == "bad_words"
+
+
+def test_the_last_tokens_of_a_prompt_are_kept_behind_what_begins_a_text() -> None:
+    long = "x" * (CONTEXT - 10) + "0123456789"
+    assert completion(prompt=long, truncate_prompt_tokens=4).request.prompts == ((BOS, *b"789"),)
+    assert completion(prompt=[5, 6, 7], truncate_prompt_tokens=2).request.prompts == ((6, 7),)
+    assert completion(prompt="ab", truncate_prompt_tokens=9).request.prompts == ((BOS, *b"ab"),)
+    assert completion(prompt=list(range(200)), truncate_prompt_tokens=-1, max_tokens=5).request.prompts == (
+        tuple(range(200 - CONTEXT + 5, 200)),
+    )
+    assert bytes(chat(truncate_prompt_tokens=11).request.prompts[0]) == b"<assistant>"
+    with pytest.raises(RequestError, match="maximum context length"):
+        completion(prompt=[1] * 100, truncate_prompt_tokens=90)

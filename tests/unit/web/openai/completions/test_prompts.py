@@ -7,8 +7,8 @@ import json
 import pytest
 
 from runtime.errors import RequestError
+from tests.fakes.byte_tokenizer import InfillTokenizer
 from tests.fakes.engine import BOS, completion, model
-from tests.unit.web.generation.test_infill import InfillTokenizer
 from web.openai.completions.parse import parse_completion
 
 
@@ -34,8 +34,10 @@ def test_a_suffix_is_for_models_that_fill_gaps() -> None:
     with pytest.raises(RequestError, match="no tokens for filling in the middle") as refused:
         completion(suffix="end")
     assert refused.value.param == "suffix"
-    served = model(tokenizer=InfillTokenizer({"<fim_prefix>": 1, "<fim_suffix>": 2, "<fim_middle>": 3}))
+    served = model(tokenizer=InfillTokenizer())
     body = {"prompt": "a", "suffix": "b"}
     assert parse_completion(json.dumps(body).encode(), served).request.prompts == ((BOS, 1, *b"a", 2, *b"b", 3),)
+    assert parse_completion(json.dumps(body).encode(), served).request.end_ids == (1, 2, 3)
+    assert parse_completion(json.dumps(body | {"ignore_eos": True}).encode(), served).request.end_ids == ()
     with pytest.raises(RequestError, match="must be text"):
         parse_completion(json.dumps(body | {"prompt": [1]}).encode(), served)

@@ -1,0 +1,1 @@
+"""Unit tests of `web.infill`, module by module."""

@@ -1,0 +1,11 @@
+"""Filling in the middle: llama-server's `POST /infill` and Mistral's `POST /v1/fim/completions`.
+
+The prompt is `web.generation.infill`'s, as for the `suffix` of other APIs.
+
+- `schemas`: the bodies
+- `samplers`: llama-server's list of samplers
+- `parse`: `parse_infill`, the body of `/infill` as a request
+- `answers`: its answers, in a stream or whole
+- `fim`: `parse_fim`, the body of `/v1/fim/completions` as a request, which is answered as a chat
+- `objects`: what is answered, for the OpenAPI document
+"""

@@ -1,0 +1,37 @@
+"""The routes that fill in the middle, for the OpenAPI document."""
+
+from __future__ import annotations
+
+from web.infill.objects import InfillAnswer, InfillPiece
+from web.infill.schemas import FimBody, InfillBody
+from web.openai.answers.objects import Error
+from web.openai.chat.answers import ChatCompletion, ChatCompletionChunk
+from web.openapi.operations import ANY_ROUTE, GENERATES, Api, Operation, Reply
+
+INFILL = Api(
+    "Infill",
+    "What fills a gap between two texts, in llama-server's shape and in Mistral's.",
+    Error,
+    (
+        Operation(
+            "post",
+            "/infill",
+            "infill",
+            "Fill a gap, as llama-server does; refused where the model has no tokens for that",
+            {200: Reply.generated(InfillAnswer, InfillPiece)},
+            InfillBody,
+            {"input_prefix": "def add(a, b):\n    return ", "input_suffix": "\n", "n_predict": 16},
+            errors=ANY_ROUTE | GENERATES,
+        ),
+        Operation(
+            "post",
+            "/v1/fim/completions",
+            "create_fim_completion",
+            "Fill a gap, as Mistral's API does; without a suffix, go on with a text",
+            {200: Reply.generated(ChatCompletion, ChatCompletionChunk)},
+            FimBody,
+            {"model": "any", "prompt": "def add(a, b):", "max_tokens": 16},
+            errors=ANY_ROUTE | GENERATES,
+        ),
+    ),
+)

@@ -1,0 +1,99 @@
+"""Turns the bytes of an infill's body into an `InfillRequest`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from runtime.errors import RequestError
+from web.bodies.json_size import check_json_size
+from web.bodies.prompt_tokens import check_generations
+from web.bodies.strict_model import parse_model, unknown_fields
+from web.generation.grammars import grammar_of
+from web.generation.infill import Infill, infill_end_ids, infill_prompt, refuse_truncation
+from web.infill.answers import InfillBuilder, InfillOptions, InfillWriter
+from web.infill.samplers import sampling_fields
+from web.infill.schemas import HINTS_IN_INFILL, UNSUPPORTED_IN_INFILL, InfillBody
+from web.limits import MAX_PROMPTS
+from web.openai.requests import Settings, check_consistency, generation_request, generations, token_limit
+
+if TYPE_CHECKING:
+    from actors.core.generation import GenerationRequest
+    from runtime.loading.served import ServedModel
+
+PARAM = "input_suffix"
+"""The field that errors about the gap name."""
+
+
+@dataclass(frozen=True, slots=True)
+class InfillRequest:
+    """A request that was understood; an `Asked`.
+
+    Attributes:
+        request: what the engine is to do.
+        options: how to answer.
+        stream: whether to answer with a stream of events.
+    """
+
+    request: GenerationRequest
+    options: InfillOptions
+    stream: bool
+
+    def writer(self) -> InfillWriter:
+        """Return a fresh writer of the stream."""
+        return InfillWriter(self.options)
+
+    def collector(self, page_bytes: int) -> InfillBuilder:
+        """Return a fresh builder of the whole answer."""
+        return InfillBuilder(self.options, page_bytes)
+
+
+def parse_infill(
+    raw: bytes, model: ServedModel, max_generations: int = MAX_PROMPTS, *, settings: Settings | None = None
+) -> InfillRequest:
+    """Parse the body of `POST /infill`.
+
+    Args:
+        raw: the body.
+        model: to be served from.
+        max_generations: that the server can hold.
+        settings: how this server answers.
+
+    Raises:
+        RequestError: the body is not valid, or asks for more than the server or the model can do.
+    """
+    settings = settings or Settings()
+    check_json_size(raw, model.context_length)
+    body = parse_model(InfillBody, raw, UNSUPPORTED_IN_INFILL)
+    if generations(body) > 1:
+        raise RequestError("A gap is filled once: 'n' and 'best_of' must be 1.", param="n")
+    check_generations(1, 1, max_generations)
+    limit = token_limit(body, default=None)
+    check_consistency(body, limit)
+    body = body.model_copy(update=sampling_fields(body.samplers))
+    refuse_truncation(body.truncate_prompt_tokens)
+    files = [(file.filename or "", file.text) for file in body.input_extra or ()]
+    infill = Infill(body.input_prefix, body.input_suffix, body.prompt or "", files)
+    ids = infill_prompt(infill, model, PARAM, room=limit or 1)
+    request = generation_request(
+        body,
+        model,
+        "infill",
+        [ids],
+        max_tokens=limit,
+        logprobs=body.n_probs or None,
+        continues=True,
+        grammar=grammar_of(body),
+    )
+    if not body.ignore_eos:
+        request = replace(request, end_ids=(*request.end_ids, *infill_end_ids(model)))
+    settings.ignored.tell(request.id, unknown_fields(body, HINTS_IN_INFILL, UNSUPPORTED_IN_INFILL))
+    options = InfillOptions(
+        model=body.model or model.name,
+        tokenizer=model.tokenizer,
+        prompt_tokens=len(ids),
+        logprobs=bool(body.n_probs),
+        tokens=bool(body.return_tokens),
+        fields=tuple(body.response_fields or ()),
+    )
+    return InfillRequest(request, options, bool(body.stream))
