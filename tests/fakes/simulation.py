@@ -23,6 +23,7 @@ import trio
 
 from actors.config import EngineConfig
 from actors.engine import open_engine
+from actors.generating.grammars import InlineGrammars
 from actors.testing.chaos import open_chaos
 from runtime.errors import CedeError
 from runtime.kv.rings import Rings
@@ -42,7 +43,9 @@ if TYPE_CHECKING:
 
     from actors.core.generation import Event, GenerationRequest
     from actors.engine import Engine
+    from actors.generating.grammars import Compiler
     from actors.manager.slot_manager import SlotManager
+    from runtime.chat.chat import Chat
     from runtime.testing.faults import Chaos, Fault
     from runtime.testing.simulated import SimulatedModel
 
@@ -206,10 +209,12 @@ class Simulation:
         return True
 
 
-def serve_stand_in(context: int, end_ids: tuple[int, ...], rings: Rings | None, faults: Faults) -> FaultyServed:
+def serve_stand_in(
+    context: int, end_ids: tuple[int, ...], rings: Rings | None, faults: Faults, chat: Chat | None = None
+) -> FaultyServed:
     """What is served of the stand-in model."""
     plain = "stand-in", 0, context, VOCABULARY, end_ids, Tokenizer(byte_level())
-    return FaultyServed(*plain, rings=rings, faults=faults)
+    return FaultyServed(*plain, chat=chat, rings=rings, faults=faults)
 
 
 def windowed(window: int, slack: int) -> Rings:
@@ -237,6 +242,8 @@ async def open_simulation(
     vocabulary: int = VOCABULARY,
     rings: Rings | None = None,
     chaos: Chaos | None = None,
+    chat: Chat | None = None,
+    compiler: Compiler | None = None,
     **config: Any,  # noqa: ANN401  EngineConfig's
 ) -> AsyncIterator[Simulation]:
     """An engine over the stand-in model; at the end, everything must have been given back.
@@ -252,15 +259,18 @@ async def open_simulation(
         vocabulary: of which the model draws tokens; a small one repeats itself, so that there is something to look up.
         rings: of a model with a windowed layer, as `windowed` makes them.
         chaos: faults by step and layer, shutdowns and the like.
+        chat: how the model converses; None for a base model.
+        compiler: of grammars; None for one that reads nothing but the rules of `tests.sim.grammars`.
         config: for `EngineConfig`; prompts are read 8 rows at a time unless it says otherwise.
     """
     faults = Faults()
     model = FaultyModel(faults, slots=slots, context=context, num_layers=layers, vocabulary=vocabulary, rings=rings)
     drafter = open_drafter(model, speculate, accuracy)
     watch = Watch(model, lambda rows: step_seconds(rows) / layers, chaos, drafter=drafter)
-    served = serve_stand_in(context, end_ids, rings, faults)
+    served = serve_stand_in(context, end_ids, rings, faults, chat)
+    grammars = StandInGrammars(faults) if compiler is None else InlineGrammars(compiler)
     settings = EngineConfig(**{"slots": slots, "chunk_tokens": 8, "speculate": speculate, **config})
-    async with open_engine(watch.device, served, settings, grammars=StandInGrammars(faults)) as engine:
+    async with open_engine(watch.device, served, settings, grammars=grammars) as engine:
         simulation = Simulation(engine, model, watch, faults)
         async with simulation.watched():
             yield simulation

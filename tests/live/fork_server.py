@@ -1,13 +1,16 @@
 """Servers that are up in a fraction of a second: forked from a process that has imported everything already.
 
 They run the very command line, listen on real sockets and die of real signals, like `tests.live.server.Server`; only
-the imports, most of a start's time, are done once for all of them.
+the imports, most of a start's time, are done once for all of them.  One thing is added: when such a server ends, the
+engine's integrity is looked at, and `end` fails where it is broken.
 """
 
 from __future__ import annotations
 
 import multiprocessing
 import os
+import sys
+from contextlib import asynccontextmanager
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -15,11 +18,15 @@ import pytest
 
 from tests.live.server import ANNOUNCEMENT, PATIENCE, ROOT, Server, wait_for
 from web.commands.main import GOMP_SPINCOUNT, main
+from web.fittings import Fittings
 
 if TYPE_CHECKING:
     import signal
+    from collections.abc import AsyncIterator
     from multiprocessing.context import ForkServerContext
     from pathlib import Path
+
+    from actors.engine import Engine
 
 
 @cache
@@ -44,7 +51,23 @@ def _serve(flags: tuple[str, ...], out: Path, log: Path) -> None:
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         os.dup2(file, number)
         os.close(file)
-    main(["serve", "--port", "0", *flags])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Fittings, "attend", _attend)
+        main(["serve", "--port", "0", *flags])
+
+
+@asynccontextmanager
+async def _attend(_: Fittings, engine: Engine) -> AsyncIterator[None]:
+    """Look at the engine's integrity when the server has ended in good order; where it is broken, say so in the log."""
+    yield
+    try:
+        engine.check_integrity()
+    except Exception as error:
+        print(f"{BROKEN}: {error!r}", file=sys.stderr, flush=True)
+        raise
+
+
+BROKEN = "the engine's integrity is broken"
 
 
 class ForkedServer(Server):
@@ -94,6 +117,7 @@ class ForkedServer(Server):
             if self._fork.exitcode is None:
                 self._fork.terminate()
             self.wait_exit()
+            assert BROKEN not in self.log(), self.log()[-4000:]
         finally:
             if self._fork.exitcode is None:
                 self._fork.kill()

@@ -20,6 +20,7 @@ from tests.live.openapi.cases import draw_cases
 
 if TYPE_CHECKING:
     from schemathesis import Case
+    from schemathesis.core.transport import Response
 
     from tests.live.server import Json, Server
 
@@ -46,33 +47,38 @@ class Outcome:
         counts = [f"{count:6} {name}: {status}" for (name, status), count in sorted(self.answers.items())]
         return "\n".join([*counts, *self.faults])
 
+    def judge(self, case: Case[Any], response: Response) -> None:
+        """Count an answer, and hold it against the document."""
+        name = f"{case.operation.method} {case.operation.path}"
+        self.answers[name, response.status_code] += 1
+        try:
+            case.validate_response(response, checks=CHECKS)
+        except FailureGroup as found:
+            faults = ", ".join(f"{type(fault).__name__}: {str(fault)[:800]}" for fault in found.exceptions)
+            self.faults.append(f"{name}: {faults}; {_shown(case)} got {response.content[:300]!r}")
+
+    def unused(self, document: Json) -> set[str]:
+        """Return the operations that never did what they do, among those that need no more than an example."""
+        return {
+            f"{method} {path}"
+            for path, methods in document["paths"].items()
+            for method, operation in methods.items()
+            if "200" in operation["responses"] and "{" not in path and not self.answers[f"{method} {path}", 200]
+        } - NEEDS_MORE
+
 
 def ask(server: Server, examples: int) -> Outcome:
     """Send up to so many requests of each operation and kind."""
     outcome = Outcome()
     for case in draw_cases(server.get("/openapi.json"), examples):
-        response = case.call(base_url=server.url)
-        name = f"{case.operation.method} {case.operation.path}"
-        outcome.answers[name, response.status_code] += 1
-        try:
-            case.validate_response(response, checks=CHECKS)
-        except FailureGroup as found:
-            faults = ", ".join(f"{type(fault).__name__}: {str(fault)[:800]}" for fault in found.exceptions)
-            outcome.faults.append(f"{name}: {faults}; {_shown(case)} got {response.content[:300]!r}")
+        outcome.judge(case, case.call(base_url=server.url))
     return outcome
 
 
 def check(server: Server, outcome: Outcome) -> None:
     """Raise AssertionError if an answer was wrong, an operation never did what it does, or the server was harmed."""
     assert not outcome.faults, outcome
-    document: Json = server.get("/openapi.json")
-    unused = {
-        f"{method} {path}"
-        for path, methods in document["paths"].items()
-        for method, operation in methods.items()
-        if "200" in operation["responses"] and "{" not in path and not outcome.answers[f"{method} {path}", 200]
-    }
-    assert unused <= NEEDS_MORE, outcome
+    assert not outcome.unused(server.get("/openapi.json")), outcome
     server.wait_idle()
     statistics = server.get("/v1/statistics")
     manager = statistics["manager"]

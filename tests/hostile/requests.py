@@ -12,7 +12,9 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tests.live.hostile_bodies import OPERATIONS, STRINGS
+from tests.hostile.bodies import OPERATIONS, filled
+from tests.hostile.frames import PREFACE, draw_frames
+from tests.hostile.values import STRINGS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
 METHODS = ("GET", "POST", "DELETE", "PUT", "PATCH", "HEAD", "OPTIONS", "TRACE", "get", "PRI", "X" * 300, "G\u00c9T")
 VERSIONS = ("HTTP/1.1", "HTTP/1.0", "HTTP/0.9", "HTTP/9.9", "HTTP/1.1 ", "http/1.1", "")
 TARGETS = (
+    "/v1/responses/%2e%2e%2fhealth",
+    "/v1/models/" + "%f0%9f%98%80" * 500,
+    "/%5c%5c/%09",
     "*",
     "//",
     "/..",
@@ -46,20 +51,15 @@ HEADERS = (
     *("host: a\r\nhost: b", "host: ", "host: a b", "host: evil.example", f"x: {'y' * 70_000}", f"{'x' * 9000}: y"),
     *("\r\n".join(f"x-{number}: y" for number in range(2000)), " folded: y", "x : y", ": y", "x: \0", "x: \x7f\x01"),
     *("authorization: Bearer \xff", f"authorization: {'Basic ' * 9000}", "x-api-key: ", "origin: null", "origin: ///"),
-    *(
-        "expect: 100-continue",
-        "upgrade: websocket\r\nconnection: upgrade",
-        "connection: close, \x00",
-        "cookie: a=b; =;;",
-    ),
-    *(
-        "content-type: \xe9",
-        "content-type: application/json;" + "a=b;" * 3000,
-        "accept-encoding: \u00e9",
-        "trailer: a",
-    ),
+    *("authorization: Bearer", "authorization: Bearer sk-1, Bearer sk-2", "authorization: \r\nauthorization: x"),
+    *("origin: http://evil.example", "origin: http://localhost@evil.example", "origin: http://[::1", "origin: \xff"),
+    *("sec-fetch-site: cross-site", "host: [::1]:99999999", "host: localhost:x", "host: \xff", "host: a,localhost"),
+    *("expect: 100-continue", "expect: x", "upgrade: websocket\r\nconnection: upgrade", "connection: close, \x00"),
+    *("cookie: a=b; =;;", "content-type: \xe9", "content-type: application/json;" + "a=b;" * 3000, "trailer: a"),
+    *("accept-encoding: \u00e9", "transfer-encoding: chunked", "content-length: 7", "x: a\n b", "x: a\rb", "\0: x"),
     *("range: bytes=0-", "if-none-match: *", "x-forwarded-for: ::", "anthropic-version: \x1f", "upgrade: h2c"),
 )
+NAMES = ("x", "x", "%00", "%ff", "..", "%2e%2e", "a%2fb", "resp_x", "x" * 5000, "%", "\u00e9")
 LENGTHS = ("-1", "1e3", "0x10", "9" * 30, "", "5, 5", "5, 6", "\u0665")
 CHUNKS = (
     *(b"zz\r\n", b"-5\r\nhello\r\n", b"5\r\nhel", b"5\r\nhelloworld\r\n", b"f" * 40 + b"\r\n", b"5;" + b"x" * 70_000),
@@ -70,14 +70,24 @@ OTHER_PROTOCOLS = (b"\0" * 3000, b"\r\n" * 3000, b"\x16\x03\x01\x02\x00\x01", b"
 
 @dataclass(frozen=True, slots=True)
 class HostileRequest:
-    """Bytes of a connection.  What is no whole request is followed by the end of the client's side."""
+    """Bytes of a connection.  What is no whole request is followed by the end of the client's side.
+
+    Attributes:
+        what: by which it can be drawn again: `python -m tests.live.hostile --replay 'request 17'`.
+        raw: all that the client sends.
+    """
 
     what: str
     raw: bytes
 
+    @property
+    def is_http2(self) -> bool:
+        """Whether the answer is HTTP/2."""
+        return self.raw.startswith(PREFACE)
+
     def __str__(self) -> str:
         """Say how it begins."""
-        return f"{self.what}, {len(self.raw)} bytes: {self.raw[:300]!r}"
+        return f"{self.what!r}, {len(self.raw)} bytes: {self.raw[:300]!r}"
 
 
 def draw_request(seed: int) -> HostileRequest:
@@ -85,7 +95,7 @@ def draw_request(seed: int) -> HostileRequest:
     dice = random.Random(f"hostile request/{seed}")
     operation = dice.choice(OPERATIONS)
     body = json.dumps(operation.example or {}).encode()
-    path = operation.path.replace("{", "").replace("}", "")
+    path = filled(operation.path, dice.choice(NAMES))
     kinds: list[Callable[[], bytes]] = [
         lambda: _request(operation.method.upper(), path + dice.choice(QUERIES), [], body),
         lambda: _request(dice.choice(METHODS), path, [], body),
@@ -101,9 +111,11 @@ def draw_request(seed: int) -> HostileRequest:
         lambda: _torn(dice, _request(operation.method.upper(), path, [], body)),
         lambda: _request(operation.method.upper(), path, [], body) * dice.choice([2, 30]),
         lambda: _request("POST", path, [], dice.choice(STRINGS).encode("utf-8", "surrogatepass") * 50),
-        lambda: dice.choice(
-            [b"\0" * 3000, b"\r\n" * 3000, b"\x16\x03\x01\x02\x00\x01", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"]
-        ),
+        lambda: _head("POST", path, ["content-length: 5", f"content-length: {len(body)}"]) + body,
+        lambda: _request(operation.method.upper(), path, [], body)[: dice.choice([1, 30, 120])],
+        lambda: dice.choice(OTHER_PROTOCOLS),
+        lambda: draw_frames(dice, operation, path.encode("ascii", "replace").decode()),
+        lambda: draw_frames(dice, operation, path.encode("ascii", "replace").decode()),
     ]
     return HostileRequest(f"request {seed}", dice.choice(kinds)())
 

@@ -1,0 +1,27 @@
+"""Hostile requests beside two neighbours, on a real server; at its end the engine's integrity is looked at."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.live.fork_server import ForkedServer
+from tests.live.hostile.harass import FLAGS, again, harass, mixed, replay
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_what_a_fault_names_is_drawn_again() -> None:
+    for request in mixed(seed=3, first=0, end=60, size=256 * 2**10):
+        assert again(request.what) == request
+
+
+def test_hostile_requests_harm_nobody(tmp_path: Path) -> None:
+    server = ForkedServer(tmp_path, *FLAGS)
+    try:
+        report = harass(server, requests=150, seed=0, size=50_000)
+        report.check()
+        assert not replay(server, "body 1").faults
+    finally:
+        server.end()
+    assert server.wait_exit() == 0
