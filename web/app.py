@@ -65,7 +65,7 @@ OPEN = frozenset(operation.path for api in APIS for operation in api.operations 
 ERROR_SHAPES = ErrorShapes(
     OpenAIErrors(),
     (
-        RESPONSE_ERRORS,
+        *RESPONSE_ERRORS,
         ErrorRoute(MESSAGES, AnthropicErrors()),
         ErrorRoute(MODELS, AnthropicErrors(), header=VERSION_HEADER),
         ErrorRoute("/api", OllamaErrors()),

@@ -33,6 +33,7 @@ WANTED: dict[str, str] = {
     "content": "a string or an array of text parts",
     "part": "a part of type 'text' or 'refusal'",
     "tool": "an object of type 'function' or 'custom'",
+    "conversation": "the id of a conversation, or an object that has it",
     "custom_format": "an object of type 'text' or 'grammar'",
     "tool_choice": "'none', 'auto', 'required', or an object of type 'function', 'custom' or 'allowed_tools'",
     "response_format": "an object of type 'text', 'json_object' or 'json_schema'",

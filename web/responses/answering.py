@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from quart_trio.wrappers import TrioResponse as Response
 
@@ -15,10 +16,11 @@ from web.bodies.json_response import json_response
 from web.bodies.paged_response import paged_json_response, response_backlog
 from web.generation.ignored import IgnoredFields
 from web.http.asgi import current_request
-from web.responses.conversion import count_input_tokens, prepare, read_body, read_prompt_body
+from web.responses.conversion import check_state, count_input_tokens, prepare, read_body, read_prompt_body
 from web.responses.output.collector import ResponseCollector
 from web.responses.output.writer import ResponseWriter
 from web.responses.stored.archive import no_history
+from web.responses.stored.ending import store_ended
 from web.responses.stored.event_log import AttachedStream
 
 if TYPE_CHECKING:
@@ -28,7 +30,10 @@ if TYPE_CHECKING:
     from web.responses.conversion import History, ParsedResponse
     from web.responses.input.schemas import PromptBody
     from web.responses.stored.background import Run
+    from web.responses.stored.conversations import Turn
     from web.responses.stored.state import State
+
+Json = dict[str, Any]
 
 
 class ResponseMaker:
@@ -49,6 +54,8 @@ class ResponseMaker:
         parser = self._responder.parser
         async with self._responder.body() as raw:
             body = await parser.parse(read_body, raw)
+            check_state(body)
+            turn = self._turn(body)
             history = await self._history(body)
 
             def prepared(_: bytes, model: ServedModel, __: int) -> ParsedResponse:
@@ -58,14 +65,15 @@ class ResponseMaker:
         parsed = replace(parsed, request=self._responder.asked_by_client(parsed.request))
         current_request().generation_id = parsed.request.id
         if parsed.background:
-            return await self._begin(parsed)
-        return await (self._stream(parsed) if parsed.stream else self._respond(parsed))
+            return await self._begin(parsed, turn)
+        return await (self._stream(parsed, turn) if parsed.stream else self._respond(parsed, turn))
 
     async def count(self) -> Response:
         """Answer the current request with the number of its prompt's tokens."""
         parser = self._responder.parser
         async with self._responder.body() as raw:
             body = await parser.parse(read_prompt_body, raw)
+            check_state(body)
             history = await self._history(body)
 
             def counted(_: bytes, model: ServedModel, __: int) -> int:
@@ -74,19 +82,37 @@ class ResponseMaker:
             tokens = await parser.parse(counted, raw, size=len(raw) + history.size)
         return json_response({"object": "response.input_tokens", "input_tokens": tokens})
 
+    def _turn(self, body: PromptBody) -> Turn | None:
+        """Hold the conversation that a body goes on with, until the response is sent; None where there is none.
+
+        Raises:
+            ConversationLocked: another response is being made from it.
+        """
+        if self._state is None or body.conversation_id is None:
+            return None
+        http_request = current_request()
+        turn = self._state.conversations.turn(body.conversation_id, http_request.owner)
+        return http_request.resources.enter_context(turn)
+
     async def _history(self, body: PromptBody) -> History:
+        owner = current_request().owner
         if self._state is None:
             return no_history(body)
-        return await self._state.archive.history(body, current_request().owner)
+        history = await self._state.archive.history(body, owner)
+        if body.conversation_id is None:
+            return history
+        conversation = await self._state.conversations.load(body.conversation_id, owner)
+        return replace(history, conversation=conversation.body)
 
     # --- with its client ----------------------------------------------------------------------------------------------
 
-    async def _stream(self, parsed: ParsedResponse) -> Response:
+    async def _stream(self, parsed: ParsedResponse, turn: Turn | None) -> Response:
         """Open the request and return the response that streams it.  What opening raises is an ordinary error."""
         resources = current_request().resources
         responder = self._responder
         held = response_backlog(responder.engine.unread, f"text of {parsed.request.id}")
-        request = await resources.enter_async_context(responder.open(parsed.request))
+        running = await resources.enter_async_context(AsyncExitStack())  # which ends before what is held for the end
+        request = await running.enter_async_context(responder.open(parsed.request))
         writer = ResponseWriter(parsed.options, held.hold)
 
         def on_cut(error: CedeError) -> None:
@@ -94,27 +120,26 @@ class ResponseMaker:
             request.cancel(CancelReason.STALLED_READER)
 
         async def leave() -> None:
+            await running.aclose()
+            writer.events.outcome = await self._end(parsed, writer.events.response(), turn)
             await resources.aclose()
-            if parsed.store:
-                writer.events.stored = await self._save(parsed, writer.events.response())
 
         held.on_cut = on_cut
         body = EventStream(request, writer, responder.keep_alive, leave, responder.write_bytes, writer.opening())
         return Response(body, headers=dict(writer.headers), content_type=writer.content_type)
 
-    async def _respond(self, parsed: ParsedResponse) -> Response:
+    async def _respond(self, parsed: ParsedResponse, turn: Turn | None) -> Response:
         """Run the request to its end and return the whole response.  What it raises is an ordinary error."""
         response, backlog = await self._responder.collect(parsed.request, partial(ResponseCollector, parsed.options))
-        if parsed.store:
-            response["store"] = await self._save(parsed, response)
+        response |= await self._end(parsed, response, turn)
         return await paged_json_response(response, backlog, self._responder.write_bytes)
 
-    async def _save(self, parsed: ParsedResponse, response: dict[str, object]) -> bool:
-        return self._state is not None and await self._state.archive.save(parsed, response)
+    async def _end(self, parsed: ParsedResponse, response: Json, turn: Turn | None) -> Json:
+        return await store_ended(None if self._state is None else self._state.archive, parsed, response, turn)
 
     # --- without one --------------------------------------------------------------------------------------------------
 
-    async def _begin(self, parsed: ParsedResponse) -> Response:
+    async def _begin(self, parsed: ParsedResponse, turn: Turn | None) -> Response:
         """Begin a response in the background."""
         if self._state is None:
             raise RequestError(
@@ -122,7 +147,9 @@ class ResponseMaker:
             )
         with current_request().hand_over_place() as place:
             place.enter_context(self._responder.reservation(parsed.request))
-            run, response = await self._state.background.start(parsed, place)
+            if turn is not None:
+                place.enter_context(turn)
+            run, response = await self._state.background.start(parsed, place, turn)
         if parsed.stream:
             return attach(run, -1, self._responder.write_bytes)
         backlog = response_backlog(self._responder.engine.unread)

@@ -107,6 +107,12 @@ class TextConfig(Answer):
     verbosity: Literal["low", "medium", "high"]
 
 
+class ConversationReference(Answer):
+    """The conversation that a response went on with."""
+
+    id: str
+
+
 class Response(Answer):
     """A response."""
 
@@ -114,6 +120,9 @@ class Response(Answer):
     object: Literal["response"]
     created_at: int
     completed_at: int | None
+    conversation: ConversationReference | None = Field(
+        description="To which the input and the output were added; null where nothing was."
+    )
     status: Literal["queued", "in_progress", "completed", "incomplete", "failed", "cancelled"]
     background: bool
     error: Failure | None
@@ -177,6 +186,23 @@ class ItemList(Answer):
     first_id: str | None
     last_id: str | None
     has_more: bool
+
+
+class Conversation(Answer):
+    """A stored conversation, without its items."""
+
+    id: str
+    object: Literal["conversation"]
+    created_at: int
+    metadata: dict[str, str]
+
+
+class DeletedConversation(Answer):
+    """A conversation that is stored no longer."""
+
+    id: str
+    object: Literal["conversation.deleted"]
+    deleted: Literal[True]
 
 
 class InputTokens(Answer):

@@ -22,6 +22,7 @@ from web.generation.prompts import conversation_prompt, visible_ids
 from web.generation.sampling import sampling_params
 from web.responses.input.items import ITEMS, MAX_ITEMS, MessageItem, ReferenceItem
 from web.responses.input.schemas import HINTS, UNSUPPORTED, JsonFormat, PromptBody, ResponseBody, SchemaFormat
+from web.responses.input.stored_items import check_ids, stored_items
 from web.responses.input.tools import choice_of, tools_of
 from web.responses.input.truncation import fitting_prompt
 from web.responses.input.turns import turns_of
@@ -53,15 +54,17 @@ class History:
     Attributes:
         bodies: JSON of the stored responses that the new one continues, the first first.
         items: JSON of the items that the input refers to, by their ids.
+        conversation: JSON of the items of the conversation that it goes on with; None where there is none.
     """
 
     bodies: Sequence[bytes] = ()
     items: Mapping[str, Json] = field(default_factory=dict)
+    conversation: bytes | None = None
 
     @property
     def size(self) -> int:
         """Bytes that are to be read."""
-        return sum(map(len, self.bodies))
+        return sum(map(len, self.bodies)) + len(self.conversation or b"")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +110,16 @@ def read_prompt_body(raw: bytes, model: ServedModel, max_generations: int = 1) -
     return parse_model(PromptBody, raw, UNSUPPORTED)
 
 
+def check_state(body: PromptBody) -> None:
+    """Raise RequestError if a body goes on with a response and with a conversation, too."""
+    if body.previous_response_id is not None and body.conversation_id is not None:
+        raise RequestError(
+            "'previous_response_id' and 'conversation' exclude each other.",
+            param="conversation",
+            code="mutually_exclusive_parameters",
+        )
+
+
 def references(body: PromptBody) -> list[str]:
     """Return the ids of the stored items that the input refers to."""
     return [item.id for item in _own_items(body) if isinstance(item, ReferenceItem)]
@@ -136,6 +149,9 @@ def prepare(
     _check_consistency(body, store=store, can_store=can_store)
     key = uuid.uuid4().hex
     tools, ids, prompt = _prompt(body, history, model)
+    own = stored_items(_resolved(body, history), key)
+    if history.conversation is not None:
+        check_ids([*json.loads(history.conversation), *own])
     shows_logprobs = LOGPROBS in (body.include or ()) or bool(body.top_logprobs)
     room = model.context_length - len(ids)
     request = GenerationRequest(
@@ -166,7 +182,7 @@ def prepare(
         store=store,
         background=bool(body.background),
         previous=body.previous_response_id,
-        input=_stored_items(body, history, key),
+        input=own,
     )
 
 
@@ -228,10 +244,13 @@ def _turns(body: PromptBody, history: History) -> list[Turn]:
     before: list[AnyItem] = []
     for stored in map(json.loads, history.bodies):
         before += ITEMS.validate_python([*stored["input"], *stored["response"]["output"]])
+    if history.conversation is not None:
+        before += ITEMS.validate_json(history.conversation)
     own = _resolved(body, history)
     if len(before) + len(own) > MAX_ITEMS:
         raise RequestError(f"The input and what is before it have more than {MAX_ITEMS} items.", param="input")
-    turns = [*turns_of(before, "previous_response_id"), *turns_of(own)]
+    where = "previous_response_id" if history.conversation is None else "conversation"
+    turns = [*turns_of(before, where), *turns_of(own)]
     if not turns:
         raise RequestError("Missing required parameter: 'input'.", param="input", code="missing_required_parameter")
     return [Turn("system", body.instructions), *turns] if body.instructions is not None else turns
@@ -250,36 +269,3 @@ def _resolved(body: PromptBody, history: History) -> list[AnyItem]:
         ITEMS.validate_python([history.items[item.id]])[0] if isinstance(item, ReferenceItem) else item
         for item in items
     ]
-
-
-def _stored_items(body: ResponseBody, history: History, key: str) -> list[Json]:
-    """Return the body's own items as they are stored and listed: contents as lists of parts, each item with an id."""
-    return [
-        _stored_item(item, key, number) | ({} if item.id is None else {"id": item.id})
-        for number, item in enumerate(_resolved(body, history))
-    ]
-
-
-PREFIXES = {
-    "message": "msg",
-    "function_call": "fc",
-    "function_call_output": "fco",
-    "custom_tool_call": "ctc",
-    "custom_tool_call_output": "ctco",
-    "reasoning": "rs",
-}
-
-
-def _stored_item(item: AnyItem, key: str, number: int) -> Json:
-    fields = {"id": f"{PREFIXES[item.type]}_{key}_i{number}"} | item.model_dump(mode="json", exclude_none=True)
-    fields["type"] = item.type
-    if isinstance(item, MessageItem):
-        if isinstance(item.content, str):
-            kind = {"type": "output_text", "annotations": []} if item.role == "assistant" else {"type": "input_text"}
-            fields["content"] = [kind | {"text": item.content}]
-        fields.setdefault("status", "completed")
-    elif item.type == "reasoning":
-        fields.setdefault("summary", [])
-    else:
-        fields.setdefault("status", "completed")
-    return fields

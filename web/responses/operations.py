@@ -4,10 +4,90 @@ from __future__ import annotations
 
 from web.openai.answers.objects import Error
 from web.openapi.operations import ANY_ROUTE, GENERATES, LISTS, PAGES, READS_BODY, Api, Operation, Parameter, Reply
-from web.responses.answers import DeletedResponse, Event, InputTokens, ItemList, Response
+from web.responses.answers import (
+    Conversation,
+    DeletedConversation,
+    DeletedResponse,
+    Event,
+    InputTokens,
+    Item,
+    ItemList,
+    Response,
+)
+from web.responses.input.conversation_bodies import ConversationBody, ItemsBody, MetadataBody
 from web.responses.input.schemas import PromptBody, ResponseBody
 
 STORED = ANY_ROUTE | LISTS | {404}
+CHANGES = STORED | READS_BODY | {429}
+
+ONE = "/v1/conversations/{conversation_id}"
+ITEM = {"role": "user", "content": "What is the capital of France?"}
+CONVERSATIONS = (
+    Operation(
+        "post",
+        "/v1/conversations",
+        "create_conversation",
+        "Begin a conversation, of which responses can be made",
+        {200: Reply.json(Conversation)},
+        ConversationBody,
+        {"items": [ITEM], "metadata": {"topic": "geography"}},
+        errors=ANY_ROUTE | READS_BODY | {429, 503},
+    ),
+    Operation("get", ONE, "get_conversation", "A conversation", {200: Reply.json(Conversation)}, errors=STORED),
+    Operation(
+        "post",
+        ONE,
+        "update_conversation",
+        "Put other metadata in place of a conversation's",
+        {200: Reply.json(Conversation)},
+        MetadataBody,
+        {"metadata": {"topic": "geography"}},
+        errors=CHANGES,
+    ),
+    Operation(
+        "delete",
+        ONE,
+        "delete_conversation",
+        "Delete a conversation, with its items",
+        {200: Reply.json(DeletedConversation)},
+        errors=STORED,
+    ),
+    Operation(
+        "get",
+        f"{ONE}/items",
+        "list_conversation_items",
+        "The items of a conversation, a page at a time",
+        {200: Reply.json(ItemList)},
+        parameters=PAGES["desc"],
+        errors=STORED,
+    ),
+    Operation(
+        "post",
+        f"{ONE}/items",
+        "add_conversation_items",
+        "Add up to 20 items to a conversation",
+        {200: Reply.json(ItemList)},
+        ItemsBody,
+        {"items": [ITEM]},
+        errors=CHANGES,
+    ),
+    Operation(
+        "get",
+        f"{ONE}/items/{{item_id}}",
+        "get_conversation_item",
+        "An item of a conversation",
+        {200: Reply.json(Item)},
+        errors=STORED,
+    ),
+    Operation(
+        "delete",
+        f"{ONE}/items/{{item_id}}",
+        "delete_conversation_item",
+        "Take an item out of a conversation",
+        {200: Reply.json(Conversation)},
+        errors=STORED,
+    ),
+)
 
 RESPONSES = Api(
     "Responses",
@@ -22,7 +102,7 @@ RESPONSES = Api(
             {200: Reply.generated(Response, Event)},
             ResponseBody,
             {"input": "What is the capital of France?", "max_output_tokens": 16},
-            errors=ANY_ROUTE | GENERATES,
+            errors=ANY_ROUTE | GENERATES | {404},
         ),
         Operation(
             "post",
@@ -32,7 +112,7 @@ RESPONSES = Api(
             {200: Reply.json(InputTokens)},
             PromptBody,
             {"input": "What is the capital of France?"},
-            errors=ANY_ROUTE | READS_BODY | {503},
+            errors=ANY_ROUTE | READS_BODY | {404, 503},
         ),
         Operation(
             "get",
@@ -71,5 +151,14 @@ RESPONSES = Api(
             parameters=PAGES["desc"],
             errors=STORED,
         ),
+        Operation(
+            "post",
+            "/v1/responses/compact",
+            "compact",
+            "Refused: a summary would be no better than one that is asked for",
+            {},
+            errors=ANY_ROUTE | {400},
+        ),
+        *CONVERSATIONS,
     ),
 )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from runtime.errors import RequestError
 from web.errors.shapes import ErrorRoute
 from web.responses.answering import ResponseMaker
+from web.responses.conversations import ConversationHandlers
 from web.responses.errors import ResponseErrors
 from web.responses.retrieval import StoredResponses
 
@@ -17,7 +19,8 @@ if TYPE_CHECKING:
     from web.responses.stored.state import State
 
 PATH = "/v1/responses"
-ERRORS = ErrorRoute(PATH, ResponseErrors())
+CONVERSATIONS = "/v1/conversations"
+ERRORS = (ErrorRoute(PATH, ResponseErrors()), ErrorRoute(CONVERSATIONS, ResponseErrors()))
 """The shape of the errors at these URLs."""
 
 
@@ -39,6 +42,10 @@ def add_routes(app: ScopedApp, responder: Responder, state: State | None) -> Non
     async def count_input_tokens() -> Response:
         return await maker.count()
 
+    @app.post(f"{PATH}/compact")
+    async def compact() -> Response:
+        raise RequestError("This server does not compact conversations.", code="unsupported_endpoint")
+
     stored = StoredResponses(responder.engine, state, responder.write_bytes)
 
     @app.get(f"{PATH}/<response_id>")
@@ -56,3 +63,41 @@ def add_routes(app: ScopedApp, responder: Responder, state: State | None) -> Non
     @app.get(f"{PATH}/<response_id>/input_items")
     async def list_input_items(response_id: str) -> Response:
         return await stored.list_input_items(response_id)
+
+    _add_conversations(app, ConversationHandlers(responder, None if state is None else state.conversations))
+
+
+def _add_conversations(app: ScopedApp, conversations: ConversationHandlers) -> None:
+    one = f"{CONVERSATIONS}/<conversation_id>"
+
+    @app.post(CONVERSATIONS)
+    async def create_conversation() -> Response:
+        return await conversations.create()
+
+    @app.get(one)
+    async def get_conversation(conversation_id: str) -> Response:
+        return await conversations.get(conversation_id)
+
+    @app.post(one)
+    async def update_conversation(conversation_id: str) -> Response:
+        return await conversations.update(conversation_id)
+
+    @app.delete(one)
+    async def delete_conversation(conversation_id: str) -> Response:
+        return await conversations.delete(conversation_id)
+
+    @app.get(f"{one}/items")
+    async def list_conversation_items(conversation_id: str) -> Response:
+        return await conversations.list_items(conversation_id)
+
+    @app.post(f"{one}/items")
+    async def add_conversation_items(conversation_id: str) -> Response:
+        return await conversations.add_items(conversation_id)
+
+    @app.get(f"{one}/items/<item_id>")
+    async def get_conversation_item(conversation_id: str, item_id: str) -> Response:
+        return await conversations.get_item(conversation_id, item_id)
+
+    @app.delete(f"{one}/items/<item_id>")
+    async def delete_conversation_item(conversation_id: str, item_id: str) -> Response:
+        return await conversations.delete_item(conversation_id, item_id)

@@ -28,6 +28,7 @@ class Kind(enum.StrEnum):
 
     RESPONSE = "response"
     CHAT_COMPLETION = "chat.completion"
+    CONVERSATION = "conversation"
 
 
 @dataclass(frozen=True, slots=True)

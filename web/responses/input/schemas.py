@@ -7,7 +7,7 @@ which are refused unless they hold a neutral value.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import ConfigDict, Discriminator, Field, Tag
 
@@ -34,7 +34,8 @@ from web.bodies.strict_model import StrictModel, show_unsupported
 from web.limits import MAX_INTEGER, MAX_TOOLS
 from web.responses.input.items import MAX_ITEMS, InputItem
 
-BodyT = TypeVar("BodyT", bound="PromptBody")
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 MAX_GRAMMAR = 1 * MIB
 """Characters of a grammar."""
@@ -121,13 +122,14 @@ class ToolChoice(StrictModel):
     tools: Annotated[list[NamedTool], Field(max_length=MAX_TOOLS, fail_fast=True)] | None = None
 
 
-def _choice_kind(value: object) -> str | None:
-    return TEXT if isinstance(value, str) else OTHER if isinstance(value, dict | ToolChoice) else None
+def _text_or_object(model: type[StrictModel]) -> Callable[[object], str | None]:
+    """Return what gives the tag of a field that is a string or an object; None for other values."""
+    return lambda value: TEXT if isinstance(value, str) else OTHER if isinstance(value, dict | model) else None
 
 
 AnyToolChoice = Annotated[
     Annotated[Literal["auto", "none", "required"], Tag(TEXT)] | Annotated[ToolChoice, Tag(OTHER)],
-    Discriminator(_choice_kind, custom_error_type="tool_choice", custom_error_message="tool_choice"),
+    Discriminator(_text_or_object(ToolChoice), custom_error_type="tool_choice", custom_error_message="tool_choice"),
 ]
 
 
@@ -187,6 +189,22 @@ Input = Annotated[
 ]
 
 
+class ConversationReference(StrictModel):
+    """A stored conversation, as an object; its id alone will do."""
+
+    id: Name
+
+
+AnyConversation = Annotated[
+    Annotated[Name, Tag(TEXT)] | Annotated[ConversationReference, Tag(OTHER)],
+    Discriminator(
+        _text_or_object(ConversationReference),
+        custom_error_type="conversation",
+        custom_error_message="conversation",
+    ),
+]
+
+
 class PromptBody(StrictModel):
     """What the prompt is made of: also the body of `POST /v1/responses/input_tokens`."""
 
@@ -196,6 +214,7 @@ class PromptBody(StrictModel):
     input: Input | None = None
     instructions: Text | None = None
     previous_response_id: Name | None = None
+    conversation: AnyConversation | None = None
     tools: Annotated[list[AnyTool], Field(max_length=MAX_TOOLS, fail_fast=True)] | None = None
     tool_choice: AnyToolChoice | None = None
     parallel_tool_calls: bool | None = None
@@ -203,6 +222,12 @@ class PromptBody(StrictModel):
     text: TextConfig | None = None
     truncation: Literal["auto", "disabled"] | None = None
     chat_template_kwargs: TemplateVariables | None = None
+
+    @property
+    def conversation_id(self) -> str | None:
+        """The id of the conversation that it goes on with."""
+        given = self.conversation
+        return given.id if isinstance(given, ConversationReference) else given
 
 
 class ResponseBody(PromptBody):
@@ -238,7 +263,6 @@ HINTS = frozenset("prompt_cache_retention prompt_cache_options client_metadata".
 
 # Features that cede does not have, each with the values (beside null) that ask for nothing.
 UNSUPPORTED: dict[str, tuple[object, ...]] = {
-    "conversation": (),
     "prompt": (),
     "moderation": (),
     "context_management": ([],),

@@ -102,6 +102,7 @@ class ResponseOptions:
         """
         status = Status.IN_PROGRESS if ending is None else ending.status
         incomplete = None if ending is None or ending.reason is None else {"reason": ending.reason}
+        nothing_added = ending is not None and ending.status in (Status.FAILED, Status.CANCELLED)
         completed = {"completed_at": ending.at} if ending is not None and ending.status is Status.COMPLETED else {}
         return (
             self.asked
@@ -113,6 +114,7 @@ class ResponseOptions:
                 "usage": usage,
             }
             | completed
+            | ({"conversation": None} if nothing_added else {})
         )
 
 
@@ -126,6 +128,7 @@ def asked_fields(body: ResponseBody, id: str, model: str, *, store: bool) -> Jso
         "created_at": int(time.time()),
         "background": bool(body.background),
         "completed_at": None,
+        "conversation": None if body.conversation_id is None else {"id": body.conversation_id},
         "instructions": body.instructions,
         "max_output_tokens": body.max_output_tokens,
         "max_tool_calls": body.max_tool_calls,

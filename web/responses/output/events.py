@@ -32,7 +32,7 @@ class ResponseEvents:
 
     Attributes:
         ending: how the response ended; None while it has not.
-        stored: to be set to False where it should be stored and could not.
+        outcome: fields of the response that came out otherwise than was asked, because it could not be stored.
     """
 
     def __init__(self, options: ResponseOptions) -> None:
@@ -46,7 +46,7 @@ class ResponseEvents:
         self._waiting: list[Token] = []  # tokens whose text is held back by the parser
         self._usage: Json | None = None
         self.ending: Ending | None = None
-        self.stored = True
+        self.outcome: Json = {}
 
     def __len__(self) -> int:
         """Return the bytes that are held, about."""
@@ -94,8 +94,7 @@ class ResponseEvents:
         values = list(self._values)
         if self.ending is not None and self._open is not None:  # it failed in the middle of an item
             values.append(self._items[self._open].value("incomplete"))
-        response = self._options.envelope(values if self.ending else [], self._usage, self.ending)
-        return response if self.stored else response | {"store": False}
+        return self._options.envelope(values if self.ending else [], self._usage, self.ending) | self.outcome
 
     # --- items --------------------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from web.bodies.json_encoding import dumps
 from web.bodies.json_response import encode_json
 from web.responses.conversion import History, references
 from web.responses.output.envelope import Status
+from web.responses.stored.conversations import ConversationNotFound
 from web.storage.objects import Kind, StoredObject
 from web.storage.store import StoreFailed
 
@@ -156,6 +157,8 @@ def no_history(body: PromptBody) -> History:
     """
     if body.previous_response_id is not None:
         raise _previous_not_found(body.previous_response_id)
+    if body.conversation_id is not None:
+        raise ConversationNotFound(body.conversation_id)
     for item_id in references(body):
         raise _item_not_found(item_id)
     return History()

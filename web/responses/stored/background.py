@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from actors.engine import Engine
     from web.responses.conversion import ParsedResponse
     from web.responses.stored.archive import Archive
+    from web.responses.stored.conversations import Turn
 
 Json = dict[str, Any]
 
@@ -99,13 +100,14 @@ class BackgroundResponses:
         self._kept: dict[str, Run] = {}  # those that have ended, in the order of their ends
         self._closed = False
 
-    async def start(self, parsed: ParsedResponse, place: ExitStack) -> tuple[Run, Json]:
+    async def start(self, parsed: ParsedResponse, place: ExitStack, turn: Turn | None = None) -> tuple[Run, Json]:
         """Begin a response, and return it, and the response object, once it is admitted and stored.
 
         Args:
             parsed: the request, as its client may ask it.
             place: what the client's key has in use for it.  If the response begins, this is emptied, and what was in
                 it is left when the response has ended.
+            turn: of its conversation, which is to be in `place`, too; None where it has none.
 
         Raises:
             CedeError: it is refused, or cannot be stored.
@@ -115,7 +117,7 @@ class BackgroundResponses:
         if len(self._running) >= self._bounds.running:
             raise BackgroundFull(self._bounds.running)
         run = self._running[parsed.request.id] = Run(parsed.request.id, parsed.request.owner)
-        response: Json = await self._nursery.start(self._make, run, parsed, place)
+        response: Json = await self._nursery.start(self._make, run, parsed, place, turn)
         return run, response
 
     def find(self, response_id: str, owner: str | None) -> Run | None:
@@ -144,10 +146,15 @@ class BackgroundResponses:
     # --- the tasks ----------------------------------------------------------------------------------------------------
 
     async def _make(
-        self, run: Run, parsed: ParsedResponse, place: ExitStack, task_status: trio.TaskStatus[Json]
+        self,
+        run: Run,
+        parsed: ParsedResponse,
+        place: ExitStack,
+        turn: Turn | None,
+        task_status: trio.TaskStatus[Json],
     ) -> None:
         """Run one response to its end; its events are kept by another task, so that all else of it is gone."""
-        making = Making(parsed, run.log, self._archive, self._keep_alive)
+        making = Making(parsed, run.log, self._archive, self._keep_alive, turn)
         asked = replace(parsed.request, timeout=self._bounds.timeout)
         opening = self._engine.open_request(asked, disconnect_reason=lambda: CancelReason.SHUTDOWN)
         try:

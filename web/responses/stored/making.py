@@ -11,6 +11,7 @@ from actors.core.receipts import CancelReason
 from web.responses.output.envelope import Ending, Status, failure, internal_failure
 from web.responses.output.events import ResponseEvents
 from web.responses.output.writer import frame
+from web.responses.stored.ending import store_ended
 
 if TYPE_CHECKING:
     from actors.generating.unread import Backlog
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from runtime.errors import CedeError
     from web.responses.conversion import ParsedResponse
     from web.responses.stored.archive import Archive
+    from web.responses.stored.conversations import Turn
     from web.responses.stored.event_log import EventLog
 
 logger = logging.getLogger("cede.web")
@@ -33,13 +35,17 @@ class Making:
         log: gets the events.
         archive: where the response is stored.
         keep_alive: seconds of silence after which an event says that it is alive.
+        turn: of its conversation; None where it has none.
     """
 
-    def __init__(self, parsed: ParsedResponse, log: EventLog, archive: Archive, keep_alive: float) -> None:
+    def __init__(
+        self, parsed: ParsedResponse, log: EventLog, archive: Archive, keep_alive: float, turn: Turn | None = None
+    ) -> None:
         self._parsed = parsed
         self._log = log
         self._archive = archive
         self._keep_alive = keep_alive
+        self._turn = turn
         self._events = ResponseEvents(parsed.options)
 
     async def begin(self) -> bool:
@@ -65,7 +71,7 @@ class Making:
         finally:
             self._events.fail(Ending(Status.CANCELLED))  # without effect on one that has ended
             with trio.CancelScope(shield=True):
-                self._events.stored = await self._store_end(request)
+                self._events.outcome = await self._store_end(request)
             self._tell(self._events.last())
             self._log.end()
 
@@ -95,9 +101,9 @@ class Making:
     def _tell(self, event: Json) -> None:
         self._log.append(b"".join(frame(event)))
 
-    async def _store_end(self, request: Request) -> bool:
+    async def _store_end(self, request: Request) -> Json:
         try:
-            return await self._archive.save(self._parsed, self._events.response())
+            return await store_ended(self._archive, self._parsed, self._events.response(), self._turn)
         except Exception as error:  # it would end all others, and the server
             logger.error("%s could not be stored", request.id, exc_info=error)
-            return False
+            return {"store": False}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from web.responses.stored.archive import Archive
 from web.responses.stored.background import BackgroundBounds, BackgroundResponses, open_background
+from web.responses.stored.conversations import StoredConversations
 from web.storage.objects import Bounds
 from web.storage.store import ObjectStore, open_store
 
@@ -29,11 +30,13 @@ class State:
         store: of objects of every kind.
         archive: the responses in it.
         background: the responses that run.
+        conversations: that responses begin from and add to.
     """
 
     store: ObjectStore
     archive: Archive
     background: BackgroundResponses
+    conversations: StoredConversations
 
 
 @asynccontextmanager
@@ -48,4 +51,4 @@ async def open_state(engine: Engine, options: StateOptions, keep_alive: float = 
         await archive.close_interrupted()
         bounds = BackgroundBounds(options.max_background, options.background_timeout, options.background_events)
         async with open_background(engine, archive, bounds, keep_alive) as background:
-            yield State(store, archive, background)
+            yield State(store, archive, background, StoredConversations(store))

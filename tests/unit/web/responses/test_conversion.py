@@ -44,7 +44,8 @@ def test_what_an_item_has_that_is_not_known_is_named(item: Json, param: str) -> 
 @pytest.mark.parametrize(
     ("fields", "param"),
     [
-        ({"conversation": "conv_1"}, "conversation"),
+        ({"conversation": 5}, "conversation"),
+        ({"conversation": {}}, "conversation.id"),
         ({"prompt": {"id": "p"}}, "prompt"),
         ({"stop": ["x"]}, "stop"),
         ({"truncation": "some"}, "truncation"),
