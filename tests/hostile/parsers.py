@@ -22,11 +22,10 @@ from tests.hostile.values import Json, written
 from web.anthropic.parse import count_tokens, parse_messages
 from web.app import ERROR_SHAPES
 from web.bodies.json_encoding import dumps
-from web.bodies.strict_model import parse_model
+from web.bodies.strict_model import StrictModel, parse_model
 from web.errors.problem import Problem
 from web.ollama.chat import parse_chat as parse_ollama_chat
 from web.ollama.generate import parse_generate
-from web.ollama.schemas import ModelBody
 from web.openai.chat.parse import parse_chat
 from web.openai.completions.parse import parse_completion
 from web.responses.conversion import count_input_tokens, prepare, read_body, read_prompt_body
@@ -58,10 +57,6 @@ def _input_tokens(raw: bytes, model: ServedModel, _: int) -> object:
     return count_input_tokens(body, no_history(body), model)
 
 
-def _name(raw: bytes, _: ServedModel, __: int) -> object:
-    return parse_model(ModelBody, raw)
-
-
 PARSERS: dict[str, Callable[[bytes, ServedModel, int], object]] = {
     "/v1/chat/completions": parse_chat,
     "/v1/completions": parse_completion,
@@ -71,12 +66,11 @@ PARSERS: dict[str, Callable[[bytes, ServedModel, int], object]] = {
     "/v1/messages/count_tokens": count_tokens,
     "/api/chat": parse_ollama_chat,
     "/api/generate": parse_generate,
-    "/api/show": _name,
     "/tokenize": tokenize,
     "/detokenize": detokenize,
     "/apply-template": apply_template,
 }
-"""What each operation makes of a body, by its path."""
+"""What an operation makes of a body, by its path; bodies of others are held against their schemas alone."""
 
 
 @cache
@@ -132,10 +126,18 @@ def parse(path: str, raw: bytes, model: ServedModel) -> str:
         Exception: any but a refusal that can be told: those are faults.
     """
     try:
-        _compile(PARSERS[path](raw, model, MOST_GENERATIONS))
+        parser = PARSERS.get(path)
+        _compile(_validate(path, raw) if parser is None else parser(raw, model, MOST_GENERATIONS))
     except RequestError as error:
         return f"refused, {_told(Problem.of(error), path)}"
     return "understood"
+
+
+def _validate(path: str, raw: bytes) -> object:
+    schema = WITH_BODY[path].body
+    assert schema is not None
+    assert issubclass(schema, StrictModel), schema
+    return parse_model(schema, raw)
 
 
 def _told(problem: Problem, path: str) -> int:
