@@ -64,7 +64,7 @@ async def test_a_failure_cancels_the_siblings() -> None:
         ("GET", "/v1", 404, "unknown_url", None),
         ("GET", "/v1/chat", 404, "unknown_url", None),
         ("POST", "/v1/chat/completions/", 404, "unknown_url", None),
-        ("GET", CHAT, 405, "method_not_allowed", {"OPTIONS", "POST"}),
+        ("GET", TEXT, 405, "method_not_allowed", {"OPTIONS", "POST"}),
         ("HEAD", TEXT, 405, "method_not_allowed", {"OPTIONS", "POST"}),
         ("POST", "/health", 405, "method_not_allowed", {"GET", "HEAD", "OPTIONS"}),
         ("PUT", "/v1/requests/x", 405, "method_not_allowed", {"DELETE", "OPTIONS"}),

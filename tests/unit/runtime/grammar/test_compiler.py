@@ -168,6 +168,9 @@ def test_an_object_may_have_many_properties(compiler: GrammarCompiler) -> None:
 def test_a_grammar_is_compiled_once_and_the_oldest_is_forgotten(compiler: GrammarCompiler) -> None:
     first = compiler.compile(Grammar(GrammarKind.REGEX, "first", "a"))
     assert compiler.compile(Grammar(GrammarKind.REGEX, "first", "b")) is first
+    for i in range(MAX_KEPT - 1):
+        compiler.compile(Grammar(GrammarKind.REGEX, f"another {i}"))
+    assert compiler.compile(Grammar(GrammarKind.REGEX, "first", "a")) is first, "it was used, and is the newest again"
     for i in range(MAX_KEPT):
         compiler.compile(Grammar(GrammarKind.REGEX, f"other {i}"))
     assert compiler.compile(Grammar(GrammarKind.REGEX, "first", "a")) is not first

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 
 from runtime.grammar.masks import Mask
 from runtime.grammar.worker import InlineMasks, MaskWorker
@@ -55,6 +56,23 @@ def test_what_nobody_needs_any_more_is_not_computed() -> None:
         worker.end()
         go_on.set()
     assert calls == []
+
+
+def test_a_mask_that_was_computed_is_not_kept() -> None:
+    with MaskWorker() as worker:
+        done = threading.Event()
+
+        def compute() -> bytes:
+            return b""
+
+        computed = weakref.ref(compute)
+        mask = Mask(compute)
+        gone = weakref.finalize(mask, done.set)
+        worker.submit(mask)
+        del mask, compute
+        assert done.wait(30), "the thread waits for the next one, and holds the last"
+        assert not gone.alive
+        assert computed() is None
 
 
 def test_inline_masks_are_there_at_once() -> None:
