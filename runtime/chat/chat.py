@@ -169,16 +169,16 @@ class Chat:
         lark = Lark(self._added_tokens)
         if isinstance(self._format, Harmony):
             held = replace(calls, bound=calls.bound or (wanted is not None and bool(calls.tools)))
-            text = None if wanted is None else "@answer"
-            return replace(lark.grammar(self._format.bounded(lark, held, budget, text)), answer=wanted)
+            text = None if wanted is None else lark.embedded(wanted)
+            return lark.grammar(self._format.bounded(lark, held, budget, text))
         thought = self._thought.grammar(lark, begun=begun, budget=budget) if self._thought else ""
         if wanted is not None:
             # A call that is no text is told from it by its beginning, so that each has to be one or the other.
             call = [self._format.answer(lark, replace(calls, required=True))] if calls.tools else []
-            answer = f"{lark.spaces()} {one_of(['@answer', *call])}"
+            answer = f"{lark.spaces()} {one_of([lark.embedded(wanted), *call])}"
         else:
             answer = self._format.answer(lark, calls) if calls.bound else lark.without()
-        return replace(lark.grammar(f"{thought} {answer}".strip()), answer=wanted)
+        return lark.grammar(f"{thought} {answer}".strip())
 
     def _render(self, conversation: Conversation) -> str:
         variables = {**reasoning_variables(conversation.reasoning, self._thought), **conversation.variables}

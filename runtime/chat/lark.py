@@ -33,6 +33,7 @@ class Lark:
         self._added_tokens = added_tokens
         self._rules: dict[str, str] = {}
         self._never: tuple[str, ...] = ()
+        self._embedded: dict[str, Grammar] = {}
 
     def never(self, marker: str) -> None:
         """Let no text from here on hold a marker, which stands in another place and would be taken for text there."""
@@ -48,15 +49,46 @@ class Lark:
         self._rules[name] = body
         return name
 
+    def new_rule(self, body: str) -> str:
+        """Add a rule under a name of its own and return that."""
+        return self.rule(f"rule_{len(self._rules)}", body)
+
+    def has_rule(self, name: str) -> bool:
+        """Whether there is a rule of this name."""
+        return name in self._rules
+
     def grammar(self, start: str) -> Grammar:
         """Return the grammar whose answers are `start`."""
         rules = {"start": start, **self._rules}
-        return Grammar(GrammarKind.LARK, "".join(f"{name}: {body}\n" for name, body in rules.items()), param="tools")
+        source = "".join(f"{name}: {body}\n" for name, body in rules.items())
+        return Grammar(GrammarKind.LARK, source, param="tools", embedded=tuple(self._embedded.items()))
+
+    def embedded(self, grammar: Grammar) -> str:
+        """Return an expression for what a grammar of any language describes."""
+        name = f"embedded_{len(self._embedded)}"
+        self._embedded[name] = grammar
+        return f"@{name}"
 
     def marker(self, text: str) -> str:
         """Return an expression for a marker, which may be a token."""
         token_id = self._added_tokens.get(text)
         return literal(text) if token_id is None else f"(<[{token_id}]> | {literal(text)})"
+
+    def spaced_marker(self, text: str, label: str = "") -> str:
+        """Return an expression for a marker at the beginning of an answer, perhaps behind whitespace.
+
+        The whitespace and a marker that is text are one lexeme: else the whitespace would begin any other text, too,
+        which is longer and so taken, and in which the marker may not be.
+
+        Args:
+            text: the marker.
+            label: a text right behind it.
+        """
+        spelled = rf"/[ \t\r\n]{{0,{MOST_SPACES}}}{_regex(text + label)}/"
+        token_id = self._added_tokens.get(text)
+        if token_id is None:
+            return spelled
+        return f"({self.spaces()} <[{token_id}]> {literal(label) if label else ''} | {spelled})"
 
     def until(self, marker: str, max_tokens: int | None = None) -> str:
         """Return an expression for any text up to a marker, and the marker.
@@ -125,8 +157,8 @@ def _input_schema(tool: Tool) -> dict[str, Any]:
     if tool.grammar.kind is GrammarKind.REGEX:
         return {"type": "string", "pattern": f"^(?:{tool.grammar.source})$"}
     raise RequestError(
-        f"The custom tool '{tool.name}' has a grammar in {tool.grammar.kind}; this server holds the input of a custom "
-        "tool to a regular expression only.",
+        f"The custom tool '{tool.name}' has a grammar in {tool.grammar.kind}; this model writes the input of a custom "
+        "tool as a JSON string, which can be held to a regular expression only.",
         param="tools",
         code="unsupported_parameter",
     )

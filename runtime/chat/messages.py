@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from runtime.chat.reading.json_strings import INPUT
-from runtime.chat.traits import CallTraits, silent
+from runtime.chat.traits import CallIds, CallTraits, silent
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -28,8 +28,11 @@ def template_messages(conversation: Conversation, traits: TemplateTraits) -> lis
         traits: of the template.
     """
     custom = custom_names(conversation)
-    names = {call.id: call.name for turn in conversation.turns for call in turn.tool_calls}
-    return [_message(turn, traits, custom, names) for turn in conversation.turns]
+    calls = traits.calls or CallTraits()
+    made = [call for turn in conversation.turns for call in turn.tool_calls]
+    names = {call.id: call.name for call in made}
+    ids = {call.id: _call_id(call, number, calls.ids) for number, call in enumerate(made)}
+    return [_message(turn, traits, custom, names, ids) for turn in conversation.turns]
 
 
 def custom_names(conversation: Conversation) -> frozenset[str]:
@@ -37,15 +40,17 @@ def custom_names(conversation: Conversation) -> frozenset[str]:
     return frozenset(tool.name for tool in conversation.tools if tool.custom)
 
 
-def _message(turn: Turn, traits: TemplateTraits, custom: Collection[str], names: Mapping[str, str]) -> Message:
+def _message(
+    turn: Turn, traits: TemplateTraits, custom: Collection[str], names: Mapping[str, str], ids: Mapping[str, str]
+) -> Message:
     calls = traits.calls or CallTraits()
     message = plain_message(turn)
     if turn.tool_calls:
         if turn.content is None:
             message |= silent(calls.content)
-        message["tool_calls"] = [_call(call, calls, custom) for call in turn.tool_calls]
+        message["tool_calls"] = [_call(call, ids[call.id], calls, custom) for call in turn.tool_calls]
     if turn.tool_call_id is not None:
-        message["tool_call_id"] = _call_id(turn.tool_call_id, calls)
+        message["tool_call_id"] = ids.get(turn.tool_call_id, turn.tool_call_id)
         if turn.name is None and turn.tool_call_id in names:
             message["name"] = names[turn.tool_call_id]
     field = traits.reasoning_field
@@ -61,10 +66,10 @@ def plain_message(turn: Turn) -> Message:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _call(call: ToolCall, traits: CallTraits, custom: Collection[str]) -> Message:
+def _call(call: ToolCall, call_id: str, traits: CallTraits, custom: Collection[str]) -> Message:
     arguments: object = arguments_text(call, custom) if traits.arguments_as_text else call_arguments(call, custom)
     return {
-        "id": _call_id(call.id, traits),
+        "id": call_id,
         "type": "function",
         "function": {"name": call.name, "arguments": arguments},
     }
@@ -86,11 +91,16 @@ def arguments_text(call: ToolCall, custom: Collection[str]) -> str:
     return json.dumps({INPUT: call.arguments}, ensure_ascii=False) if call.name in custom else call.arguments or "{}"
 
 
-def _call_id(call_id: str, traits: CallTraits) -> str:
-    """Return an id as the template wants it; the same id becomes the same one again."""
-    if not traits.short_ids or (len(call_id) == _SHORT_ID and call_id.isascii() and call_id.isalnum()):
-        return call_id
-    return hashlib.blake2b(call_id.encode(errors="replace"), digest_size=8).hexdigest()[:_SHORT_ID]
+def _call_id(call: ToolCall, number: int, kind: CallIds) -> str:
+    """Return the id of a call, of which there are `number` before it, as the template wants it."""
+    match kind:
+        case CallIds.NAMED:
+            return f"functions.{call.name}:{number}"
+        case CallIds.SHORT if not (len(call.id) == _SHORT_ID and call.id.isascii() and call.id.isalnum()):
+            # A hash, so that the same id becomes the same one in the next request, too.
+            return hashlib.blake2b(call.id.encode(errors="replace"), digest_size=8).hexdigest()[:_SHORT_ID]
+        case _:
+            return call.id
 
 
 def with_tools_in_system(messages: list[Message], tools: Sequence[Tool]) -> list[Message]:

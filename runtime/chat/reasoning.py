@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from runtime.chat.parts import ReasoningPart
@@ -37,6 +37,7 @@ class Thought:
         switch: the template's variable that turns it on and off; None where it has none.
         effort: the template has a variable for how much.
         framed: the format of the whole answer marks it, and reads it (harmony).
+        label: a word behind the opening marker that belongs to it (the name of Gemma's channel).
     """
 
     opening: str = "<think>"
@@ -45,6 +46,7 @@ class Thought:
     switch: str | None = None
     effort: bool = False
     framed: bool = False
+    label: str = ""
 
     @property
     def markers(self) -> tuple[str, ...]:
@@ -54,7 +56,7 @@ class Thought:
     def begun(self, prompt: str) -> bool:
         """Whether an answer to `prompt` begins with thought: the prompt opens it, or nothing does."""
         end = prompt.rstrip(WHITESPACE)
-        return end.endswith(self.opening) or (self.implied and not end.endswith(self.closing))
+        return end.endswith(self.opening + self.label) or (self.implied and not end.endswith(self.closing))
 
     def read(self, source: Source, *, begun: bool) -> Reading[None]:
         """Read what is thought at the beginning of an answer, if anything is.
@@ -64,7 +66,7 @@ class Thought:
             begun: as `begun` says of the prompt.
         """
         yield from source.skip_spaces(source.spaces)
-        opened = yield from source.accept(self.opening)
+        opened = yield from source.accept(self.opening + self.label)
         if not begun and not opened:
             return
         source.after_marker = True
@@ -76,10 +78,16 @@ class Thought:
         if begun:
             return inside
         lark.never(self.opening)
-        return f"({lark.spaces()} {lark.marker(self.opening)} {inside})?"
+        return f"({lark.spaced_marker(self.opening, self.label)} {inside})?"
 
 
-PAIRS = (("<think>", "</think>"), ("[THINK]", "[/THINK]"), ("<seed:think>", "</seed:think>"))
+MARKS = (
+    Thought("<think>", "</think>"),
+    Thought("[THINK]", "[/THINK]"),
+    Thought("<seed:think>", "</seed:think>"),
+    Thought("<|channel>", "<channel|>", label="thought"),
+)
+"""The markers of the families that have such."""
 
 
 def thought_of(template: ChatTemplate, *, framed: bool = False) -> Thought | None:
@@ -91,11 +99,11 @@ def thought_of(template: ChatTemplate, *, framed: bool = False) -> Thought | Non
     """
     if framed:
         return Thought(effort=EFFORT in template.variables, framed=True)
-    for opening, closing in PAIRS:
-        if closing in template.source:
+    for marks in MARKS:
+        if marks.closing in template.source:
             switch = next((name for name in SWITCHES if name in template.variables), None)
-            implied = opening not in template.source
-            return Thought(opening, closing, implied, switch, EFFORT in template.variables)
+            implied = marks.opening not in template.source
+            return replace(marks, implied=implied, switch=switch, effort=EFFORT in template.variables)
     return None
 
 
@@ -142,7 +150,8 @@ def closed_if_off(prompt: str, conversation: Conversation, thought: Thought | No
     if thought.framed:
         raise RequestError("This model always reasons; it can be asked for less effort.", param="reasoning_effort")
     end = prompt.rstrip(WHITESPACE)
-    if end.endswith(thought.closing) or (thought.switch is not None and not end.endswith(thought.opening)):
+    opened = end.endswith(thought.opening + thought.label)
+    if end.endswith(thought.closing) or (thought.switch is not None and not opened):
         return prompt
-    opening = "" if end.endswith(thought.opening) else thought.opening
+    opening = "" if opened else thought.opening + thought.label
     return f"{prompt if opening else end}{opening}\n\n{thought.closing}\n\n"

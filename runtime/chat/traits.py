@@ -6,6 +6,7 @@ some write calls only where the content is null, some raise.  So each is asked, 
 
 from __future__ import annotations
 
+import enum
 import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -26,14 +27,20 @@ _THOUGHT = "zqthought"
 _SYSTEM = "zqsystem"
 
 _USER: Message = {"role": "user", "content": "Hello"}
-_SHORT_ID = "abcdefghi"
-_LONG_ID = "call_0123456789abcdef"
 _PARAMETERS = {"type": "object", "properties": {_KEY: {"type": "string", "description": "A word."}}}
 _FUNCTION = {"name": _TOOL, "description": "Does something.", "parameters": _PARAMETERS}
 _TOOLS: list[Message] = [{"type": "function", "function": _FUNCTION}]
 _REASONING_FIELDS = ("reasoning_content", "thinking", "reasoning")
 
 CONTENT_ABSENT, CONTENT_EMPTY, CONTENT_NULL = range(3)
+
+
+class CallIds(enum.Enum):
+    """What a template wants the ids of calls to be."""
+
+    ANY = enum.auto()
+    SHORT = enum.auto()  # nine letters and digits (Mistral)
+    NAMED = enum.auto()  # `functions.f:0`: they alone say what is called, and count all calls (Kimi K2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +50,12 @@ class CallTraits:
     Attributes:
         arguments_as_text: a call's arguments are to be a JSON string, and not an object.
         content: how a turn without text is to say so: `CONTENT_ABSENT`, `CONTENT_EMPTY` or `CONTENT_NULL`.
-        short_ids: ids have to be nine letters and digits (Mistral).
+        ids: what ids have to look like.
     """
 
     arguments_as_text: bool = False
     content: int = CONTENT_ABSENT
-    short_ids: bool = False
+    ids: CallIds = CallIds.ANY
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +82,10 @@ class TemplateTraits:
         return self.tools or self.tools_in_system
 
 
+_IDS = {CallIds.ANY: "call_0123456789abcdef", CallIds.SHORT: "abcdefghi", CallIds.NAMED: f"functions.{_TOOL}:0"}
+"""An id of each kind."""
+
+
 def traits_of(template: ChatTemplate) -> TemplateTraits:
     """Ask a template what it reads."""
     system: Message = {"role": "system", "content": _SYSTEM}
@@ -89,8 +100,8 @@ def traits_of(template: ChatTemplate) -> TemplateTraits:
 
 
 def _call_traits(template: ChatTemplate) -> CallTraits | None:
-    for short_ids, as_text, content in itertools.product((False, True), (False, True), range(3)):
-        traits = CallTraits(as_text, content, short_ids)
+    for ids, as_text, content in itertools.product(CallIds, (False, True), range(3)):
+        traits = CallTraits(as_text, content, ids)
         text = _rendered(template, [_USER, *_exchange(traits)], tools=_TOOLS)
         told = text.partition("Hello")[2] or text
         if all(word in told for word in (_TOOL, _KEY, _VALUE, _RESULT)) and f"'{_KEY}'" not in told:
@@ -111,7 +122,7 @@ def _reasoning_field(template: ChatTemplate, calls: CallTraits | None) -> str | 
 
 def _exchange(traits: CallTraits) -> tuple[Message, Message]:
     """Return a call and its result, as messages."""
-    call_id = _SHORT_ID if traits.short_ids else _LONG_ID
+    call_id = _IDS[traits.ids]
     arguments = f'{{"{_KEY}": "{_VALUE}"}}' if traits.arguments_as_text else {_KEY: _VALUE}
     call = {"id": call_id, "type": "function", "function": {"name": _TOOL, "arguments": arguments}}
     called: Message = {"role": "assistant", "tool_calls": [call], **silent(traits.content)}

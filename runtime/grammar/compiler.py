@@ -91,8 +91,9 @@ class GrammarCompiler:
         if not first.is_error():
             first.compute_bitmask()  # so that what cannot even begin is refused, and takes no slot
         if first.is_error():
-            asked = grammar.answer or grammar
-            raise RequestError(readable_error(asked, first.get_error()), param=asked.param)
+            for _, embedded in grammar.embedded:
+                self.compile(embedded)  # says it of the one that the client wrote, if that is at fault
+            raise RequestError(readable_error(grammar, first.get_error()), param=grammar.param)
         mask_bytes = -(-self._vocab_size // WORD_BITS) * WORD_BYTES
         return self._keep(grammar, CompiledGrammar(matcher, mask_bytes))
 

@@ -24,11 +24,11 @@ class Grammar:
         kind: its language.
         source: its text; a schema as JSON.
         param: the field of the request's body that it stands in, for errors.
-        answer: what `@answer` stands for in the source of a Lark grammar: a grammar of any language within one that
-            describes, say, what a model thinks before it answers.
+        embedded: what `@name` stands for in the source of a Lark grammar, by names: grammars of any language within one
+            that describes, say, what a model thinks before it answers, or how it writes a call.
     """
 
     kind: GrammarKind
     source: str
     param: str | None = field(default=None, compare=False)
-    answer: Grammar | None = None
+    embedded: tuple[tuple[str, Grammar], ...] = ()

@@ -49,8 +49,7 @@ def library_source(grammar: Grammar) -> str:
         RequestError: it is too large or too deep, or not of its language.
     """
     parts = [_part(grammar)]
-    if grammar.answer is not None:
-        parts.append({**_part(grammar.answer), "name": "answer"})
+    parts += ({**_part(embedded), "name": name} for name, embedded in grammar.embedded)
     return json.dumps({"grammars": parts})
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from runtime.chat.formats.format import marked_answer
+from runtime.chat.formats.format import section_answer
 from runtime.chat.lark import literal, one_of
 from runtime.chat.parts import CallEnd, CallStart
 from runtime.chat.reading.json_calls import LONGEST_NAME, read_arguments
-from runtime.chat.reading.text import Found, Markers, not_a_call, text_until
+from runtime.chat.reading.sections import read_sections
+from runtime.chat.reading.text import Markers
 
 if TYPE_CHECKING:
     from runtime.chat.conversation import Tool
@@ -47,30 +47,13 @@ class DeepSeek:
 
     def read(self, source: Source, calls: Calls) -> Reading[None]:
         """Read an answer; see `ToolFormat`."""
-        while (found := (yield from text_until(source, _CALLS))) is not None:
-            source.record()
-            yield from source.skip_spaces()
-            while (yield from source.accept(CALL_BEGIN)):
-                if not (yield from _read_call(source)):
-                    break
-                found = Found("", "")
-                source.record()
-                yield from source.skip_spaces()
-            else:
-                if not found.marker:
-                    yield from source.accept(CALLS_END)
-                    source.recorded()
-                    continue
-            yield from not_a_call(source, found)
+        yield from read_sections(source, _CALLS, CALL_BEGIN, CALLS_END, lambda: _read_call(source))
 
     def answer(self, lark: Lark, calls: Calls) -> str:
         """Return an expression for an answer; see `ToolFormat`."""
-        spaces = lark.spaces()
         call = one_of([self._call(lark, tool) for tool in calls.tools])
         one = lark.rule("one", f"{lark.marker(CALL_BEGIN)} {call} {lark.marker(CALL_END)}")
-        more = f"({spaces} {one})*" if calls.parallel else ""
-        all_calls = f"{spaces} {one} {more} {spaces} {lark.marker(CALLS_END)}"
-        return marked_answer(lark, CALLS_BEGIN, all_calls, replace(calls, parallel=False))
+        return section_answer(lark, CALLS_BEGIN, one, lark.marker(CALLS_END), calls)
 
     def _call(self, lark: Lark, tool: Tool) -> str:
         if not self._fenced:

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
-from runtime.chat.lark import json_key, literal
+from runtime.chat.lark import arguments_schema, json_key, literal, one_of
+from runtime.chat.reading.json_strings import INPUT
+from runtime.chat.reading.tagged_values import list_in, types_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from runtime.chat.conversation import Tool
     from runtime.chat.lark import Lark
     from runtime.chat.reading.source import Reading, Source
+    from runtime.chat.reading.tagged_values import Schema
+
+
+MOST_REQUIRED = 8
+"""Calls in an answer that has to call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +38,15 @@ class Calls:
     required: bool = False
     parallel: bool = True
     bound: bool = False
+
+    def more(self, call: str) -> str:
+        """Return an expression for further calls, of which each is `call`, behind the first.
+
+        Where a call has to be made, nothing but the grammar might end a weak model's answer: it goes on calling.
+        """
+        if not self.parallel:
+            return ""
+        return f"({call}){{0,{MOST_REQUIRED - 1}}}" if self.required else f"({call})*"
 
     @property
     def names(self) -> frozenset[str]:
@@ -62,8 +80,8 @@ def marked_answer(lark: Lark, opening: str, call: str, calls: Calls) -> str:
     name = lark.rule("call", call)
     spaces = lark.spaces()
     if calls.required:
-        again = f"({spaces} {lark.marker(opening)} {name})*" if calls.parallel else ""
-        return f"{spaces} {lark.marker(opening)} {name} {again} {spaces}"
+        again = f"{spaces} {lark.marker(opening)} {name}"
+        return f"{again} {calls.more(again)} {spaces}"
     upto, free = lark.until(opening), lark.without(opening)
     return f"({upto} {name})* {free}" if calls.parallel else f"({upto} {name} {spaces} | {free})"
 
@@ -80,12 +98,60 @@ def listed_answer(lark: Lark, opening: str, closing: str, call: str, calls: Call
     """
     spaces = lark.spaces()
     name = lark.rule("call", call)
-    more = f'({spaces} "," {spaces} {name})*' if calls.parallel else ""
+    more = calls.more(f'{spaces} "," {spaces} {name}')
     end = f"({spaces} {lark.marker(closing)})?" if closing else ""
     listed = lark.rule("calls", f'{spaces} "[" {spaces} {name} {more} {spaces} "]" {end} {spaces}')
     if calls.required:
         return f"{spaces} {lark.marker(opening)} {listed}"
     return f"({lark.until(opening)} {listed} | {lark.without(opening)})"
+
+
+def section_answer(lark: Lark, opening: str, call: str, closing: str, calls: Calls) -> str:
+    """Return an expression for answers in which all calls stand in one frame.
+
+    Args:
+        lark: the grammar.
+        opening: the marker before them.
+        call: an expression for one of them.
+        closing: an expression for the marker behind them.
+        calls: what may be called.
+    """
+    spaces = lark.spaces()
+    all_calls = f"{spaces} {call} {calls.more(f'{spaces} {call}')} {spaces} {closing}"
+    return marked_answer(lark, opening, all_calls, replace(calls, parallel=False))
+
+
+def tagged_parameters(lark: Lark, tool: Tool, head: Callable[[str], str], end: str, *, line: str = "") -> str:
+    """Return an expression for a tool's arguments as values without quotes, in the order of its schema.
+
+    Args:
+        lark: the grammar.
+        tool: that is called.
+        head: returns an expression for what stands before the value of a key.
+        end: the tag behind a value.
+        line: a line break, where one belongs to that tag.
+    """
+    behind = f"{literal(line)} {lark.marker(end)}" if line else lark.marker(end)
+    if tool.custom:
+        free = lark.until(end) if tool.grammar is None else f"{lark.embedded(tool.grammar)} {behind}"
+        return f"{lark.spaces()} {head(INPUT)} {free}"
+    schema = arguments_schema(tool)
+    properties, required = schema.get("properties"), list_in(schema, "required")
+    parameters = []
+    for key, part in (properties if isinstance(properties, dict) else {}).items():
+        value = _tagged_value(lark, schema, part)
+        ended = lark.until(end) if value is None else f"{value} {behind}"
+        parameters.append(f"({lark.spaces()} {head(key)} {ended}){'' if key in required else '?'}")
+    return " ".join(parameters)
+
+
+def _tagged_value(lark: Lark, schema: Schema, part: object) -> str | None:
+    """Return an expression for a value of a schema's part; None for any text."""
+    if not isinstance(part, dict) or types_of(part) <= {"string"}:
+        words = list_in(part, "enum") if isinstance(part, dict) else []
+        return one_of(list(map(literal, words))) if words and all(isinstance(word, str) for word in words) else None
+    shared = {name: schema[name] for name in ("$defs", "definitions", "x-guidance") if name in schema}
+    return f"%json {json.dumps({**shared, **part})}"
 
 
 def call_text(name: str, arguments: str) -> str:

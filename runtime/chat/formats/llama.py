@@ -38,7 +38,7 @@ class Llama:
         """Return an expression for an answer; see `ToolFormat`."""
         spaces = lark.spaces()
         call = lark.rule("call", one_of([json_call(lark, tool, "parameters") for tool in calls.tools]))
-        more = f'({spaces} ";" {spaces} {call})*' if calls.parallel else ""
+        more = calls.more(f'{spaces} ";" {spaces} {call}')
         objects = lark.rule("calls", f"{spaces} {call} {more} {spaces}")
         bare = f"{spaces} {lark.marker(TAG)}? {objects}"
         if calls.required:

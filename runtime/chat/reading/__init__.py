@@ -7,5 +7,8 @@ if the whole answer were there.
 - `text`: text up to a marker
 - `json_scanner`: where a JSON value ends
 - `json_calls`: calls that are written as JSON objects
+- `tagged_values`: values between tags, which a schema makes JSON of
+- `bare_objects`: objects whose keys have no quotes
+- `sections`: several calls in one frame
 - `json_strings`: what a JSON string says, and the inputs of custom tools
 """

@@ -15,6 +15,11 @@ _HEX = frozenset("0123456789abcdefABCDEF")
 _CLOSING = {"{": "}", "[": "]"}
 
 
+def is_scalar(text: str) -> bool:
+    """Whether a text is a number of JSON, or one of its three words."""
+    return _SCALAR.fullmatch(text) is not None
+
+
 class _Next(enum.Enum):
     """What may come next outside of strings."""
 
@@ -126,7 +131,7 @@ class JsonScanner:
                 self.failed = True
 
     def _end_scalar(self) -> None:
-        if _SCALAR.fullmatch("".join(self._scalar)):
+        if is_scalar("".join(self._scalar)):
             self._scalar.clear()
             self._end_value()
         else:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-import json
 
 import llguidance
 import tokenizers
 from tokenizers import AddedToken, decoders, models, pre_tokenizers
 
 from runtime.grammar.grammar import Grammar, GrammarKind
+from runtime.grammar.sources import library_source
 
 END = "<|im_end|>"
 
@@ -39,8 +39,7 @@ def _guide(*added: str) -> llguidance.LLTokenizer:
 def accepts(grammar: Grammar, text: str, *added: str) -> bool:
     """Whether a Lark grammar accepts the whole of `text`, where `added` are special tokens."""
     assert grammar.kind is GrammarKind.LARK
-    source = json.dumps({"grammars": [{"lark_grammar": grammar.source}]})
-    matcher = llguidance.LLMatcher(_guide(*added), source, log_level=0)
+    matcher = llguidance.LLMatcher(_guide(*added), library_source(grammar), log_level=0)
     assert not matcher.is_error(), matcher.get_error()
     for token_id in byte_tokenizer(*added).encode(text, add_special_tokens=False).ids:
         if not matcher.consume_token(token_id):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from runtime.chat.conversation import Tool
 from tests.models.chat import templates
@@ -49,6 +49,7 @@ class Script:
         text: the answer.
         says: what it says.
         tokens: its special tokens.
+        thinking: what ends the thought that the prompt has begun.
         wrong: replaces a part of the text, so that an argument has another type than the tool's schema wants.
     """
 
@@ -58,6 +59,7 @@ class Script:
     says: Answer
     tokens: tuple[str, ...] = ()
     wrong: tuple[str, str] = (f"{10**40}", '"many"')
+    thinking: str = ""
 
     @property
     def violation(self) -> str:
@@ -78,6 +80,49 @@ _UNTHOUGHT = Answer("", ["I look.", "", ""], CALLS)
 _TAGS = "".join(
     f"<parameter={name}>\n{value if isinstance(value, str) else json.dumps(value)}\n</parameter>\n"
     for name, value in ARGUMENTS.items()
+)
+
+
+def _gemma(opening: str, closing: str, quote: str) -> str:
+    """Two calls as Gemma writes them, and text before."""
+
+    def shown(value: object) -> str:
+        match value:
+            case str():
+                return f"{quote}{value}{quote}"
+            case list():
+                return f"[{','.join(map(shown, value))}]"
+            case dict():
+                return f"{{{','.join(f'{key}:{shown(inner)}' for key, inner in sorted(value.items()))}}}"
+            case _:
+                return json.dumps(value)
+
+    return f"I look.{opening}call:weather{shown(ARGUMENTS)}{closing}{opening}call:now{{}}{closing}"
+
+
+# Its arguments come sorted.
+_GEMMA_SAID = [Call("weather", json.dumps(dict(sorted(ARGUMENTS.items())), ensure_ascii=False), whole=True), CALLS[1]]
+_GEMMA_4 = ("<|tool_call>", "<tool_call|>", '<|"|>')
+_FUNCTION_GEMMA = ("<start_function_call>", "<end_function_call>", "<escape>")
+_PLAIN_VALUES = {name: value if isinstance(value, str) else json.dumps(value) for name, value in ARGUMENTS.items()}
+
+
+def _glm(line: str) -> str:
+    arguments = "".join(
+        f"<arg_key>{name}</arg_key>{line}<arg_value>{value}</arg_value>{line}" for name, value in _PLAIN_VALUES.items()
+    )
+    return f"I look.\n<tool_call>weather{line}{arguments}</tool_call>\n<tool_call>now{line}</tool_call>"
+
+
+# A line break at the end of a value would be read as the tag's, which it is in Qwen's form.
+_SEED_VALUES = {**_PLAIN_VALUES, "place": _PLAIN_VALUES["place"].rstrip("\n")}
+_SEED_SAID = json.dumps({**ARGUMENTS, "place": _SEED_VALUES["place"]}, ensure_ascii=False)
+_KIMI = (
+    "<|tool_calls_section_begin|>",
+    "<|tool_call_begin|>",
+    "<|tool_call_argument_begin|>",
+    "<|tool_call_end|>",
+    "<|tool_calls_section_end|>",
 )
 
 SCRIPTS = (
@@ -154,6 +199,60 @@ SCRIPTS = (
         f"I look.<|tool_call|>[{_FIRST}, {_SECOND}]<|/tool_call|>",
         _UNTHOUGHT,
         ("<|tool_call|>", "<|/tool_call|>"),
+    ),
+    Script("gemma", templates.GEMMA_4, _gemma(*_GEMMA_4), Answer("", ["I look.", "", ""], _GEMMA_SAID), _GEMMA_4),
+    Script(
+        "gemma",
+        templates.GEMMA_4,
+        f"<|channel>thought\nWhat now?\n<channel|>{_gemma(*_GEMMA_4)}",
+        Answer("What now?", ["I look.", "", ""], _GEMMA_SAID),
+        (*_GEMMA_4, "<|channel>", "<channel|>"),
+    ),
+    Script(
+        "gemma",
+        templates.FUNCTION_GEMMA,
+        _gemma(*_FUNCTION_GEMMA),
+        Answer("", ["I look.", "", ""], _GEMMA_SAID),
+        _FUNCTION_GEMMA,
+    ),
+    Script("glm", templates.GLM, f"\n{_THOUGHT}{_glm(chr(10))}", Answer("What now?", ["I look.", "", ""], CALLS)),
+    Script(
+        "glm",
+        templates.GLM_47,
+        _glm(""),
+        _UNTHOUGHT,
+        ("<tool_call>", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"),
+    ),
+    Script(
+        "kimi",
+        templates.KIMI,
+        "I look.{0}{1}functions.weather:0{2}{TRICKY}{3}{1}functions.now:1{2}{{}}{3}{4}".format(*_KIMI, TRICKY=TRICKY),
+        Answer(
+            "",
+            ["I look.", "", ""],
+            [replace(CALLS[0], id="functions.weather:0"), replace(CALLS[1], id="functions.now:1")],
+        ),
+        _KIMI,
+    ),
+    Script(
+        "minimax",
+        templates.MINIMAX,
+        "What now?\n</think>\n\nI look.\n<minimax:tool_call>\n"
+        '<invoke name="weather">\n'
+        + "".join(f'<parameter name="{name}">{value}</parameter>\n' for name, value in _PLAIN_VALUES.items())
+        + '</invoke>\n<invoke name="now">\n</invoke>\n</minimax:tool_call>',
+        Answer("What now?", ["I look.", "", ""], CALLS),
+        ("<minimax:tool_call>", "</minimax:tool_call>"),
+        thinking="</think>",
+    ),
+    Script(
+        "qwen-xml",
+        templates.SEED,
+        "I look.\n<seed:tool_call>\n<function=weather>\n"
+        + "".join(f"<parameter={name}>{value}</parameter>\n" for name, value in _SEED_VALUES.items())
+        + "</function>\n</seed:tool_call>\n<seed:tool_call>\n<function=now>\n</function>\n</seed:tool_call>",
+        Answer("", ["I look.", "", ""], [Call("weather", _SEED_SAID, whole=True), CALLS[1]]),
+        ("<seed:tool_call>", "</seed:tool_call>"),
     ),
     Script(
         "harmony",

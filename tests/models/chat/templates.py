@@ -195,3 +195,134 @@ HARMONY = """
 {%- endfor %}
 {%- if add_generation_prompt %}{{- "<|start|>assistant" }}{%- endif %}
 """
+
+# Gemma 4 and FunctionGemma: keys are bare and sorted, texts stand between markers, the name is asked of the result.
+_GEMMA = """
+{%- macro shown(value) -%}
+    {%- if value is string -%}{{- QUOTE + value + QUOTE -}}
+    {%- elif value is boolean -%}{{- "true" if value else "false" -}}
+    {%- elif value is mapping -%}
+        {{- "{" -}}
+        {%- for key, inner in value | dictsort -%}{{- key + ":" -}}{{- shown(inner) -}}{{- "," if not loop.last }}
+        {%- endfor -%}
+        {{- "}" -}}
+    {%- elif value is sequence -%}
+        {{- "[" -}}{%- for inner in value -%}{{- shown(inner) -}}{{- "," if not loop.last }}{%- endfor -%}{{- "]" -}}
+    {%- else -%}{{- value -}}
+    {%- endif -%}
+{%- endmacro -%}
+{%- for tool in tools or [] -%}
+    {{- "<tool>declaration:" + tool.function.name + "{description:" + shown(tool.function.description) + "}" -}}
+{%- endfor -%}
+{%- for message in messages -%}
+    {%- if message.role == "tool" -%}
+        {{- "response:" + message.name + "{value:" + shown(message.content) + "}" -}}
+    {%- else -%}
+        {{- "<turn>" + ("model" if message.role == "assistant" else message.role) + "\\n" -}}
+        {%- for call in message.tool_calls or [] -%}
+            {{- "OPENcall:" + call.function.name -}}{{- shown(call.function.arguments) -}}{{- "CLOSE" -}}
+        {%- endfor -%}
+        {{- (message.content or "") + "<end>\\n" -}}
+    {%- endif -%}
+{%- endfor -%}
+{%- if add_generation_prompt -%}
+    {{- "<turn>model\\n" -}}THINK
+{%- endif -%}
+"""
+_SWITCH = """
+    {%- if not enable_thinking | default(false) -%}{{- "<|channel>thought\\n<channel|>" -}}{%- endif -%}
+"""
+GEMMA_4 = (
+    _GEMMA.replace("QUOTE", "'<|\"|>'").replace("OPEN", "<|tool_call>").replace("CLOSE", "<tool_call|>")
+).replace("THINK", _SWITCH)
+FUNCTION_GEMMA = (
+    _GEMMA.replace("QUOTE", "'<escape>'")
+    .replace("OPEN", "<start_function_call>")
+    .replace("CLOSE", "<end_function_call>")
+    .replace("THINK", "")
+)
+
+# GLM 4.5: keys and values between tags, on lines of their own.
+GLM = """
+{%- for tool in tools or [] -%}{{- "<|system|>" + tool | tojson -}}{%- endfor -%}
+{%- for message in messages -%}
+    {%- if message.role == "tool" -%}{{- "<|observation|><tool_response>" + message.content + "</tool_response>" -}}
+    {%- else -%}
+        {{- "<|" + message.role + "|>" -}}
+        {%- if message.reasoning_content -%}{{- "<think>" + message.reasoning_content + "</think>" -}}{%- endif -%}
+        {{- message.content or "" -}}
+        {%- for call in message.tool_calls or [] %}
+<tool_call>{{ call.function.name }}
+{% for key, value in call.function.arguments.items() -%}
+<arg_key>{{ key }}</arg_key>
+<arg_value>{{ value if value is string else value | tojson }}</arg_value>
+{% endfor -%}
+</tool_call>
+        {%- endfor -%}
+    {%- endif -%}
+{%- endfor -%}
+{%- if add_generation_prompt -%}
+    {{- "<|assistant|>" -}}
+    {%- if enable_thinking is defined and not enable_thinking -%}{{- "<think></think>" -}}{%- endif -%}
+{%- endif -%}
+"""
+# GLM 4.7: the same without lines.
+GLM_47 = (
+    GLM.replace("{{ call.function.name }}\n{%", "{{ call.function.name }}{%")
+    .replace("</arg_key>\n", "</arg_key>")
+    .replace("</arg_value>\n{%", "</arg_value>{%")
+)
+
+# Kimi K2: what is called stands in the id alone.
+KIMI = """
+{%- if tools -%}{{- "<|im_system|>tool_declare<|im_middle|>" + tools | tojson + "<|im_end|>" -}}{%- endif -%}
+{%- for message in messages -%}
+    {{- "<|im_" + message.role + "|>" -}}
+    {%- if message.role == "tool" -%}{{- "## Return of " + message.tool_call_id + "\\n" -}}{%- endif -%}
+    {{- message.content or "" -}}
+    {%- if message.tool_calls -%}
+        {{- "<|tool_calls_section_begin|>" -}}
+        {%- for call in message.tool_calls -%}
+            {{- "<|tool_call_begin|>" + call.id + "<|tool_call_argument_begin|>" -}}
+            {{- call.function.arguments if call.function.arguments is string else call.function.arguments | tojson -}}
+            {{- "<|tool_call_end|>" -}}
+        {%- endfor -%}
+        {{- "<|tool_calls_section_end|>" -}}
+    {%- endif -%}
+    {{- "<|im_end|>" -}}
+{%- endfor -%}
+{%- if add_generation_prompt -%}{{- "<|im_assistant|>" -}}{%- endif -%}
+"""
+
+# MiniMax M2: all calls in one frame, and the prompt opens the thought.
+MINIMAX = """
+{%- for tool in tools or [] -%}{{- "<tool>" + tool.function | tojson + "</tool>" -}}{%- endfor -%}
+{%- for message in messages -%}
+    {{- "]~b]" + message.role + "\\n" -}}
+    {%- if message.reasoning_content -%}{{- "<think>\\n" + message.reasoning_content + "\\n</think>\\n" -}}{%- endif -%}
+    {%- if message.role == "tool" -%}{{- "<response>" + message.content + "</response>" -}}
+    {%- else -%}{{- message.content or "" -}}
+    {%- endif -%}
+    {%- if message.tool_calls -%}
+        {{- "\\n<minimax:tool_call>\\n" -}}
+        {%- for call in message.tool_calls -%}
+            {{- '<invoke name="' + call.function.name + '">\\n' -}}
+            {%- for key, value in call.function.arguments.items() -%}
+                {{- '<parameter name="' + key + '">' + (value if value is string else value | tojson) -}}
+                {{- "</parameter>\\n" -}}
+            {%- endfor -%}
+            {{- "</invoke>\\n" -}}
+        {%- endfor -%}
+        {{- "</minimax:tool_call>" -}}
+    {%- endif -%}
+    {{- "[e~[\\n" -}}
+{%- endfor -%}
+{%- if add_generation_prompt -%}{{- "]~b]ai\\n<think>\\n" -}}{%- endif -%}
+"""
+
+# Seed-OSS: Qwen's parameters, without lines, in a frame of its own.
+SEED = (
+    QWEN_XML.replace("tool_call>", "seed:tool_call>")
+    .replace('">\\n" + (value', '">" + (value')
+    .replace('+ "\\n</parameter>', '+ "</parameter>')
+)

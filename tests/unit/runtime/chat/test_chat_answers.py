@@ -80,7 +80,8 @@ def test_where_a_call_is_required_there_is_no_answer() -> None:
 
 
 def test_an_error_within_names_the_field_of_the_answer() -> None:
-    grammar = Grammar(GrammarKind.LARK, "start: @answer", answer=Grammar(GrammarKind.REGEX, "(?=a)", "guided_regex"))
+    inner = Grammar(GrammarKind.REGEX, "(?=a)", "guided_regex")
+    grammar = Grammar(GrammarKind.LARK, "start: @inner", embedded=(("inner", inner),))
     with pytest.raises(RequestError, match="look-around") as raised:
         COMPILER.compile(grammar)
     assert raised.value.param == "guided_regex"

@@ -10,10 +10,13 @@ from runtime.chat.chat import Chat
 from runtime.chat.conversation import Conversation, Tool, ToolChoice, ToolMode, Turn
 from runtime.chat.template import ChatTemplate
 from runtime.errors import RequestError
+from runtime.grammar.compiler import GrammarCompiler
 from runtime.grammar.grammar import Grammar, GrammarKind
-from tests.models.chat.answers import Answer, Call, assert_read
+from runtime.text.tokenizer import Tokenizer
+from tests.models.chat.answers import Answer, Call, assert_read, read
 from tests.models.chat.grammars import accepts
-from tests.models.chat.templates import HERMES
+from tests.models.chat.templates import GEMMA_4, GLM, HERMES, MINIMAX, QWEN_XML, SEED
+from tests.models.small_tokenizers import byte_level
 
 CHAT = Chat(ChatTemplate(HERMES))
 REQUIRED = ToolChoice(ToolMode.REQUIRED)
@@ -43,8 +46,45 @@ def test_or_held_to_a_regular_expression() -> None:
     grammar = CHAT.prompt(asking(tool)).grammar
     assert grammar
     assert [accepts(grammar, call(f'{{"input": "{text}"}}')) for text in ("aa", "b", "ab")] == [True, True, False]
-    with pytest.raises(RequestError, match="a grammar in lark") as caught:
+    with pytest.raises(RequestError, match=r"a grammar in lark; this model writes the input .* JSON string") as caught:
         CHAT.prompt(asking(Tool("c", custom=True, grammar=Grammar(GrammarKind.LARK, "start: X"))))
+    assert caught.value.param == "tools"
+
+
+SUM = Grammar(GrammarKind.LARK, 'start: NUMBER ("+" NUMBER)*\nNUMBER: /[0-9]+/\n')
+FREE = [
+    (QWEN_XML, "<tool_call>\n<function=c>\n<parameter=input>\n{}\n</parameter>\n</function>\n</tool_call>"),
+    (SEED, "<seed:tool_call>\n<function=c>\n<parameter=input>{}</parameter>\n</function>\n</seed:tool_call>"),
+    (GLM, "<tool_call>c\n<arg_key>input</arg_key>\n<arg_value>{}</arg_value>\n</tool_call>"),
+    (GEMMA_4, '<|tool_call>call:c{{input:<|"|>{}<|"|>}}<tool_call|>'),
+    (
+        MINIMAX,
+        'x</think><minimax:tool_call><invoke name="c"><parameter name="input">{}</parameter></invoke>'
+        "</minimax:tool_call>",
+    ),
+]
+
+
+@pytest.mark.parametrize(("template", "call"), FREE, ids=["qwen-xml", "seed", "glm", "gemma", "minimax"])
+@pytest.mark.parametrize("language", ["lark", "regex", "any"])
+def test_where_the_input_has_no_quotes_any_grammar_holds_it(template: str, call: str, language: str) -> None:
+    grammar = {"lark": SUM, "regex": Grammar(GrammarKind.REGEX, r"[0-9]+(\+[0-9]+)*"), "any": None}[language]
+    prompt = Chat(ChatTemplate(template)).prompt(asking(Tool("c", custom=True, grammar=grammar)))
+    assert prompt.grammar
+    assert accepts(prompt.grammar, call.format("1+22"))
+    assert accepts(prompt.grammar, call.format("1+")) == (language == "any")
+    said = read(prompt.parser(), list(call.format("1+22")))
+    assert said.calls == [Call("c", "1+22", whole=True)]
+
+
+def test_an_error_in_a_tool_s_grammar_is_told_of_it() -> None:
+    wrong = Grammar(GrammarKind.LARK, "start: missing", "tools")
+    tokenizer = Tokenizer(byte_level())
+    chat = Chat(ChatTemplate(GEMMA_4), tokenizer.added_tokens)
+    prompt = chat.prompt(asking(Tool("c", custom=True, grammar=wrong)))
+    assert prompt.grammar
+    with pytest.raises(RequestError, match="missing") as caught:
+        GrammarCompiler(tokenizer, tokenizer.vocab_size, (2,)).compile(prompt.grammar)
     assert caught.value.param == "tools"
 
 

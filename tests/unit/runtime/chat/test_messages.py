@@ -8,7 +8,7 @@ import pytest
 
 from runtime.chat.conversation import Conversation, Tool, ToolCall, Turn
 from runtime.chat.messages import template_messages
-from runtime.chat.traits import CONTENT_ABSENT, CONTENT_EMPTY, CONTENT_NULL, CallTraits, TemplateTraits
+from runtime.chat.traits import CONTENT_ABSENT, CONTENT_EMPTY, CONTENT_NULL, CallIds, CallTraits, TemplateTraits
 
 CALL = ToolCall("call_0123", "f", '{"a": "é"}')
 TURNS = (Turn("user", "Hi"), Turn("assistant", tool_calls=(CALL,)), Turn("tool", "1", tool_call_id="call_0123"))
@@ -49,14 +49,27 @@ def test_a_turn_without_text_says_so_as_the_template_wants() -> None:
 
 
 def test_short_ids_are_the_same_on_both_sides() -> None:
-    _, called, result = messages(CallTraits(short_ids=True))
+    _, called, result = messages(CallTraits(ids=CallIds.SHORT))
     calls = called["tool_calls"]
     assert isinstance(calls, list)
     assert calls[0]["id"] == result["tool_call_id"]
     assert len(calls[0]["id"]) == 9
     assert calls[0]["id"].isalnum()
-    kept = messages(CallTraits(short_ids=True), Turn("tool", "1", tool_call_id="abcdefgh9"))
+    kept = messages(CallTraits(ids=CallIds.SHORT), Turn("tool", "1", tool_call_id="abcdefgh9"))
     assert kept[0]["tool_call_id"] == "abcdefgh9"
+
+
+def test_named_ids_count_the_calls_of_the_whole_chat() -> None:
+    second = ToolCall("call_9", "g", "{}")
+    turns = (*TURNS, Turn("assistant", tool_calls=(second,)), Turn("tool", "2", tool_call_id="call_9"))
+    _, first, first_result, called, result = messages(CallTraits(ids=CallIds.NAMED), *turns)
+    ids = [message["tool_calls"][0]["id"] for message in (first, called)]  # type: ignore[index]
+    assert ids == [first_result["tool_call_id"], result["tool_call_id"]] == ["functions.f:0", "functions.g:1"]
+
+
+def test_a_result_of_no_call_keeps_its_id() -> None:
+    (result,) = messages(CallTraits(ids=CallIds.SHORT), Turn("tool", "1", tool_call_id="call_of_nobody"))
+    assert result["tool_call_id"] == "call_of_nobody"
 
 
 def test_a_custom_tool_s_input_is_an_argument() -> None:

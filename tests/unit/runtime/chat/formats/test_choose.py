@@ -25,12 +25,23 @@ if TYPE_CHECKING:
         ("<tool_call>\n<function=name> <parameter=", "qwen-xml"),
         ('{"name": "f", "parameters": }', "llama"),
         ("<|tool_call|>[", "listed"),
-        ("<tool_call>name<arg_key>", None),
+        ("<tool_call>name<arg_key>", "glm"),
+        ("<|tool_calls_section_begin|>", "kimi"),
+        ("<|im_system|>tool_declare<|im_middle|>", "kimi"),
+        ("<minimax:tool_call>", "minimax"),
+        ("<|tool_call>call:", "gemma"),
+        ("<start_function_call>call:", "gemma"),
+        ("<seed:tool_call>\n<function=f>\n<parameter=", "qwen-xml"),
         ("<tools>", None),
     ],
 )
 def test_a_template_shows_it(source: str, name: str | None) -> None:
     assert find_format(source) == name
+
+
+def test_a_response_template_shows_gemma() -> None:
+    pattern = r"<\|tool_call>call:(?P<name>\w+)"  # as in Gemma 4's tokenizer_config.json
+    assert find_format("", {"fields": {"tool_calls": {"open_pattern": pattern}}}) == "gemma"
 
 
 def test_every_format_can_be_made() -> None:

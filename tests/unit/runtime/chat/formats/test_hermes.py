@@ -117,7 +117,8 @@ def test_its_grammar(added: tuple[str, ...]) -> None:
         assert not accepts(required, text, *added), text
     automatic = model.prompt(asking(WEATHER, NOW)).grammar
     assert automatic
-    for text in ("", "Hello <tool", right, f"Hello\n{right}\n{other} and", f"<think>\n{{}}</think>{right}"):
+    thoughtful = f"<think>\n{{}}</think>{right}"
+    for text in ("", "Hello <tool", right, f"Hello\n{right}\n{other} and", thoughtful, f" \n{thoughtful}"):
         assert accepts(automatic, text, *added), text
     for text in (wrong, f"Hello\n{wrong}", f"{right}\n{wrong}"):
         assert not accepts(automatic, text, *added), text
@@ -135,6 +136,16 @@ def test_a_named_tool_allowed_tools_and_one_call_at_a_time() -> None:
     single = chat().prompt(asking(NOW, parallel=False)).grammar
     assert single
     assert [accepts(single, text) for text in (right, f"a {right}\n", "a", right + right)] == [True, True, True, False]
+
+
+def test_a_required_answer_comes_to_an_end() -> None:
+    call = '<tool_call>{"name": "now", "arguments": {}}</tool_call>'
+    required = chat().prompt(asking(NOW, choice=REQUIRED)).grammar
+    assert required
+    assert [accepts(required, call * count) for count in (1, 7, 8, 9)] == [True, True, True, False]
+    automatic = chat().prompt(asking(NOW, choice=ToolChoice(names=("now",)))).grammar
+    assert automatic
+    assert accepts(automatic, call * 9)
 
 
 def test_nothing_is_held_to_a_grammar_that_need_not_be() -> None:

@@ -39,6 +39,8 @@ def call(value: str) -> str:
         ({"type": "number"}, " 7.5 ", 7.5),
         ({"type": "number"}, "7", 7),
         ({"type": "integer"}, "seven", "seven"),
+        ({"type": "number"}, "NaN", "NaN"),  # which is no JSON, though Python reads it
+        ({"type": "number"}, "-Infinity", "-Infinity"),
         ({"type": "boolean"}, "True", True),
         ({"type": ["string", "null"]}, "None", None),
         ({"type": ["string", "integer"]}, "7", 7),
