@@ -226,6 +226,8 @@ def asked_calls(conversation: Conversation) -> Calls:
     required = choice.mode is ToolMode.REQUIRED
     if required and not tools:
         raise RequestError("A call is required, and there is no tool to call.", param="tool_choice")
+    # OpenAI: one call, where the client says which.
+    parallel = conversation.parallel_tool_calls and not (required and choice.names is not None and len(tools) == 1)
     held = required or choice.names is not None or any(tool.strict or tool.grammar for tool in tools)
     bound = bool(tools) and (held or not conversation.parallel_tool_calls)
-    return Calls(tools, required, conversation.parallel_tool_calls, bound)
+    return Calls(tools, required, parallel, bound)

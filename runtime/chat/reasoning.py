@@ -148,6 +148,8 @@ def closed_if_off(prompt: str, conversation: Conversation, thought: Thought | No
     if thought is None or not off or not conversation.add_generation_prompt or conversation.continue_final:
         return prompt
     if thought.framed:
+        if choice.off_is_wish:
+            return prompt
         raise RequestError("This model always reasons; it can be asked for less effort.", param="reasoning_effort")
     end = prompt.rstrip(WHITESPACE)
     opened = end.endswith(thought.opening + thought.label)

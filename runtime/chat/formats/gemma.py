@@ -139,7 +139,7 @@ class ValueGrammar:
         needed = [key in required for key in keys]
         # Each rule is the pairs from one on, each behind a comma.
         rest = ""
-        firsts = []  # what the object can begin with
+        firsts: list[str] = []  # what the object can begin with
         for pair, need in zip(reversed(pairs), reversed(needed), strict=True):
             name = self._lark.new_rule(pair)
             firsts = [f"{name} {rest}", *([] if need else firsts)]

@@ -1,4 +1,4 @@
-"""Clients in JavaScript: OpenAI's own and the AI SDK, of the versions that node/package-lock.json pins."""
+"""Clients in JavaScript: OpenAI's own, and the AI SDK over two APIs, of the versions in node/package-lock.json."""
 
 from __future__ import annotations
 
@@ -35,9 +35,16 @@ def test_answers_and_aborts(four_slots: Server, installed: Path) -> None:
     done = subprocess.run(arguments, cwd=installed, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     seen = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [said["client"] for said in seen] == ["openai", "aiSdk"]
+    assert [said["client"] for said in seen] == ["openai", "aiSdk", "aiSdkAnthropic"]
     for said in seen:
         assert said["tokens"] == 3
-        (receipt,) = four_slots.wait_ended(said["id"])
-        assert receipt["reason"] == "client_disconnect"
+        for request_id in said["ids"]:
+            (receipt,) = four_slots.wait_ended(request_id)
+            assert receipt["reason"] == "client_disconnect"
+    assert [len(said["ids"]) for said in seen] == [1, 1, 2]
+    called = seen[2]["calls"]
+    assert [call["toolName"] for call in called] == ["paint", "paint"]
+    assert all(call["input"]["colour"] in ("red", "blue") for call in called)
+    assert json.loads(seen[2]["deltas"]) == called[1]["input"]
+    assert seen[2]["finishReasons"] == ["tool-calls", "tool-calls"]
     four_slots.wait_idle()

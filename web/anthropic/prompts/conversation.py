@@ -86,7 +86,7 @@ def _reasoning(body: PromptBody) -> ReasoningChoice:
     """
     thinking = body.thinking
     if thinking is None or thinking.type == "disabled":
-        return ReasoningChoice(enabled=False)
+        return ReasoningChoice(enabled=False, off_is_wish=thinking is None)
     effort = body.output_config.effort if body.output_config is not None else None
     return ReasoningChoice(
         enabled=True if thinking.type == "enabled" else None,

@@ -12,7 +12,7 @@ from runtime.chat.template import ChatTemplate
 from runtime.errors import RequestError
 from tests.models.chat.answers import Answer, assert_read
 from tests.models.chat.grammars import accepts, added_tokens
-from tests.models.chat.templates import CHATML, HERMES, OPENED
+from tests.models.chat.templates import CHATML, HARMONY, HERMES, OPENED
 
 TURNS = (Turn("user", "Why?"),)
 CLOSE_ONLY = CHATML + "{# </think> #}"
@@ -126,3 +126,11 @@ def test_its_budget_is_held_by_a_grammar() -> None:
 def test_without_a_token_for_its_end_a_budget_is_refused() -> None:
     with pytest.raises(RequestError, match="</think> is no token of its own"):
         chat(OPENED).prompt(asking(budget=5))
+
+
+def test_a_model_that_cannot_but_think_is_asked_not_to_and_does() -> None:
+    harmony = chat(HARMONY)
+    wish, demand = (Conversation(TURNS, reasoning=ReasoningChoice(False, off_is_wish=wish)) for wish in (True, False))
+    assert harmony.prompt(wish).text.endswith("<|start|>assistant")
+    with pytest.raises(RequestError, match="always reasons"):
+        harmony.prompt(demand)

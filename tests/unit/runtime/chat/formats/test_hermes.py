@@ -143,6 +143,9 @@ def test_a_required_answer_comes_to_an_end() -> None:
     required = chat().prompt(asking(NOW, choice=REQUIRED)).grammar
     assert required
     assert [accepts(required, call * count) for count in (1, 7, 8, 9)] == [True, True, True, False]
+    named = chat().prompt(asking(NOW, WEATHER, choice=ToolChoice(ToolMode.REQUIRED, ("now",)))).grammar
+    assert named
+    assert [accepts(named, call * count) for count in (0, 1, 2)] == [False, True, False]
     automatic = chat().prompt(asking(NOW, choice=ToolChoice(names=("now",)))).grammar
     assert automatic
     assert accepts(automatic, call * 9)
