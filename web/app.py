@@ -31,7 +31,7 @@ from web.inspection.routes import add_routes as add_inspection_routes
 from web.limits import Limits
 from web.metrics.metrics import Metrics
 from web.metrics.routes import add_routes as add_metrics_routes
-from web.model_routes import MODELS
+from web.model_routes import MODELS, SERVED_MODEL
 from web.model_routes import add_routes as add_model_routes
 from web.ollama.errors import OllamaErrors
 from web.ollama.operations import OLLAMA
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("cede.web")
 
-APIS = (OPENAI, RESPONSES, ANTHROPIC, OLLAMA, INFILL, UTILITIES, INSPECTION)
+APIS = (OPENAI, RESPONSES, ANTHROPIC, OLLAMA, INFILL, UTILITIES, SERVED_MODEL, INSPECTION)
 """What the OpenAPI document says; each route is declared in one of them."""
 
 OPEN = frozenset(operation.path for api in APIS for operation in api.operations if operation.open)

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import fcntl
 import json
+import logging
 import os
 import re
 import secrets
+import stat
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
@@ -25,9 +27,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
+logger = logging.getLogger("cede.web")
+
 PREFIX = "sk-cede-"  # so that whoever finds a key, such as a scanner of secrets, knows what it is
 KEY_BYTES = 32  # of randomness
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
+OTHERS = stat.S_IWGRP | stat.S_IRWXO
+"""What nobody may do with the file but its owner, and, by reading it, its group."""
 HEX_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -44,7 +50,7 @@ class _Line:
 
 
 def read_keys(given: Iterable[str], file: Path | None, *, may_be_empty: bool = False) -> list[ApiKey]:
-    """Return the keys that are to be served.
+    """Return the keys that are to be served, and warn in the log of a file that others can read or change.
 
     Args:
         given: keys, as the command line has them.
@@ -62,7 +68,9 @@ def read_keys(given: Iterable[str], file: Path | None, *, may_be_empty: bool = F
     if file is not None:
         of_file = keys_of(_lines(file.read_bytes(), file))
         if not (of_file or may_be_empty):
-            raise ApiKeyError(f"{file}: there is no key in it")
+            raise ApiKeyError(f"{file}: there is no key in it; `cede keys add NAME --api-key-file {file}` makes one")
+        if (exposed := stat.S_IMODE(file.stat().st_mode)) & OTHERS:
+            logger.warning("%s: its mode is %o, so others can read or change it; chmod 600 helps", file, exposed)
         keys |= dict.fromkeys(of_file)
     _check_distinct(keys, "the keys" if file is None else str(file))
     return list(keys)
@@ -104,7 +112,10 @@ class KeyFile:
         added = ApiKey(digest_of(key.encode()), name, admin, limits)
 
         def change(lines: list[_Line]) -> list[_Line]:
-            _check_distinct([*keys_of(lines), added], str(self._path))
+            before = keys_of(lines)
+            if name in (key.name for key in before):
+                raise ApiKeyError(f"{self._path}: there is a key named {name!r} already; remove it first")
+            _check_distinct([*before, added], str(self._path))
             return [*lines, _Line(_record(added), added)]
 
         self._change(change, may_be_missing=True)

@@ -52,7 +52,10 @@ def add(
     tokens_per_minute: int | None,
     admin: bool,
 ) -> None:
-    """Make a key for NAME and print it, this once: the file has only its digest."""
+    """Make a key for NAME and print it, this once: the file has only its digest.
+
+    A server that runs serves it once it has read the file again (SIGHUP).
+    """
     from web.access.api_keys import KeyLimits
     from web.access.key_file import KeyFile
 

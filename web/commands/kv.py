@@ -69,18 +69,21 @@ def kv() -> None:
 
 @kv.command("ls")
 @kv_dir
-def list_roots(kv_dir: Path) -> None:
+@option_flag("api-key-file", help="As given to `serve` with `--isolate-keys on`: sequences of its keys are known.")
+def list_roots(kv_dir: Path, api_key_file: Path | None) -> None:
     """List the models that have blocks, by their root keys.
 
-    A chain is a sequence from its start to a block that none continues; loose blocks lack one before them.
+    A chain is a sequence from its start to a block that none continues; loose blocks lack one before them.  Where
+    `--isolate-keys` was on, sequences start anew for each API key, by its name: without the keys theirs look loose.
     """
+    owners = [] if api_key_file is None else _owners(api_key_file)
     with opened(kv_dir) as found:
         for root in found:
             if not root.blocks:
                 continue
             held = {block.key for block in root.blocks}
             parents = {block.parent for block in root.blocks}
-            loose = len(root.blocks) - len(_reachable(root))
+            loose = len(root.blocks) - len(_reachable(root, owners))
             stamps = [block.stamp for block in root.blocks]
             click.echo(f"{root.key.hex()}  {_layout(root)}")
             chains = _count(len(held - parents), "chain") + (f", {loose} loose" if loose else "")
@@ -161,13 +164,25 @@ def prune(kv_dir: Path, prefix: str, older_than: float | None, to_size: int | No
     click.echo(f"removed {_amount(gone)}; left {_count(len(index), 'block')}, {format_size(index.nbytes)}")
 
 
-def _reachable(root: Root) -> set[BlockKey]:
-    """The blocks that hang together with the root."""
+def _owners(api_key_file: Path) -> list[str]:
+    """The names of the keys in a file.  Raises ClickException."""
+    from web.access.key_file import KeyFile
+
+    try:
+        return [key.name for key in KeyFile(api_key_file).keys()]
+    except (CedeError, OSError) as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _reachable(root: Root, owners: list[str]) -> set[BlockKey]:
+    """The blocks that hang together with the root, or with that of an owner."""
+    from runtime.kv.blocks import owner_root
+
     children: defaultdict[BlockKey, list[BlockKey]] = defaultdict(list)
     for block in root.blocks:
         children[block.parent].append(block.key)
     reached: set[BlockKey] = set()
-    ahead = [root.key]
+    ahead = [root.key, *(owner_root(root.key, owner) for owner in owners)]
     while ahead:
         for key in children.pop(ahead.pop(), ()):
             reached.add(key)

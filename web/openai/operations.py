@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from web.limits import MAX_METADATA
-from web.openai.answers.objects import Error, Model, ModelList
+from web.openai.answers.objects import Error
 from web.openai.chat.answers import ChatCompletion, ChatCompletionChunk
 from web.openai.chat.schema import ChatBody
 from web.openai.completions.answers import Completion, CompletionChunk
@@ -92,22 +92,6 @@ OPENAI = Api(
             CompletionBody,
             {"prompt": "import os", "max_tokens": 16},
             errors=ANY_ROUTE | GENERATES,
-        ),
-        Operation(
-            "get",
-            "/v1/models",
-            "list_models",
-            "The served model, its context, and what requests sample by that do not say",
-            {200: Reply.json(ModelList)},
-        ),
-        Operation(
-            "get",
-            "/v1/models/{name}",
-            "get_model",
-            "The served model, by its name",
-            {200: Reply.json(Model)},
-            parameters=(Parameter("name", "It may hold slashes.", place="path"),),
-            errors=ANY_ROUTE | {404},
         ),
     ),
 )

@@ -24,6 +24,27 @@ class Error(Answer):
     request_id: str | None
 
 
+class ModelInfo(Answer):
+    """A model that is served, in Anthropic's words."""
+
+    type: Literal["model"]
+    id: str
+    display_name: str
+    created_at: str = Field(description="RFC 3339.")
+    lifecycle: Literal["active"]
+    max_input_tokens: int
+    max_tokens: int
+
+
+class ModelPage(Answer):
+    """The models that are served, in Anthropic's words."""
+
+    data: list[ModelInfo]
+    first_id: str
+    last_id: str
+    has_more: Literal[False]
+
+
 class OutputTokensDetails(Answer):
     """Of the tokens of the answer."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hmac
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -43,6 +45,23 @@ def test_what_is_no_key_is_refused(header: str) -> None:
         found(Authorization=header)
     with pytest.raises(KeyRefused):
         found(x_api_key=header if header != "sk-flag" else "sk-fla")
+
+
+@pytest.mark.parametrize("sent", ["sk-0", "sk-4", "sk-wrong", "", "s" * 1000])
+def test_a_key_is_compared_with_all_keys_by_digests_of_one_length(sent: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So the time that it takes tells nothing: neither which key it is, nor how much of one is right."""
+    compared: list[tuple[int, int]] = []
+    compare = hmac.compare_digest
+
+    def counted(given: bytes, known: bytes) -> bool:
+        compared.append((len(given), len(known)))
+        return compare(given, known)
+
+    ring = KeyRing(read_keys([f"sk-{number}" for number in range(5)], None))
+    monkeypatch.setattr(hmac, "compare_digest", counted)
+    with suppress(KeyRefused):
+        ring.find(Headers({"Authorization": f"Bearer {sent}"}))
+    assert compared == [(32, 32)] * 10, "as a bearer, and as the other header, which is empty"
 
 
 async def test_a_request_belongs_to_the_key_that_asked() -> None:

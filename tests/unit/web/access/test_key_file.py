@@ -71,10 +71,22 @@ def test_no_key_where_one_is_expected_is_refused(path: Path) -> None:
         read_keys(["sk-flag", " "], None)
 
 
+@pytest.mark.parametrize(
+    ("mode", "warned"), [(0o600, False), (0o640, False), (0o660, True), (0o644, True), (0o602, True)]
+)
+def test_a_file_that_others_can_read_or_change_is_warned_of(
+    path: Path, caplog: pytest.LogCaptureFixture, mode: int, warned: bool
+) -> None:
+    key = KeyFile(path).add("alice", limits=NONE)
+    path.chmod(mode)
+    assert found(key, path).name == "alice", "it is served nevertheless"
+    assert (f"its mode is {mode:o}" in caplog.text) is warned
+
+
 def test_a_name_is_taken_once(path: Path) -> None:
     KeyFile(path).add("alice", limits=NONE)
     before = path.read_bytes()
-    with pytest.raises(ApiKeyError, match="two keys named 'alice'"):
+    with pytest.raises(ApiKeyError, match="a key named 'alice' already"):
         KeyFile(path).add("alice", limits=NONE)
     with pytest.raises(ApiKeyError, match="no key named 'bob'"):
         KeyFile(path).remove("bob")

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runtime.kv.blocks import owner_root
 from runtime.units import format_size, parse_duration, parse_size
 from tests.fakes.kv_blocks import (
     FILE_BYTES,
@@ -26,6 +27,8 @@ from tests.fakes.kv_blocks import (
     open_tier,
     put_all,
 )
+from web.access.api_keys import KeyLimits
+from web.access.key_file import KeyFile
 from web.commands.kv import kv
 
 if TYPE_CHECKING:
@@ -79,6 +82,15 @@ def test_ls_counts_what_cannot_be_reached(folder: Path) -> None:
         tier.drop([chain(3)[0].key])
         assert tier.flush(LONG) == 0
         assert "5 blocks, 60 KiB in 3 chains, 2 loose" in run("ls", folder).output  # while it is in use, too
+
+
+def test_ls_knows_the_sequences_of_isolated_keys_by_the_keys_names(folder: Path, tmp_path: Path) -> None:
+    file = tmp_path / "keys"
+    KeyFile(file).add("alice", limits=KeyLimits())
+    with open_tier(folder) as tier:
+        put_all(tier, chain(2, root=owner_root(ROOT, "alice")) + chain(1, root=owner_root(ROOT, "bob")))
+    assert "9 blocks, 108 KiB in 5 chains, 3 loose" in run("ls", folder).output
+    assert "in 5 chains, 1 loose" in run("ls", folder, "--api-key-file", str(file)).output
 
 
 def test_ls_of_a_folder_without_blocks(tmp_path: Path) -> None:

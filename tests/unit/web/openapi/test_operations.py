@@ -94,6 +94,21 @@ async def test_what_looks_at_the_engine() -> None:
     check(schema_of(document, "get", "/v1/models/{name}", 200), await response.get_json())
 
 
+@pytest.mark.parametrize("headers", [{}, {"anthropic-version": "2023-06-01"}])
+async def test_the_models_in_the_words_of_either_api(headers: dict[str, str]) -> None:
+    document, client = await document_of(), make().test_client()
+    shown = document["paths"]["/v1/models"]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
+    assert len(document["components"]["schemas"][shown["$ref"].rpartition("/")[2]]["anyOf"]) == 2
+    for path, asked, status in (
+        ("/v1/models", "/v1/models", 200),
+        ("/v1/models/{name}", "/v1/models/bytes", 200),
+        ("/v1/models/{name}", "/v1/models/x", 404),
+    ):
+        response = await client.get(asked, headers=headers)
+        assert response.status_code == status
+        check(schema_of(document, "get", path, status), await response.get_json())
+
+
 async def test_a_field_that_is_not_declared_is_noticed() -> None:
     schema = schema_of(await document_of(), "get", "/v1/requests", 200)
     with pytest.raises(ValidationError):
