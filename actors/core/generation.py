@@ -52,6 +52,7 @@ class GenerationRequest:
             say; one that `max_tokens` or a stop string ends is the beginning of what was to be.
         owner: the name of the API key that asked; None where there are no keys.
         queue_share: how much of the queue the owner's generations may take, from 0 to 1.
+        session: what the client calls the session that the request belongs to; None where it says nothing of one.
     """
 
     id: str
@@ -71,6 +72,7 @@ class GenerationRequest:
     grammar: Grammar | None = None
     owner: str | None = None
     queue_share: float = 1.0
+    session: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

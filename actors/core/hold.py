@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from actors.core.generation import Failed, Finished
     from actors.core.life import State
     from actors.core.observer import Observers
-    from actors.core.slot_views import GenerationKey, SlotView
+    from actors.core.slot_views import GenerationKey, Session, SlotView
     from runtime.kv.blocks import Block, BlockKey
     from runtime.kv.token_chain import TokenChain
     from runtime.sampling.tokens import DraftToken, SampleSpec
@@ -58,6 +58,7 @@ class Ticket:
         reuse: whether KV that is already there may serve the prompt.
         owner: the name of the API key that asked; None where there are no keys.
         queue_share: how much of the queue the owner's tickets may take, from 0 to 1.
+        session: whose slot is the first to be displaced; None where the client named none.
         mark: set in the moment in which the generation is cancelled; the device looks at it at each layer boundary.
         granted: the hold, or `DeviceLost`.
         ended: the account, once nothing of it is left.
@@ -70,6 +71,7 @@ class Ticket:
     reuse: bool = True
     owner: str | None = None
     queue_share: float = 1.0
+    session: Session | None = None
     mark: CancelMark = field(default_factory=CancelMark)
     granted: Reply[Hold] = field(default_factory=Reply)
     ended: Reply[Account] = field(default_factory=Reply)

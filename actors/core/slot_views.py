@@ -1,4 +1,4 @@
-"""What others than the slot table see of a slot."""
+"""What others than the slot table see of a slot, and what it would cost to grant a free one: pure figures."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 GenerationKey: TypeAlias = tuple[str, int]
 """A generation's identity: its request's id, and its index there."""
+
+Session: TypeAlias = tuple[str | None, str]
+"""A client's session: the name of the API key that asked, if there are keys, and what the client calls it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,3 +119,47 @@ class SlotStatus:
     tokens: int
     resident_tokens: int
     draft_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A free slot, as the choice sees it.
+
+    Attributes:
+        resident: tokens of it.
+        usable: of these, what the prompt goes on with.
+        idle: grants since its release, of all slots together.
+        is_held: a cancel left its tokens, and the retry may still come.
+        session: whose request left them; None where that said nothing of a session.
+        last_used: orders those that cost the same.
+    """
+
+    resident: int
+    usable: int
+    idle: int
+    is_held: bool
+    session: Session | None
+    last_used: int
+
+
+def grant_cost(
+    candidate: Candidate, prompt_length: int, session: Session | None, slots: int
+) -> tuple[bool, float, int]:
+    """Return what is compared, the least first: tokens to compute, plus the resident ones lost.
+
+    These weigh less the longer nobody wanted them.  What a session left behind is the less wanted when that very
+    session comes with another text (it was shortened, or begun anew), so it counts as if each slot had been granted
+    once more; and if a cancel left it, the one who may come for it has come.  So a session displaces its own before
+    another's, and never another's that it would not have displaced without its name.
+
+    Args:
+        candidate: free.
+        prompt_length: tokens of the prompt.
+        session: of the request; None where it says nothing of one.
+        slots: how many there are.
+    """
+    own = session is not None and candidate.session == session
+    lost = candidate.resident - candidate.usable
+    robbed = lost > candidate.usable and candidate.is_held and not own
+    age = candidate.idle + (slots if own else 0)
+    return robbed, (prompt_length - candidate.usable) + lost / (1 + age), candidate.last_used

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from actors.core.slot_views import Resident, SlotStatus
+from actors.core.slot_views import Candidate, Resident, SlotStatus, grant_cost
 from runtime.kv.token_chain import TokenChain
 from runtime.ownership import TaskOwner
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
 
     from actors.core.life import State
-    from actors.core.slot_views import GenerationKey, SlotView
+    from actors.core.slot_views import GenerationKey, Session, SlotView
     from runtime.kv.blocks import BlockKey
     from runtime.kv.rings import Rings
 
@@ -36,6 +36,7 @@ class _Slot:
     tokens: TokenChain
     rings: Rings | None
     owner: GenerationKey | None = None
+    session: Session | None = None  # of whoever was last granted it
     last_used: int = 0  # the table's grant count at the last release
     held_until: float = 0.0
     before: Resident | None = None
@@ -148,24 +149,33 @@ class SlotTable:
     # --- grant and release --------------------------------------------------------------------------------------------
 
     def grant(
-        self, owner: GenerationKey, prompt: TokenChain, *, reuse: bool = True, now: float = 0.0
+        self,
+        owner: GenerationKey,
+        prompt: TokenChain,
+        *,
+        reuse: bool = True,
+        now: float = 0.0,
+        session: Session | None = None,
     ) -> SlotView | None:
-        """Give a generation the free slot that serves `prompt` at the least cost.
+        """Give a generation the free slot that serves `prompt` at the least cost (`grant_cost`).
 
         The slot's `tokens` are then the part that is already there, none if its rings have not what the rest goes on
         with.  At least the prompt's last token is left to compute, because its logits are wanted.  A slot whose tokens
-        are held for a retry goes to another prompt only if there is no other.  None if no slot is free.
+        are held for a retry goes to another's prompt only if there is no other.  None if no slot is free.
         """
         self.owner.check()
         candidates = [(slot, self._usable(slot, prompt) if reuse else 0) for slot in self._slots if slot.owner is None]
         if not candidates:
             return None
-        slot, usable = min(candidates, key=lambda candidate: self._cost(candidate[0], candidate[1], len(prompt), now))
+        slot, usable = min(
+            candidates,
+            key=lambda free: grant_cost(self._candidate(free[0], free[1], now), len(prompt), session, len(self._slots)),
+        )
         self._grants += 1
         slot.before = slot.resident()
         slot.tokens = (slot.tokens if usable else prompt).head(usable)
         self.trim(slot, usable)
-        slot.owner = owner
+        slot.owner, slot.session = owner, session
         return slot
 
     def release(self, slot: SlotView, held_until: float = 0.0) -> None:
@@ -303,12 +313,9 @@ class SlotTable:
     def _usable(self, slot: _Slot, prompt: TokenChain) -> int:
         return slot.usable(min(slot.tokens.shared_with(prompt), len(prompt) - 1))
 
-    def _cost(self, slot: _Slot, usable: int, prompt_length: int, now: float) -> tuple[bool, float, int]:
-        """Tokens to compute now, plus the resident ones lost, which weigh less the longer nobody wanted them."""
-        age = self._grants - slot.last_used
-        lost = len(slot.tokens) - usable
-        robbed = lost > usable and slot.held_until > now
-        return robbed, (prompt_length - usable) + lost / (1 + age), slot.last_used
+    def _candidate(self, slot: _Slot, usable: int, now: float) -> Candidate:
+        idle, is_held = self._grants - slot.last_used, slot.held_until > now
+        return Candidate(len(slot.tokens), usable, idle, is_held, slot.session, slot.last_used)
 
 
 def _status(slot: _Slot, state_of: Callable[[GenerationKey], State]) -> SlotStatus:

@@ -107,7 +107,9 @@ class Admission:
     def _grant(self, waiting: _Waiting) -> bool:
         """False if no slot is free."""
         ticket = waiting.ticket
-        slot = self._table.grant(ticket.key, ticket.prompt, reuse=ticket.reuse, now=trio.current_time())
+        slot = self._table.grant(
+            ticket.key, ticket.prompt, reuse=ticket.reuse, now=trio.current_time(), session=ticket.session
+        )
         if slot is None:
             return False
         assert slot.before is not None

@@ -27,6 +27,20 @@ MUTANTS = (
         ("tests/scenarios/engine/test_isolation.py",),
     ),
     Mutant(
+        "a session's name takes any session's slot",
+        "actors/core/slot_views.py",
+        "    own = session is not None and candidate.session == session\n",
+        "    own = session is not None and candidate.session is not None\n",
+        ("tests/unit/actors/core/test_slots.py",),
+    ),
+    Mutant(
+        "a session may be another API key's",
+        "actors/engine.py",
+        "(asked.owner, asked.session)",
+        "(None, asked.session)",
+        ("tests/scenarios/engine/test_sessions.py",),
+    ),
+    Mutant(
         "the drafter's KV is not trimmed after a rejection",
         "actors/core/slots.py",
         "        _trim_draft(self._changing(slot), start + 1 if self._drafts_from_states else len(slot.tokens))\n",

@@ -65,6 +65,7 @@ class Visit:
     reads: bool  # else it stalls
     retries: tuple[Retry, ...]
     rule: Rule | None = None  # which its outputs are held to
+    session: str | None = None  # by which name the client goes
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,8 @@ def draw(seed: int) -> Scenario:
     """The scenario of a seed.
 
     In a third of them some blocks lie, and audits find that now and then; in a third of the others, outputs are held to
-    grammars.  In a third of all, too, a layer has a window.  In an eighth the requests have owners, who share no KV.
+    grammars.  In a third of all, too, a layer has a window, and in a third clients name sessions.  In an eighth the
+    requests have owners, who share no KV.
     """
     dice, windows, grammars = (random.Random(f"{about} {seed}") for about in ("lies", "windows", "grammars"))
     scenario = _honest(seed)
@@ -111,7 +113,15 @@ def draw(seed: int) -> Scenario:
     elif grammars.random() < 1 / 3:
         scenario = _with_grammars(scenario, grammars)
     scenario = _with_window(scenario, windows) if windows.random() < 1 / 3 else scenario
+    scenario = _with_sessions(scenario, seed) if seed % 3 == 0 else scenario
     return replace(scenario, owners=OWNERS) if seed % 16 in (8, 12) else scenario
+
+
+def _with_sessions(scenario: Scenario, seed: int) -> Scenario:
+    """The same with names for most who come, few enough that they come again."""
+    dice = random.Random(f"sessions {seed}")
+    visits = tuple(replace(visit, session=dice.choice(["red", "blue", None])) for visit in scenario.visits)
+    return replace(scenario, visits=visits)
 
 
 def _with_grammars(scenario: Scenario, dice: random.Random) -> Scenario:
@@ -289,4 +299,5 @@ def _request(visit: Visit, request_id: str, prompts: list[list[int]], owner: str
         speculate=visit.speculate,
         owner=owner,
         grammar=None if visit.rule is None else visit.rule.grammar,
+        session=visit.session,
     )

@@ -145,6 +145,7 @@ def generation_request(
         speculate=body.speculate is not False,
         visible=visible,
         grammar=grammar,
+        session=body.prompt_cache_key or None,
     )
 
 

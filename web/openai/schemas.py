@@ -63,6 +63,7 @@ class GenerationBody(GrammarFields):
     logit_bias: LogitBias | None = None
     seed: Seed | None = None
     user: Name | None = None
+    prompt_cache_key: Name | None = None
 
     n_predict: MaxTokens | None = None
     top_k: TopK | None = None
@@ -84,7 +85,7 @@ class GenerationBody(GrammarFields):
 
 # Hints to the server, which change nothing in the response.
 HINTS = frozenset(
-    "metadata prediction prompt_cache_key prompt_cache_options prompt_cache_retention safety_identifier service_tier "
+    "metadata prediction prompt_cache_options prompt_cache_retention safety_identifier service_tier "
     "parallel_tool_calls include_reasoning guided_decoding_backend".split()
 )
 

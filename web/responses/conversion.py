@@ -164,6 +164,7 @@ def prepare(
         speculate=body.speculate is not False,
         visible=visible_ids(prompt, model),
         grammar=prompt.grammar,
+        session=body.prompt_cache_key or None,
     )
     (ignored or IgnoredFields()).tell(request.id, unknown_fields(body, HINTS, UNSUPPORTED))
     sampled = {"temperature": request.sampling.temperature, "top_p": request.sampling.top_p}

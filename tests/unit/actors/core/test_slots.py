@@ -9,11 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.core.life import State
+from actors.core.slot_views import Candidate, grant_cost
 from actors.core.slots import SlotTable
 from runtime.kv.token_chain import TokenChain
 
 if TYPE_CHECKING:
-    from actors.core.slot_views import SlotView
+    from actors.core.slot_views import Session, SlotView
 
 A, B, C = ("a", 0), ("b", 0), ("c", 0)
 
@@ -166,6 +167,80 @@ def test_what_is_held_for_a_retry_is_there_for_the_retry() -> None:
     slot = table.grant(B, TokenChain(b"", [1, 2, 3, 4, 5]), now=5.0)
     assert slot is held
     assert slot.tokens == [1, 2, 3, 4]
+
+
+RED, BLUE = (None, "red"), (None, "blue")
+
+
+def in_session(table: SlotTable, tokens: list[int], session: Session | None, name: str) -> SlotView:
+    """A slot that was granted to a session, and in which `tokens` are now resident."""
+    slot = table.grant((name, 0), TokenChain(b"", tokens), session=session)
+    assert slot is not None
+    table.commit(slot, tokens[len(slot.tokens) :])
+    table.release(slot)
+    return slot
+
+
+def test_a_session_that_begins_anew_displaces_its_own_sequence_and_no_other_s() -> None:
+    """Both share the tools' description; the red session was just shortened by its client."""
+    shared, table = list(range(100)), SlotTable(2, 1000)
+    blue = in_session(table, [*shared, *range(400, 600)], BLUE, "blue")
+    red = in_session(table, [*shared, *range(200, 440)], RED, "red")
+    shortened = TokenChain(b"", [*shared, *range(700, 800)])
+    assert red is not blue
+    chosen = {
+        session: min((blue, red), key=lambda slot: cost_of(table, slot, shortened, session)) for session in (RED, None)
+    }
+    assert chosen == {RED: red, None: blue}
+    assert table.grant(("again", 0), shortened, session=RED) is red
+
+
+def cost_of(table: SlotTable, slot: SlotView, prompt: TokenChain, session: Session | None) -> tuple[bool, float, int]:
+    """What a slot, the last of which was granted last, would cost."""
+    idle = len(table) - 1 - slot.id
+    usable = slot.tokens.shared_with(prompt)
+    own = {0: BLUE, 1: RED}[slot.id]
+    return grant_cost(Candidate(len(slot.tokens), usable, idle, False, own, slot.id), len(prompt), session, len(table))
+
+
+def test_what_a_session_left_with_a_cancel_it_may_take_itself() -> None:
+    for session, taken in [(RED, True), (BLUE, False), (None, False), (("key", "red"), False)]:
+        table = SlotTable(2, 64)
+        held = table.grant(A, TokenChain(b"", [1, 2, 3]), session=RED)
+        assert held is not None
+        table.commit(held, [1, 2, 3])
+        other = used(table, B, list(range(40, 60)))
+        table.release(held, held_until=10.0)
+        assert table.grant(C, TokenChain(b"", [30, 31]), now=5.0, session=session) is (held if taken else other)
+
+
+def test_a_session_s_slot_is_not_waited_for() -> None:
+    table = SlotTable(2, 64)
+    busy = table.grant(A, TokenChain(b"", [1, 2]), session=RED)
+    slot = table.grant(B, TokenChain(b"", [1, 2, 3]), session=RED)
+    assert slot is not None
+    assert slot is not busy
+
+
+candidates = st.builds(
+    lambda resident, usable, idle, is_held, session, order: Candidate(
+        resident, min(resident, usable), idle, is_held, session, order
+    ),
+    st.integers(0, 500),
+    st.integers(0, 500),
+    st.integers(0, 20),
+    st.booleans(),
+    st.sampled_from([RED, BLUE, None]),
+    st.integers(0, 100),
+)
+
+
+@given(st.lists(candidates, min_size=1, max_size=6), st.integers(501, 1000))
+def test_a_name_never_costs_a_neighbour_what_it_would_have_kept(free: list[Candidate], prompt_length: int) -> None:
+    named, nameless = (
+        min(free, key=lambda one: grant_cost(one, prompt_length, session, len(free))) for session in (RED, None)
+    )
+    assert named is nameless or named.session == RED
 
 
 def test_integrity_check_finds_a_planted_contradiction() -> None:
