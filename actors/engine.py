@@ -173,7 +173,7 @@ class Engine:
         handle = self._manager.handle
         session = None if asked.session is None else (asked.owner, asked.session)  # no owner names another's
         tickets = [
-            Ticket(handle, asked.id, index, prompt, asked.cache_prompt, asked.owner, asked.queue_share, session)
+            Ticket(handle, asked.id, index, prompt, asked.reuses_kv, asked.owner, asked.queue_share, session)
             for index, prompt in enumerate(prompts)
         ]
         timeout = self.config.request_timeout if asked.timeout is None else asked.timeout

@@ -26,10 +26,12 @@ from actors.core.receipts import CancelReason
 from actors.generating.buffer import EventBuffer
 from actors.generating.decode import decode
 from actors.generating.prefill import prefill
+from actors.generating.prompt_reading import PromptReading
 from actors.generating.request_log import RequestLog
 from runtime.errors import CedeError, DeadlineExceeded, GrammarFailed, ShuttingDown
 
 if TYPE_CHECKING:
+    from array import array
     from collections.abc import AsyncIterator, Callable, Sequence
 
     from actors.core.hold import Ticket
@@ -138,16 +140,18 @@ class Request:
     async def _generate(self, ticket: Ticket, output: Output) -> None:
         """One generation from the queue to its last event.  A fault costs this generation and nothing else."""
         stopwatch = Stopwatch()
+        reading = PromptReading(ticket.index, ticket.prompt, self.asked.outputs, self._buffer.put)
         try:
             async with self._manager.hold(
                 ticket, queue_timeout=self._queue_timeout, cancel_reason=self._cancel_reason
             ) as hold:
                 stopwatch.granted()
-                first = await prefill(hold, self._manager.restoration(hold), output.next_sample())
+                first = await prefill(hold, self._manager.restoration(hold), output.first_sample(), reading)
                 stopwatch.first_token()
                 reason = await decode(hold, first, output, self._drafting())
                 stopwatch.done()
-            self._finish(ticket, output, reason, stopwatch)  # the slot is free: a follow-up finds its tokens there
+            # The slot is free: a follow-up finds its tokens there.
+            self._finish(ticket, output, reason, stopwatch, reading.end())
         except trio.Cancelled:
             self._say_cancelled(ticket, output, stopwatch)
             raise
@@ -176,7 +180,14 @@ class Request:
             except Exception:  # in place of the cancel it would reach the client's handler, past its other generations
                 self._say_internal_error(ticket)
 
-    def _finish(self, ticket: Ticket, output: Output, reason: FinishReason, stopwatch: Stopwatch) -> None:
+    def _finish(
+        self,
+        ticket: Ticket,
+        output: Output,
+        reason: FinishReason,
+        stopwatch: Stopwatch,
+        vector: array[float] | None = None,
+    ) -> None:
         account = ticket.ended.value
         self._say(
             ticket,
@@ -190,6 +201,7 @@ class Request:
                 timings=stopwatch.timings(ticket, len(output)),
                 stop_string=output.stop_found,
                 cancelled=self._cancel_reason() if reason is FinishReason.CANCELLED else None,
+                vector=vector,
             ),
         )
 

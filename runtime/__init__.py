@@ -5,6 +5,7 @@ Only the executors and `ownership` know Trio.  The rooms, each of which may use 
 - at the root: `errors`, `units`, `options`, `ownership`, `log_text`, `host_memory`, `processor`
 - `checkpoint`: what a model's folder says
 - `text`: tokenizer, chat template, stop strings; `kv`: the KV cache and its tiers; `sampling`: logits to tokens
+- `prompt_rows`: what prompts give besides KV
 - `step`: one device step and where it runs
 - `nn`: the model's layers and weights
 - `loading`: from a folder to what serves it

@@ -31,6 +31,9 @@ MAX_PARTS = 1024
 MAX_PROMPTS = 4096
 """Prompts of a request; the engine's slots and queue bound their number further."""
 
+MAX_INPUTS = 2048
+"""Inputs of an embedding request, as many as OpenAI's API takes."""
+
 MAX_PROMPT_IDS = 2**20
 """Token ids of one prompt; the context bounds their number further."""
 

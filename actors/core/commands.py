@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from actors.core.life import State
 from actors.core.reply import Reply
+from runtime.prompt_rows.wanted import NO_OUTPUTS, NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from actors.core.receipts import CancelReason
     from runtime.errors import DeviceLost
     from runtime.kv.blocks import Block, BlockKey
+    from runtime.prompt_rows.wanted import PromptOutputs, RowsGiven
     from runtime.sampling.tokens import DraftToken, SampledToken, SampleSpec
 
 CATCH_UP = 16  # more rows than a round leaves behind: a drafter that is given so many has missed something
@@ -62,13 +64,17 @@ class Fetched:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """The reply to `Submit`: how many of its rows were committed, and the tokens that follow.
+    """The reply to `Submit`: what became of its rows.
 
-    `tokens` are the accepted drafts and the one drawn after them; none where only a part of the rows was served.
+    Attributes:
+        rows: how many were committed.
+        tokens: the accepted drafts and the one drawn after them; none where only a part of the rows was served.
+        given: what the rows gave besides KV.
     """
 
     rows: int
     tokens: tuple[SampledToken, ...] = ()
+    given: RowsGiven = NOTHING
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,14 +89,16 @@ class Submit:
         phase: what they are for.
         token_ids: those that follow what the slot has KV of, the drafter's KV in phase `DRAFT`.
         sample, drafts: as in `Segment`.
+        outputs: what the rows of a prompt are to give besides KV.
         reply: what became of them; `StepFailed` if the device failed over them.
     """
 
     hold: Hold
     phase: State
     token_ids: Sequence[int]
-    sample: SampleSpec
+    sample: SampleSpec | None
     drafts: Sequence[DraftToken] = ()
+    outputs: PromptOutputs = NO_OUTPUTS
     reply: Reply[Chunk] = field(default_factory=Reply)
 
     @property

@@ -10,13 +10,17 @@ import enum
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+from runtime.prompt_rows.wanted import NO_OUTPUTS, PromptOutputs
 from runtime.text.stop_strings import NO_STOPS, StopAutomaton
 
 if TYPE_CHECKING:
+    from array import array
+
     from actors.core.life import State
     from actors.core.receipts import CancelReason
     from runtime.errors import CedeError
     from runtime.grammar.grammar import Grammar
+    from runtime.prompt_rows.wanted import TokenScore
     from runtime.sampling.params import SamplingParams
     from runtime.sampling.tokens import TokenLogprobs
 
@@ -50,6 +54,7 @@ class GenerationRequest:
         visible: special tokens that are spelled out in the text, for whoever parses it.
         grammar: what each output must be.  It decides when an output may end, whatever `ignore_eos` and `min_tokens`
             say; one that `max_tokens` or a stop string ends is the beginning of what was to be.
+        outputs: what each prompt is to give besides KV.
         owner: the name of the API key that asked; None where there are no keys.
         queue_share: how much of the queue the owner's generations may take, from 0 to 1.
         session: what the client calls the session that the request belongs to; None where it says nothing of one.
@@ -70,9 +75,15 @@ class GenerationRequest:
     speculate: bool = True
     visible: frozenset[int] = frozenset()
     grammar: Grammar | None = None
+    outputs: PromptOutputs = NO_OUTPUTS
     owner: str | None = None
     queue_share: float = 1.0
     session: str | None = None
+
+    @property
+    def reuses_kv(self) -> bool:
+        """Whether KV that was computed earlier may serve the prompts: it has no states for what they are to give."""
+        return self.cache_prompt and not self.outputs.needs_all_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +110,19 @@ class Token:
 
 
 @dataclass(frozen=True, slots=True)
+class PromptScored:
+    """How likely some tokens of the prompt are; those of all such events, in order, are the whole prompt.
+
+    Attributes:
+        index: of the generation.
+        tokens: ids, each with its score; None for the first of the prompt, before which there is nothing.
+    """
+
+    index: int
+    tokens: tuple[tuple[int, TokenScore | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Finished:
     """The last event of a generation that ended well or was cancelled.
 
@@ -106,6 +130,7 @@ class Finished:
         text: what had been held back.
         stop_string: the stop string that ended it, if one did.
         cancelled: why it was cancelled; None for one that ended well.
+        vector: the pooled state of the prompt, float32, not normalised, where the request wanted it.
     """
 
     index: int
@@ -117,6 +142,7 @@ class Finished:
     timings: Timings
     stop_string: str | None = None
     cancelled: CancelReason | None = None
+    vector: array[float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +153,10 @@ class Failed:
     error: CedeError
 
 
-Event: TypeAlias = Token | Finished | Failed
+Progress: TypeAlias = PromptScored | Token | Finished
+"""What happens to a generation that does not fail."""
+
+Event: TypeAlias = Progress | Failed
 
 
 @dataclass(frozen=True, slots=True)

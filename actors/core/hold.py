@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from actors.core.commands import Audit, CopyPrefix, LoadBlocks, Restart, Submit, Trim
 from actors.core.events import Cancelled, Emitted, Ended, StageBegun, Submitted
 from actors.core.reply import Reply
+from runtime.prompt_rows.wanted import NO_OUTPUTS
 from runtime.step.step import CancelMark
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from actors.core.slot_views import GenerationKey, Session, SlotView
     from runtime.kv.blocks import Block, BlockKey
     from runtime.kv.token_chain import TokenChain
+    from runtime.prompt_rows.wanted import PromptOutputs
     from runtime.sampling.tokens import DraftToken, SampleSpec
 
 T = TypeVar("T")
@@ -163,15 +165,20 @@ class Hold:
         self.ticket.turn_to(stage)
 
     async def submit(
-        self, phase: State, token_ids: Sequence[int], sample: SampleSpec, drafts: Sequence[DraftToken] = ()
+        self,
+        phase: State,
+        token_ids: Sequence[int],
+        sample: SampleSpec | None,
+        drafts: Sequence[DraftToken] = (),
+        outputs: PromptOutputs = NO_OUTPUTS,
     ) -> Chunk:
-        """Have rows run that follow the slot's committed tokens, and await what became of them.
+        """Have rows run that follow the slot's committed tokens, and await what became of them; see `Submit`.
 
         Raises:
             StepFailed: the device failed over these rows.
             DeviceLost: the device was lost since the grant.
         """
-        command = Submit(self, phase, token_ids, sample, drafts)
+        command = Submit(self, phase, token_ids, sample, drafts, outputs)
         if (observers := self.ticket.manager.observers).submitted:
             event = Submitted(*self.ticket.key, phase, len(token_ids), command.is_bulk)
             observers.tell(observers.submitted, event)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from actors.core.generation import Event, Failed, Token
+from actors.core.generation import Event, Failed, Finished, PromptScored, Token
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from actors.generating.unread import Backlog
     from runtime.errors import CedeError
+    from runtime.sampling.tokens import TokenLogprobs
 
 EVENT_BYTES = 256
 """Of any event with what refers to it, beside its text."""
@@ -26,12 +27,20 @@ ALTERNATIVE_BYTES = 120
 
 def size_of(event: Event) -> int:
     """About how many bytes of memory an event takes."""
-    size = EVENT_BYTES
-    if not isinstance(event, Failed):
-        size += sys.getsizeof(event.text)
-    if isinstance(event, Token) and event.logprobs is not None:
-        size += ALTERNATIVE_BYTES * (1 + len(event.logprobs.top))
-    return size
+    match event:
+        case Token():
+            return EVENT_BYTES + sys.getsizeof(event.text) + _logprobs_size(event.logprobs)
+        case Finished():
+            return EVENT_BYTES + sys.getsizeof(event.text) + sys.getsizeof(event.vector)
+        case PromptScored():
+            scores = [score.logprobs for _, score in event.tokens if score is not None]
+            return EVENT_BYTES * (1 + len(event.tokens)) + sum(map(_logprobs_size, scores))
+        case Failed():
+            return EVENT_BYTES
+
+
+def _logprobs_size(logprobs: TokenLogprobs | None) -> int:
+    return 0 if logprobs is None else ALTERNATIVE_BYTES * (1 + len(logprobs.top))
 
 
 class EventBuffer:
@@ -97,6 +106,6 @@ class EventBuffer:
         event = self._events.popleft()
         if self._backlog.error is None:
             self._backlog.hold(self._backlog.held - size_of(event))
-        if not isinstance(event, Token):
+        if isinstance(event, Finished | Failed):
             self._not_ended.discard(event.index)
         return event

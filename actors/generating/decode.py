@@ -17,9 +17,12 @@ if TYPE_CHECKING:
     from runtime.sampling.tokens import SampledToken
 
 
-async def decode(hold: Hold, first: SampledToken, output: Output, drafting: Drafting | None) -> FinishReason:
-    """Draw token after token, or verify draft after draft, until the output says that it is whole."""
-    if output.room <= 0:  # the prompt was all that was asked for; what follows it was drawn for nobody
+async def decode(hold: Hold, first: SampledToken | None, output: Output, drafting: Drafting | None) -> FinishReason:
+    """Draw token after token, or verify draft after draft, until the output says that it is whole.
+
+    There is no `first` where the prompt was all that was asked for.
+    """
+    if first is None:
         return FinishReason.LENGTH
     hold.turn_to(ActorStage.DECODE)
     tokens: Sequence[SampledToken] = (first,)

@@ -99,6 +99,10 @@ class Output:
         """Whether nothing would follow the output and these, of which there is at least one."""
         return drafted[-1] in self._end_ids or (self.constraint is not None and self.constraint.is_complete(drafted))
 
+    def first_sample(self) -> SampleSpec | None:
+        """How the first token is to be drawn; None where the output is to have none."""
+        return self.next_sample() if self.room > 0 else None
+
     def next_sample(self, drafted: Sequence[int] = ()) -> SampleSpec:
         """How the next token is to be drawn, and those that follow each of the drafted ones."""
         return SampleSpec(

@@ -75,7 +75,7 @@ class Settlement:
             self._fail(planned, "the model yielded numbers that are not finite")
         elif result.computed:
             committed = self._commit(planned, result)
-            planned.work.reply.set(outcome.Value(Chunk(committed, result.tokens)))
+            planned.work.reply.set(outcome.Value(Chunk(committed, result.tokens, result.given)))
 
     def _commit(self, planned: Planned, result: SegmentResult) -> int:
         """Record whose KV is valid now; returns of how many rows it is: all but those of rejected drafts."""

@@ -118,6 +118,7 @@ class StepPlanner:
             sample=work.sample if rows == len(work.token_ids) else None,
             drafts=work.drafts,
             first=self._table.draft_first(record.slot, start) if work.phase is State.DRAFT else 0,
+            wanted=work.outputs.of_rows(work.token_ids, rows),
         )
         return Planned(record, work, segment)
 

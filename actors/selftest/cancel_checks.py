@@ -145,7 +145,8 @@ class CancelChecks:
                     return event
                 if not told:
                     task_status.started()
-                told.append(event)
+                if isinstance(event, Token):
+                    told.append(event)
         raise Mismatch("a request ended without its last event")
 
     async def _generate(self, asked: GenerationRequest) -> tuple[list[Token], int]:

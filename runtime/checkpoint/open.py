@@ -58,6 +58,9 @@ class Checkpoint(Protocol):
     def chat_template(self) -> str | None:
         """Return the source of the chat template; None for a base model."""
 
+    def pooling(self) -> str | None:
+        """Return how the model was trained to be pooled, in llama.cpp's words, as `mean`; None where nothing says."""
+
     def response_template(self) -> Settings | None:
         """Return how transformers is to read answers, by its `response_template`; None where the files do not say."""
 

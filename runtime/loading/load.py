@@ -67,6 +67,7 @@ def describe_model(options: LoadOptions, name: str) -> tuple[ServedModel, Checkp
         tokenizer=tokenizer,
         chat=Chat.load(checkpoint, tokenizer.added_tokens, options.tool_format),
         facts=facts_of(checkpoint),
+        pooling=options.pooling.pooling(checkpoint.pooling()),
     )
     return served, checkpoint
 

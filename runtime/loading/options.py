@@ -8,6 +8,7 @@ from runtime.chat.formats.choose import ToolFormatName
 from runtime.loading.served import Proposer
 from runtime.nn.matrices.quantization import Quantization
 from runtime.options import Option, whole
+from runtime.prompt_rows.wanted import PoolingChoice
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,4 +79,11 @@ class LoadOptions:
             none=("auto",),
         ),
     ] = None
+    pooling: Annotated[
+        PoolingChoice,
+        Option(
+            "How the states of a text become its embedding: their mean, the last one, or none for no embeddings; auto "
+            "is what the model's files say it was trained for, and mean where they do not."
+        ),
+    ] = PoolingChoice.AUTO
     draft: Path | None = None

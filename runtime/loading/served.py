@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from runtime.checkpoint.sampling_defaults import SamplingDefaults
 from runtime.loading.facts import ModelFacts
+from runtime.prompt_rows.wanted import Pooling
 from runtime.text.text_stream import TextStream
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class ServedModel:
         chat: how the model converses; None for a base model, which has no chat template.
         sampling: what a request that does not say otherwise samples by.
         facts: what its files say about themselves.
+        pooling: how the states of a text become its embedding; None where no embeddings are served.
         rings: where its windowed layers keep their KV, as `KVCache.rings`; None if all layers keep all of it.
     """
 
@@ -54,6 +56,7 @@ class ServedModel:
     chat: Chat | None = None
     sampling: SamplingDefaults = field(default_factory=SamplingDefaults)
     facts: ModelFacts = field(default_factory=ModelFacts)
+    pooling: Pooling | None = Pooling.MEAN
     rings: Rings | None = None
 
     def text(

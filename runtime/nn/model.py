@@ -14,6 +14,8 @@ import torch
 from runtime.nn.layers.attention import step_mask
 from runtime.nn.layers.batch import Batch
 from runtime.nn.layers.rope import rope_tables
+from runtime.prompt_rows.gather import PromptRows
+from runtime.prompt_rows.wanted import NOTHING
 from runtime.sampling.acceptance import verify
 from runtime.sampling.batch import SamplingBatch
 from runtime.sampling.staging import StagingBuffer
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from runtime.checkpoint.families.scales import Scales
     from runtime.kv.cache import KVCache
     from runtime.nn.weights import Weights
+    from runtime.prompt_rows.wanted import RowsGiven
     from runtime.sampling.sampler import SampledRow
     from runtime.sampling.staging import StagedTensor
     from runtime.step.step import Segment
@@ -107,6 +110,7 @@ class Transformer:
         positions = staging.ints([p for segment in segments for p in range(segment.start, segment.end)])
         slots = staging.ints([segment.slot for segment in segments for _ in segment.token_ids])
         sampled_rows, sampling = _stage_sampling(segments, ranges, staging)
+        prompt_rows = _stage_prompt_rows(segments, ranges, staging)
         staging.send(self._device)
         return Batch(
             segments=list(segments),
@@ -116,6 +120,7 @@ class Transformer:
             positions=positions.tensor,
             sampled_rows=sampled_rows.tensor,
             sampling=sampling,
+            prompt_rows=prompt_rows,
             rotations=[
                 (cos[positions.tensor].unsqueeze(1), sin[positions.tensor].unsqueeze(1)) for cos, sin in self._ropes
             ],
@@ -129,6 +134,7 @@ class Transformer:
         batch.segments = [batch.segments[i] for i in kept]
         batch.ranges = _row_ranges(batch.segments)
         sampled_rows, batch.sampling = _stage_sampling(batch.segments, batch.ranges, staging)
+        batch.prompt_rows = _stage_prompt_rows(batch.segments, batch.ranges, staging)
         staging.send(self._device)
         rows, batch.sampled_rows = kept_rows.tensor, sampled_rows.tensor
         batch.hidden, batch.slots, batch.positions = batch.hidden[rows], batch.slots[rows], batch.positions[rows]
@@ -144,22 +150,26 @@ class Transformer:
         self._run_ahead.drain()
 
     def finish(self, batch: Batch) -> list[SegmentOutput]:
-        """Sample and verify, check that all rows are finite, and read the results from the device, at once."""
+        """Sample and verify, gather what prompts give, check that all is finite, and read all of it at once."""
         # A sum is finite only if every term is (in float32 no sum of finite rows overflows), and costs one pass.
         finite = batch.hidden.sum(-1, dtype=torch.float32).isfinite()  # [rows]
         states = self.weights.final_norm(batch.hidden)
         self.store_states(batch, states)
+        vocab_size = self.config.vocab_size
+        gathered = batch.prompt_rows.compute(states, self.compute_logits, vocab_size, self._run_ahead.layer_encoded)
+        also_read = torch.cat([finite.float(), *gathered]) if gathered else finite
         sampled: list[SampledRow] = []
         if batch.sampling.specs:
             logits = self.compute_logits(states[batch.sampled_rows])  # [sampled rows, vocab]
-            sampled, finite_rows = verify(logits, batch.sampling, also_read=finite)
+            sampled, numbers = verify(logits, batch.sampling, also_read=also_read)
         else:
-            finite_rows = finite.tolist()  # the step's one read from the device, as in `verify`
+            numbers = also_read.tolist()  # the step's one read from the device, as in `verify`
         self._run_ahead.drain()
+        given = batch.prompt_rows.parse(numbers[len(finite) :], self.config.hidden_size, vocab_size)
         rest = iter(sampled)
         return [
-            _output(list(islice(rest, segment.num_sampled)), finite_rows[rows.start : rows.stop])
-            for segment, rows in zip(batch.segments, batch.ranges, strict=True)
+            _output(list(islice(rest, segment.num_sampled)), numbers[rows.start : rows.stop], given.get(place, NOTHING))
+            for place, (segment, rows) in enumerate(zip(batch.segments, batch.ranges, strict=True))
         ]
 
     def transfer(self, transfer: Transfer) -> torch.Tensor | None:
@@ -213,12 +223,19 @@ def _stage_sampling(
     return staging.ints(rows), SamplingBatch.stage(specs, drafts, staging)
 
 
-def _output(sampled: Sequence[SampledRow], finite_rows: Sequence[float]) -> SegmentOutput:
+def _stage_prompt_rows(segments: Sequence[Segment], ranges: Sequence[range], staging: StagingBuffer) -> PromptRows:
+    """Stage what the rows of prompts are to give besides KV."""
+    pairs = zip(segments, ranges, strict=True)
+    return PromptRows.stage([(own, segment.wanted, segment.mark) for segment, own in pairs], staging)
+
+
+def _output(sampled: Sequence[SampledRow], finite_rows: Sequence[float], given: RowsGiven | None) -> SegmentOutput:
     """Return one segment's output: its tokens up to the first row that did not accept its draft."""
-    if not all(finite_rows) or not all(row.finite for row in sampled):
+    if given is None or not all(finite_rows) or not all(row.finite for row in sampled):
         return SegmentOutput(finite=False)
     accepted = len(list(takewhile(lambda row: row.accepted, sampled)))
-    return SegmentOutput(finite=True, tokens=tuple(row.token for row in sampled[: accepted + 1]))
+    tokens = tuple(row.token for row in sampled[: accepted + 1])
+    return SegmentOutput(finite=True, tokens=tokens, given=given)
 
 
 def _row_ranges(segments: Sequence[Segment]) -> list[range]:

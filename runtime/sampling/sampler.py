@@ -17,7 +17,7 @@ from runtime.sampling.masks import allowed_tokens
 from runtime.sampling.tokens import SampledToken, TokenLogprobs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from runtime.sampling.batch import CountPenalties, RandomRows, RepetitionPenalties, SamplingBatch
 
@@ -182,27 +182,50 @@ def _penalise_counts(logits: torch.Tensor, counts: CountPenalties) -> None:
 
 
 def _logprobs(logits: torch.Tensor, tokens: torch.Tensor, batch: SamplingBatch) -> torch.Tensor:
-    """Compute log-probabilities under the model's own distribution, `[logprob rows, 1 + 2 * alternatives]`.
-
-    A row has first the drawn token's own, then those of the likeliest tokens, then the ids of these.
-    """
+    """Compute log-probabilities under the model's own distribution: `token_logprobs` of the rows that ask for them."""
     if batch.logprob_rows is None:
         return logits[:0, :1]
     rows = batch.logprob_rows.index.tensor
-    logprobs = torch.log_softmax(logits[rows], dim=-1)
-    chosen = logprobs.gather(-1, tokens[rows, None])
-    # At least MAX_LOGPROBS, however few are asked for: which of several equal tokens `topk` takes depends on k.
-    alternatives = max(MAX_LOGPROBS, *(batch.specs[row].params.logprobs or 0 for row in batch.logprob_rows.rows))
-    best = logprobs.topk(min(alternatives, logprobs.shape[-1]), dim=-1)
-    return torch.cat((chosen, best.values, best.indices.to(chosen.dtype)), dim=-1)
+    most = max(batch.specs[row].params.logprobs or 0 for row in batch.logprob_rows.rows)
+    return token_logprobs(logits[rows], tokens[rows], most)
 
 
 def _parse_logprobs(numbers: Iterator[float], width: int, batch: SamplingBatch) -> list[TokenLogprobs | None]:
     """Take what `_logprobs` computed, rows of `width`, from the numbers that were read; one entry per sampled row."""
     found: list[TokenLogprobs | None] = [None] * len(batch.specs)
     for row in [] if batch.logprob_rows is None else batch.logprob_rows.rows:
-        chosen, *best = islice(numbers, width)
-        values, ids = best[: width // 2], map(int, best[width // 2 :])
-        top = tuple(zip(ids, values, strict=True))
-        found[row] = TokenLogprobs(chosen, top[: batch.specs[row].params.logprobs or 0])
+        found[row] = parse_logprobs(islice(numbers, width), batch.specs[row].params.logprobs or 0)
     return found
+
+
+def token_logprobs(logits: torch.Tensor, tokens: torch.Tensor, alternatives: int) -> torch.Tensor:
+    """Compute how likely tokens are, and which are the likeliest.
+
+    Args:
+        logits: float32 `[rows, vocab]`.
+        tokens: ids, `[rows]`.
+        alternatives: how many of the likeliest are asked for at most.
+
+    Returns:
+        `[rows, logprob_width(alternatives, vocab)]`: the token's own log-probability, then those of the likeliest
+        tokens, then the ids of these.
+    """
+    logprobs = torch.log_softmax(logits, dim=-1)
+    chosen = logprobs.gather(-1, tokens[:, None])
+    if not alternatives:
+        return chosen
+    best = logprobs.topk(logprob_width(alternatives, logits.shape[-1]) // 2, dim=-1)
+    return torch.cat((chosen, best.values, best.indices.to(chosen.dtype)), dim=-1)
+
+
+def logprob_width(alternatives: int, vocab_size: int) -> int:
+    """Return how many numbers `token_logprobs` gives for a row."""
+    # At least MAX_LOGPROBS, however few are asked for: which of several equal tokens `topk` takes depends on k.
+    return 1 + 2 * min(max(MAX_LOGPROBS, alternatives), vocab_size) if alternatives else 1
+
+
+def parse_logprobs(numbers: Iterable[float], alternatives: int) -> TokenLogprobs:
+    """Return what one row of `token_logprobs` says, with so many of the likeliest tokens."""
+    chosen, *best = numbers
+    values, ids = best[: len(best) // 2], map(int, best[len(best) // 2 :])
+    return TokenLogprobs(chosen, tuple(zip(ids, values, strict=True))[:alternatives])

@@ -10,11 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
+from runtime.prompt_rows.wanted import NOTHING
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
     import torch
 
+    from runtime.prompt_rows.wanted import RowsGiven, RowsWanted
     from runtime.sampling.tokens import DraftToken, SampledToken, SampleSpec
     from runtime.step.transfer import Transfer
 
@@ -50,6 +53,7 @@ class Segment:
             where no token is wanted, as after all but the last prefill chunk.
         drafts: tokens to be verified, which the last of the rows are.
         first: no position before this one has KV; above 0 only where a drafter began in the middle of a sequence.
+        wanted: what its rows, which are a prompt's, are to give besides KV; None for nothing.
     """
 
     slot: int
@@ -59,6 +63,7 @@ class Segment:
     sample: SampleSpec | None = None
     drafts: Sequence[DraftToken] = ()
     first: int = 0
+    wanted: RowsWanted | None = None
 
     @property
     def end(self) -> int:
@@ -90,6 +95,7 @@ class SegmentResult:
         tokens: the accepted drafts, in order, and the token drawn after them; none where none was wanted.
         finite: all its rows and logits were finite, as far as they were computed.
         layers_after_cancel: layers that ended after its mark was set, or that the device still had queued.
+        given: what its rows gave besides KV; nothing where nobody waits for it any more.
     """
 
     computed: bool
@@ -97,6 +103,7 @@ class SegmentResult:
     tokens: tuple[SampledToken, ...] = ()
     finite: bool = True
     layers_after_cancel: int = 0
+    given: RowsGiven = NOTHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +122,7 @@ class SegmentOutput:
 
     finite: bool
     tokens: tuple[SampledToken, ...] = ()
+    given: RowsGiven = NOTHING
 
 
 BatchT = TypeVar("BatchT")
@@ -242,6 +250,7 @@ class _RunningStep(Generic[BatchT]):
                 tokens=output.tokens if output.finite else (),
                 finite=output.finite,
                 layers_after_cancel=self._layers_since(self._segments[i].mark.at),
+                given=output.given,
             )
 
     def result(self) -> StepResult:

@@ -12,17 +12,19 @@ one of them, or has another's, changes every token as well.  Where nothing is lo
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import torch
 
+from runtime.prompt_rows.wanted import NOTHING, Pooling, RowsGiven, TokenScore
 from runtime.sampling.random_numbers import splitmix64
-from runtime.sampling.tokens import SampledToken
+from runtime.sampling.tokens import SampledToken, TokenLogprobs
 from runtime.step.step import SegmentOutput
 from runtime.step.transfer import Copy, Load, Save
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from runtime.kv.rings import Rings
     from runtime.sampling.tokens import TokenMask
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 _ROOT = 0x5EED
 _POISON = -1
 _LOST = 0x1057  # what a state is changed by where a row is missing that it depends on
+HIDDEN = 4  # numbers of a hidden state
 _SIGN = 1 << 63  # states are unsigned, and torch's integers are not
 
 
@@ -43,6 +46,15 @@ def chain(state: int, token_id: int) -> int:
 def window_row(state: int) -> int:
     """The row of the windowed layer for a token of KV `state`."""
     return splitmix64(state ^ 0x51D1_46)
+
+
+def hidden_state(state: int) -> tuple[float, ...]:
+    """The last hidden state of a token of KV `state`: small whole numbers, so that sums are exact in any order."""
+    return tuple(float(state >> shift & 0xFF) for shift in range(0, HIDDEN * 8, 8))
+
+
+def _summed(states: Iterable[Sequence[float]]) -> tuple[float, ...]:
+    return tuple(map(sum, zip(*states, strict=True)))
 
 
 @dataclass(slots=True)
@@ -126,7 +138,10 @@ class SimulatedModel:
 
     def finish(self, batch: SimulatedBatch) -> list[SegmentOutput]:
         """Draw what each segment asks for; all is finite."""
-        return [SegmentOutput(True, tuple(map(SampledToken, self._sample(segment)))) for segment in batch.segments]
+        return [
+            SegmentOutput(True, tuple(map(SampledToken, self._sample(segment))), self._given(segment))
+            for segment in batch.segments
+        ]
 
     def transfer(self, transfer: Transfer) -> torch.Tensor | None:
         """Move rows of KV; a `Save` gives them as `[layers, tokens]` of int64."""
@@ -193,6 +208,36 @@ class SimulatedModel:
             if i < len(drafts) and drafts[i].token_id != tokens[-1]:
                 break
         return tokens
+
+    def _given(self, segment: Segment) -> RowsGiven:
+        """What a segment's rows give besides KV."""
+        wanted = segment.wanted
+        if wanted is None:
+            return NOTHING
+        rows = self.kv[segment.slot][segment.start : segment.end]
+        pooled = {Pooling.MEAN: rows, Pooling.LAST: rows[-1:], None: []}[wanted.pooling]
+        scores = tuple(
+            self.score(state, target, wanted.alternatives) for state, target in zip(rows, wanted.targets, strict=False)
+        )
+        return RowsGiven(_summed(map(hidden_state, pooled)), len(pooled), scores)
+
+    def score(self, state: int, target: int, alternatives: int) -> TokenScore:
+        """How likely a token is after a history of this state; the likeliest are those that follow the next token."""
+        likely = [(self.next_token(state) + i) % self.vocab_size for i in range(alternatives)]
+        top = tuple((token_id, -0.5 * i) for i, token_id in enumerate(likely))
+        return TokenScore(TokenLogprobs(-float(splitmix64(state ^ target) % 1024), top), 1 + state % 7)
+
+    def embedding(self, prompt: Sequence[int], pooling: Pooling) -> list[float]:
+        """The vector that a prompt alone on a clean server must give."""
+        states = list(accumulate(prompt, chain, initial=_ROOT))[1:]
+        pooled = states if pooling is Pooling.MEAN else states[-1:]
+        return [value / len(pooled) for value in _summed(map(hidden_state, pooled))]
+
+    def scores(self, prompt: Sequence[int], alternatives: int) -> list[tuple[int, TokenScore | None]]:
+        """The tokens of a prompt alone on a clean server, and how likely each must be."""
+        states = list(accumulate(prompt, chain, initial=_ROOT))[1:-1]
+        scores = [self.score(state, target, alternatives) for state, target in zip(states, prompt[1:], strict=True)]
+        return [*zip(prompt, [None, *scores], strict=True)]
 
     def next_token(self, state: int) -> int:
         """The token that follows a history of this state."""

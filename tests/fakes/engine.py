@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import trio
 
+from actors.config import EngineConfig
 from actors.core.generation import (
     Event,
     Failed,
@@ -36,6 +37,7 @@ from runtime.kv.disk.tier import DiskTierStatistics
 from runtime.kv.ram_tier import RamTierStatistics
 from runtime.loading.facts import ModelFacts
 from runtime.loading.served import Proposer
+from runtime.prompt_rows.wanted import Pooling
 from tests.fakes.byte_tokenizer import BOS as BOS
 from tests.fakes.byte_tokenizer import ByteTokenizer
 from web.openai.chat.parse import parse_chat
@@ -74,7 +76,8 @@ class FakeModel:
     eos_token_ids: tuple[int, ...] = ()
     tokenizer: ByteTokenizer = field(default_factory=ByteTokenizer)
     chat: Chat | None = field(default_factory=lambda: Chat(ChatTemplate(TEMPLATE)))
-    facts: ModelFacts = field(default_factory=ModelFacts)
+    facts: ModelFacts = field(default_factory=lambda: ModelFacts(hidden_size=4))
+    pooling: Pooling | None = Pooling.MEAN
     sampling: SamplingDefaults = field(default_factory=SamplingDefaults)  # neutral: OpenAI's
 
 
@@ -151,7 +154,7 @@ class FakeRequest:
         """Let these events happen; the request ends when each of its prompts has its last."""
         for event in events:
             self._send.send_nowait(event)
-            self._unfinished -= not isinstance(event, Token)
+            self._unfinished -= isinstance(event, Finished | Failed)
         if not self._unfinished:
             self._send.close()
 
@@ -168,6 +171,7 @@ class FakeEngine:
     def __init__(self, script: Script | Sequence[Event] | None = None) -> None:
         self.model = FakeModel()
         self.most_generations = 68
+        self.config = EngineConfig(slots=2)
         self.refusal: Exception | None = None
         self.sick: str | None = None
         self.has_disk = True

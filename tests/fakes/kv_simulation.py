@@ -23,7 +23,7 @@ from runtime.loading.served import Proposer
 from runtime.testing.faults import ShortWrite
 from tests.fakes.ownership import LendableOwner
 from tests.fakes.simulation import VOCABULARY, Simulation, open_drafter, serve_stand_in
-from tests.sim.endings import check_exact
+from tests.sim.endings import check_exact, check_prompt_outputs
 from tests.sim.grammars import StandInGrammars
 from tests.sim.history import ROOT, SHAPE, Truth
 from tests.sim.kv.device import DTYPE, Faults, KVModel, pack, pack_layers, unpack
@@ -171,8 +171,9 @@ class KVSimulation(Simulation):
             self.cache.tiers.disk.drop(_choose(list(self.disk.parents()), blocks))
 
     def check_exact(self, story: Story) -> None:
-        """Check I4, but for whom a lie has deceived."""
+        """Check I4 and I15, but for whom a lie has deceived."""
         check_exact(story, self.model, self.watch.deceived)
+        check_prompt_outputs(story, self.model, self.watch.deceived)
 
     def check(self) -> None:
         """Check what holds at any time, of the tiers too."""

@@ -33,7 +33,7 @@ from runtime.text.tokenizer import Tokenizer
 from tests.models.small_tokenizers import byte_level
 from tests.sim.clients import GREEDY, Story, ask, prompt
 from tests.sim.device import CULPRIT, VOCABULARY, Faults, FaultyModel, FaultyServed
-from tests.sim.endings import check_account, check_exact
+from tests.sim.endings import check_account, check_exact, check_prompt_outputs
 from tests.sim.grammars import StandInGrammars
 from tests.sim.scheduler import AtStep, Hung, run, seeded_scheduler, simulated
 from tests.sim.watch import Run, Step, Watch
@@ -189,8 +189,9 @@ class Simulation:
             self.check_exact(story)
 
     def check_exact(self, story: Story) -> None:
-        """I4: whatever was generated is what the request would have got alone."""
+        """I4 and I15: whatever was generated, and what the prompt gave, is what the request would have got alone."""
         check_exact(story, self.model)
+        check_prompt_outputs(story, self.model)
 
     def check_idle(self) -> None:
         """Nothing is held, nobody waits, and each generation that was cancelled has its receipt (I6, I7)."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from actors.core.generation import Event, Failed, Finished, GenerationRequest, Token
+from actors.core.generation import Event, Failed, Finished, GenerationRequest, PromptScored, Token
 from runtime.sampling.params import SamplingParams
 from tests.sim.device import VOCABULARY
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from actors.core.receipts import Receipt
     from runtime.errors import CedeError
+    from runtime.prompt_rows.wanted import TokenScore
 
 GREEDY = SamplingParams(temperature=0.0, seed=0)
 
@@ -65,6 +66,12 @@ class Story:
         """Ids of the tokens read, or of all that were sent."""
         events = [*self.events, *self.unread] if all else self.events
         return [event.token_id for event in events if isinstance(event, Token) and event.index == index]
+
+    def prompt_scores(self, index: int = 0) -> list[tuple[int, TokenScore | None]]:
+        """Tokens of the prompt with their scores, of all that was sent."""
+        events = [*self.events, *self.unread]
+        scored = [event for event in events if isinstance(event, PromptScored) and event.index == index]
+        return [token for event in scored for token in event.tokens]
 
     def text(self, index: int = 0) -> str:
         """All text read."""

@@ -5,7 +5,7 @@ For faults by step, layer or write there is `runtime.testing.faults`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from runtime.errors import DeviceLost
@@ -78,7 +78,7 @@ class FaultyModel(SimulatedModel):
         return [
             SegmentOutput(finite=False)
             if self.faults.not_finite_on.intersection(segment.token_ids)
-            else SegmentOutput(finite=True, tokens=tuple(_without_early_end(segment, token) for token in output.tokens))
+            else replace(output, tokens=tuple(_without_early_end(segment, token) for token in output.tokens))
             for segment, output in zip(batch.segments, super().finish(batch), strict=True)
         ]
 

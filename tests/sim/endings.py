@@ -1,7 +1,8 @@
-"""What must hold of a request once it is over: I4, I7 and I9 of `tests.sim.invariants`."""
+"""What must hold of a request once it is over: I4, I7, I9 and I15 of `tests.sim.invariants`."""
 
 from __future__ import annotations
 
+from array import array
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,25 @@ def check_exact(story: Story, model: FaultyModel, deceived: Set[tuple[str, int]]
             continue
         expected = solo(model, story.asked, tokens, len(got))
         assert got == expected, f"I4: {story.asked.id}/{index} is not exact"
+
+
+def check_prompt_outputs(story: Story, model: FaultyModel, deceived: Set[tuple[str, int]] = frozenset()) -> None:
+    """I15: what a prompt gave is what it gives alone: all of it, once the request is whole; each token's score once."""
+    outputs = story.asked.outputs
+    for index, prompt in enumerate(story.asked.prompts):
+        if (story.asked.id, index) in deceived:
+            continue
+        name, last = f"I15: {story.asked.id}/{index}", story.last(index)
+        whole = isinstance(last, Finished) and last.reason is not FinishReason.CANCELLED
+        expected = [] if outputs.alternatives is None else model.scores(prompt, outputs.alternatives)
+        got = story.prompt_scores(index)
+        assert got == (expected if whole else expected[: len(got)]), f"{name} has scores that are not its own"
+        vector = last.vector if isinstance(last, Finished) else None
+        if whole and outputs.pooling is not None:
+            assert vector is not None, f"{name} has no vector"
+            assert list(vector) == list(array("f", model.embedding(prompt, outputs.pooling))), f"{name}: {vector}"
+        else:
+            assert vector is None, f"{name} has a vector that nobody wants"
 
 
 def solo(model: FaultyModel, asked: GenerationRequest, prompt: Sequence[int], tokens: int) -> list[int]:

@@ -14,6 +14,7 @@
     I12 no slot, copy or block is taken to have KV that a ring has lost
     I13 where owners are isolated, nobody is served KV that was computed for another owner
     I14 no token is drawn that the grammar of its output forbids
+    I15 what a prompt gives besides KV, a pooled state or scores, is what it gives alone
 
 Here are those that can be seen at each step's boundaries, but for I8 (`tests.sim.fairness`), I10
 (`tests.sim.kv.watch`), I11 (`tests.sim.books`) and I13 (`tests.sim.kv.isolation`); what can be said only when all is

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from actors.core.generation import GenerationRequest
 from runtime.kv.rings import Rings
 from runtime.loading.served import Proposer
+from runtime.prompt_rows.wanted import NO_OUTPUTS, Pooling, PromptOutputs
 from runtime.testing.faults import (
     BitFlip,
     CancelAt,
@@ -66,6 +67,7 @@ class Visit:
     retries: tuple[Retry, ...]
     rule: Rule | None = None  # which its outputs are held to
     session: str | None = None  # by which name the client goes
+    outputs: PromptOutputs = NO_OUTPUTS  # of its prompts
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,7 @@ def draw(seed: int) -> Scenario:
 
     In a third of them some blocks lie, and audits find that now and then; in a third of the others, outputs are held to
     grammars.  In a third of all, too, a layer has a window, and in a third clients name sessions.  In an eighth the
-    requests have owners, who share no KV.
+    requests have owners, who share no KV; in another, most of those who come want more of their prompts than KV.
     """
     dice, windows, grammars = (random.Random(f"{about} {seed}") for about in ("lies", "windows", "grammars"))
     scenario = _honest(seed)
@@ -114,7 +116,19 @@ def draw(seed: int) -> Scenario:
         scenario = _with_grammars(scenario, grammars)
     scenario = _with_window(scenario, windows) if windows.random() < 1 / 3 else scenario
     scenario = _with_sessions(scenario, seed) if seed % 3 == 0 else scenario
-    return replace(scenario, owners=OWNERS) if seed % 16 in (8, 12) else scenario
+    scenario = replace(scenario, owners=OWNERS) if seed % 16 in (8, 12) else scenario
+    return _with_outputs(scenario, random.Random(f"outputs {seed}")) if seed % 16 in (9, 13) else scenario
+
+
+def _with_outputs(scenario: Scenario, dice: random.Random) -> Scenario:
+    """The same with pooled states and scores of prompts for most who come, of whom half want nothing else."""
+    visits = [_wanting(visit, dice) if dice.random() < 0.7 else visit for visit in scenario.visits]
+    return replace(scenario, visits=tuple(visits))
+
+
+def _wanting(visit: Visit, dice: random.Random) -> Visit:
+    outputs = PromptOutputs(dice.choice([None, Pooling.MEAN, Pooling.LAST]), dice.choice([None, None, 0, 3]))
+    return replace(visit, outputs=outputs, max_tokens=0 if dice.random() < 0.5 else visit.max_tokens)
 
 
 def _with_sessions(scenario: Scenario, seed: int) -> Scenario:
@@ -300,4 +314,5 @@ def _request(visit: Visit, request_id: str, prompts: list[list[int]], owner: str
         owner=owner,
         grammar=None if visit.rule is None else visit.rule.grammar,
         session=visit.session,
+        outputs=visit.outputs,
     )

@@ -12,12 +12,23 @@ from runtime.errors import RequestError
 from runtime.text.prompt_tokens import TooManyTokens, encode_end, encode_within
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from runtime.loading.served import ServedModel
 
 TokenIds = tuple[int, ...]
 
 TOO_LONG = "context_length_exceeded"
 """The code of the error for a prompt that does not fit."""
+
+
+def split_prompts(prompt: str | list[str] | list[int] | list[list[int]]) -> Sequence[str | list[int]]:
+    """Return the prompts of a body as a sequence, whichever of the four forms the field has."""
+    if isinstance(prompt, str):
+        return [prompt]
+    if isinstance(prompt[0], int):
+        return [prompt]  # the schema let no mixed list through
+    return prompt
 
 
 def check_generations(prompts: int, choices: int, max_generations: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from actors.core.generation import FinishReason, Token
+from actors.core.generation import FinishReason, PromptScored, Token
 from runtime.chat.parts import CallStart, ReasoningPart
 
 if TYPE_CHECKING:
@@ -34,8 +34,10 @@ class AnswerParts:
         self._silent = [0] * generations  # tokens since the last part: markers, or text that is held back
         self.reasoning_tokens = 0
 
-    def of(self, event: Token | Finished) -> Sequence[Part]:
+    def of(self, event: Token | PromptScored | Finished) -> Sequence[Part]:
         """Return the parts that an event makes certain; those that were held back come with the last."""
+        if isinstance(event, PromptScored):  # of what the client wrote
+            return ()
         parser = self._parsers[event.index]
         parts = parser.push(event.text)
         if isinstance(event, Token):

@@ -108,6 +108,7 @@ def capabilities(model: ServedModel) -> list[str]:
         "completion": True,
         "tools": model.chat is not None,
         "thinking": model.chat is not None and model.chat.reasons,
+        "embedding": model.pooling is not None,
         "insert": InfillTokens.of(model.tokenizer) is not None,
     }
     return [name for name, can in able.items() if can]

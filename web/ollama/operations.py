@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from web.ollama.answers.models import ChatAnswer, Error, GenerateAnswer, Processes, Show, Tags, Version
+from web.ollama.answers.models import (
+    ChatAnswer,
+    EmbedAnswer,
+    Error,
+    GenerateAnswer,
+    OldEmbedAnswer,
+    Processes,
+    Show,
+    Tags,
+    Version,
+)
 from web.ollama.answers.writer import CONTENT_TYPE
-from web.ollama.schemas import ChatBody, GenerateBody, ModelBody
+from web.ollama.schemas import ChatBody, EmbedBody, GenerateBody, ModelBody, OldEmbedBody
 from web.openapi.operations import ANY_ROUTE, GENERATES, READS_BODY, Api, Operation, Reply
 
 REFUSED = {
@@ -13,8 +23,6 @@ REFUSED = {
     "create": "This server makes no models.",
     "copy": "This server serves one model, under one name.",
     "delete": "This server does not delete models; `cede rm` does.",
-    "embed": "This server computes no embeddings.",
-    "embeddings": "This server computes no embeddings.",
 }
 """What the endpoints answer that a server of one model does not have."""
 
@@ -47,6 +55,26 @@ OLLAMA = Api(
             {200: Reply.generated(GenerateAnswer, GenerateAnswer, CONTENT_TYPE)},
             GenerateBody,
             {"model": "any", "prompt": "What is the capital of France?", "options": {"num_predict": 16}},
+            errors=ANY_ROUTE | GENERATES,
+        ),
+        Operation(
+            "post",
+            "/api/embed",
+            "ollama_embed",
+            "Texts as vectors, each of length 1",
+            {200: Reply.json(EmbedAnswer)},
+            EmbedBody,
+            {"model": "any", "input": ["import os", "import sys"]},
+            errors=ANY_ROUTE | GENERATES,
+        ),
+        Operation(
+            "post",
+            "/api/embeddings",
+            "ollama_embeddings",
+            "One text as a vector, of any length; what clients used before there was /api/embed",
+            {200: Reply.json(OldEmbedAnswer)},
+            OldEmbedBody,
+            {"model": "any", "prompt": "import os"},
             errors=ANY_ROUTE | GENERATES,
         ),
         Operation(

@@ -10,11 +10,13 @@ from quart_trio.wrappers import TrioResponse as Response
 from runtime.errors import RequestError
 from web.bodies.json_response import json_response
 from web.bodies.strict_model import parse_model
+from web.embeddings.batch import Embedder
 from web.generation.ignored import IgnoredFields
 from web.ollama.answers.objects import line
 from web.ollama.answers.writer import CONTENT_TYPE
 from web.ollama.asked import LoadRequest
 from web.ollama.chat import parse_chat
+from web.ollama.embed import parse_embed, parse_old_embed
 from web.ollama.generate import parse_generate
 from web.ollama.listing import check_name, process, show, tag
 from web.ollama.operations import REFUSED, refused_method
@@ -42,7 +44,7 @@ def add_routes(app: ScopedApp, responder: Responder) -> None:
         app: to be extended.
         responder: answers those that generate.
     """
-    engine, ignored = responder.engine, IgnoredFields()
+    engine, ignored, embed = responder.engine, IgnoredFields(), Embedder(responder)
 
     async def generate(parse: ParseFunction) -> Response:
         asked = await responder.parse_body(parse)
@@ -55,6 +57,14 @@ def add_routes(app: ScopedApp, responder: Responder) -> None:
     @app.post("/api/generate")
     async def ollama_generate() -> Response:
         return await generate(partial(parse_generate, ignored=ignored))
+
+    @app.post("/api/embed")
+    async def ollama_embed() -> Response:
+        return await embed(partial(parse_embed, ignored=ignored))
+
+    @app.post("/api/embeddings")
+    async def ollama_embeddings() -> Response:
+        return await embed(partial(parse_old_embed, ignored=ignored))
 
     @app.post("/api/show")
     async def ollama_show() -> Response:

@@ -10,12 +10,12 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import Discriminator, Field, Tag
 
-from web.bodies.fields import TEXT, JsonObject, JsonSchema, Name, Text, TokenIds, TopLogprobs
+from web.bodies.fields import TEXT, TEXTS, JsonObject, JsonSchema, Name, Text, TokenIds, TopLogprobs, list_or_text
 from web.bodies.strict_model import StrictModel, parse_model, refuse_unsupported, unknown_fields
-from web.limits import MAX_CALLS, MAX_MESSAGES, MAX_TOOLS
+from web.limits import MAX_CALLS, MAX_INPUTS, MAX_INTEGER, MAX_MESSAGES, MAX_TOOLS
 from web.ollama.options import IGNORED_OPTIONS, UNSUPPORTED_OPTIONS, Options
 
-BodyT = TypeVar("BodyT", bound="GenerationBody")
+BodyT = TypeVar("BodyT", bound="ModelOptions")
 
 SWITCH = "<switch>"
 """The tag of a field's boolean form, as those of `web.bodies.fields`."""
@@ -81,12 +81,17 @@ class ToolBody(StrictModel):
     function: ToolFunction
 
 
-class GenerationBody(StrictModel):
-    """What the two endpoints have in common."""
+class ModelOptions(StrictModel):
+    """What all endpoints have in common that compute something."""
 
     model: Name | None = None
-    stream: bool | None = None
     options: Options | None = None
+
+
+class GenerationBody(ModelOptions):
+    """What the two endpoints have in common that generate."""
+
+    stream: bool | None = None
     think: Think | None = None
     format: Format | None = None
     logprobs: bool | None = None
@@ -108,6 +113,25 @@ class GenerateBody(GenerationBody):
     system: Text | None = None
     raw: bool | None = None
     context: TokenIds | None = None
+
+
+Inputs = Annotated[
+    Annotated[Text, Tag(TEXT)] | Annotated[list[Text], Field(max_length=MAX_INPUTS, fail_fast=True), Tag(TEXTS)],
+    Discriminator(list_or_text, custom_error_type="list_or_text", custom_error_message="list_or_text"),
+]
+
+
+class EmbedBody(ModelOptions):
+    """The body of `POST /api/embed`."""
+
+    input: Inputs
+    dimensions: Annotated[int, Field(ge=0, le=MAX_INTEGER)] | None = None
+
+
+class OldEmbedBody(ModelOptions):
+    """The body of `POST /api/embeddings`."""
+
+    prompt: Text
 
 
 class ModelBody(StrictModel):
@@ -143,7 +167,7 @@ def parse_body(schema: type[BodyT], raw: bytes) -> BodyT:
     return body
 
 
-def ignored_fields(body: GenerationBody) -> list[str]:
+def ignored_fields(body: ModelOptions) -> list[str]:
     """Return the names of the fields and options that mean nothing to cede."""
     unknown = unknown_fields(body, HINTS, UNSUPPORTED)
     if body.options is not None:

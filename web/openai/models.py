@@ -9,13 +9,14 @@ if TYPE_CHECKING:
 
 
 def model_object(model: ServedModel) -> dict[str, Any]:
-    """Return OpenAI's model object, with vLLM's name for the context length, and the defaults of sampling."""
+    """Return OpenAI's model object, with vLLM's name for the context, the pooling of embeddings, and the defaults."""
     return {
         "id": model.name,
         "object": "model",
         "created": model.created,
         "owned_by": "cede",
         "max_model_len": model.context_length,
+        "pooling": model.pooling,
         "sampling_defaults": model.sampling.values() | {"sources": dict(model.sampling.sources)},
     }
 

@@ -8,6 +8,8 @@ from web.openai.chat.answers import ChatCompletion, ChatCompletionChunk
 from web.openai.chat.schema import ChatBody
 from web.openai.completions.answers import Completion, CompletionChunk
 from web.openai.completions.schema import CompletionBody
+from web.openai.embeddings.answers import Embeddings
+from web.openai.embeddings.schema import EmbeddingBody
 from web.openai.stored.answers import CompletionList, DeletedCompletion, MessageList, StoredChatCompletion
 from web.openai.stored.schemas import MetadataBody
 from web.openapi.operations import ANY_ROUTE, GENERATES, LISTS, PAGES, READS_BODY, Api, Operation, Parameter, Reply
@@ -91,6 +93,16 @@ OPENAI = Api(
             {200: Reply.generated(Completion, CompletionChunk)},
             CompletionBody,
             {"prompt": "import os", "max_tokens": 16},
+            errors=ANY_ROUTE | GENERATES,
+        ),
+        Operation(
+            "post",
+            "/v1/embeddings",
+            "create_embedding",
+            "Texts as vectors",
+            {200: Reply.json(Embeddings)},
+            EmbeddingBody,
+            {"input": ["import os", "import sys"]},
             errors=ANY_ROUTE | GENERATES,
         ),
     ),

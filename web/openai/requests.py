@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from actors.core.generation import GenerationRequest
 from runtime.chat.parts import PlainParser
 from runtime.errors import RequestError
+from runtime.prompt_rows.wanted import PromptOutputs
 from runtime.text.stop_strings import StopAutomaton
 from web.bodies.fields import NO_LIMIT
 from web.generation.ignored import IgnoredFields
@@ -106,6 +107,7 @@ def generation_request(
     visible: frozenset[int] = frozenset(),
     grammar: Grammar | None = None,
     prediction: TokenIds = (),
+    echo_logprobs: int | None = None,
 ) -> GenerationRequest:
     """Make the request to the engine.
 
@@ -121,6 +123,7 @@ def generation_request(
         visible: special tokens that are to be in the text.
         grammar: what the text must be.
         prediction: what it probably is.
+        echo_logprobs: alternatives to show for each token of the prompt, as in the answer; None for none at all.
 
     Raises:
         RequestError: what should be a token id is none, or tokens are chosen beside a grammar that does so.
@@ -142,11 +145,18 @@ def generation_request(
         prediction=prediction,
         continues=continues,
         cache_prompt=body.cache_prompt is not False,
+        outputs=PromptOutputs(alternatives=_prompt_alternatives(body, echo_logprobs)),
         speculate=body.speculate is not False,
         visible=visible,
         grammar=grammar,
         session=body.prompt_cache_key or None,
     )
+
+
+def _prompt_alternatives(body: GenerationBody, echo_logprobs: int | None) -> int | None:
+    """Return how many alternatives to each token of the prompt are asked for; None for no log-probabilities."""
+    asked = [number for number in (echo_logprobs, body.prompt_logprobs) if number is not None]
+    return max(asked, default=None)
 
 
 def _stop_automaton(body: GenerationBody) -> StopAutomaton:
@@ -187,6 +197,8 @@ def check_consistency(body: GenerationBody, max_tokens: int | None) -> None:
         raise RequestError(
             "'best_of' greater than 'n' cannot be streamed: the best is known at the end.", param="best_of"
         )
+    if body.prompt_logprobs is not None and body.stream:
+        raise RequestError("'prompt_logprobs' cannot be streamed.", param="prompt_logprobs")
     if body.stream_options is not None and not body.stream:
         raise RequestError("'stream_options' needs 'stream' to be true.", param="stream_options")
     if max_tokens is not None and (body.min_tokens or 0) > max_tokens:
@@ -204,6 +216,7 @@ def response_options(
     parser: Callable[[], OutputParser] = PlainParser,
     *,
     logprobs: bool = False,
+    echo_logprobs: int | None = None,
 ) -> ResponseOptions:
     """Make the options for the response.
 
@@ -214,6 +227,7 @@ def response_options(
         echo: the prompts as text, if they are to be shown.
         parser: makes the parser of a choice's text.
         logprobs: whether to show log-probabilities.
+        echo_logprobs: as in `generation_request`.
     """
     stream = body.stream_options or StreamOptions()
     n = generations(body)
@@ -226,6 +240,8 @@ def response_options(
         prompts=request.prompts,
         shown=body.n or 1,
         logprobs=logprobs,
+        echo_logprobs=echo_logprobs,
+        prompt_logprobs=body.prompt_logprobs,
         token_ids=bool(body.return_token_ids),
         include_usage=bool(stream.include_usage),
         running_usage=bool(stream.continuous_usage_stats),

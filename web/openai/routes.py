@@ -1,4 +1,4 @@
-"""The routes of OpenAI's API: chat completions, what is stored of them, and completions."""
+"""The routes of OpenAI's API: chat completions, what is stored of them, completions and embeddings."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from web.embeddings.batch import Embedder
 from web.openai.chat.parse import parse_chat
 from web.openai.completions.parse import parse_completion
+from web.openai.embeddings.parse import parse_embeddings
 from web.openai.requests import Settings
 from web.openai.stored.handlers import StoredCompletions
 
@@ -34,6 +36,7 @@ def add_routes(
     """
     settings = replace(settings or Settings(), stores=store is not None)
     stored = StoredCompletions(responder, store)
+    embed = Embedder(responder)
 
     @app.post(CHATS)
     async def chat_completions() -> Response:
@@ -59,6 +62,10 @@ def add_routes(
     @app.get(f"{CHATS}/<completion_id>/messages")
     async def list_messages(completion_id: str) -> Response:
         return await stored.list_messages(completion_id)
+
+    @app.post("/v1/embeddings")
+    async def embeddings() -> Response:
+        return await embed(partial(parse_embeddings, ignored=settings.ignored))
 
     @app.post("/v1/completions")
     async def completions() -> Response:

@@ -29,6 +29,7 @@ from web.bodies.fields import (
     StopIds,
     Temperature,
     TopK,
+    TopLogprobs,
     TopP,
 )
 from web.bodies.strict_model import StrictModel, show_unsupported
@@ -79,6 +80,7 @@ class GenerationBody(GrammarFields):
     bad_words: BadWords | None = None
     truncate_prompt_tokens: KeptTokens | None = None
     return_token_ids: bool | None = None
+    prompt_logprobs: TopLogprobs | None = None
     cache_prompt: bool | None = None
     speculate: bool | None = None
 
@@ -108,7 +110,6 @@ UNSUPPORTED: dict[str, tuple[object, ...]] = {
     "grammar_triggers": ([],),
     "guided_whitespace_pattern": (),
     "structural_tag": (),
-    "prompt_logprobs": (),
     "use_beam_search": (False,),
     "length_penalty": (1,),
     "logits_processors": ([],),

@@ -24,6 +24,13 @@ if TYPE_CHECKING:
     from runtime.checkpoint.stored import StoredTensor
 
 # Files of a vocabulary in a form that cede does not read.
+POOLING = {
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_lasttoken": "last",
+    "pooling_mode_cls_token": "cls",
+}
+"""Keys of sentence-transformers' `1_Pooling/config.json`, in llama.cpp's words."""
+
 OTHER_FORMS = ("tokenizer.model", "tekken.json", "vocab.json", "tiktoken.model")
 
 
@@ -97,6 +104,11 @@ class FolderCheckpoint:
             return _default_template(self._tokenizer_config.get("chat_template"))
         except (OSError, ValueError) as error:
             raise CheckpointError(f"{path}: cannot be read: {error}") from error
+
+    def pooling(self) -> str | None:
+        """Return what the settings of sentence-transformers say, where there are any."""
+        settings = read_optional_object(self.path / "1_Pooling" / "config.json") or {}
+        return next((word for key, word in POOLING.items() if settings.get(key) is True), None)
 
     def response_template(self) -> Settings | None:
         """Return that of `tokenizer_config.json`."""

@@ -12,7 +12,7 @@ from runtime.checkpoint.families.table import FAMILIES
 from runtime.checkpoint.fingerprint import hash_files
 from runtime.checkpoint.gguf.file import GgufFile
 from runtime.checkpoint.gguf.names import canonical_tensors
-from runtime.checkpoint.gguf.settings import find_architecture, read_generation, read_settings
+from runtime.checkpoint.gguf.settings import find_architecture, read_generation, read_pooling, read_settings
 from runtime.checkpoint.gguf.tokenizer import rebuild_tokenizer
 from runtime.checkpoint.gguf.vocabulary import chat_template, token_names
 from runtime.errors import CheckpointError
@@ -80,6 +80,10 @@ class GgufCheckpoint:
     def chat_template(self) -> str | None:
         """Return the template among the metadata."""
         return chat_template(self._file.metadata)
+
+    def pooling(self) -> str | None:
+        """Return what the metadata say."""
+        return read_pooling(self._file)
 
     def response_template(self) -> Settings | None:
         """Return None: the format has no place for one."""

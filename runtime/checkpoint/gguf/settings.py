@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 _EMBEDDING, _HEAD = "token_embd.weight", "output.weight"
 _PATTERN = "attention.sliding_window_pattern"
 _LOCAL_THETA = "rope.freq_base_swa"  # of layers with a window
-_READ_HERE = frozenset({"vocab_size", "attention.value_length", _PATTERN, _LOCAL_THETA}) | rope.KEYS
+_POOLING = "pooling_type"
+_POOLINGS = ("none", "mean", "cls", "last", "rank")  # by their number, as llama.cpp has them
+_READ_HERE = frozenset({"vocab_size", _POOLING, "attention.value_length", _PATTERN, _LOCAL_THETA}) | rope.KEYS
 _READ_THERE = {deepseek.ARCHITECTURE: deepseek.KEYS}
 
 _SAMPLING: dict[str, tuple[str, type[Any]]] = {
@@ -98,6 +100,16 @@ def read_generation(file: GgufFile) -> dict[str, Any]:
     """
     found = {name: file.metadata.find(key, kind) for name, (key, kind) in _SAMPLING.items()}
     return {name: value for name, value in found.items() if value is not None}
+
+
+def read_pooling(file: GgufFile) -> str | None:
+    """Return how the model was trained to be pooled; None where the metadata do not say.
+
+    Raises:
+        CheckpointError: it is not a number.
+    """
+    number = file.metadata.find(f"{file.architecture}.{_POOLING}", int)
+    return None if number is None or not 0 <= number < len(_POOLINGS) else _POOLINGS[number]
 
 
 def _refuse_unknown(metadata: Metadata, prefix: str, known: frozenset[str]) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import torch
 
+    from runtime.prompt_rows.gather import PromptRows
     from runtime.sampling.batch import SamplingBatch
     from runtime.step.step import Segment
 
@@ -26,5 +27,6 @@ class Batch:
     positions: torch.Tensor  # [rows]
     sampled_rows: torch.Tensor  # [sampled rows], the rows after which a token is drawn
     sampling: SamplingBatch  # what these ask for
+    prompt_rows: PromptRows  # what rows of prompts give besides KV
     rotations: list[Rotation]  # for each of the model's rotary embeddings (`ModelConfig.distinct_ropes`)
     masks: dict[int | None, torch.Tensor | None]  # by window, as `step_mask` makes them

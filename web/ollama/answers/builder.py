@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from actors.core.generation import Token
+from actors.core.generation import Finished, Token
 from runtime.chat.parts import ReasoningPart, TextPart
 from web.bodies.json_encoding import JsonArrayBuilder, JsonStringBuilder
 from web.generation.answer_parts import AnswerParts
@@ -14,7 +14,6 @@ from web.ollama.answers.objects import ContextIds, logprobs_of
 if TYPE_CHECKING:
     from collections.abc import Sized
 
-    from actors.core.generation import Finished
     from runtime.chat.parts import Part
     from web.ollama.answers.objects import AnswerOptions, Json
 
@@ -43,7 +42,7 @@ class AnswerBuilder:
             self._answer.add(part)
         if isinstance(event, Token):
             self._answer.add_token(event)
-        else:
+        elif isinstance(event, Finished):
             self._answer.finish()
             self._end = event
 

@@ -45,6 +45,22 @@ class Progress(Answer):
     logprobs: list[Logprob] | None = None
 
 
+class EmbedAnswer(Answer):
+    """The vectors of all inputs, in their order; durations in nanoseconds."""
+
+    model: str
+    embeddings: list[list[float]]
+    total_duration: int
+    load_duration: int
+    prompt_eval_count: int
+
+
+class OldEmbedAnswer(Answer):
+    """The vector of the prompt, as it is: it was not divided by its length."""
+
+    embedding: list[float]
+
+
 class CalledFunction(Answer):
     """A function that the model calls."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from actors.core.generation import Failed, Token
+from actors.core.generation import Failed, Finished, Token
 from runtime.chat.parts import ReasoningPart, TextPart
 from web.bodies.event_stream import HEADERS
 from web.bodies.json_encoding import iter_json
@@ -17,7 +17,7 @@ from web.ollama.errors import error_object
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from actors.core.generation import Event, Finished
+    from actors.core.generation import Event
     from runtime.chat.parts import Part
     from web.ollama.answers.objects import AnswerOptions, Json
 
@@ -64,7 +64,7 @@ class LineWriter:
             if event.logprobs is not None:  # in the first of its lines, which may show nothing else
                 first, *rest = shown or [self._options.shape("", None, ())]
                 shown = [first | {"logprobs": [logprobs_of(event, self._options.tokenizer)]}, *rest]
-        else:
+        elif isinstance(event, Finished):
             self._end = event
             if text := self._calls.rest():
                 shown.append(self._options.shape(text, None, ()))

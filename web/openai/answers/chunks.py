@@ -5,13 +5,14 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from actors.core.generation import Failed, Finished, Token
+from actors.core.generation import Failed, Finished, PromptScored, Token
 from runtime.chat.parts import CallArguments, CallStart, TextPart
 from web.bodies.event_stream import CONTENT_TYPE, HEADERS, iter_sse, sse
 from web.bodies.json_encoding import dumps
 from web.errors.problem import INTERNAL, Problem, report
 from web.generation.answer_parts import AnswerParts
 from web.openai.answers.format import call_of, ending
+from web.openai.answers.prompt_scores import echoed_tokens
 from web.openai.answers.usage import UsageCounter, timings
 from web.openai.errors import error_object
 
@@ -68,7 +69,13 @@ class ChunkWriter:
             report(event.error)
             return (self.fail(Problem.of(event.error)),)
         opening: Iterable[bytes] = () if event.index in self._offsets else self._opening(event.index)
-        chunks = self._token(event) if isinstance(event, Token) else self._finished(event)
+        match event:
+            case Token():
+                chunks = self._token(event)
+            case PromptScored():
+                chunks = self._echoed(event)
+            case Finished():
+                chunks = self._finished(event)
         return chain(opening, chunks) if opening else chunks
 
     def fail(self, problem: Problem) -> bytes:
@@ -98,7 +105,8 @@ class ChunkWriter:
         fields = self._format.opening(self._options, index)
         if fields is None:
             return ()
-        envelope, choice = self._format.prompt_ids(self._options, index) if self._options.token_ids else ({}, {})
+        about = {"prompt_token_ids": self._options.prompts[index]} if self._options.token_ids else {}
+        envelope, choice = self._format.about_prompt(about)
         return iter_sse(self._chunk(index, fields | choice) | envelope)
 
     def _token(self, token: Token) -> Sequence[bytes]:
@@ -132,12 +140,22 @@ class ChunkWriter:
             return b""
         return f"{self._heads[index]}{dumps(text)}{self._tail}".encode()
 
+    def _echoed(self, event: PromptScored) -> Sequence[bytes]:
+        """Return the log-probabilities of tokens of the prompt, whose text the opening has."""
+        if self._options.echo_logprobs is None:
+            return ()
+        fields = self._logprobs(event.index, echoed_tokens(event, self._options.echo_logprobs))
+        return [sse(self._chunk(event.index, (self._format.delta(None) or {}) | fields))]
+
+    def _logprobs(self, index: int, tokens: Sequence[Token]) -> Json:
+        tokenizer, offset = self._options.tokenizer, self._offsets[index]
+        self._offsets[index] += sum(len(tokenizer.token_text(token.token_id)) for token in tokens)
+        return {"logprobs": self._format.logprobs(tokens, tokenizer, offset)}
+
     def _detailed(self, token: Token) -> Json:
         fields: Json = {}
         if token.logprobs is not None:
-            offset = self._offsets[token.index]
-            fields["logprobs"] = self._format.logprobs([token], self._options.tokenizer, offset)
-            self._offsets[token.index] += len(self._options.tokenizer.token_text(token.token_id))
+            fields |= self._logprobs(token.index, [token])
         if self._options.token_ids:
             fields["token_ids"] = [token.token_id]
         return fields

@@ -35,6 +35,8 @@ class ResponseOptions:
         shown: how many of them become choices, the best; None for all.
         prompts: token ids, one tuple per choice, as in the GenerationRequest.
         logprobs: whether to show log-probabilities.
+        echo_logprobs: how many alternatives to show for each token of an echoed prompt; None for none at all.
+        prompt_logprobs: the same in vLLM's form, for any prompt.
         token_ids: whether to show token ids, of prompts and choices.
         include_usage: whether a stream ends with its usage.
         running_usage: whether each chunk has the usage so far.
@@ -53,6 +55,8 @@ class ResponseOptions:
     prompts: tuple[tuple[int, ...], ...]
     shown: int | None = None
     logprobs: bool = False
+    echo_logprobs: int | None = None
+    prompt_logprobs: int | None = None
     token_ids: bool = False
     include_usage: bool = False
     running_usage: bool = False
@@ -128,8 +132,8 @@ class Format(Protocol):
     def opening(self, options: ResponseOptions, index: int) -> Json | None:
         """Return the fields of the first chunk of choice `index`; None where the text may begin at once."""
 
-    def prompt_ids(self, options: ResponseOptions, index: int) -> tuple[Json, Json]:
-        """Return what `return_token_ids` adds to the envelope, and what to choice `index`."""
+    def about_prompt(self, fields: Json) -> tuple[Json, Json]:
+        """Return those of these fields, which tell of a prompt, that are the envelope's, and those of each choice."""
 
     def delta(self, part: Part | None, call: Call | None = None) -> Json | None:
         """Return the fields that hold a part in a chunk, or None if it shows nothing.

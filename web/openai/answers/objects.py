@@ -43,6 +43,7 @@ class Model(Answer):
     created: int
     owned_by: str
     max_model_len: int = Field(description="Tokens of the context.")
+    pooling: Literal["mean", "last"] | None = Field(description="Of embeddings; null where there are none.")
     sampling_defaults: SamplingDefaults
 
 
@@ -80,6 +81,14 @@ class Usage(RunningUsage):
 
     prompt_tokens_details: PromptTokensDetails
     completion_tokens_details: CompletionTokensDetails
+
+
+class PromptLogprob(Answer):
+    """How likely a token was at a position of the prompt."""
+
+    logprob: float
+    rank: int = Field(description="1 for the likeliest token.")
+    decoded_token: str
 
 
 class Ending(Answer):

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from actors.core.generation import Token
+from actors.core.generation import Finished, PromptScored, Token
 from runtime.chat.parts import CallArguments, CallStart, ReasoningPart, TextPart
 from web.bodies.json_encoding import JsonArrayBuilder, JsonStringBuilder
 from web.generation.answer_parts import AnswerParts
 from web.openai.answers.format import WholeAnswer, WholeCall, call_of, ending
+from web.openai.answers.prompt_scores import echoed_tokens, prompt_logprobs
 from web.openai.answers.usage import UsageCounter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from actors.core.generation import Finished
     from runtime.chat.parts import Part
     from web.openai.answers.format import Format, Json, ResponseOptions
 
@@ -49,7 +49,7 @@ class ResponseBuilder:
         choice = self._choices[event.index]
         before = len(choice)
         choice.add(event, self._parts.of(event))
-        if not isinstance(event, Token):
+        if isinstance(event, Finished):
             choice.ending = ending(self._format, event, self._parts.reason(event))
             self._counter.add(event)
         self._length += len(choice) - before
@@ -57,9 +57,9 @@ class ResponseBuilder:
     def result(self) -> Json:
         """Return the response object, whose long parts are `SelfEncoding`."""
         response = self._options.envelope(self._format.full)
-        response["choices"] = [choice.result(index) for index, choice in enumerate(self._shown())]
-        if self._options.token_ids:
-            response |= self._format.prompt_ids(self._options, 0)[0]
+        shown = self._shown()
+        response["choices"] = [choice.result(index) for index, choice in enumerate(shown)]
+        response |= self._format.about_prompt(shown[0].about_prompt())[0]
         usage = self._counter.usage(self._parts.reasoning_tokens)
         return response | {"usage": usage, "timings": self._counter.timings()}
 
@@ -99,6 +99,7 @@ class _ChoiceBuilder:
         empty = format.logprobs([], options.tokenizer, 0)
         self._logprobs = {name: JsonArrayBuilder(page_bytes) if value == [] else value for name, value in empty.items()}
         self._offset = 0  # characters before the next token
+        self._prompt_logprobs = JsonArrayBuilder(page_bytes)
         self.ending: Json = {}
         self._tokens = 0
         self._logprob = 0.0
@@ -108,12 +109,15 @@ class _ChoiceBuilder:
         lists = [value for value in self._logprobs.values() if isinstance(value, JsonArrayBuilder)]
         reasoning = 0 if self._reasoning is None else len(self._reasoning)
         calls = sum(len(whole.call.name) + len(arguments) for whole, arguments in self._calls)
-        return len(self._text) + reasoning + calls + len(self._token_ids) + sum(map(len, lists))
+        tokens = (self._token_ids, self._prompt_logprobs, *lists)
+        return len(self._text) + reasoning + calls + sum(map(len, tokens))
 
-    def add(self, event: Token | Finished, parts: Sequence[Part]) -> None:
+    def add(self, event: Token | PromptScored | Finished, parts: Sequence[Part]) -> None:
         """Add an event of this choice, and the parts that it made certain."""
         for part in parts:
             self._add_part(part)
+        if isinstance(event, PromptScored):
+            self._add_prompt(event)
         if not isinstance(event, Token):
             return
         if event.logprobs is not None:
@@ -123,6 +127,14 @@ class _ChoiceBuilder:
             self._token_ids.add(event.token_id)
         if self._options.logprobs:
             self._add_logprobs(event)
+
+    def _add_prompt(self, event: PromptScored) -> None:
+        if (alternatives := self._options.echo_logprobs) is not None:
+            for token in echoed_tokens(event, alternatives):
+                self._add_logprobs(token)
+        if (alternatives := self._options.prompt_logprobs) is not None:
+            for score in prompt_logprobs(event, alternatives, self._options.tokenizer):
+                self._prompt_logprobs.add(score)
 
     def _add_part(self, part: Part) -> None:
         match part:
@@ -160,5 +172,11 @@ class _ChoiceBuilder:
             choice["logprobs"] = self._logprobs
         if self._options.token_ids:
             choice["token_ids"] = self._token_ids
-            choice |= self._format.prompt_ids(self._options, self._index)[1]
-        return choice
+        return choice | self._format.about_prompt(self.about_prompt())[1]
+
+    def about_prompt(self) -> Json:
+        """Return the fields that tell of its prompt, whose long parts are `SelfEncoding`."""
+        fields: Json = {"prompt_token_ids": self._options.prompts[self._index]} if self._options.token_ids else {}
+        if self._options.prompt_logprobs is not None:
+            fields["prompt_logprobs"] = self._prompt_logprobs
+        return fields

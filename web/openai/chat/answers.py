@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from web.openai.answers.objects import Ending, RunningUsage, Timings, Usage
+from web.openai.answers.objects import Ending, PromptLogprob, RunningUsage, Timings, Usage
 from web.openapi.operations import Answer
 
 FinishReason = Literal["stop", "length", "tool_calls", "function_call"]
@@ -92,6 +92,7 @@ class ChatCompletion(Answer):
     usage: Usage
     timings: Timings
     prompt_token_ids: list[int] | None = None
+    prompt_logprobs: list[dict[str, PromptLogprob] | None] | None = None
 
 
 class FunctionDelta(Answer):

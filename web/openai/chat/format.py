@@ -41,9 +41,9 @@ class ChatFormat:
         """Return the role, with which every chat begins; see `Format`."""
         return {"delta": {"role": "assistant", "content": ""}}
 
-    def prompt_ids(self, options: ResponseOptions, index: int) -> tuple[Json, Json]:
-        """Return the prompt's ids for the envelope; see `Format`."""
-        return {"prompt_token_ids": options.prompts[index]}, {}
+    def about_prompt(self, fields: Json) -> tuple[Json, Json]:
+        """Return all for the envelope, for there is one prompt; see `Format`."""
+        return fields, {}
 
     def delta(self, part: Part | None, call: Call | None = None) -> Json | None:
         """Return a `delta`, empty where there is no part; see `Format`."""

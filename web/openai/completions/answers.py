@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from web.openai.answers.objects import Ending, RunningUsage, Timings, Usage
+from web.openai.answers.objects import Ending, PromptLogprob, RunningUsage, Timings, Usage
 from web.openapi.operations import Answer
 
 
@@ -13,7 +13,7 @@ class TextLogprobs(Answer):
 
     tokens: list[str]
     token_logprobs: list[float | None]
-    top_logprobs: list[dict[str, float]]
+    top_logprobs: list[dict[str, float] | None]
     text_offset: list[int]
 
 
@@ -27,6 +27,7 @@ class ChunkTextChoice(Answer):
     cede: Ending | None = None
     token_ids: list[int] | None = None
     prompt_token_ids: list[int] | None = None
+    prompt_logprobs: list[dict[str, PromptLogprob] | None] | None = None
 
 
 class TextChoice(ChunkTextChoice):

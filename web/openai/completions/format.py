@@ -27,9 +27,9 @@ class TextFormat:
             return {"text": options.echo[index]}
         return {"text": ""} if options.token_ids else None
 
-    def prompt_ids(self, options: ResponseOptions, index: int) -> tuple[Json, Json]:
-        """Return the prompt's ids for the choice; see `Format`."""
-        return {}, {"prompt_token_ids": options.prompts[index]}
+    def about_prompt(self, fields: Json) -> tuple[Json, Json]:
+        """Return all for the choice, which has a prompt of its own; see `Format`."""
+        return {}, fields
 
     def delta(self, part: Part | None, call: Call | None = None) -> Json | None:
         """Return a `text`, empty where there is no part; see `Format`."""
@@ -54,9 +54,13 @@ class TextFormat:
         }
 
 
-def _text_alternatives(token: Token, tokenizer: Tokenizer) -> dict[str, float]:
-    """Return the most likely tokens and the chosen one, up to `logprobs` + 1 entries, as OpenAI does."""
-    assert token.logprobs is not None
+def _text_alternatives(token: Token, tokenizer: Tokenizer) -> dict[str, float] | None:
+    """Return the most likely tokens and the chosen one, up to `logprobs` + 1 entries, as OpenAI does.
+
+    None for the first token of an echoed prompt.
+    """
+    if token.logprobs is None:
+        return None
     top = {tokenizer.token_text(token_id): logprob for token_id, logprob in token.logprobs.top}
     return top | {tokenizer.token_text(token.token_id): token.logprobs.logprob}
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from runtime.errors import RequestError
 from web.bodies.json_size import check_json_size
-from web.bodies.prompt_tokens import check_generations, kept_tokens
+from web.bodies.prompt_tokens import check_generations, kept_tokens, split_prompts
 from web.bodies.strict_model import parse_model, unknown_fields
 from web.generation.grammars import grammar_of
 from web.generation.infill import infill_end_ids
 from web.limits import MAX_PROMPTS
 from web.openai.completions.format import TextFormat
-from web.openai.completions.prompts import prompt_ids, prompt_texts, split_prompts
+from web.openai.completions.prompts import prompt_ids, prompt_texts
 from web.openai.completions.schema import CompletionBody
 from web.openai.requests import (
     ParsedRequest,
@@ -50,13 +49,12 @@ def parse_completion(
     settings = settings or Settings()
     check_json_size(raw, model.context_length)
     body = parse_model(CompletionBody, raw, UNSUPPORTED)
-    if body.echo and body.logprobs is not None:
-        raise RequestError("'echo' together with 'logprobs' is not supported by this server.", param="echo")
     prompts = split_prompts(body.prompt)
     check_generations(len(prompts), generations(body), max_generations)
     max_tokens = token_limit(body, default=COMPLETION_MAX_TOKENS)
     check_consistency(body, max_tokens)
     keep = kept_tokens(body.truncate_prompt_tokens, model, max_tokens)
+    echo_logprobs = body.logprobs if body.echo else None
     request = generation_request(
         body,
         model,
@@ -66,10 +64,12 @@ def parse_completion(
         logprobs=body.logprobs,
         continues=True,
         grammar=grammar_of(body),
+        echo_logprobs=echo_logprobs,
     )
     if body.suffix and not body.ignore_eos:
         request = replace(request, end_ids=(*request.end_ids, *infill_end_ids(model)))
     settings.ignored.tell(request.id, unknown_fields(body, HINTS, UNSUPPORTED))
     echo = prompt_texts(prompts, model.tokenizer) if body.echo else []
-    options = response_options(body, request, model, echo, logprobs=body.logprobs is not None)
+    logprobs = body.logprobs is not None
+    options = response_options(body, request, model, echo, logprobs=logprobs, echo_logprobs=echo_logprobs)
     return ParsedRequest(request, options, TextFormat(), bool(body.stream))

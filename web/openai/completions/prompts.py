@@ -16,15 +16,6 @@ if TYPE_CHECKING:
     from web.bodies.prompt_tokens import TokenIds
 
 
-def split_prompts(prompt: str | list[str] | list[int] | list[list[int]]) -> Sequence[str | list[int]]:
-    """Return the prompts of a completion as a sequence, whichever of the four forms the field has."""
-    if isinstance(prompt, str):
-        return [prompt]
-    if isinstance(prompt[0], int):
-        return [prompt]  # the schema let no mixed list through
-    return prompt
-
-
 def prompt_ids(prompt: str | list[int], suffix: str | None, model: ServedModel, *, keep: int | None = None) -> TokenIds:
     """Return the token ids of a completion's prompt; with a suffix, of the gap between the two.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from actors.core.generation import Failed, FinishReason, Token
+from actors.core.generation import Failed, Finished, FinishReason, Token
 from runtime.chat.parts import CallArguments, CallEnd, CallStart, ReasoningPart, TextPart
 from web.generation.answer_parts import AnswerParts
 from web.responses.output.envelope import Ending, Status, failure
@@ -13,7 +13,7 @@ from web.responses.output.items import CustomCallOutput, FunctionCallOutput, Mes
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from actors.core.generation import Event, Finished
+    from actors.core.generation import Event
     from runtime.chat.parts import Part
     from web.responses.output.envelope import ResponseOptions
     from web.responses.output.items import OutputItem
@@ -74,7 +74,7 @@ class ResponseEvents:
             yield from self._part(part, logprobs)
             if isinstance(part, TextPart):
                 logprobs = []
-        if not isinstance(event, Token):
+        if isinstance(event, Finished):
             ending = _ending(event)
             yield from self._close("completed" if ending.status is Status.COMPLETED else "incomplete")
             self._usage = self._count(event)

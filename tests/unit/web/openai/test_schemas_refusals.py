@@ -180,8 +180,8 @@ def test_two_parameters_may_contradict_each_other() -> None:
         chat(max_tokens=3, max_completion_tokens=4)
     with pytest.raises(RequestError, match="exclude each other"):
         chat(continue_final_message=True, add_generation_prompt=True)
-    with pytest.raises(RequestError, match="not supported"):
-        completion(echo=True, logprobs=0)
+    with pytest.raises(RequestError, match="cannot be streamed"):
+        completion(prompt_logprobs=0, stream=True)
 
 
 def test_a_prompt_must_leave_room_for_one_token() -> None:

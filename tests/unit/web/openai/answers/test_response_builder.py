@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from actors.core.generation import Failed, FinishReason, Token
+from actors.core.generation import Failed, Finished, FinishReason, Token
 from runtime.sampling.tokens import TokenLogprobs
 from tests.fakes.engine import chat, completion, fill, finished, token
 from tests.unit.web.openai.answers.whole_answers import any_token
@@ -36,7 +36,7 @@ def in_one_piece(parsed: ParsedRequest, events: Sequence[Event]) -> Json:
     for index in range(options.choices):
         mine = [event for event in events if event.index == index and not isinstance(event, Failed)]
         tokens = [event for event in mine if isinstance(event, Token)]
-        (end,) = [event for event in mine if not isinstance(event, Token)]
+        (end,) = [event for event in mine if isinstance(event, Finished)]
         tally.add(end)
         text = (options.echo[index] if options.echo else "") + "".join(event.text for event in mine)
         choice: Json = {"index": index, "logprobs": None, "finish_reason": end.reason} | format.message(
@@ -46,11 +46,11 @@ def in_one_piece(parsed: ParsedRequest, events: Sequence[Event]) -> Json:
             choice["logprobs"] = format.logprobs(tokens, options.tokenizer, 0)
         if options.token_ids:
             choice["token_ids"] = [token.token_id for token in tokens]
-            choice |= format.prompt_ids(options, index)[1]
+            choice |= format.about_prompt({"prompt_token_ids": options.prompts[index]})[1]
         shown.append(choice)
     answer = options.envelope(format.full) | {"choices": shown}
     if options.token_ids:
-        answer |= format.prompt_ids(options, 0)[0]
+        answer |= format.about_prompt({"prompt_token_ids": options.prompts[0]})[0]
     return answer | {"usage": tally.usage(), "timings": tally.timings()}
 
 

@@ -1,0 +1,1 @@
+"""Unit tests of `runtime.prompt_rows`, module by module."""

@@ -1,0 +1,1 @@
+"""Unit tests of `web.openai.embeddings`, module by module."""
