@@ -10,7 +10,7 @@ from actors.core.receipts import CancelReason
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from actors.core.generation import Finished, Token
+    from actors.core.generation import Progress
     from actors.generating.unread import Backlog
     from actors.request import Request
     from runtime.errors import CedeError
@@ -22,7 +22,7 @@ class EventCollector(Protocol):
     def __len__(self) -> int:
         """Return the number of bytes that are held."""
 
-    def add(self, event: Token | Finished) -> None:
+    def add(self, event: Progress) -> None:
         """Add one event."""
 
     def result(self) -> dict[str, Any]:

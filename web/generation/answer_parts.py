@@ -10,7 +10,7 @@ from runtime.chat.parts import CallStart, ReasoningPart
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from actors.core.generation import Finished
+    from actors.core.generation import Finished, Progress
     from runtime.chat.parts import OutputParser, Part
 
 TOOL_CALLS = "tool_calls"
@@ -34,7 +34,7 @@ class AnswerParts:
         self._silent = [0] * generations  # tokens since the last part: markers, or text that is held back
         self.reasoning_tokens = 0
 
-    def of(self, event: Token | PromptScored | Finished) -> Sequence[Part]:
+    def of(self, event: Progress) -> Sequence[Part]:
         """Return the parts that an event makes certain; those that were held back come with the last."""
         if isinstance(event, PromptScored):  # of what the client wrote
             return ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from actors.core.generation import Failed, Finished, FinishReason, Token
+from actors.core.generation import Failed, Finished, FinishReason, PromptScored, Token
 from web.bodies.event_stream import CONTENT_TYPE, HEADERS, sse
 from web.bodies.json_encoding import JsonArrayBuilder, JsonStringBuilder
 from web.errors.problem import INTERNAL, Problem, report
@@ -135,7 +135,7 @@ class InfillWriter:
 
     def write(self, event: Event) -> Iterable[bytes]:
         """Return the objects for `event`; none if there is nothing to show, or an error was written."""
-        if self.failed:
+        if self.failed or isinstance(event, PromptScored):  # no scores are wanted here
             return ()
         if isinstance(event, Failed):
             report(event.error)
@@ -212,7 +212,7 @@ class InfillBuilder:
         if isinstance(event, Failed):
             self.fail(event.error)
             return
-        if self.failed:
+        if self.failed or isinstance(event, PromptScored):
             return
         self._text.add(event.text)
         self._has_new_line = self._has_new_line or "\n" in event.text

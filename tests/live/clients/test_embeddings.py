@@ -179,7 +179,8 @@ def test_what_lm_evaluation_harness_asks_for(client: openai.OpenAI, reference: A
         assert logprobs.token_logprobs is not None
         assert logprobs.top_logprobs is not None
         assert len(logprobs.token_logprobs) == len(logprobs.tokens or ()) == len(context + continuation) + max_tokens
-        assert logprobs.token_logprobs[0] is logprobs.top_logprobs[0] is None
+        nothing: list[object] = [logprobs.token_logprobs[0], logprobs.top_logprobs[0]]
+        assert nothing == [None, None]
         end = len(context + continuation)
         own = logprobs.token_logprobs[len(context) : end]
         top = logprobs.top_logprobs[len(context) : end]

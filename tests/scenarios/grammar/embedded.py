@@ -99,6 +99,7 @@ async def write(
             if isinstance(event, Failed):
                 written.error = event.error
                 continue
+            assert isinstance(event, Token | Finished), "no scores are wanted"
             written.text += event.text
             written.deltas += bool(event.text)
             if isinstance(event, Finished):

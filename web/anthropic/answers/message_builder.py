@@ -16,7 +16,7 @@ from web.bodies.json_encoding import JsonStringBuilder
 from web.generation.answer_parts import AnswerParts
 
 if TYPE_CHECKING:
-    from actors.core.generation import Token
+    from actors.core.generation import Progress
     from runtime.chat.parts import Part
     from web.anthropic.answers.message import Json, MessageOptions
 
@@ -44,7 +44,7 @@ class MessageBuilder:
         """Return the number of bytes that are held."""
         return self._length
 
-    def add(self, event: Token | Finished) -> None:
+    def add(self, event: Progress) -> None:
         """Add one event."""
         for part in self._parts.of(event):
             self._add_part(part)

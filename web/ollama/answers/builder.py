@@ -14,6 +14,7 @@ from web.ollama.answers.objects import ContextIds, logprobs_of
 if TYPE_CHECKING:
     from collections.abc import Sized
 
+    from actors.core.generation import Progress
     from runtime.chat.parts import Part
     from web.ollama.answers.objects import AnswerOptions, Json
 
@@ -36,7 +37,7 @@ class AnswerBuilder:
         """Return the number of bytes that are held."""
         return len(self._answer)
 
-    def add(self, event: Token | Finished) -> None:
+    def add(self, event: Progress) -> None:
         """Add one event."""
         for part in self._parts.of(event):
             self._answer.add(part)

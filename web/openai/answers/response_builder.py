@@ -19,6 +19,7 @@ from web.openai.answers.usage import UsageCounter
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from actors.core.generation import Progress
     from runtime.chat.parts import Part
     from web.openai.answers.format import Format, Json, ResponseOptions
 
@@ -44,7 +45,7 @@ class ResponseBuilder:
         """Return the number of bytes that are held."""
         return self._length
 
-    def add(self, event: Token | Finished) -> None:
+    def add(self, event: Progress) -> None:
         """Add one event."""
         choice = self._choices[event.index]
         before = len(choice)
@@ -112,7 +113,7 @@ class _ChoiceBuilder:
         tokens = (self._token_ids, self._prompt_logprobs, *lists)
         return len(self._text) + reasoning + calls + sum(map(len, tokens))
 
-    def add(self, event: Token | PromptScored | Finished, parts: Sequence[Part]) -> None:
+    def add(self, event: Progress, parts: Sequence[Part]) -> None:
         """Add an event of this choice, and the parts that it made certain."""
         for part in parts:
             self._add_part(part)

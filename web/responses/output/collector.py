@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from web.responses.output.events import ResponseEvents
 
 if TYPE_CHECKING:
-    from actors.core.generation import Finished, Token
+    from actors.core.generation import Progress
     from web.responses.output.envelope import ResponseOptions
 
 
@@ -25,7 +25,7 @@ class ResponseCollector:
         """Return the number of bytes that are held, about."""
         return len(self._events)
 
-    def add(self, event: Token | Finished) -> None:
+    def add(self, event: Progress) -> None:
         """Add one event."""
         for _ in self._events.of(event):
             pass

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from runtime.prompt_rows.wanted import RowsGiven, TokenScore
 
 CUTS = ([61], [1, 60], [20, 20, 21])  # the rows of each chunk: the whole, a first row alone, pieces
-CLOSE = {"rtol": 1e-4, "atol": 1e-4}  # float32, with sums in another order
+CLOSE = 1e-4  # float32, with sums in another order
 
 
 class Subject(NamedTuple):
@@ -88,7 +88,7 @@ def test_pooled_states_are_those_of_transformers(subject: Subject) -> None:
     for pooling, expected in ((Pooling.MEAN, states.mean(0)), (Pooling.LAST, states[-1])):
         for cut in CUTS:
             found = pooled(read(model, subject.prompt, PromptOutputs(pooling), cut), pooling)
-            torch.testing.assert_close(torch.tensor(found), expected, **CLOSE)
+            torch.testing.assert_close(torch.tensor(found), expected, rtol=CLOSE, atol=CLOSE)
 
 
 def test_scores_are_those_of_transformers(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from tests.fakes.engine import FakeRequest, finished, say, token
 from web.bodies.collect import collect
 
 if TYPE_CHECKING:
+    from actors.core.generation import Progress
     from actors.request import Request
 
 
@@ -29,9 +30,9 @@ class Letters:
         """Return the number of letters."""
         return len(self.said)
 
-    def add(self, event: Token | Finished) -> None:
+    def add(self, event: Progress) -> None:
         """Add what an event says."""
-        self.said += event.text
+        self.said += event.text if isinstance(event, Token | Finished) else ""
 
     def result(self) -> dict[str, Any]:
         """Return what was said."""

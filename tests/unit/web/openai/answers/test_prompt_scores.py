@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from actors.core.generation import Event, FinishReason, PromptScored
+from actors.core.generation import FinishReason, Progress, PromptScored
 from runtime.prompt_rows.wanted import PromptOutputs, TokenScore
 from runtime.sampling.tokens import TokenLogprobs
 from tests.fakes.engine import BOS, chat, completion, events_of, finished, token
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 A = TokenScore(TokenLogprobs(-0.5, ((ord("a"), -0.5), (ord("b"), -1.0))), 1)
 B = TokenScore(TokenLogprobs(-2.0, ((ord("a"), -0.25), (ord("c"), -1.5))), 5)
-EVENTS: list[Event] = [
+EVENTS: list[Progress] = [
     PromptScored(0, ((BOS, None), (ord("a"), A))),
     PromptScored(0, ((ord("b"), B),)),
     token("c", logprobs=TokenLogprobs(-0.125, ((ord("c"), -0.125),))),

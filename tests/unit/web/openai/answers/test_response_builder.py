@@ -38,7 +38,9 @@ def in_one_piece(parsed: ParsedRequest, events: Sequence[Event]) -> Json:
         tokens = [event for event in mine if isinstance(event, Token)]
         (end,) = [event for event in mine if isinstance(event, Finished)]
         tally.add(end)
-        text = (options.echo[index] if options.echo else "") + "".join(event.text for event in mine)
+        text = (options.echo[index] if options.echo else "") + "".join(
+            event.text for event in mine if isinstance(event, Token | Finished)
+        )
         choice: Json = {"index": index, "logprobs": None, "finish_reason": end.reason} | format.message(
             WholeAnswer(text, bool(text))
         )
