@@ -121,7 +121,7 @@ def test_ollama_embeddings(client: openai.OpenAI, four_slots: Server) -> None:
 def test_langchain_sends_token_ids(client: openai.OpenAI, four_slots: Server) -> None:
     if find_spec("langchain_openai") is None or find_spec("tiktoken") is None:
         pytest.skip("langchain_openai is not installed")
-    script = Path(__file__).parent / "scripts" / "langchain_embeddings.py"
+    script = Path(__file__).parent / "langchain_embeddings.py"
     done = subprocess.run([sys.executable, str(script), four_slots.url], capture_output=True, timeout=120, check=True)
     first, second, query = json.loads(done.stdout)
     for vector, text in ((first, "import os"), (second, "def add(a, b):"), (query, "import os")):

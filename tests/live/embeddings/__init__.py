@@ -1,0 +1,1 @@
+"""Embeddings and the scores of prompts over real sockets."""
