@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.mutants import grammars, kv, manager, observers, prompt_rows, rings, slots, steps
+from tests.mutants import grammars, kv, manager, observers, rings, slots, steps
 
 MUTANTS = (
     *manager.MUTANTS,
@@ -11,6 +11,5 @@ MUTANTS = (
     *rings.MUTANTS,
     *steps.MUTANTS,
     *grammars.MUTANTS,
-    *prompt_rows.MUTANTS,
     *observers.MUTANTS,
 )
