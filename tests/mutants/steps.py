@@ -41,14 +41,14 @@ MUTANTS = (
         "actors/core/generation.py",
         "        return self.cache_prompt and not self.outputs.needs_all_rows\n",
         "        return self.cache_prompt\n",
-        ("tests/scenarios/engine/test_prompt_outputs.py",),
+        ("tests/scenarios/prompts/test_prompt_outputs.py",),
     ),
     Mutant(
         "the sum of a reading that failed goes into the next one",
         "actors/generating/prefill.py",
         "    reading.begin()\n",
         "",
-        ("tests/scenarios/engine/test_prompt_outputs.py",),
+        ("tests/scenarios/prompts/test_prompt_outputs.py",),
     ),
     Mutant(
         "a prompt's first row is left out of its mean",

@@ -59,9 +59,9 @@ def test_the_model_s_figures_have_the_keys_of_gguf() -> None:
 
 def test_what_the_model_can_do() -> None:
     thinking = Chat(ChatTemplate(TEMPLATE + "<think></think>"))
-    assert capabilities(model(chat=None)) == ["completion"]
-    assert capabilities(model()) == ["completion", "tools"]
-    assert capabilities(model(chat=thinking)) == ["completion", "tools", "thinking"]
+    assert capabilities(model(chat=None, pooling=None)) == ["completion"]
+    assert capabilities(model()) == ["completion", "tools", "embedding"]
+    assert capabilities(model(chat=thinking)) == ["completion", "tools", "thinking", "embedding"]
 
 
 @pytest.mark.parametrize(

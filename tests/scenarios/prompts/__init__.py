@@ -1,0 +1,1 @@
+"""What prompts give besides KV, with the whole engine."""
