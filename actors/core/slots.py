@@ -60,6 +60,13 @@ class _Slot:
     def usable(self, length: int) -> int:
         return length if length >= self.least else 0
 
+    def usable_for(self, prompt: TokenChain) -> int:
+        return self.usable(min(self.tokens.shared_with(prompt), len(prompt) - 1))
+
+    def candidate(self, usable: int, grants: int, now: float) -> Candidate:
+        idle, is_held = grants - self.last_used, self.held_until > now
+        return Candidate(len(self.tokens), usable, idle, is_held, self.session, self.last_used)
+
 
 class SlotTable:
     """All slots of one device.
@@ -164,12 +171,14 @@ class SlotTable:
         are held for a retry goes to another's prompt only if there is no other.  None if no slot is free.
         """
         self.owner.check()
-        candidates = [(slot, self._usable(slot, prompt) if reuse else 0) for slot in self._slots if slot.owner is None]
+        candidates = [(slot, slot.usable_for(prompt) if reuse else 0) for slot in self._slots if slot.owner is None]
         if not candidates:
             return None
         slot, usable = min(
             candidates,
-            key=lambda free: grant_cost(self._candidate(free[0], free[1], now), len(prompt), session, len(self._slots)),
+            key=lambda free: grant_cost(
+                free[0].candidate(free[1], self._grants, now), len(prompt), session, len(self._slots)
+            ),
         )
         self._grants += 1
         slot.before = slot.resident()
@@ -309,13 +318,6 @@ class SlotTable:
         if slot.id in self._in_flight:
             raise SlotInFlight(f"slot {slot.id} is to be changed, and the step that runs names it")
         return self._slots[slot.id]
-
-    def _usable(self, slot: _Slot, prompt: TokenChain) -> int:
-        return slot.usable(min(slot.tokens.shared_with(prompt), len(prompt) - 1))
-
-    def _candidate(self, slot: _Slot, usable: int, now: float) -> Candidate:
-        idle, is_held = self._grants - slot.last_used, slot.held_until > now
-        return Candidate(len(slot.tokens), usable, idle, is_held, slot.session, slot.last_used)
 
 
 def _status(slot: _Slot, state_of: Callable[[GenerationKey], State]) -> SlotStatus:

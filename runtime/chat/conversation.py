@@ -102,16 +102,14 @@ class ReasoningChoice:
 
     Attributes:
         enabled: None for whatever the template does.
-        effort: OpenAI's `reasoning_effort`, for templates that know it.
+        effort: OpenAI's `reasoning_effort`, for templates that know it; others do as they do without.
         budget: tokens of thought at most; None for no bound.
-        effort_is_wish: a model that knows no effort answers all the same.
         off_is_wish: a model that cannot but think answers all the same.
     """
 
     enabled: bool | None = None
     effort: str | None = None
     budget: int | None = None
-    effort_is_wish: bool = False
     off_is_wish: bool = False
 
 

@@ -23,7 +23,6 @@ EFFORT = "reasoning_effort"
 """The variable of templates that says how much to think."""
 
 _NO_EFFORT = "none"
-_ANY_EFFORT = "medium"  # the default of OpenAI's API, which asks for nothing in particular
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,30 +109,25 @@ def thought_of(template: ChatTemplate, *, framed: bool = False) -> Thought | Non
 def reasoning_variables(choice: ReasoningChoice, thought: Thought | None) -> dict[str, Any]:
     """Return the variables for a template that stand for a client's choice.
 
+    An effort is a wish: many clients always send one, so a template that knows none gets none.
+
     Args:
         choice: the client's.
         thought: of the model; None if it does not think.
 
     Raises:
-        RequestError: the model does not think, or knows no such effort.
+        RequestError: the model does not think.
     """
     variables: dict[str, Any] = {}
     enabled = False if choice.effort == _NO_EFFORT else choice.enabled
-    demanded = choice.effort not in (None, _NO_EFFORT, _ANY_EFFORT) and not choice.effort_is_wish
     if thought is None:
-        if enabled or choice.budget is not None or demanded:
+        if enabled or choice.budget is not None:
             raise RequestError("This model does not reason before it answers.", param="reasoning_effort")
         return variables
     if enabled is not None and thought.switch is not None:
         variables[thought.switch] = enabled
-    if choice.effort not in (None, _NO_EFFORT):
-        if thought.effort:
-            variables[EFFORT] = choice.effort
-        elif demanded:
-            raise RequestError(
-                f"The chat template of this model knows no reasoning effort '{choice.effort}': it reasons or does not.",
-                param="reasoning_effort",
-            )
+    if choice.effort not in (None, _NO_EFFORT) and thought.effort:
+        variables[EFFORT] = choice.effort
     return variables
 
 

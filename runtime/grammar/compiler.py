@@ -30,10 +30,10 @@ WORD_BITS = 32
 def parser_limits() -> LLParserLimits:
     """Return what one grammar may cost, in the library's units of work, which do not depend on the machine's speed.
 
-    Compiling takes up to a few tenths of a second, a mask up to some tens of milliseconds; beyond that the library
-    gives up, and the request with it.  Ordinary schemas take a hundredth of this.  The time of an
-    item grows with those of its row, so that both counts bound a mask; by the library's own, a hostile one took fifteen
-    times as long.
+    Compiling takes up to a few tenths of a second, a mask up to some tens of milliseconds (a third of a second for the
+    worst that was found); beyond that the library gives up, and the request with it.  Ordinary schemas take a hundredth
+    of this.  The time of an item grows with those of its row, so that both counts bound a mask; by the library's own, a
+    hostile one took fifteen times as long.
     """
     return LLParserLimits(
         initial_lexer_fuel=500_000,

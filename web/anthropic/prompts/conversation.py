@@ -80,10 +80,7 @@ def _answer(body: PromptBody) -> Grammar | None:
 
 
 def _reasoning(body: PromptBody) -> ReasoningChoice:
-    """Return how the model is to think: not at all where the client says nothing, as in Anthropic's API.
-
-    The effort is a wish there: a model whose template knows none answers as it does.
-    """
+    """Return how the model is to think: not at all where the client says nothing, as in Anthropic's API."""
     thinking = body.thinking
     if thinking is None or thinking.type == "disabled":
         return ReasoningChoice(enabled=False, off_is_wish=thinking is None)
@@ -92,7 +89,6 @@ def _reasoning(body: PromptBody) -> ReasoningChoice:
         enabled=True if thinking.type == "enabled" else None,
         effort=HIGHEST_EFFORTS.get(effort, effort) if effort else None,
         budget=thinking.budget_tokens,
-        effort_is_wish=effort is not None,
     )
 
 

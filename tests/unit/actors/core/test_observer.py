@@ -72,10 +72,12 @@ async def test_a_request_is_told_of_from_the_queue_to_the_free_slot() -> None:
         *("queued", "granted", "restoring", "prefill"),
         *work,
         *work,
-        "decode",
+        *("decode", "emitted"),
         *work,
+        "emitted",
         *work,
-        *("leaving", "released"),
+        "emitted",
+        *("leaving", "released", "ended"),
     ]
     (queued,), (granted,), (released,) = (recorder.of(name) for name in ("queued", "granted", "released"))
     assert queued == Queued("a", 0, prompt_tokens=11)

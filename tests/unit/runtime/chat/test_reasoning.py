@@ -74,21 +74,16 @@ def test_for_one_that_cannot_an_empty_thought_is_written(template: str, end: str
 
 
 def test_what_a_model_cannot_do_is_refused() -> None:
-    for choice in (asking(enabled=True), asking(effort="high"), asking(budget=5)):
+    for choice in (asking(enabled=True), asking(budget=5)):
         with pytest.raises(RequestError, match="does not reason"):
             chat(CHATML).prompt(choice)
-    with pytest.raises(RequestError, match="knows no reasoning effort 'high'"):
-        chat(HERMES).prompt(asking(effort="high"))
-    assert chat(CHATML).prompt(asking(effort="medium")).text == chat(CHATML).prompt(asking()).text
-    assert chat(HERMES).prompt(asking(effort="medium")).text == chat(HERMES).prompt(asking()).text
-    assert chat(EFFORT).prompt(asking(effort="high")).text.endswith("high")
 
 
-def test_an_effort_that_is_a_wish_is_granted_where_the_template_knows_it() -> None:
-    wish = ReasoningChoice(effort="high", effort_is_wish=True)
+@pytest.mark.parametrize("effort", ["minimal", "low", "medium", "high", "xhigh"])
+def test_an_effort_is_granted_where_the_template_knows_one_and_refused_nowhere(effort: str) -> None:
     for template in (CHATML, HERMES):
-        assert chat(template).prompt(Conversation(TURNS, reasoning=wish)).text == chat(template).prompt(asking()).text
-    assert chat(EFFORT).prompt(Conversation(TURNS, reasoning=wish)).text.endswith("high")
+        assert chat(template).prompt(asking(effort=effort)).text == chat(template).prompt(asking()).text
+    assert chat(EFFORT).prompt(asking(effort=effort)).text.endswith(effort)
 
 
 def test_earlier_thought_is_shown_where_the_template_reads_it() -> None:

@@ -51,7 +51,7 @@ def test_what_an_item_has_that_is_not_known_is_named(item: Json, param: str) -> 
         ({"truncation": "some"}, "truncation"),
         ({"text": {"format": {"type": "json_schema", "name": "n"}}}, "text.format.schema"),
         ({"n": 2}, "n"),
-        ({"reasoning": {"effort": "high"}}, "reasoning.effort"),
+        ({"reasoning": {"effort": "huge"}}, "reasoning.effort"),
         ({"input": []}, "input"),
         ({"input": None}, "input"),
         ({"background": True, "store": False}, "background"),

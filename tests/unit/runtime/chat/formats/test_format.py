@@ -110,7 +110,8 @@ def test_garbage_is_text(script: Script, data: st.DataObject) -> None:
     reading = chat(script).prompt(asking()).parser
     said = read(reading(), list(text))
     assert said == read(reading(), [text])
-    if not said.calls and not said.reasoning and script.format != "harmony" and "think>" not in text:
+    is_thought = said.reasoning or "think>" in text or text.isspace()  # a prompt may open a thought: it was empty then
+    if not said.calls and not is_thought and script.format != "harmony":
         assert "".join(said.text) == text
 
 

@@ -122,7 +122,7 @@ def test_a_last_message_of_the_assistants_is_gone_on_with() -> None:
 @pytest.mark.parametrize(
     ("thinking", "choice"),
     [
-        (None, ReasoningChoice(enabled=False)),
+        (None, ReasoningChoice(enabled=False, off_is_wish=True)),
         ({"type": "disabled"}, ReasoningChoice(enabled=False)),
         ({"type": "adaptive"}, ReasoningChoice()),
         ({"type": "enabled", "budget_tokens": 1024}, ReasoningChoice(enabled=True, budget=1024)),
@@ -145,7 +145,6 @@ def test_thinking(thinking: object, choice: ReasoningChoice) -> None:
 def test_the_effort_of_thinking(thinking: object, effort: str | None, asked: str | None) -> None:
     choice = conversation(thinking=thinking, output_config={"effort": effort}).reasoning
     assert choice.effort == asked
-    assert choice.effort_is_wish is (asked is not None)
 
 
 FORMAT = {"type": "json_schema", "schema": {"type": "object"}}
