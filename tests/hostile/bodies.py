@@ -174,11 +174,11 @@ def _spoil(dice: Random, body: Json) -> None:
     elif way < 0.45:
         holder[key] = copied(dice.choice(SWAPS))
     elif way < 0.55:
-        holder[key] = [holder[key], holder[key]]
+        holder[key] = [holder[key], copied(holder[key])]
     elif way < 0.65:
         holder[key] = copied(dice.choice(OBJECTS))
     else:
-        holder[key] = anything(dice)
+        holder[key] = copied(anything(dice))
 
 
 def _torn(dice: Random, raw: bytes) -> bytes:

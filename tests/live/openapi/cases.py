@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import schemathesis
@@ -33,8 +34,9 @@ def _given(operation: Any, document: Json) -> Iterator[Case[Any]]:  # noqa: ANN4
     """Yield the examples of the document."""
     body = document["paths"][operation.path][operation.method].get("requestBody")
     if body is not None:
+        named = {name: "x" for name in re.findall(r"\{(\w+)\}", operation.path)}
         for example in body["content"][JSON]["examples"].values():
-            yield operation.Case(body=example["value"], media_type=JSON)
+            yield operation.Case(path_parameters=named, body=example["value"], media_type=JSON)
 
 
 def _drawn(operation: Any, examples: int) -> Iterator[Case[Any]]:  # noqa: ANN401

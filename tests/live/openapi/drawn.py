@@ -87,7 +87,7 @@ def check(server: Server, outcome: Outcome) -> None:
     assert server.log() == ""
 
 
-NEEDS_MORE = {"post /api/show"}  # than its example: the name of the served model
+NEEDS_MORE = {"post /api/show", "post /infill"}  # than their examples: the served model's name, and other tokens
 
 
 def _shown(case: Case[Any]) -> str:
