@@ -59,7 +59,7 @@ def test_what_is_in_order_is_mostly_understood_and_what_is_spoilt_is_no_json() -
 
 def test_every_declared_body_gets_some_and_so_does_each_of_its_fields() -> None:
     drawn: dict[str, list[bytes]] = {path: [] for path in WITH_BODY}
-    for number in range(2500):
+    for number in range(5000):
         body = draw_body(number)
         drawn[body.operation.path].append(body.raw)
     for path, fitting in FITTINGS.items():

@@ -68,7 +68,7 @@ MUTANTS = (
     Mutant(
         "the prompt's last token is taken from the cache",
         "actors/core/slots.py",
-        "return slot.usable(min(slot.tokens.shared_with(prompt), len(prompt) - 1))",
-        "return slot.usable(slot.tokens.shared_with(prompt))",
+        "return self.usable(min(self.tokens.shared_with(prompt), len(prompt) - 1))",
+        "return self.usable(self.tokens.shared_with(prompt))",
     ),
 )

@@ -58,7 +58,8 @@ class Embedder:
 
     A batch is read in slices of as many inputs as there are slots, each an engine's request of its own: so a large one
     never has more of the queue than that, and others have their turn between any two slices.  If the client hangs up,
-    what runs is cancelled as any request is, and leaves its receipts; the slices after it never begin.
+    what runs is cancelled as any request is, and leaves its receipts; the slices after it never begin.  A slice that
+    the queue or the limits of the client's key do not let in ends the batch.
 
     Args:
         responder: reads the bodies.
@@ -84,10 +85,8 @@ class Embedder:
                 SamplingParams(),
                 max_tokens=0,
                 outputs=PromptOutputs(asked.pooling),
-                owner=http_request.owner,
-                queue_share=http_request.queue_share,
             )
-            async with self._engine.open_request(request, disconnect_reason=http_request.disconnect_reason) as running:
+            async with self._responder.open(request) as running:
                 vectors += await _vectors(running, len(prompts), backlog)
         if asked.normalise:
             vectors = [normalised(vector) for vector in vectors]

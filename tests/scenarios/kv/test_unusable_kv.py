@@ -159,7 +159,7 @@ async def test_a_copy_of_what_is_on_trial_is_on_trial(failure: str, tmp_path: Pa
         (source,) = [slot for slot in sim.manager.table.free if slot.tokens]
         assert source.held_until > trio.current_time(), "the retry would be given this slot"
         story = sim.expect(ask("copies", [*PROMPT[:-5], 7, 8], max_tokens=5))
-        with mock.patch.object(sim.manager.table, "_usable", return_value=0):
+        with mock.patch.object(type(source), "usable_for", return_value=0):
             await sim.client(story.asked)
         assert any(isinstance(transfer, Copy) for transfer in sim.watch.transfers)
         assert len(story.tokens()) == 5

@@ -79,7 +79,7 @@ async def test_wrong_urls_and_methods(method: str, path: str, status: int, code:
     assert response.headers.get("allow") == (", ".join(sorted(allow)) if allow else None)
 
 
-@pytest.mark.parametrize(("path", "hinted"), [("/chat/completions", True), ("/v2", True), ("/v1/embeddings", False)])
+@pytest.mark.parametrize(("path", "hinted"), [("/chat/completions", True), ("/v2", True), ("/v1/rankings", False)])
 async def test_whoever_forgot_v1_is_told(path: str, hinted: bool) -> None:
     error = await error_in(await make().test_client().post(path), 404)
     assert error["message"].endswith("under /v1.") == hinted
