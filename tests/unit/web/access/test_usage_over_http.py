@@ -95,11 +95,12 @@ async def test_the_headers_are_openais_and_come_with_each_answer() -> None:
 
 # --- on every route ---------------------------------------------------------------------------------------------------
 
+# The engine that is scripted here gives no vectors, and its tokenizer has no tokens of infilling.
 GENERATING = [
     operation
     for api in APIS
     for operation in api.operations
-    if 504 in operation.errors and "embed" not in operation.path  # the engine that is scripted here gives no vectors
+    if 504 in operation.errors and not any(word in operation.path for word in ("embed", "infill"))
 ]
 
 
