@@ -9,6 +9,7 @@ torch: `commands`, `limits`, `options` and `process` do not import it.
     options    the options that are the server's own
     limits     Limits, and the bounds on the fields of a request
     commands   `cede serve`, `config`, `doctor`, `kv`, and those that packages add
+    page       the page at `/`
     inspection health, slots, live requests, receipts, statistics
     anthropic  Anthropic's Messages API
     ollama     Ollama's API

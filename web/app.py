@@ -7,6 +7,7 @@ Another API is added beside OpenAI's in `create_app`.
 from __future__ import annotations
 
 import logging
+import re
 from typing import TYPE_CHECKING
 
 from quart_trio.wrappers import TrioResponse as Response
@@ -40,8 +41,11 @@ from web.openai.errors import OpenAIErrors
 from web.openai.operations import OPENAI
 from web.openai.requests import Settings as OpenAISettings
 from web.openai.routes import add_routes as add_openai_routes
+from web.openapi.operations import path_pattern
 from web.openapi.routes import add_routes as add_document_routes
 from web.options import Wire
+from web.page.operations import PAGE
+from web.page.routes import add_routes as add_page_routes
 from web.responses.operations import RESPONSES
 from web.responses.routes import ERRORS as RESPONSE_ERRORS
 from web.responses.routes import add_routes as add_response_routes
@@ -56,11 +60,13 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("cede.web")
 
-APIS = (OPENAI, RESPONSES, ANTHROPIC, OLLAMA, INFILL, UTILITIES, SERVED_MODEL, INSPECTION)
+APIS = (OPENAI, RESPONSES, ANTHROPIC, OLLAMA, INFILL, UTILITIES, SERVED_MODEL, INSPECTION, PAGE)
 """What the OpenAPI document says; each route is declared in one of them."""
 
-OPEN = frozenset(operation.path for api in APIS for operation in api.operations if operation.open)
-"""The paths that need no key."""
+OPEN = re.compile(
+    "|".join(path_pattern(operation.path) for api in APIS for operation in api.operations if operation.open)
+)
+"""Matches the paths that need no key."""
 
 ERROR_SHAPES = ErrorShapes(
     OpenAIErrors(),
@@ -121,6 +127,7 @@ def create_app(
     add_model_routes(app, engine)
     add_inspection_routes(app, engine, limits.write_bytes, watch)
     add_metrics_routes(app, metrics or Metrics(engine))
+    add_page_routes(app, engine, limits.write_bytes)
     add_document_routes(app, engine, APIS, keyed=bool(keys), write_bytes=limits.write_bytes)
     return app
 
@@ -163,7 +170,7 @@ def _require_key(app: ScopedApp, keys: KeyRing, usage: KeyUsage) -> None:
     async def check_key() -> None:
         """Refuse before the body is read."""
         http_request = current_request()
-        if http_request.path not in OPEN:
+        if not OPEN.fullmatch(http_request.path):
             http_request.key = keys.find(http_request.headers)
             http_request.admission = usage.admit(http_request.key)
 

@@ -66,5 +66,5 @@ async def test_a_key_that_is_none_is_a_401_on_every_route(autojump_clock: MockCl
                         continue
                     asked = filled(operation.path)
                     answer = await application.ask(operation.method.upper(), asked, b"{}", ((name, value),))
-                    if operation.path not in OPEN:
+                    if not OPEN.fullmatch(operation.path):
                         assert answer.status == 401, (operation, name, value)

@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = ("runtime", "actors", "web", "bench")
 BUILT_FROM = ("pyproject.toml", "README.md", "LICENSE")
 SUFFIXES = (".py", ".jinja", ".json", ".safetensors")  # of what belongs into it, beside `py.typed`
+DATA = ("runtime/embedded/", "web/openapi/viewer/", "web/page/site/")  # folders of which all belongs into it
 NOT_SERVED = ("bench/training/", "bench/results/")  # how the embedded model was made; what was measured
 LARGEST = 16 * 2**20  # bytes; the embedded model is most of it
 
@@ -44,7 +45,7 @@ def belongs(name: str) -> bool:
     """Whether a file of the source tree is to be in the wheel."""
     if name.startswith(NOT_SERVED) or "__pycache__" in name:
         return False
-    return name.endswith((*SUFFIXES, "/py.typed")) or name.startswith(("runtime/embedded/", "web/openapi/viewer/"))
+    return name.endswith((*SUFFIXES, "/py.typed")) or name.startswith(DATA)
 
 
 def test_it_holds_exactly_the_packages_and_the_embedded_model(wheel: zipfile.ZipFile) -> None:

@@ -90,7 +90,6 @@ OLLAMA = Api(
         Operation("get", "/api/tags", "ollama_tags", "The served model", {200: Reply.json(Tags)}),
         Operation("get", "/api/ps", "ollama_ps", "The served model as a loaded one", {200: Reply.json(Processes)}),
         Operation("get", "/api/version", "ollama_version", "The API's version", {200: Reply.json(Version)}),
-        Operation("get", "/", "ollama_root", "Whether a server runs", {200: Reply("It runs.", {"text/plain": None})}),
         *(
             Operation(refused_method(name), f"/api/{name}", f"ollama_{name}", text, {}, errors=ANY_ROUTE | {400, 413})
             for name, text in REFUSED.items()

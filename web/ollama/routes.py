@@ -76,11 +76,6 @@ def add_routes(app: ScopedApp, responder: Responder) -> None:
 
 
 def _add_inspection_routes(app: ScopedApp, engine: Engine) -> None:
-    @app.get("/")
-    async def ollama_root() -> Response:
-        """Tell that there is a server: clients ask this before anything else."""
-        return Response(b"cede is running", content_type="text/plain; charset=utf-8")
-
     @app.get("/api/version")
     async def ollama_version() -> Response:
         return json_response({"version": API_VERSION})

@@ -6,6 +6,7 @@ real answers against them, and the routes of the application against the operati
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -139,3 +140,8 @@ class Api:
     about: str
     error: Model
     operations: tuple[Operation, ...]
+
+
+def path_pattern(path: str) -> str:
+    """Return a regular expression for the paths that an operation's stands for."""
+    return "".join(".+" if part.startswith("{") else re.escape(part) for part in re.split(r"(\{\w+\})", path))

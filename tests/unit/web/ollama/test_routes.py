@@ -108,10 +108,3 @@ async def test_what_is_served() -> None:
         check(schema_of(document, "post", "/api/show", 200), await response.get_json())
     response = await client.post("/api/show", json={"model": "other"})
     assert (response.status_code, await response.get_json()) == (404, {"error": "model 'other' not found"})
-
-
-async def test_clients_see_that_a_server_runs() -> None:
-    client = make().test_client()
-    assert (await client.head("/")).status_code == 200
-    response = await client.get("/")
-    assert (await response.get_data(as_text=True)) == "cede is running"

@@ -1,0 +1,62 @@
+"""The page at `/`, in a real browser: it breaks no rule of its own, asks nobody else, and asks for a key it needs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.live.browser.watching import Watched
+from tests.live.server import Server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from playwright.sync_api import Page
+
+    from tests.live.browser.chromium import Chromium
+
+KEY = "sk-of-mine"
+
+
+@pytest.fixture(scope="module")
+def keyed() -> Iterator[Server]:
+    """A server with a key."""
+    with Server("--slots", "2", "--api-key", KEY) as server:
+        yield server
+
+
+def test_it_loads_without_a_complaint_and_asks_nobody_else(chromium: Chromium, four_slots: Server) -> None:
+    def look(page: Page) -> Watched:
+        watched = Watched(page)
+        page.goto(four_slots.url)
+        page.get_by_text("cede-embedded").wait_for()
+        page.get_by_role("heading", name="Cancels").wait_for()
+        return watched
+
+    watched = chromium.visit(look)
+    assert watched.said == []
+    assert [url for url in watched.asked if not url.startswith((four_slots.url, "data:"))] == []
+
+
+def test_it_asks_for_the_key_and_keeps_it_in_its_tab_alone(chromium: Chromium, keyed: Server) -> None:
+    def look(page: Page) -> tuple[str | None, str]:
+        page.goto(keyed.url)
+        field = page.get_by_label("Yours")
+        field.fill("wrong")
+        field.press("Enter")
+        field.fill("")  # it is asked for again
+        field.fill(KEY)
+        field.press("Enter")
+        page.get_by_text("cede-embedded").wait_for()
+        page.reload()
+        page.get_by_text("cede-embedded").wait_for()
+        kept = page.evaluate("JSON.stringify([localStorage, document.cookie])")
+        other = page.context.new_page()
+        other.goto(keyed.url)
+        other.get_by_label("Yours").wait_for()
+        return page.evaluate("sessionStorage.getItem('cede-key')"), kept
+
+    in_tab, elsewhere = chromium.visit(look)
+    assert in_tab == KEY
+    assert KEY not in elsewhere

@@ -1,0 +1,56 @@
+// The page: a tab for each view, the theme, and what all views are given.
+//
+// A view is a module that exports `mount(element, context)`, which shows it in an empty element and returns a function
+// that ends it: streams, timers and listeners included.  `context` is { api, announce, theme }:
+//   api       asks the server (shared/api.js)
+//   announce  says a sentence to whoever listens to a screen reader
+//   theme     what is shown, and who wants to know of a change (shared/theme.js)
+
+import { Announcer } from "./shared/announcer.js";
+import { Api } from "./shared/api.js";
+import { h } from "./shared/dom.js";
+import { KeyDialog } from "./shared/key_dialog.js";
+import { Theme } from "./shared/theme.js";
+
+const VIEWS = [{ name: "live", title: "Live", load: () => import("./live/live.js") }];
+
+const view = document.getElementById("view");
+const tabs = document.querySelector(".tabs");
+const theme = new Theme(document.getElementById("theme"));
+const keys = new KeyDialog(document.body);
+const api = new Api(() => keys.ask());
+const announcer = new Announcer(document.getElementById("announcer"));
+const context = { api, theme, announce: (sentence) => announcer.say(sentence) };
+
+let shown = 0; // counts what was asked for: a view that loads late must not replace a later one
+let unmount = () => {};
+
+const links = VIEWS.map(({ name, title }) => h("a", { href: `#/${name}` }, title));
+tabs.append(...links);
+tabs.hidden = VIEWS.length < 2;
+
+async function show() {
+  const wanted = VIEWS.find(({ name }) => location.hash === `#/${name}`) ?? VIEWS[0];
+  const turn = ++shown;
+  links.forEach((link, place) => link.setAttribute("aria-current", VIEWS[place] === wanted ? "page" : "false"));
+  document.title = `cede: ${wanted.title}`;
+  const module = await wanted.load();
+  if (turn !== shown) return;
+  unmount();
+  view.replaceChildren();
+  view.dataset.view = wanted.name;
+  unmount = module.mount(view, context);
+}
+
+async function nameModel() {
+  const response = await api.fetch("v1/models");
+  if (response.ok) document.getElementById("served").textContent = (await response.json()).data[0].id;
+}
+
+window.addEventListener("hashchange", show);
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault(); // the hash says which view is shown
+  view.focus();
+});
+show();
+nameModel();

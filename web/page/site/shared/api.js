@@ -1,0 +1,67 @@
+// Asks the server that this page came from.
+
+import { readEvents } from "./sse.js";
+
+const KEPT_AS = "cede-key";
+
+/** An answer that is an error.  `status` is HTTP's; the message is the server's. */
+export class Refused extends Error {
+  constructor(status, message) {
+    super(message);
+    this.status = status;
+  }
+}
+
+/**
+ * Requests with the key that the server wants, if it wants one.
+ *
+ * The key is kept in `sessionStorage`: it ends with the tab.  `askKey` is called on a 401, and returns a promise of a
+ * key, or of null where nobody gives one.
+ */
+export class Api {
+  constructor(askKey) {
+    this.askKey = askKey;
+  }
+
+  /** The response, whatever its status but 401; options are those of `fetch`. */
+  async fetch(path, options = {}) {
+    for (;;) {
+      const key = sessionStorage.getItem(KEPT_AS);
+      const headers = { ...options.headers, ...(key && { authorization: `Bearer ${key}` }) };
+      const response = await fetch(path, { ...options, headers, cache: "no-store" });
+      if (response.status !== 401) return response;
+      if (sessionStorage.getItem(KEPT_AS) !== key) continue; // another request has brought one meanwhile
+      sessionStorage.removeItem(KEPT_AS);
+      const given = await this.askKey();
+      if (given === null) return response;
+      sessionStorage.setItem(KEPT_AS, given);
+    }
+  }
+
+  /** The response to a request that may have a JSON body.  Throws Refused where its status is none of success. */
+  async send(path, { method = "GET", body, signal } = {}) {
+    const sent = body === undefined ? {} : { headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
+    const response = await this.fetch(path, { method, signal, ...sent });
+    if (!response.ok) throw new Refused(response.status, await messageOf(response));
+    return response;
+  }
+
+  /** The JSON of an answer. */
+  async json(path, options) {
+    return (await this.send(path, options)).json();
+  }
+
+  /** The events of a stream, as { event, data } with the data's text, until it ends or the signal aborts it. */
+  async *events(path, options) {
+    yield* readEvents(await this.send(path, options));
+  }
+}
+
+async function messageOf(response) {
+  try {
+    const { error } = await response.json();
+    return error.message ?? String(error);
+  } catch {
+    return `${response.status} ${response.statusText}`;
+  }
+}
