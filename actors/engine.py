@@ -20,7 +20,7 @@ from actors.generating.assembly import Assembly
 from actors.generating.grammars import InlineGrammars
 from actors.generating.unread import Unread
 from actors.kv.prefix_cache import empty_cache
-from actors.kv.prompts import chains
+from actors.kv.prompts import chains, check_length
 from actors.manager.planner import ChunkLimits
 from actors.manager.slot_manager import SlotManager
 from actors.request import Request
@@ -154,7 +154,7 @@ class Engine:
                 f"{len(asked.prompts)} generations in one request; at most {self.most_generations} are possible here"
             )
         for prompt in asked.prompts:
-            _check_length(prompt, self.model.context_length)
+            check_length(prompt, self.model.context_length)
 
     def _check_open(self) -> None:
         if self._closing:
@@ -202,6 +202,7 @@ class Engine:
         """A request lives no longer."""
         request.backlog.close()
         del self._live[request.id]
+        request.ended.set()
         if not self._live:
             self._all_ended.set()
 
@@ -230,6 +231,11 @@ class Engine:
         """Return once no request lives."""
         if self._live:
             await self._all_ended.wait()
+
+    async def wait_ended(self, request_id: str) -> None:
+        """Return once that request lives no more; then its receipts are there."""
+        if (request := self._live.get(request_id)) is not None:
+            await request.ended.wait()
 
     def observed_by(self, *observers: Observer) -> AbstractContextManager[None]:
         """Tell these what happens, until the scope ends."""
@@ -288,17 +294,6 @@ class Engine:
         """Raise AssertionError if the engine's records contradict one another."""
         self._manager.check_integrity()
         self.unread.check_integrity()
-
-
-def _check_length(prompt: Sequence[int], context: int) -> None:
-    if not prompt:
-        raise RequestError("the prompt is empty", param="prompt")
-    if len(prompt) >= context:
-        raise RequestError(
-            f"the prompt has {len(prompt)} tokens; the context of {context} must hold it and at least one more",
-            param="prompt",
-            code="context_length_exceeded",
-        )
 
 
 @asynccontextmanager

@@ -80,6 +80,7 @@ class Request:
         self._scope = trio.CancelScope(deadline=deadline)
         self._reason: CancelReason | None = None
         self.backlog = backlog
+        self.ended = trio.Event()  # set by who admitted it: then its receipts are written
         self._buffer = EventBuffer(len(tickets), backlog)
         backlog.on_cut = self._cut
         self._outputs = [outputs(i, self._buffer.put) for i in range(len(tickets))]

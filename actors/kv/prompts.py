@@ -1,4 +1,7 @@
-"""The names of a prompt's blocks, made before it is admitted: that of a long one takes milliseconds."""
+"""What is done with a prompt before it is admitted: its length is checked, and its blocks get their names.
+
+To name those of a long one takes milliseconds.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from runtime.errors import RequestError
 from runtime.kv.token_chain import TokenChain
 
 if TYPE_CHECKING:
@@ -14,6 +18,18 @@ if TYPE_CHECKING:
     from runtime.kv.blocks import BlockKey
 
 MAX_PIECE_TOKENS = 16_384  # hashed at a time, about half a millisecond; in between others have their turn
+
+
+def check_length(prompt: Sequence[int], context: int) -> None:
+    """Raise RequestError if a prompt is empty, or leaves no room in the context."""
+    if not prompt:
+        raise RequestError("the prompt is empty", param="prompt")
+    if len(prompt) >= context:
+        raise RequestError(
+            f"the prompt has {len(prompt)} tokens; the context of {context} must hold it and at least one more",
+            param="prompt",
+            code="context_length_exceeded",
+        )
 
 
 async def chains(root: BlockKey, prompts: Sequence[tuple[int, ...]]) -> list[TokenChain]:

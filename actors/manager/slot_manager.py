@@ -86,6 +86,7 @@ class SlotManager:
         self.receipts = ReceiptLog(epoch=epoch, owner=table.owner)
         self.holds = Holds(table.owner, table.rings, cache.piece_blocks * BLOCK_TOKENS)
         self._counts = StepCounts()
+        self._chunks = chunks
         self._mailbox = Mailbox()
         self._device = Device(executor, table)
         self._admission = Admission(table, cache, self.holds, self.observers, limit=queue_limit)
@@ -243,6 +244,8 @@ class SlotManager:
             cache=self.cache.statistics(),
             cancels={reason.value: count for reason, count in self.receipts.counts.items()},
             device_losses=self._recovery.losses,
+            last_step_seconds=counts.last_seconds,
+            step_target_seconds=self._chunks.seconds(self.costs.target, counts.last_single),
         )
 
     def check_integrity(self) -> None:

@@ -11,7 +11,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ManagerStatistics:
-    """What the manager has done since the start, and what it holds now."""
+    """What the manager has done since the start, and what it holds now.
+
+    Attributes:
+        last_step_seconds: of the newest step of the target; None before the first.
+        step_target_seconds: what a step with as many decode rows as that one may take, if it has rows of prompts, too.
+    """
 
     steps: int
     rows: int
@@ -24,3 +29,5 @@ class ManagerStatistics:
     cancels: dict[str, int]
     cache: CacheStatistics
     device_losses: int = 0
+    last_step_seconds: float | None = None
+    step_target_seconds: float = 0.0

@@ -35,6 +35,8 @@ class StepCounts:
     verify_steps: int = 0  # pieces of work, of which one step may hold several
     drafted: int = 0
     accepted: int = 0
+    last_seconds: float | None = None  # of the newest step
+    last_single: int = 0  # of its rows, those that somebody's next token waited for
 
 
 class StepRunner:
@@ -109,6 +111,7 @@ class StepRunner:
             self._counts.steps += 1
             self._counts.prefill_tokens += bulk
             self._counts.decode_tokens += single
+            self._counts.last_seconds, self._counts.last_single = elapsed, single
         if not all(segment.computed for segment in result.segments):
             return  # a step cut short says nothing about speed
         depth = sum(chunk.start * len(chunk.token_ids) for chunk in chunks) / max(bulk, 1)

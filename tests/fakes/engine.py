@@ -233,6 +233,11 @@ class FakeEngine:
         """Return two slots: one decodes, one is idle."""
         return [SlotStatus(0, State.DECODE, self.in_slot, 7, 0, 9), SlotStatus(1, "idle", None, 0, 5, 4)]
 
+    async def wait_ended(self, request_id: str) -> None:
+        """Wait for the end of a request that lives."""
+        if request_id in self.live:
+            await self.live[request_id].left.wait()
+
     def receipts(self, limit: int | None = None) -> list[Receipt]:
         """Return what the log has, the newest first."""
         return self.log[::-1][:limit]

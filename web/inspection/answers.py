@@ -153,6 +153,8 @@ class Manager(Answer):
     cancels: dict[str, int] = Field(description="By reason.")
     cache: Cache
     device_losses: int
+    last_step_seconds: float | None = Field(description="Of the newest step; null before the first.")
+    step_target_seconds: float = Field(description="What such a step may take where prompts are read in it.")
 
 
 class Speculation(Answer):

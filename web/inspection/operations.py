@@ -62,6 +62,12 @@ INSPECTION = Api(
             {200: Reply.json(ReceiptList)},
             parameters=(
                 Parameter("limit", "At most so many.", {"type": "integer", "minimum": 0, "exclusiveMaximum": 10**9}),
+                Parameter("request_id", "Of this request only."),
+                Parameter(
+                    "wait",
+                    "With `request_id`: wait for that request's end, at most so many seconds.",
+                    {"type": "integer", "minimum": 0, "maximum": 60},
+                ),
             ),
             errors=ANY_ROUTE | LISTS,
         ),

@@ -13,6 +13,7 @@ from runtime.errors import NotFound, RequestError
 from web.bodies.json_encoding import LazyJsonArray
 from web.bodies.json_response import json_response
 from web.bodies.paged_response import paged_json_response, response_backlog
+from web.bodies.query import number
 from web.errors.problem import Problem
 from web.http.asgi import current_request
 from web.openai.errors import error_object
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from actors.diagnostics.loop_watch import LoopWatch
     from actors.engine import Engine
     from web.http.asgi import ScopedApp
+
+MAX_WAIT = 60
+"""Seconds for which a request for receipts may wait for the end of what they are of."""
 
 ShownT = TypeVar("ShownT", "RequestStatus", "Receipt")
 
@@ -66,7 +70,9 @@ def add_routes(app: ScopedApp, engine: Engine, write_bytes: int, watch: LoopWatc
 
     @app.get("/v1/receipts")
     async def receipts() -> Response:
-        return await list_response("data", islice(_shown(engine.receipts()), _limit()))
+        limit, request_id = _limit(), query.args.get("request_id")
+        await _wait_ended(engine, request_id, number("wait", 0, least=0, most=MAX_WAIT))
+        return await list_response("data", islice(_receipts_shown(engine, request_id), limit))
 
     @app.get("/v1/statistics")
     async def statistics() -> Response:
@@ -92,6 +98,19 @@ def _shown(values: Iterable[ShownT]) -> Iterator[ShownT]:
 def _ids_shown(engine: Engine) -> set[str]:
     """Return the ids of the live requests that are for the client to see."""
     return {status.id for status in _shown(engine.requests())}
+
+
+async def _wait_ended(engine: Engine, request_id: str | None, seconds: float) -> None:
+    """Return once that request has ended, if it is for the client to see, or after so many seconds."""
+    if request_id is not None and request_id in _ids_shown(engine):
+        with trio.move_on_after(seconds):
+            await engine.wait_ended(request_id)
+
+
+def _receipts_shown(engine: Engine, request_id: str | None) -> Iterator[Receipt]:
+    """Yield the receipts, the newest first; of one request, if its id is given."""
+    found = _shown(engine.receipts())
+    return found if request_id is None else (receipt for receipt in found if receipt.request_id == request_id)
 
 
 def _slots_shown(engine: Engine) -> Iterable[SlotStatus]:

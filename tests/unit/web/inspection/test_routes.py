@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+import trio
+import trio.testing
 
 from actors.core.receipts import CancelReason, Receipt
 from tests.fakes.engine import FakeEngine, posting, token
@@ -36,12 +38,13 @@ async def test_slots_and_requests() -> None:
         connection.disconnect()
 
 
+def receipt_of(request_id: str) -> Receipt:
+    return Receipt(request_id, 0, CancelReason.DISCONNECT, "prefill", 1.0, 1.5, 2.0, 9, 1, 8, 6, 2, 1, 4, 3)
+
+
 async def test_receipts() -> None:
     engine = FakeEngine()
-    engine.log = [
-        Receipt(f"cmpl-{i}", 0, CancelReason.DISCONNECT, "prefill", 1.0, 1.5, 2.0, 9, 1, 8, 6, 2, 1, 4, 3)
-        for i in range(3)
-    ]
+    engine.log = [receipt_of(f"cmpl-{i}") for i in range(3)]
     client = make(engine).test_client()
     newest = (await (await client.get("/v1/receipts?limit=2")).get_json())["data"]
     assert [receipt["request_id"] for receipt in newest] == ["cmpl-2", "cmpl-1"]
@@ -50,6 +53,43 @@ async def test_receipts() -> None:
     for limit in ("-1", "x", "1.5", "²", "9" * 30):
         error = await error_in(await client.get("/v1/receipts", query_string={"limit": limit}), 400)
         assert error["param"] == "limit"
+
+
+async def test_receipts_of_one_request_may_wait_for_its_end() -> None:
+    engine = FakeEngine([])
+    app = make(engine)
+
+    async def ids(query: str) -> list[str]:
+        answer = await (await app.test_client().get(f"/v1/receipts?{query}")).get_json()
+        return [receipt["request_id"] for receipt in answer["data"]]
+
+    async with posting(app, CHAT, HI) as connection:
+        request = await engine.next_request()
+        engine.log = [receipt_of("a"), receipt_of("b")]
+        assert await ids(f"request_id={request.id}") == []  # it does not wait unless it is told to
+        assert await ids("request_id=a") == ["a"]
+        assert await ids("request_id=nobody&wait=60") == []
+        async with trio.open_nursery() as nursery:
+
+            async def wait() -> None:
+                assert await ids(f"request_id={request.id}&wait=60") == [request.id]
+
+            nursery.start_soon(wait)
+            await trio.testing.wait_all_tasks_blocked()
+            engine.log.append(receipt_of(request.id))
+            connection.disconnect()
+    error = await error_in(await app.test_client().get("/v1/receipts?wait=61"), 400)
+    assert error["param"] == "wait"
+
+
+async def test_receipts_do_not_wait_for_ever(autojump_clock: trio.testing.MockClock) -> None:
+    engine = FakeEngine([])
+    app = make(engine)
+    async with posting(app, CHAT, HI) as connection:
+        request = await engine.next_request()
+        await app.test_client().get(f"/v1/receipts?request_id={request.id}&wait=7")
+        assert trio.current_time() == pytest.approx(7)
+        connection.disconnect()
 
 
 @pytest.mark.parametrize("has_disk", [True, False])
