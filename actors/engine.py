@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import trio
+from structlog.contextvars import bound_contextvars
 
 from actors.core.events import Refused
 from actors.core.hold import Ticket
@@ -115,18 +116,19 @@ class Engine:
             ShuttingDown: admission is closed.
             DeviceLost: no step can run now.
         """
-        request = await self._let_in(asked, disconnect_reason)
-        try:
-            # Opening a nursery is no checkpoint: from the places in the queue to the actors that wait there, no cancel
-            # can come between.
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(request.run)
-                yield request
-                request.cancel(CancelReason.DISCONNECT)  # without effect on one that has ended
-        finally:
-            self._let_go(request)
-            self._served += 1
-            request.log_end()
+        with bound_contextvars(request_id=asked.id):  # for the log; tasks that are started within take it along
+            request = await self._let_in(asked, disconnect_reason)
+            try:
+                # Opening a nursery is no checkpoint: from the places in the queue to the actors that wait there, no
+                # cancel can come between.
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(request.run)
+                    yield request
+                    request.cancel(CancelReason.DISCONNECT)  # without effect on one that has ended
+            finally:
+                self._let_go(request)
+                self._served += 1
+                request.log_end()
 
     async def _let_in(self, asked: GenerationRequest, disconnect_reason: Callable[[], CancelReason]) -> Request:
         """Admit a request, or say that it was refused."""
@@ -183,10 +185,11 @@ class Engine:
             self._assembly.outputs(asked, grammar),
             lambda: self._assembly.drafting(asked),
             handle,
-            self.unread.backlog(f"request {asked.id}"),
+            self.unread.backlog(f"request {asked.id}", request_id=asked.id),
             deadline=float("inf") if timeout is None else trio.current_time() + timeout,
             queue_timeout=self.config.queue_timeout,
             disconnect_reason=disconnect_reason,
+            model=self.model.name,
         )
         if not self._live:  # else somebody may wait for the event that there is
             self._all_ended = trio.Event()

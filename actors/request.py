@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from actors.core.account import Account
 from actors.core.generation import (
     Event,
     Failed,
@@ -27,7 +28,7 @@ from actors.generating.buffer import EventBuffer
 from actors.generating.decode import decode
 from actors.generating.prefill import prefill
 from actors.generating.prompt_reading import PromptReading
-from actors.generating.request_log import RequestLog
+from actors.generating.request_log import Ending, RequestLog, Seconds
 from runtime.errors import CedeError, DeadlineExceeded, GrammarFailed, ShuttingDown
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ class Request:
         deadline: on Trio's clock.
         queue_timeout: seconds.
         disconnect_reason: asked when a cancel came from outside this request.
+        model: its name, for the log.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class Request:
         deadline: float,
         queue_timeout: float | None,
         disconnect_reason: Callable[[], CancelReason],
+        model: str,
     ) -> None:
         self.asked = asked
         self.created = time.time()
@@ -85,7 +88,7 @@ class Request:
         backlog.on_cut = self._cut
         self._outputs = [outputs(i, self._buffer.put) for i in range(len(tickets))]
         self._drafting = drafting
-        self._log = RequestLog(asked)
+        self._log = RequestLog(asked, model)
 
     @property
     def id(self) -> str:
@@ -127,7 +130,7 @@ class Request:
 
     def log_end(self) -> None:
         """Say in the log how it ended, once it has."""
-        self._log.write(self._reason)
+        self._log.write()
 
     # --- the actors ---------------------------------------------------------------------------------------------------
 
@@ -159,27 +162,37 @@ class Request:
         except CedeError as error:
             if isinstance(error, GrammarFailed):
                 logger.error("request %s/%d: %s", self.id, ticket.index, error)
-            self._say(ticket, Failed(ticket.index, error))
+            self._fail(ticket, output, error, stopwatch)
         except Exception:
-            self._say_internal_error(ticket)
+            self._say_internal_error(ticket, output, stopwatch)
 
-    def _say_internal_error(self, ticket: Ticket) -> None:
+    def _fail(
+        self,
+        ticket: Ticket,
+        output: Output,
+        error: CedeError,
+        stopwatch: Stopwatch,
+        cancel: CancelReason | None = None,
+    ) -> None:
+        self._say(ticket, output, Failed(ticket.index, error), stopwatch, cancel)
+
+    def _say_internal_error(self, ticket: Ticket, output: Output, stopwatch: Stopwatch) -> None:
         logger.exception("request %s/%d failed", self.id, ticket.index)
-        self._say(ticket, Failed(ticket.index, CedeError("internal error; the log says more")))
+        self._fail(ticket, output, CedeError("internal error; the log says more"), stopwatch)
 
     def _say_cancelled(self, ticket: Ticket, output: Output, stopwatch: Stopwatch) -> None:
         """Tell whoever still listens.  With nothing generated, what ended the request is its error."""
         reason = self._cancel_reason()
         if len(output) == 0 and reason is CancelReason.DEADLINE:
             error = DeadlineExceeded("the request's deadline passed before its first token")
-            self._say(ticket, Failed(ticket.index, error))
+            self._fail(ticket, output, error, stopwatch, reason)
         elif len(output) == 0 and reason is CancelReason.SHUTDOWN:
-            self._say(ticket, Failed(ticket.index, ShuttingDown("the server is shutting down")))
+            self._fail(ticket, output, ShuttingDown("the server is shutting down"), stopwatch, reason)
         else:
             try:
                 self._finish(ticket, output, FinishReason.CANCELLED, stopwatch)
             except Exception:  # in place of the cancel it would reach the client's handler, past its other generations
-                self._say_internal_error(ticket)
+                self._say_internal_error(ticket, output, stopwatch)
 
     def _finish(
         self,
@@ -190,25 +203,32 @@ class Request:
         vector: array[float] | None = None,
     ) -> None:
         account = ticket.ended.value
-        self._say(
-            ticket,
-            Finished(
-                index=ticket.index,
-                reason=reason,
-                text=output.rest(),
-                prompt_tokens=len(ticket.prompt),
-                cached_tokens=account.cached,
-                completion_tokens=len(output),
-                timings=stopwatch.timings(ticket, len(output)),
-                stop_string=output.stop_found,
-                cancelled=self._cancel_reason() if reason is FinishReason.CANCELLED else None,
-                vector=vector,
-            ),
+        cancelled = self._cancel_reason() if reason is FinishReason.CANCELLED else None
+        last = Finished(
+            index=ticket.index,
+            reason=reason,
+            text=output.rest(),
+            prompt_tokens=len(ticket.prompt),
+            cached_tokens=account.cached,
+            completion_tokens=len(output),
+            timings=stopwatch.timings(ticket, len(output)),
+            stop_string=output.stop_found,
+            cancelled=cancelled,
+            vector=vector,
         )
+        self._say(ticket, output, last, stopwatch, cancelled)
 
-    def _say(self, ticket: Ticket, last: Finished | Failed) -> None:
+    def _say(
+        self,
+        ticket: Ticket,
+        output: Output,
+        last: Finished | Failed,
+        stopwatch: Stopwatch,
+        cancel: CancelReason | None,
+    ) -> None:
         """Say the last that there is to say of a generation."""
-        self._log.add(last)
+        account = ticket.ended.value if ticket.ended.is_set else Account()
+        self._log.add(Ending(last, len(output), account, stopwatch.seconds(), cancel))
         ticket.tell_ended(last)
         self._buffer.put(last)
 
@@ -221,9 +241,10 @@ class Request:
 
 
 class Stopwatch:
-    """When a generation was granted its slot, drew its first token and its last, on Trio's clock."""
+    """When a generation came, was granted its slot, drew its first token and its last, on Trio's clock."""
 
     def __init__(self) -> None:
+        self._came = trio.current_time()
         self._granted: float | None = None
         self._first_token: float | None = None
         self._done: float | None = None
@@ -240,20 +261,24 @@ class Stopwatch:
         """Note the last token."""
         self._done = trio.current_time()
 
-    def timings(self, ticket: Ticket, predicted_n: int) -> Timings:
-        """The figures of a generation that has ended."""
-        account = ticket.ended.value
+    def seconds(self) -> Seconds:
+        """How long it was in each part of its life, if it ends now or is done."""
         now = trio.current_time() if self._done is None else self._done
         granted = now if self._granted is None else self._granted
         first_token = now if self._first_token is None else self._first_token
+        return Seconds(granted - self._came, first_token - granted, now - first_token)
+
+    def timings(self, ticket: Ticket, predicted_n: int) -> Timings:
+        """The figures of a generation that has ended."""
+        account, seconds = ticket.ended.value, self.seconds()
         return Timings(
             prompt_n=min(
                 account.computed, len(ticket.prompt) - account.cached
             ),  # `computed` has the output's rows, too
             cache_n=account.cached,
-            prompt_ms=(first_token - granted) * 1e3,
+            prompt_ms=seconds.prefill * 1e3,
             predicted_n=predicted_n,
-            predicted_ms=(now - first_token) * 1e3,
+            predicted_ms=seconds.decode * 1e3,
             draft_n=account.drafted,
             draft_n_accepted=account.accepted,
         )

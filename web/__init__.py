@@ -21,6 +21,7 @@ torch: `commands`, `limits`, `options` and `process` do not import it.
     bodies     request bodies that are read, and response bodies that are sent, in bounded pieces
     http       connections, and whom browsers may speak for
     access     API keys, and what each may take
+    logs       the log, as text or as JSON
     process    signals, standard streams, file descriptors
     testing    planned faults
     selftest   what `cede doctor --self-test` checks through a socket

@@ -138,12 +138,20 @@ async def _finish_response(response: Response) -> Response:
     if http_request.generation_id:
         response.headers["x-request-id"] = http_request.generation_id
     failed = response.status_code >= 400
+    figures = {
+        "method": http_request.method,
+        "path": http_request.path,
+        "status": response.status_code,
+        "problem": http_request.problem or None,
+        "key": http_request.owner,
+    }
     logger.log(
         logging.INFO if failed else logging.DEBUG,
         "%s: %d %s",
         literal(f"{http_request.method} {http_request.path}"),
         response.status_code,
         literal(http_request.problem) if failed else http_request.generation_id or "-",
+        extra=figures,
     )
     return response
 

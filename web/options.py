@@ -184,6 +184,13 @@ class Diagnostics:
             words=("debug", "info", "warning", "error"),
         ),
     ] = "info"
+    log_format: Annotated[
+        str,
+        Option(
+            "`text` for people, `json` for programs, an object a line; `auto` is text on a terminal, else JSON.",
+            words=("auto", "text", "json"),
+        ),
+    ] = "auto"
     metrics_compat: Annotated[
         str,
         Option(

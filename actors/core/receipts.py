@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import logging
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from runtime.ownership import TaskOwner
@@ -109,6 +109,7 @@ class ReceiptLog:
             "request %s/%d cancelled: %s in %s, %d tokens kept, %d wasted",
             *(receipt.request_id, receipt.index, receipt.reason, receipt.phase),
             *(receipt.kept_tokens, receipt.wasted_tokens),
+            extra=asdict(receipt),
         )
         return receipt
 

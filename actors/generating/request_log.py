@@ -1,19 +1,21 @@
-"""One line in the log for each request that ended, whichever way it did."""
+"""One line in the log for each request that ended, whichever way it did: in words, and its figures beside them."""
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import trio
 
-from actors.core.generation import Failed, Finished, FinishReason
+from actors.core.generation import Finished, FinishReason
 from actors.core.receipts import CancelReason
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable
 
-    from actors.core.generation import Event, GenerationRequest
+    from actors.core.account import Account
+    from actors.core.generation import Failed, GenerationRequest
 
 logger = logging.getLogger("cede.engine")
 
@@ -21,51 +23,114 @@ HANG_UPS = (CancelReason.DISCONNECT, CancelReason.STALLED_READER)
 CLIENT_CLOSED_REQUEST = 499  # nginx's
 
 
-class RequestLog:
-    """Remembers how each generation of a request ended, and says so once all have."""
+@dataclass(frozen=True, slots=True)
+class Seconds:
+    """How long a generation was in each part of its life; 0 where it did not get."""
 
-    def __init__(self, asked: GenerationRequest) -> None:
-        self._asked = asked
-        self._began = trio.current_time()
-        self._ends: list[Finished | Failed] = []
-
-    def add(self, event: Event) -> None:
-        """Take one event of the request's."""
-        if isinstance(event, Finished | Failed):
-            self._ends.append(event)
-
-    def write(self, cancel: CancelReason | None) -> None:
-        """Log the line; `cancel` is the reason of a cancel, which counts where a generation was cancelled."""
-        logger.info("%s", _line(self._asked, self._ends, trio.current_time() - self._began, cancel))
+    queued: float
+    prefill: float
+    decode: float
 
 
-def _line(
-    asked: GenerationRequest, ends: Sequence[Finished | Failed], seconds: float, cancel: CancelReason | None
-) -> str:
-    """`cmpl-1: 200 stop, 12 prompt tokens (4 cached), 30 tokens in 1.50 s, 24.1 tokens/s`.
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a generation ended.
 
-    The rate is that of decoding, all generations of the request together.
+    Attributes:
+        last: its last event.
+        tokens: that it generated.
+        account: of its work.
+        seconds: that it took.
+        cancel: why it was cancelled; None if it was not.
     """
-    finished = [end for end in ends if isinstance(end, Finished)]
-    longest = max((end.timings.predicted_ms for end in finished), default=0.0)
-    # A generation's first token comes with the end of its prompt, so that it takes no time of decoding.
-    decoded = sum(max(0, end.completion_tokens - 1) for end in finished)
-    cached, tokens = sum(end.cached_tokens for end in finished), sum(end.completion_tokens for end in finished)
-    rate = decoded / longest * 1e3 if longest else 0.0
-    return (
-        f"{asked.id}: {_outcome(ends, cancel)}, {sum(map(len, asked.prompts))} prompt tokens "
-        f"({cached} cached), {tokens} tokens in {seconds:.2f} s, {rate:.1f} tokens/s"
-    )
+
+    last: Finished | Failed
+    tokens: int
+    account: Account
+    seconds: Seconds
+    cancel: CancelReason | None = None
 
 
-def _outcome(ends: Sequence[Finished | Failed], cancel: CancelReason | None) -> str:
-    """The status as nginx would log it, and how the generations ended, each way once."""
-    failed = [end.error for end in ends if isinstance(end, Failed)]
-    reasons = [end.reason for end in ends if isinstance(end, Finished)]
-    ways = " ".join(dict.fromkeys([*map(str, reasons), *(error.code or "failed" for error in failed)]))
-    status = failed[0].status if failed else 200
-    if FinishReason.CANCELLED in reasons and cancel is not None:
-        ways += f" ({cancel})"
-        if cancel in HANG_UPS:
-            status = CLIENT_CLOSED_REQUEST
-    return f"{status} {ways}"
+class RequestLog:
+    """Remembers how each generation of a request ended, and says so once all have.
+
+    Args:
+        asked: the request.
+        model: its name.
+    """
+
+    def __init__(self, asked: GenerationRequest, model: str) -> None:
+        self._asked = asked
+        self._model = model
+        self._began = trio.current_time()
+        self._endings: list[Ending] = []
+
+    def add(self, ending: Ending) -> None:
+        """Take the end of one generation."""
+        self._endings.append(ending)
+
+    def write(self) -> None:
+        """Log the line."""
+        figures = self._figures(trio.current_time() - self._began)
+        logger.info("%s: %s", self._asked.id, _in_words(figures), extra=figures)
+
+    def _figures(self, seconds: float) -> dict[str, Any]:
+        """Add up the generations; times are the longest of any.  What there is none of is None.
+
+        The rate is that of decoding, all generations together.  A generation's first token comes with the end of its
+        prompt, so that it takes no time of decoding.
+        """
+        asked, ends = self._asked, self._endings
+        decode = max((end.seconds.decode for end in ends), default=0.0)
+        decoded = sum(max(0, end.tokens - 1) for end in ends)
+        cancelled = [end for end in ends if end.cancel is not None]
+        return {
+            "request_id": asked.id,
+            "status": _status(ends),
+            "ended": _each_once(_how(end) for end in ends),
+            "cancel_reason": _each_once(end.cancel or "" for end in cancelled) or None,
+            "cancel_phase": _each_once(end.account.phase for end in cancelled) or None,
+            "prompt_tokens": sum(map(len, asked.prompts)),
+            "cached_tokens": sum(end.account.cached for end in ends),
+            "generated_tokens": sum(end.tokens for end in ends),
+            "drafted_tokens": sum(end.account.drafted for end in ends),
+            "accepted_tokens": sum(end.account.accepted for end in ends),
+            "seconds": round(seconds, 6),
+            "queued_seconds": round(max((end.seconds.queued for end in ends), default=0.0), 6),
+            "prefill_seconds": round(max((end.seconds.prefill for end in ends), default=0.0), 6),
+            "decode_seconds": round(decode, 6),
+            "tokens_per_second": round(decoded / decode, 3) if decode else 0.0,
+            "key": asked.owner,
+            "model": self._model,
+        }
+
+
+def _in_words(figures: dict[str, Any]) -> str:
+    """`200 stop, 12 prompt tokens (4 cached), 30 tokens in 1.50 s (0.10 queued, 0.20 prefill), 24.1 tokens/s`."""
+    words = f"{figures['status']} {figures['ended']}"
+    if figures["cancel_reason"] is not None:
+        words += f" ({figures['cancel_reason']} in {figures['cancel_phase']})"
+    words += f", {figures['prompt_tokens']} prompt tokens ({figures['cached_tokens']} cached)"
+    words += f", {figures['generated_tokens']} tokens"
+    if figures["drafted_tokens"]:
+        words += f" ({figures['accepted_tokens']} of {figures['drafted_tokens']} drafts)"
+    words += f" in {figures['seconds']:.2f} s"
+    words += f" ({figures['queued_seconds']:.2f} queued, {figures['prefill_seconds']:.2f} prefill)"
+    words += f", {figures['tokens_per_second']:.1f} tokens/s"
+    return words if figures["key"] is None else f"{words}, key {figures['key']}"
+
+
+def _how(end: Ending) -> str:
+    return str(end.last.reason) if isinstance(end.last, Finished) else end.last.error.code or "failed"
+
+
+def _each_once(words: Iterable[str]) -> str:
+    return " ".join(dict.fromkeys(map(str, words)))
+
+
+def _status(ends: list[Ending]) -> int:
+    """The status as nginx would log it."""
+    failed = [end.last for end in ends if not isinstance(end.last, Finished)]
+    if any(end.cancel in HANG_UPS for end in ends if _how(end) == FinishReason.CANCELLED):
+        return CLIENT_CLOSED_REQUEST
+    return failed[0].error.status if failed else 200

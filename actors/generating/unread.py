@@ -54,14 +54,15 @@ class Unread:
         self._cut = 0
         self._holding: dict[Backlog, None] = {}  # in the order in which they began to hold something
 
-    def backlog(self, name: str, *, gathering: bool = False) -> Backlog:
+    def backlog(self, name: str, *, gathering: bool = False, request_id: str | None = None) -> Backlog:
         """A fresh one, which holds nothing.
 
         Args:
             name: for the log.
             gathering: the reader is owed nothing before the answer is whole, and so cannot be behind.
+            request_id: of the request that it belongs to, for the log: whoever cuts it may be at another one.
         """
-        return Backlog(self, name, gathering)
+        return Backlog(self, name, gathering, request_id)
 
     def statistics(self) -> UnreadStatistics:
         """What is held now."""
@@ -88,7 +89,11 @@ class Unread:
             self._give_up(most, AnswersUnread(_too_many(self._budget or 0)))
 
     def _give_up(self, backlog: Backlog, error: AnswersUnread | AnswerTooLarge) -> None:
-        logger.warning("%s: cut, with %s that its reader had not taken", backlog.name, format_size(backlog.held))
+        logger.warning(
+            "%s: cut, with %s that its reader had not taken",
+            *(backlog.name, format_size(backlog.held)),
+            extra={"request_id": backlog.request_id},
+        )
         self._cut += 1
         backlog.cut(error)
 
@@ -103,8 +108,9 @@ class Backlog:
         on_cut: called with the reason: lets go what is held, and sees to it that the reader is told.
     """
 
-    def __init__(self, ledger: Unread, name: str, gathering: bool) -> None:
+    def __init__(self, ledger: Unread, name: str, gathering: bool, request_id: str | None = None) -> None:
         self.name = name
+        self.request_id = request_id
         self.held = 0
         self.error: AnswersUnread | AnswerTooLarge | None = None
         self.gathering = gathering

@@ -201,7 +201,10 @@ class Moves:
         try:
             values = [result.unwrap() for result in results]
         except Exception as error:
-            logger.warning("KV could not be moved for request %s: %r", move.record.hold.request_id, error)
+            request_id = move.record.hold.request_id
+            logger.warning(
+                "KV could not be moved for request %s: %r", request_id, error, extra={"request_id": request_id}
+            )
             if isinstance(move.command, LoadBlocks):
                 self._cache.verdicts.strike(move.trial)
             self._forget_overwritten(move)

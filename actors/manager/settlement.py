@@ -60,7 +60,8 @@ class Settlement:
     def _settle_failure(self, step: Sequence[Planned], error: BaseException) -> None:
         """The device raised.  Who ran alone is the culprit; those who had company get to run alone."""
         if len(step) == 1:
-            logger.error("a step failed for request %s", step[0].record.hold.request_id, exc_info=error)
+            request_id = step[0].record.hold.request_id
+            logger.error("a step failed for request %s", request_id, exc_info=error, extra={"request_id": request_id})
             self._fail(step[0], f"the device failed: {error}")
             return
         logger.warning("a step of %d segments failed (%r): each is run again alone", len(step), error)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.live.server import ANNOUNCEMENT, PATIENCE, ROOT, Server, wait_for
+from tests.live.server import ANNOUNCEMENT, DEFAULTS, PATIENCE, ROOT, Server, wait_for
 from web.commands.main import GOMP_SPINCOUNT, main
 from web.fittings import Fittings
 
@@ -53,7 +53,7 @@ def _serve(flags: tuple[str, ...], out: Path, log: Path) -> None:
         os.close(file)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Fittings, "attend", _attend)
-        main(["serve", "--port", "0", *flags])
+        main(["serve", *DEFAULTS, *flags])
 
 
 @asynccontextmanager

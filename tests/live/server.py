@@ -32,6 +32,7 @@ Json = dict[str, Any]
 PATIENCE = 90.0  # seconds; a loaded machine takes its time over importing torch
 ROOT = Path(__file__).parents[2]
 ANNOUNCEMENT = "cede serves "
+DEFAULTS = ("--port", "0", "--log-format", "text")  # tests read the log as people do
 COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
 
 
@@ -71,7 +72,7 @@ class Server:
     def __init__(self, *flags: str) -> None:
         self._log: IO[str] = tempfile.TemporaryFile("w+", encoding="utf-8")  # closed by `end`
         self.process = subprocess.Popen(
-            command("serve", "--port", "0", *flags),
+            command("serve", *DEFAULTS, *flags),
             stdout=subprocess.PIPE,
             stderr=self._log,
             text=True,

@@ -19,16 +19,17 @@ if TYPE_CHECKING:
     from runtime.errors import CedeError
 
 
-def response_backlog(unread: Unread, name: str | None = None) -> Backlog:
+def response_backlog(unread: Unread, what: str = "") -> Backlog:
     """Return the backlog of the current request's response, open until that is sent.
 
     Args:
         unread: what all readers may leave unread.
-        name: for the log; unless given, the request's method and path.
+        what: it holds of the engine's request, for the log; without that it is named by the request's method and path.
     """
     http_request = current_request()
-    name = name or f"{http_request.method} {http_request.path}"
-    return http_request.resources.enter_context(unread.backlog(name, gathering=True))
+    request_id = http_request.generation_id if what else None
+    name = f"{what} {request_id}" if what else f"{http_request.method} {http_request.path}"
+    return http_request.resources.enter_context(unread.backlog(name, gathering=True, request_id=request_id))
 
 
 async def paged_json_response(value: object, backlog: Backlog, page_bytes: int) -> Response:

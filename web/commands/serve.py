@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from runtime.errors import CedeError
-from runtime.log_text import log_to_stderr
 from runtime.store.resolve import resolve_model
 from web.commands.assembly import refuse_contradictions, server_options
 from web.commands.foreign import ServeCommand
@@ -44,7 +44,7 @@ def serve(ctx: click.Context, /, model_name: str | None, **_: Any) -> None:  # n
     SIGTERM or Ctrl-C lets running requests finish within --grace; a second one exits at once.
     """
     chosen = Chosen.of(ctx, model_name)
-    log_to_stderr(chosen["log-level"].value)
+    _begin_log(chosen)
     early = EarlyStop()
     early.install()
     refuse_contradictions(chosen)
@@ -53,6 +53,12 @@ def serve(ctx: click.Context, /, model_name: str | None, **_: Any) -> None:  # n
         _run(server_options(chosen, partial(_find, early)), early, plan)
     except CedeError as error:
         raise click.ClickException(str(error)) from None
+
+
+def _begin_log(chosen: Chosen) -> None:
+    from web.logs.setup import log_to_stderr
+
+    log_to_stderr(chosen["log-level"].value, chosen["log-format"].value, os.environ)
 
 
 def _find(early: EarlyStop, model: str | None, models_dir: Path | None) -> Path:

@@ -12,7 +12,7 @@ from runtime.errors import CedeError
 from runtime.prompt_rows.pooled import normalised
 from runtime.prompt_rows.wanted import Pooling, PromptOutputs
 from runtime.sampling.params import SamplingParams
-from web.bodies.paged_response import paged_json_response
+from web.bodies.paged_response import paged_json_response, response_backlog
 from web.http.asgi import current_request
 
 if TYPE_CHECKING:
@@ -73,8 +73,8 @@ class Embedder:
         """Answer the current request, whose body `parse` understands."""
         asked = await self._responder.parse_body(parse)
         http_request = current_request()
-        name = http_request.generation_id = f"embd-{uuid.uuid4().hex}"
-        backlog = http_request.resources.enter_context(self._engine.unread.backlog(f"request {name}", gathering=True))
+        http_request.generation_id = name = f"embd-{uuid.uuid4().hex}"
+        backlog = response_backlog(self._engine.unread, "request")
         vectors: list[array[float]] = []
         size = self._engine.config.slots
         for start in range(0, len(asked.prompts), size):

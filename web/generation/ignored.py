@@ -33,4 +33,6 @@ class IgnoredFields:
         new = [name for name in names if name not in self._told][:MOST_TOLD]
         if new and len(self._told) < MOST_NAMES:
             self._told.update(new)
-            logger.info("%s: ignored unknown fields: %s", request_id, literal(", ".join(new)))
+            logger.info(
+                "%s: ignored unknown fields: %s", request_id, literal(", ".join(new)), extra={"request_id": request_id}
+            )

@@ -117,7 +117,7 @@ class Responder:
         resources = current_request().resources
         if keep is None:
             return await self._stream_by(asked.writer(), asked, resources.aclose)
-        backlog = response_backlog(self.engine.unread, f"copy of {asked.request.id}")
+        backlog = response_backlog(self.engine.unread, "copy of")
         writer = KeepingWriter(asked.writer(), asked.collector(self.write_bytes), backlog)
 
         async def leave() -> None:
@@ -152,6 +152,6 @@ class Responder:
         Raises:
             CedeError: the request was refused, or ended with it.
         """
-        backlog = response_backlog(self.engine.unread, f"request {asked.id}")
+        backlog = response_backlog(self.engine.unread, "request")
         async with self.open(asked) as request:
             return await collect(request, begin, backlog), backlog

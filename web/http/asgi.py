@@ -18,6 +18,7 @@ from quart.globals import request_ctx
 from quart_trio import QuartTrio
 from quart_trio.asgi import TrioASGIHTTPConnection
 from quart_trio.wrappers import TrioRequest
+from structlog.contextvars import bind_contextvars
 
 from actors.core.receipts import CancelReason
 from web.http.body_budget import BodyBudget, BodyReservation, BudgetedBody
@@ -41,7 +42,6 @@ class ScopedRequest(TrioRequest):
     Attributes:
         body: the request's body.
         resources: what is entered here is left after the response.
-        generation_id: the id of the engine's request, once there is one; it becomes the response's `x-request-id`.
         problem: the message of the response's error object, for the log.
         key: the API key that was sent; None where there are no keys.
         admission: what the key has in use while this is being served, to be entered; None where there are no keys.
@@ -50,12 +50,25 @@ class ScopedRequest(TrioRequest):
     body_class = BudgetedBody
     body: BudgetedBody
     resources: AsyncExitStack
-    generation_id: str | None = None
     problem: str = ""
     key: ApiKey | None = None
     admission: AbstractContextManager[Place] | None = None
+    _generation_id: str | None = None
     _place: Place | None = None
     _taken: ExitStack | None = None
+
+    @property
+    def generation_id(self) -> str | None:
+        """The id of the engine's request, once there is one; it becomes the response's `x-request-id`.
+
+        Setting it puts it into each line of the log that this request's task writes from then on.
+        """
+        return self._generation_id
+
+    @generation_id.setter
+    def generation_id(self, name: str) -> None:
+        self._generation_id = name
+        bind_contextvars(request_id=name)
 
     @property
     def owner(self) -> str | None:

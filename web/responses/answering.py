@@ -110,7 +110,7 @@ class ResponseMaker:
         """Open the request and return the response that streams it.  What opening raises is an ordinary error."""
         resources = current_request().resources
         responder = self._responder
-        held = response_backlog(responder.engine.unread, f"text of {parsed.request.id}")
+        held = response_backlog(responder.engine.unread, "text of")
         running = await resources.enter_async_context(AsyncExitStack())  # which ends before what is held for the end
         request = await running.enter_async_context(responder.open(parsed.request))
         writer = ResponseWriter(parsed.options, held.hold)

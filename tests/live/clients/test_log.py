@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import io
-import logging
+import json
 import re
 import signal
 import socket
@@ -13,147 +12,86 @@ import h2.config
 import h2.connection
 import pytest
 
-from actors.core.generation import Failed, Finished, FinishReason, GenerationRequest, Timings
-from actors.core.receipts import CancelReason
-from actors.generating.request_log import RequestLog
-from runtime.errors import CedeError, DeadlineExceeded
-from runtime.log_text import MAX_LINE, OneLineFormatter, literal
-from runtime.sampling.params import SamplingParams
 from tests.live.fork_server import ForkedServer
 from tests.live.http_client import Http1, completion, prompt
-from tests.live.server import CHAT, COMPLETIONS, Server, wait_for
+from tests.live.server import CHAT, COMPLETIONS, Json, Server, wait_for
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
-FORGERY = "x\r\n2026-01-01 00:00:00,000 ERROR   cede.web: forged\x1b[2J\x9b31m\u2028\0\x7f"
-RECORD = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} (DEBUG|INFO|WARNING|ERROR) +cede\.\w+: ")
-
-# --- the helper and the formatter -------------------------------------------------------------------------------------
+FORGERY = 'x\r\n{"level": "error"}\n2026-01-01 00:00:00.000 ERROR   web     forged\x1b[2J\x9b31m\u2028\0\x7f'
+TEXT = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} (?P<level>\S+) +(?P<logger>\S+) +(?P<message>.+)")
 
 
-def test_a_literal_is_printable_and_short() -> None:
-    assert literal("plain") == "'plain'"
-    assert literal(FORGERY).isprintable()
-    assert len(literal("\x1b" * 10_000)) <= 4 * 200 + 5
-    assert literal("a" * 300, limit=3) == "'aaa'..."
+def read_text(log: str) -> list[Json]:
+    """The records of a log in text, tracebacks left out."""
+    lines = [line for line in log.splitlines() if not line.startswith("    | ")]
+    found = [TEXT.fullmatch(line) for line in lines]
+    assert None not in found, lines[found.index(None)]
+    return [match.groupdict() | {"level": match["level"].lower()} for match in found if match]
 
 
-@pytest.fixture
-def formatted() -> Iterator[tuple[logging.Logger, io.StringIO]]:
-    """A logger, and what the formatter makes of it."""
-    written = io.StringIO()
-    handler = logging.StreamHandler(written)
-    handler.setFormatter(OneLineFormatter())
-    logger = logging.getLogger("cede.test")
-    logger.addHandler(handler)
-    logger.propagate = False
-    yield logger, written
-    logger.removeHandler(handler)
-    logger.propagate = True
-
-
-def test_every_record_is_one_line(formatted: tuple[logging.Logger, io.StringIO]) -> None:
-    logger, written = formatted
-    logger.warning("said: %s", FORGERY)
-    logger.warning("long: %s", "a" * 10 * MAX_LINE)
-    lines = written.getvalue().splitlines()
-    assert len(lines) == 2
-    assert all(RECORD.match(line) and line.isprintable() and len(line) < MAX_LINE + 10 for line in lines)
-
-
-def test_a_tracebacks_lines_are_no_records(formatted: tuple[logging.Logger, io.StringIO]) -> None:
-    logger, written = formatted
-    try:
-        raise ValueError(FORGERY)
-    except ValueError:
-        logger.exception("failed")
-    first, *rest = written.getvalue().split("\n")[:-1]
-    assert RECORD.match(first)
-    assert all(line.startswith("    | ") and line.isprintable() for line in rest)
-
-
-# --- one line per request ---------------------------------------------------------------------------------------------
-
-
-def ended(index: int, reason: FinishReason, tokens: int) -> Finished:
-    timings = Timings(prompt_n=3, cache_n=2, prompt_ms=5.0, predicted_n=tokens, predicted_ms=1000.0)
-    return Finished(index, reason, "", 5, 2, tokens, timings)
+def read_json(log: str) -> list[Json]:
+    """The records of a log in JSON."""
+    records: list[Json] = [json.loads(line) for line in log.splitlines()]
+    return [record | {"logger": record["logger"].removeprefix("cede.")} for record in records]
 
 
 @pytest.mark.parametrize(
-    ("ends", "cancel", "says"),
-    [
-        ([ended(0, FinishReason.STOP, 11)], CancelReason.DISCONNECT, "200 stop, 5 prompt tokens (2 cached), 11 tokens"),
-        (
-            [ended(0, FinishReason.CANCELLED, 3)],
-            CancelReason.STALLED_READER,
-            "499 cancelled (stalled_reader), 5 prompt tokens (2 cached), 3 tokens",
-        ),
-        ([ended(0, FinishReason.CANCELLED, 3)], CancelReason.OPERATOR, "200 cancelled (operator), 5 prompt"),
-        (
-            [Failed(0, DeadlineExceeded("late"))],
-            CancelReason.DEADLINE,
-            "504 deadline_exceeded, 5 prompt tokens (0 cached)",
-        ),
-        ([Failed(0, CedeError("oh"))], None, "500 failed, 5 prompt tokens"),
-    ],
+    ("flags", "read"), [(("--log-format", "text"), read_text), (("--log-format", "auto"), read_json)]
 )
-async def test_how_a_request_ended(
-    ends: list[Finished | Failed], cancel: CancelReason | None, says: str, caplog: pytest.LogCaptureFixture
+def test_a_server_says_what_happens_and_nobody_can_forge_it(
+    tmp_path: Path, flags: tuple[str, ...], read: Callable[[str], list[Json]]
 ) -> None:
-    log = RequestLog(GenerationRequest("cmpl-1", ((1, 2, 3, 4, 5),), SamplingParams()))
-    for event in ends:
-        log.add(event)
-    with caplog.at_level("INFO", "cede.engine"):
-        log.write(cancel)
-    (message,) = caplog.messages
-    assert message.startswith(f"cmpl-1: {says}")
-
-
-async def test_the_rate_is_that_of_all_generations(caplog: pytest.LogCaptureFixture) -> None:
-    log = RequestLog(GenerationRequest("cmpl-1", ((1,), (1,)), SamplingParams()))
-    log.add(ended(0, FinishReason.STOP, 11))
-    log.add(ended(1, FinishReason.LENGTH, 21))
-    with caplog.at_level("INFO", "cede.engine"):
-        log.write(None)
-    assert re.fullmatch(
-        r"cmpl-1: 200 stop length, 2 prompt tokens \(4 cached\), 32 tokens in \d\.\d\d s, 30\.0 tokens/s",
-        caplog.messages[0],
-    )
-
-
-# --- a server ---------------------------------------------------------------------------------------------------------
-
-
-def test_a_server_says_what_happens_and_nobody_can_forge_it(tmp_path: Path) -> None:
-    with ForkedServer(tmp_path, "--slots", "2", "--top-k", "7") as server:
+    with ForkedServer(tmp_path, "--slots", "2", "--top-k", "7", *flags) as server:
         finished, hung_up = _some_requests(server)
         _hostile_requests(server)
         server.signal(signal.SIGTERM)
         assert server.wait_exit() == 0
         log = server.log()
 
-    for line in log.splitlines():
-        assert RECORD.match(line) or line.startswith("    | "), line
-        assert line.isprintable()
+    assert all(line.isprintable() for line in log.splitlines())
     assert log == "".join(f"{line}\n" for line in log.splitlines()), "other line ends"
-    assert not re.search(r"^\S+ \S+ (WARNING|ERROR) +\S+ (?!connection from)", log, re.MULTILINE)
+    records = read(log)
+    assert {record["logger"] for record in records} <= {"engine", "web", "kv", "model"}
+    loud = [record["message"] for record in records if record["level"] not in ("info", "debug")]
+    assert [message for message in loud if not message.startswith("connection from")] == []
 
+    said = "\n".join(f"{record['logger']}: {record['message']}" for record in records if record["level"] == "info")
     for what in (
-        r"cede\.model: \w+ForCausalLM on cpu in \w+, weights: [^,]+ of \w+, 1 CPU threads: 2 slots of \d+ tokens",
-        r"cede\.kv: KV blocks beyond the slots: at most [\d.]+ [KMG]iB in memory",
-        r"cede\.web: sampling of .*temperature 0\.8, top_p 0\.95 \(generation_config\.json\); top_k 7 \(operator\)",
-        r"cede\.web: listening at http://127\.0\.0\.1:\d+",
-        rf"cede\.engine: {finished}: 200 length, 4 prompt tokens \(0 cached\), 6 tokens in [\d.]+ s, [\d.]+ tokens/s",
-        rf"cede\.engine: {hung_up}: 499 cancelled \(client_disconnect\), 20 prompt tokens",
-        r"cede\.web: 'POST /v1/completions': 400 \"Invalid 'max_tokens': ",
-        r"cede\.web: 'GET /nowhere': 404 'Unknown request URL: GET /nowhere",
-        r"cede\.web: SIGTERM: finishing 0 requests",
-        r"cede\.web: stopped; requests served: \d+$",
+        r"model: \w+ForCausalLM on cpu in \w+, weights: [^,]+ of \w+, 1 CPU threads: 2 slots of \d+ tokens",
+        r"kv: KV blocks beyond the slots: at most [\d.]+ [KMG]iB in memory",
+        r"web: sampling of .*temperature 0\.8, top_p 0\.95 \(generation_config\.json\); top_k 7 \(operator\)",
+        r"web: listening at http://127\.0\.0\.1:\d+",
+        rf"engine: {finished}: 200 length, 4 prompt tokens \(0 cached\), 6 tokens .*[\d.]+ s \(.*\), [\d.]+ tokens/s",
+        rf"engine: {hung_up}: 499 cancelled \(client_disconnect in \w+\), 20 prompt tokens",
+        r"web: 'POST /v1/completions': 400 \"Invalid 'max_tokens': ",
+        r"web: 'GET /nowhere': 404 'Unknown request URL: GET /nowhere",
+        r"web: SIGTERM: finishing 0 requests",
+        r"web: stopped; requests served: \d+$",
     ):
-        assert len(re.findall(rf" INFO +{what}", log, re.MULTILINE)) == 1, what
+        assert len(re.findall(rf"^{what}", said, re.MULTILINE)) == 1, what
+
+
+def test_a_line_of_json_has_the_figures_and_whose_request_it_is(tmp_path: Path) -> None:
+    with ForkedServer(tmp_path, "--log-format", "json") as server:
+        finished, hung_up = _some_requests(server)
+        (receipt,) = server.receipts(hung_up)
+        (model,) = server.get("/v1/models")["data"]
+        records = read_json(server.log())
+    ends = {record["request_id"]: record for record in records if "ended" in record}
+    assert (ends[finished]["status"], ends[finished]["ended"], ends[finished]["generated_tokens"]) == (200, "length", 6)
+    assert (ends[finished]["prompt_tokens"], ends[finished]["model"]) == (4, model["id"])
+    assert "cancel_reason" not in ends[finished]
+    left = ends[hung_up]
+    assert (left["status"], left["cancel_reason"], left["cancel_phase"]) == (499, receipt["reason"], receipt["phase"])
+    parts = sum(left[f"{part}_seconds"] for part in ("queued", "prefill", "decode"))
+    assert 0 < parts <= left["seconds"] + 1e-3
+    (cancel,) = (record for record in records if "kept_tokens" in record)
+    assert (cancel["request_id"], cancel["kept_tokens"]) == (hung_up, receipt["kept_tokens"])
+    refused = [(record["status"], record["path"]) for record in records if "path" in record]
+    assert refused == [(400, COMPLETIONS), (404, "/nowhere")]
 
 
 def _some_requests(server: Server) -> tuple[str, str]:
@@ -200,7 +138,7 @@ def _path_that_is_no_text(server: Server) -> None:
     quiet = h2.config.H2Configuration(validate_outbound_headers=False, header_encoding=None)
     connection = h2.connection.H2Connection(quiet)
     connection.initiate_connection()
-    path = b"/\xff\x1b[2J2026-01-01 00:00:00,000 ERROR   cede.web: forged"
+    path = b"/\xff\x1b[2J2026-01-01 00:00:00.000 ERROR   web     forged"
     headers = [(b":method", b"GET"), (b":path", path), (b":scheme", b"http"), (b":authority", b"localhost")]
     connection.send_headers(1, headers, end_stream=True)
     with socket.create_connection(server.address) as client:

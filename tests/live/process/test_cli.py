@@ -40,7 +40,7 @@ def refusal(process: subprocess.Popen[str]) -> str:
     assert "Traceback" not in err
     *reminder, line = err.splitlines()
     assert line.startswith("Error: ")
-    assert all(re.match(r"Usage: |Try |[\d :,-]+ INFO |$", other) for other in reminder), err
+    assert all(re.match(r'Usage: |Try |{"time": "[^"]+", "level": "info", |$', other) for other in reminder), err
     return line
 
 

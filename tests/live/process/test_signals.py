@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from runtime.store.resolve import resolve_model
-from tests.live.server import COMPLETIONS, PATIENCE, Server, command, environment, wait_for
+from tests.live.server import COMPLETIONS, DEFAULTS, PATIENCE, Server, command, environment, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,7 +34,7 @@ class Starting:
         self._log = folder.with_suffix(".log")
         with self._log.open("w") as log:
             self._outer = subprocess.Popen(
-                [*prefix, *command("serve", str(folder), "--port", "0")], stderr=log, env=environment()
+                [*prefix, *command("serve", str(folder), *DEFAULTS)], stderr=log, env=environment()
             )
         self._is_inner = bool(prefix)
         self._pipe: int | None = None
@@ -122,7 +122,7 @@ def test_a_signal_ends_a_server_that_loads(case: str, starting: dict[str, Starti
     server.signal(number)
     assert server.wait_exit() == 0
     *_, last = server.log().splitlines()
-    assert last.endswith(f"INFO    cede.web: {number.name}: stopped before anything was served")
+    assert last.endswith(f"INFO    web    {number.name}: stopped before anything was served")
 
 
 # --- standard streams -------------------------------------------------------------------------------------------------
@@ -132,7 +132,7 @@ class OddStreams(Server):
     """A server whose standard streams a shell's redirections, or nobody's reading, have made odd."""
 
     def __init__(self, log: Path, redirections: str, **options: Any) -> None:  # noqa: ANN401
-        arguments = command("serve", "--port", "0", "--log-level", "info")
+        arguments = command("serve", *DEFAULTS, "--log-level", "info")
         self._log = log.open("w+", encoding="utf-8")
         self._url = ""
         self.process = subprocess.Popen(
@@ -173,7 +173,7 @@ def test_it_serves_whatever_its_standard_streams_are(tmp_path: Path) -> None:
             server.signal(signal.SIGTERM)
             assert server.wait_exit() == 0, name
             assert "Traceback" not in server.log(), name
-        assert re.search(r"INFO    cede.web: stopped; requests served: 1$", servers["no reader"].log(), re.MULTILINE)
+        assert re.search(r"INFO    web    stopped; requests served: 1$", servers["no reader"].log(), re.MULTILINE)
         assert "WARNING" not in servers["no reader"].log(), "an ordinary stop is none"
     finally:
         for server in servers.values():

@@ -158,7 +158,8 @@ class BackgroundResponses:
         asked = replace(parsed.request, timeout=self._bounds.timeout)
         opening = self._engine.open_request(asked, disconnect_reason=lambda: CancelReason.SHUTDOWN)
         try:
-            with place.pop_all(), self._engine.unread.backlog(f"response {run.id}", gathering=True) as backlog:
+            backlog = self._engine.unread.backlog(f"response {run.id}", gathering=True, request_id=run.id)
+            with place.pop_all(), backlog:
                 async with opening as request:
                     if stored := await making.begin():
                         await making.finish(request, backlog, task_status)

@@ -34,5 +34,5 @@ def test_a_running_server_fails_as_planned(tmp_path: Path) -> None:
         with Http1(server, completion(live_prompt(10, 9), 12)) as client:
             client.read_all()
         assert server.wait_exit() in (0, -signal.SIGTERM)
-        said = re.findall(r"WARNING cede.chaos: chaos: (\w+)", server.log())
+        said = re.findall(r"WARNING chaos  chaos: (\w+)", server.log())
         assert said == ["this", "DeviceError", "MailboxFlood", "ThreadDeath", "Shutdown"]

@@ -1,0 +1,1 @@
+"""The log's two formats, and who chooses."""

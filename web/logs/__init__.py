@@ -1,0 +1,8 @@
+"""The log of a server: every record of Python's `logging`, ours and the libraries', in one of two formats.
+
+- `record`: a record as a mapping, which nobody can forge lines with
+- `formats`: the mapping as text for people, or as a line of JSON
+- `setup`: which of them, and where to
+
+structlog does the formatting; who logs uses `logging`, with figures in `extra`.  The room knows nothing of servers.
+"""
