@@ -27,7 +27,7 @@ from runtime.checkpoint.sampling_defaults import SamplingDefaults
 from runtime.loading.drafters import plan_drafter
 from runtime.loading.load import adapts_threads, describe_model, load_model
 from runtime.step.thread_executor import open_thread_executor
-from web.access.api_keys import KeyRing
+from web.access.api_keys import KeyRing, plain_key
 from web.access.reload import reload_on_hangup
 from web.access.usage import KeyUsage, TokenMeter
 from web.app import create_app
@@ -143,6 +143,33 @@ async def run_server(
         logger.error("the device thread has not come back, and the process ends without it")
         exit_now(1)  # what runs at an ordinary exit might wait for it, or pull the device from under it
     logger.info("stopped; requests served: %d", engine.served)
+
+
+@asynccontextmanager
+async def open_server(
+    options: ServerOptions, key: str, progress: Callable[[int, int], None] | None = None
+) -> AsyncIterator[str]:
+    """A server for this process alone, while the scope lasts: its URL, on loopback.  Signals are the caller's.
+
+    Args:
+        options: as for `run_server`; the port is one that is free.
+        key: which nobody else knows: others on this machine can reach the port, too.
+        progress: of the weights' loading.
+
+    Raises:
+        CedeError: as `run_server`.
+    """
+    entrance = replace(options.entrance, keys=KeyRing([plain_key(key.encode())]), tls=None, read_keys=None)
+    stop = trio.Event()
+    async with (
+        open_listeners("127.0.0.1", 0) as listeners,
+        _open_engine(options, progress, Fittings()) as (engine, _),
+        open_state(engine, options.state) as state,
+        trio.open_nursery() as serving,
+    ):
+        await serving.start(partial(serve_engine, engine, listeners, stop, entrance, state=state))
+        yield url_of(listeners, "http")
+        stop.set()
 
 
 @asynccontextmanager

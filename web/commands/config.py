@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 WIDTH = 40  # of the values, where places stand one below the other
 
 
-@click.command(cls=ServeCommand)
+@click.command(cls=ServeCommand, short_help="Show which options are in force, and why.")
 @click.argument("model_name", required=False, metavar="[MODEL]")
 @option_flags()
 @click.pass_context

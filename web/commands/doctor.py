@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 SCHEMA = {"name": "cede doctor", "version": 1}  # raised whenever a reader of reports would have to know
 
 
-@click.command(cls=SectionedCommand)
+@click.command(cls=SectionedCommand, short_help="Say what is here, and whether cede works on it.")
 @click.option("--self-test", "test", is_flag=True, help="Run a model and check what comes of it: a minute or two.")
 @option_flags("model", "models-dir", "device", "dtype")
 @option_flag("kv-dir", type=EXISTING_FOLDER, help="Look into this folder of KV, too.")

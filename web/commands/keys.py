@@ -29,7 +29,7 @@ def _told() -> Iterator[None]:
         raise click.ClickException(str(error)) from None
 
 
-@click.group()
+@click.group(short_help="Look after a file of API keys.")
 def keys() -> None:
     """Look after a file of API keys (`serve --api-key-file`), which holds digests of them.
 

@@ -62,7 +62,7 @@ def opened(folder: Path, prefix: str = "", *, lock: bool = False) -> Iterator[li
         yield found
 
 
-@click.group()
+@click.group(short_help="Look after a folder of KV blocks.")
 def kv() -> None:
     """Look after a folder of KV blocks (`serve --kv-dir`)."""
 

@@ -11,6 +11,8 @@ from typing import Any
 import click
 
 from web.commands.added import added_names, installed_version, load_added
+from web.commands.client.run import run
+from web.commands.completion import completion
 from web.commands.config import config
 from web.commands.doctor import doctor
 from web.commands.keys import keys
@@ -27,6 +29,16 @@ from web.process.streams import open_closed_streams
 GOMP_SPINCOUNT = "10000"
 
 
+SECTIONS: dict[str, tuple[click.Command, ...]] = {
+    "Serve": (serve, config, keys, kv, doctor),
+    "Ask": (run,),
+    "Models": (pull, models, rm),
+    "Shell": (completion,),
+}
+"""Our own commands, as `cede --help` lists them."""
+ADDED = "Added by packages"
+
+
 class Program(click.Group):
     """All commands, added ones too; runs without standard streams as well."""
 
@@ -38,6 +50,18 @@ class Program(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Our own in their order, then those that are added."""
         return [*self.commands, *(name for name in added_names() if name not in self.commands)]
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write them by their sections."""
+        others = [name for name in self.list_commands(ctx) if name not in self.commands]
+        names = {title: [command.name or "" for command in section] for title, section in SECTIONS.items()}
+        width = max(map(len, self.list_commands(ctx)))
+        for title, listed in (names | {ADDED: others}).items():
+            found = [(name, self.get_command(ctx, name)) for name in listed]
+            rows = [(name.ljust(width), command.get_short_help_str(90)) for name, command in found if command]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         """One of our own, or one that is added.
@@ -76,11 +100,6 @@ def main() -> None:
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 
-main.add_command(serve)
-main.add_command(pull)
-main.add_command(models)
-main.add_command(rm)
-main.add_command(config)
-main.add_command(keys)
-main.add_command(kv)
-main.add_command(doctor)
+for _section in SECTIONS.values():
+    for _command in _section:
+        main.add_command(_command)

@@ -13,6 +13,7 @@ import click
 from runtime.errors import CedeError
 from runtime.store.resolve import resolve_model
 from web.commands.assembly import refuse_contradictions, server_options
+from web.commands.completion import complete_model
 from web.commands.foreign import ServeCommand
 from web.commands.models.progress import DownloadProgress
 from web.commands.options.chosen import Chosen
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
     from web.server import ServerOptions
 
 
-@click.command(cls=ServeCommand)
-@click.argument("model_name", required=False, metavar="[MODEL]")
+@click.command(cls=ServeCommand, short_help="Serve a model over OpenAI's HTTP API, and others.")
+@click.argument("model_name", required=False, metavar="[MODEL]", shell_complete=complete_model)
 @option_flags()
 @click.pass_context
 def serve(ctx: click.Context, /, model_name: str | None, **_: Any) -> None:  # noqa: ANN401  # the context has them, too

@@ -22,7 +22,7 @@ _HERE = ("name", "size", "family", "quantisation", "context", "fits", "place")
 _KNOWN = ("name", "size", "licence", "source", "summary")
 
 
-@click.command(cls=SectionedCommand)
+@click.command(cls=SectionedCommand, short_help="List the models that are here, or can be had.")
 @click.option("--known", is_flag=True, help="List the short names instead, here or not.")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON, a list of objects.")
 @option_flags("models-dir")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from runtime.errors import CedeError
+from web.commands.completion import complete_known
 from web.commands.models.progress import DownloadProgress
 from web.commands.options.flags import SectionedCommand, option_flags
 from web.process.signals import exit_now, unwound_by_signals
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@click.command(cls=SectionedCommand)
-@click.argument("name")
+@click.command(cls=SectionedCommand, short_help="Download a model.")
+@click.argument("name", shell_complete=complete_known)
 @option_flags("models-dir")
 def pull(name: str, models_dir: Path | None) -> None:
     """Get a model, unless it is here, and print where it lies.

@@ -8,14 +8,15 @@ import click
 
 from runtime.errors import CedeError
 from runtime.units import format_size
+from web.commands.completion import complete_held
 from web.commands.options.flags import SectionedCommand, option_flags
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-@click.command(cls=SectionedCommand)
-@click.argument("name")
+@click.command(cls=SectionedCommand, short_help="Remove a model that was downloaded.")
+@click.argument("name", shell_complete=complete_held)
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @option_flags("models-dir")
 def rm(name: str, yes: bool, models_dir: Path | None) -> None:

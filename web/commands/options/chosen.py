@@ -74,6 +74,16 @@ class Chosen:
             choices["model"] = Choice(model, ParameterSource.COMMANDLINE, "command line")
         return cls(choices)
 
+    def serving(self, model: str | None) -> Chosen:
+        """The same for a server of `model`, with the default of each option that the command does not have."""
+        others = {
+            key: Choice(definition.default, ParameterSource.DEFAULT, "default")
+            for key, definition in DEFINITIONS.items()
+            if key not in self._choices
+        }
+        named = {"model": Choice(model, ParameterSource.COMMANDLINE, "command line")}
+        return Chosen(others | dict(self._choices) | named)
+
     def __getitem__(self, key: str) -> Choice:
         """Return what was chosen for an option, by its name without the dashes."""
         return self._choices[key]

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 CONFIG_VARIABLE = PREFIX + "CONFIG"
+URL_VARIABLE = PREFIX + "URL"  # of the commands that ask a server
 
 
 def read_config(path: Path) -> dict[str, Any]:
@@ -35,7 +36,7 @@ def read_config(path: Path) -> dict[str, Any]:
 
 def refuse_unknown_variables(names: Iterable[str]) -> None:
     """Raise UsageError for a name that begins like a variable of cede's and is none: nothing would read it."""
-    known = {definition.variable for definition in DEFINITIONS.values()} | {CONFIG_VARIABLE}
+    known = {definition.variable for definition in DEFINITIONS.values()} | {CONFIG_VARIABLE, URL_VARIABLE}
     for name in names:
         if name.startswith(PREFIX) and name not in known:
             raise click.UsageError(f"there is no variable {name}{_closest(name, known)}")

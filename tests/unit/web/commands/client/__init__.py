@@ -1,0 +1,1 @@
+"""Tests of what the commands for people share."""
