@@ -15,8 +15,7 @@ from web.openai.errors import error_object
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from actors.core.generation import Event
-    from runtime.errors import CedeError
+    from actors.core.generation import Event, Progress
     from runtime.text.tokenizer import Tokenizer
 
 Json = dict[str, Any]
@@ -191,28 +190,14 @@ class InfillBuilder:
         self._probabilities = JsonArrayBuilder(page_bytes)
         self._has_new_line = False
         self._end: Finished | None = None
-        self._error: CedeError | None = None
 
     def __len__(self) -> int:
         """Return the number of bytes that are held."""
-        return 0 if self.failed else len(self._text) + len(self._tokens) + len(self._probabilities)
+        return len(self._text) + len(self._tokens) + len(self._probabilities)
 
-    @property
-    def failed(self) -> bool:
-        """Whether the generation has failed, and the answer with it."""
-        return self._error is not None
-
-    def fail(self, error: CedeError) -> None:
-        """End the answer with `error`, and drop what is held."""
-        self._error = self._error or error
-        self._text, self._tokens, self._probabilities = JsonStringBuilder(1), JsonArrayBuilder(1), JsonArrayBuilder(1)
-
-    def add(self, event: Event) -> None:
+    def add(self, event: Progress) -> None:
         """Add one event."""
-        if isinstance(event, Failed):
-            self.fail(event.error)
-            return
-        if self.failed or isinstance(event, PromptScored):
+        if isinstance(event, PromptScored):  # no scores are wanted here
             return
         self._text.add(event.text)
         self._has_new_line = self._has_new_line or "\n" in event.text
@@ -225,13 +210,7 @@ class InfillBuilder:
             self._probabilities.add(self._options.logprobs_of(event))
 
     def result(self) -> Json:
-        """Return the object, whose long parts are `SelfEncoding`.
-
-        Raises:
-            CedeError: the answer ended with it.
-        """
-        if self._error is not None:
-            raise self._error
+        """Return the object, whose long parts are `SelfEncoding`."""
         assert self._end is not None
         whole = self._options.last(self._text, self._tokens, self._end, has_new_line=self._has_new_line)
         if self._options.logprobs:

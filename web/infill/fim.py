@@ -10,7 +10,7 @@ from web.bodies.json_size import check_json_size
 from web.bodies.prompt_tokens import check_generations, encode_prompt, kept_tokens
 from web.bodies.strict_model import parse_model, unknown_fields
 from web.generation.grammars import grammar_of
-from web.generation.infill import Infill, infill_end_ids, infill_prompt, refuse_truncation
+from web.generation.infill import Infill, infill_prompt, refuse_truncation
 from web.infill.schemas import FimBody
 from web.limits import MAX_PROMPTS
 from web.openai.chat.format import ChatFormat
@@ -63,10 +63,16 @@ def parse_fim(
         else encode_prompt(body.prompt, model, "prompt", keep=keep)
     )
     request = generation_request(
-        body, model, "fim", [ids], max_tokens=limit, logprobs=None, continues=True, grammar=grammar_of(body)
+        body,
+        model,
+        "fim",
+        [ids],
+        max_tokens=limit,
+        logprobs=None,
+        continues=True,
+        grammar=grammar_of(body),
+        fills=fills,
     )
-    if fills and not body.ignore_eos:
-        request = replace(request, end_ids=(*request.end_ids, *infill_end_ids(model)))
     settings.ignored.tell(request.id, unknown_fields(body, HINTS, UNSUPPORTED))
     # Mistral's streams end with a chunk that has both the reason and the usage.
     options = replace(response_options(body, request, model), running_usage=True)

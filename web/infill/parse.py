@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runtime.errors import RequestError
@@ -10,7 +10,7 @@ from web.bodies.json_size import check_json_size
 from web.bodies.prompt_tokens import check_generations
 from web.bodies.strict_model import parse_model, unknown_fields
 from web.generation.grammars import grammar_of
-from web.generation.infill import Infill, infill_end_ids, infill_prompt, refuse_truncation
+from web.generation.infill import Infill, infill_prompt, refuse_truncation
 from web.infill.answers import InfillBuilder, InfillOptions, InfillWriter
 from web.infill.samplers import sampling_fields
 from web.infill.schemas import HINTS_IN_INFILL, UNSUPPORTED_IN_INFILL, InfillBody
@@ -84,9 +84,8 @@ def parse_infill(
         logprobs=body.n_probs or None,
         continues=True,
         grammar=grammar_of(body),
+        fills=True,
     )
-    if not body.ignore_eos:
-        request = replace(request, end_ids=(*request.end_ids, *infill_end_ids(model)))
     settings.ignored.tell(request.id, unknown_fields(body, HINTS_IN_INFILL, UNSUPPORTED_IN_INFILL))
     options = InfillOptions(
         model=body.model or model.name,

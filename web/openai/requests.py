@@ -18,6 +18,7 @@ from runtime.prompt_rows.wanted import PromptOutputs
 from runtime.text.stop_strings import StopAutomaton
 from web.bodies.fields import NO_LIMIT
 from web.generation.ignored import IgnoredFields
+from web.generation.infill import infill_end_ids
 from web.generation.sampling import allowed_ids, bad_words, end_ids, sampling_params
 from web.openai.answers.chunks import ChunkWriter
 from web.openai.answers.format import Format, ResponseOptions
@@ -108,6 +109,7 @@ def generation_request(
     grammar: Grammar | None = None,
     prediction: TokenIds = (),
     echo_logprobs: int | None = None,
+    fills: bool = False,
 ) -> GenerationRequest:
     """Make the request to the engine.
 
@@ -124,12 +126,14 @@ def generation_request(
         grammar: what the text must be.
         prediction: what it probably is.
         echo_logprobs: alternatives to show for each token of the prompt, as in the answer; None for none at all.
+        fills: whether the text fills a gap, and so ends where the model takes up what stands behind it.
 
     Raises:
         RequestError: what should be a token id is none, or tokens are chosen beside a grammar that does so.
     """
     counted = 0 if logprobs is None and ranks(body) else logprobs  # by their own, the best are found
     room = model.context_length - min(map(len, prompts))
+    gap_ends = infill_end_ids(model) if fills and not body.ignore_eos else ()
     return GenerationRequest(
         id=f"{prefix}-{uuid.uuid4().hex}",
         prompts=repeat(prompts, generations(body)),
@@ -140,7 +144,7 @@ def generation_request(
         max_tokens=None if max_tokens is None else min(max_tokens, room),
         stop=_stop_automaton(body),
         ignore_eos=bool(body.ignore_eos),
-        end_ids=end_ids(body.stop_token_ids, model),
+        end_ids=(*end_ids(body.stop_token_ids, model), *gap_ends),
         allowed=allowed_ids(body.allowed_token_ids, model, has_grammar=grammar is not None),
         prediction=prediction,
         continues=continues,

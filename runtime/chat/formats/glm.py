@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 from runtime.chat.formats.format import marked_answer, tagged_parameters
 from runtime.chat.formats.hermes import CLOSING, OPENING
 from runtime.chat.lark import literal, one_of
-from runtime.chat.parts import CallStart
 from runtime.chat.reading.json_calls import LONGEST_NAME
 from runtime.chat.reading.source import WHITESPACE
-from runtime.chat.reading.tagged_values import TaggedArguments, read_schema
+from runtime.chat.reading.tagged_values import ArgumentTags, read_schema
 from runtime.chat.reading.text import Markers, not_a_call, text_until
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ KEY_END = "</arg_key>"
 VALUE = "<arg_value>"
 VALUE_END = "</arg_value>"
 _CALL = Markers(OPENING)
-_VALUE_END = Markers(VALUE_END)
+_ARGUMENTS = ArgumentTags(KEY, "<", KEY_END, Markers(VALUE_END), CLOSING, value=VALUE)
 
 
 class Glm:
@@ -67,26 +66,8 @@ def _read_call(source: Source, schemas: Mapping[str, Schema]) -> Reading[bool]:
     """Read a call from behind `<tool_call>` on; return whether it began."""
     yield from source.skip_spaces()
     name = yield from source.take_until(f"<{{{WHITESPACE}", LONGEST_NAME)
-    yield from source.skip_spaces()
-    tag = (yield from source.accept(KEY, CLOSING)) if name else ""
+    tag = (yield from _ARGUMENTS.next_tag(source)) if name else ""
     if not name or not tag:
         return False
-    source.recorded()
-    number = source.next_call()
-    yield CallStart(number, name)
-    arguments = TaggedArguments(number, schemas.get(name))
-    yield from arguments.start()
-    while tag == KEY:
-        key = yield from source.take_until("<", LONGEST_NAME)
-        if key is None or not (yield from source.accept(KEY_END)):
-            return True
-        yield from source.skip_spaces()
-        if not (yield from source.accept(VALUE)):
-            return True
-        if not (yield from arguments.read(source, key.strip(), _VALUE_END)):
-            return True
-        yield from source.skip_spaces()
-        tag = yield from source.accept(KEY, CLOSING)
-    if tag:
-        yield from arguments.finish()
+    yield from _ARGUMENTS.read_call(source, name, schemas, tag)
     return True

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 from runtime.chat.formats.format import section_answer, tagged_parameters
 from runtime.chat.lark import literal, one_of
-from runtime.chat.parts import CallStart
 from runtime.chat.reading.json_calls import LONGEST_NAME
 from runtime.chat.reading.sections import read_sections
-from runtime.chat.reading.tagged_values import TaggedArguments, read_schema
+from runtime.chat.reading.tagged_values import ArgumentTags, read_schema
 from runtime.chat.reading.text import Markers
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ PARAMETER = '<parameter name="'
 PARAMETER_END = "</parameter>"
 _NAME_END = '">'
 _CALLS = Markers(OPENING)
-_VALUE_END = Markers(PARAMETER_END)
+_ARGUMENTS = ArgumentTags(PARAMETER, '"\n', _NAME_END, Markers(PARAMETER_END), INVOKE_END)
 
 
 class MiniMax:
@@ -58,21 +57,5 @@ def _read_call(source: Source, schemas: Mapping[str, Schema]) -> Reading[bool]:
     name = yield from source.take_until('"\n', LONGEST_NAME)
     if not name or not (yield from source.accept(_NAME_END)):
         return False
-    source.recorded()
-    number = source.next_call()
-    yield CallStart(number, name)
-    arguments = TaggedArguments(number, schemas.get(name))
-    yield from arguments.start()
-    while True:
-        yield from source.skip_spaces()
-        tag = yield from source.accept(PARAMETER, INVOKE_END)
-        if tag != PARAMETER:
-            break
-        key = yield from source.take_until('"\n', LONGEST_NAME)
-        if key is None or not (yield from source.accept(_NAME_END)):
-            return True
-        if not (yield from arguments.read(source, key, _VALUE_END)):
-            return True
-    if tag:
-        yield from arguments.finish()
+    yield from _ARGUMENTS.read_call(source, name, schemas)
     return True

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 from runtime.chat.formats.format import marked_answer, tagged_parameters
 from runtime.chat.formats.hermes import CLOSING, OPENING
 from runtime.chat.lark import literal, one_of
-from runtime.chat.parts import CallStart
 from runtime.chat.reading.json_calls import LONGEST_NAME
-from runtime.chat.reading.tagged_values import TaggedArguments, read_schema
+from runtime.chat.reading.tagged_values import ArgumentTags, read_schema
 from runtime.chat.reading.text import Markers, not_a_call, text_until
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ PARAMETER_END = "</parameter>"
 SEED_OPENING = "<seed:tool_call>"
 SEED_CLOSING = "</seed:tool_call>"
 _CALL = Markers(OPENING, SEED_OPENING, FUNCTION)
-_VALUE_END = Markers(PARAMETER_END)
+_ARGUMENTS = ArgumentTags(PARAMETER, ">\n", ">", Markers(PARAMETER_END), FUNCTION_END, lines=True)
 
 
 class QwenXml:
@@ -74,23 +73,7 @@ def _read_call(source: Source, schemas: Mapping[str, Schema]) -> Reading[bool]:
     name = yield from source.take_until(">\n", LONGEST_NAME)
     if not name or not (yield from source.accept(">")):
         return False
-    source.recorded()
-    number = source.next_call()
-    yield CallStart(number, name)
-    arguments = TaggedArguments(number, schemas.get(name))
-    yield from arguments.start()
-    while True:
-        yield from source.skip_spaces()
-        tag = yield from source.accept(PARAMETER, FUNCTION_END)
-        if tag != PARAMETER:
-            break
-        key = yield from source.take_until(">\n", LONGEST_NAME)
-        if key is None or not (yield from source.accept(">")):
-            return True
-        if not (yield from arguments.read(source, key, _VALUE_END, lines=True)):
-            return True
-    if tag:
-        yield from arguments.finish()
+    if (yield from _ARGUMENTS.read_call(source, name, schemas)):
         yield from source.skip_spaces()
         yield from source.accept(CLOSING, SEED_CLOSING)
     return True

@@ -1,12 +1,14 @@
-"""Values that stand between tags, without quotes: a tool's schema says what each of them is."""
+"""Arguments that stand between tags, without quotes: a tool's schema says what each value is."""
 
 from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from runtime.chat.parts import CallArguments, CallEnd
+from runtime.chat.parts import CallArguments, CallEnd, CallStart
+from runtime.chat.reading.json_calls import LONGEST_NAME
 from runtime.chat.reading.json_strings import INPUT
 from runtime.chat.reading.text import raw_until
 
@@ -26,6 +28,71 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 def read_schema(tool: Tool) -> Schema:
     """Return the JSON schema by which a tool's arguments are read."""
     return {"properties": {INPUT: {"type": "string"}}} if tool.custom else dict(tool.parameters)
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentTags:
+    """How a format writes the arguments of a call, each between tags.
+
+    Attributes:
+        head: stands before an argument's name.
+        name_stops: characters that end a name.
+        name_end: stands behind a name.
+        value: stands before a value, behind spaces; empty where `name_end` does already.
+        value_end: the tag behind a value.
+        call_end: stands behind the last argument.
+        lines: each value stands on lines of its own.
+    """
+
+    head: str
+    name_stops: str
+    name_end: str
+    value_end: Markers
+    call_end: str
+    value: str = ""
+    lines: bool = False
+
+    def next_tag(self, source: Source) -> Reading[str]:
+        """Read `head` or `call_end`, and return which it was; empty where something else follows."""
+        yield from source.skip_spaces()
+        return (yield from source.accept(self.head, self.call_end))
+
+    def read_call(
+        self, source: Source, name: str, schemas: Mapping[str, Schema], tag: str | None = None
+    ) -> Reading[bool]:
+        """Read a call whose name has been read, and return whether it came to its end.
+
+        Args:
+            source: behind the name and, if that was read, the tag that follows.
+            name: of the tool.
+            schemas: of all tools' arguments, by their names.
+            tag: which `next_tag` has returned; None if it was not read yet.
+        """
+        source.recorded()
+        number = source.next_call()
+        yield CallStart(number, name)
+        arguments = TaggedArguments(number, schemas.get(name))
+        yield from arguments.start()
+        if tag is None:
+            tag = yield from self.next_tag(source)
+        while tag == self.head:
+            if not (yield from self._read_argument(source, arguments)):
+                return False
+            tag = yield from self.next_tag(source)
+        if tag:
+            yield from arguments.finish()
+        return bool(tag)
+
+    def _read_argument(self, source: Source, arguments: TaggedArguments) -> Reading[bool]:
+        """Read an argument from behind its head on, and return whether it is whole."""
+        key = yield from source.take_until(self.name_stops, LONGEST_NAME)
+        if key is None or not (yield from source.accept(self.name_end)):
+            return False
+        if self.value:
+            yield from source.skip_spaces()
+            if not (yield from source.accept(self.value)):
+                return False
+        return (yield from arguments.read(source, key.strip(), self.value_end, lines=self.lines))
 
 
 class TaggedArguments:

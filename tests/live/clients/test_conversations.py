@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import openai
 import pytest
 
+from tests.live.clients.openai_clients import client_of
 from tests.live.fork_server import ForkedServer
 from tests.live.http_client import Http1
 from tests.live.server import wait_for
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.live.server import Json, Server
@@ -20,17 +20,6 @@ if TYPE_CHECKING:
 PATH = "/v1/responses"
 ENDLESS: Json = {"ignore_eos": True}
 ASKED: Any = {"model": "any-name", "max_output_tokens": 5, "extra_body": ENDLESS}
-
-
-def client_of(server: Server) -> openai.OpenAI:
-    return openai.OpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0, timeout=90)
-
-
-@pytest.fixture
-def client(four_slots: Server) -> Iterator[openai.OpenAI]:
-    with client_of(four_slots) as client:
-        yield client
-    four_slots.wait_idle()
 
 
 def texts(client: openai.OpenAI, conversation_id: str) -> list[str]:

@@ -8,28 +8,16 @@ from typing import TYPE_CHECKING, Any, cast
 import openai
 import pytest
 
+from tests.live.clients.openai_clients import client_of
 from tests.live.http_client import Http1, completion, prompt
 from tests.live.server import Server, wait_for
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from openai.types.chat import ChatCompletionMessageParam
 
 MODEL = "any-name"
 MESSAGES = cast("list[ChatCompletionMessageParam]", [{"role": "user", "content": "Write a function."}])
 ENDLESS = {"ignore_eos": True}
-
-
-def client_of(server: Server) -> openai.OpenAI:
-    return openai.OpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0, timeout=90)
-
-
-@pytest.fixture
-def client(four_slots: Server) -> Iterator[openai.OpenAI]:
-    with client_of(four_slots) as client:
-        yield client
-    four_slots.wait_idle()
 
 
 def test_the_models(client: openai.OpenAI) -> None:

@@ -10,11 +10,9 @@ import openai
 import pydantic
 import pytest
 
-from tests.live.clients.test_openai_client import ENDLESS, MESSAGES, MODEL, client_of
+from tests.live.clients.test_openai_client import ENDLESS, MESSAGES, MODEL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tests.live.server import Server
 
 
@@ -23,13 +21,6 @@ class Paint(pydantic.BaseModel):
 
     colour: Literal["red", "green"]
     coats: Literal[1, 2, 3]
-
-
-@pytest.fixture
-def client(four_slots: Server) -> Iterator[openai.OpenAI]:
-    with client_of(four_slots) as client:
-        yield client
-    four_slots.wait_idle()
 
 
 ASKED: dict[str, Any] = {"model": MODEL, "messages": MESSAGES, "temperature": 0}

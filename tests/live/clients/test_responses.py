@@ -10,12 +10,12 @@ import pydantic
 import pytest
 import trio
 
+from tests.live.clients.openai_clients import client_of
 from tests.live.fork_server import ForkedServer
 from tests.live.http_client import Http1, prompt
 from tests.live.server import wait_for
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.live.server import Json, Server
@@ -25,17 +25,6 @@ MODEL = "any-name"
 ENDLESS: Json = {"ignore_eos": True}
 LONG = "".join(map(chr, (97 + token % 26 for token in prompt(3000, seed=31))))
 """A text of a few thousand tokens, which nobody else's prompt begins with."""
-
-
-def client_of(server: Server) -> openai.OpenAI:
-    return openai.OpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0, timeout=90)
-
-
-@pytest.fixture
-def client(four_slots: Server) -> Iterator[openai.OpenAI]:
-    with client_of(four_slots) as client:
-        yield client
-    four_slots.wait_idle()
 
 
 # --- the openai client ------------------------------------------------------------------------------------------------

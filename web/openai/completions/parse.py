@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from web.bodies.json_size import check_json_size
 from web.bodies.prompt_tokens import check_generations, kept_tokens, split_prompts
 from web.bodies.strict_model import parse_model, unknown_fields
 from web.generation.grammars import grammar_of
-from web.generation.infill import infill_end_ids
 from web.limits import MAX_PROMPTS
 from web.openai.completions.format import TextFormat
 from web.openai.completions.prompts import prompt_ids, prompt_texts
@@ -65,9 +63,8 @@ def parse_completion(
         continues=True,
         grammar=grammar_of(body),
         echo_logprobs=echo_logprobs,
+        fills=bool(body.suffix),
     )
-    if body.suffix and not body.ignore_eos:
-        request = replace(request, end_ids=(*request.end_ids, *infill_end_ids(model)))
     settings.ignored.tell(request.id, unknown_fields(body, HINTS, UNSUPPORTED))
     echo = prompt_texts(prompts, model.tokenizer) if body.echo else []
     logprobs = body.logprobs is not None

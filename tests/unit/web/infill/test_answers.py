@@ -6,14 +6,12 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from actors.core.generation import Failed, FinishReason
 from actors.core.receipts import CancelReason
 from runtime.errors import StepFailed
 from runtime.sampling.tokens import TokenLogprobs
 from tests.fakes.byte_tokenizer import InfillTokenizer
-from tests.fakes.engine import finished, say, token
+from tests.fakes.engine import fill, finished, say, token
 from web.bodies.json_encoding import iter_json
 from web.infill.answers import InfillBuilder, InfillOptions, InfillWriter
 
@@ -38,8 +36,7 @@ def streamed(events: Sequence[Event], options: InfillOptions = OPTIONS) -> list[
 
 def whole(events: Sequence[Event], options: InfillOptions = OPTIONS) -> dict[str, Any]:
     builder = InfillBuilder(options, 64)
-    for event in events:
-        builder.add(event)
+    fill(builder, events)
     made: dict[str, Any] = json.loads(b"".join(iter_json(builder.result())))
     return made
 
@@ -105,9 +102,3 @@ def test_only_the_fields_that_are_wanted() -> None:
 def test_an_error_ends_it() -> None:
     events: list[Event] = [token("a"), Failed(0, StepFailed("no"))]
     assert streamed(events)[-1]["error"]["message"] == "no"
-    builder = InfillBuilder(OPTIONS, 64)
-    for event in [*events, *say("b")]:
-        builder.add(event)
-    assert (builder.failed, len(builder)) == (True, 0)
-    with pytest.raises(StepFailed):
-        builder.result()
