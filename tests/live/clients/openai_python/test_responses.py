@@ -10,7 +10,7 @@ import pydantic
 import pytest
 import trio
 
-from tests.live.clients.openai_clients import client_of
+from tests.live.clients.openai_python.clients import client_of
 from tests.live.fork_server import ForkedServer
 from tests.live.http_client import Http1, prompt
 from tests.live.server import wait_for

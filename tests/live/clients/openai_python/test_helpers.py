@@ -10,7 +10,7 @@ import openai
 import pydantic
 import pytest
 
-from tests.live.clients.test_openai_client import ENDLESS, MESSAGES, MODEL
+from tests.live.clients.openai_python.test_chat_and_completions import ENDLESS, MESSAGES, MODEL
 
 if TYPE_CHECKING:
     from tests.live.server import Server

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.live.clients.openai_clients import client_of
+from tests.live.clients.openai_python.clients import client_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import openai
 import pytest
 
-from tests.live.clients.openai_clients import client_of
+from tests.live.clients.openai_python.clients import client_of
 from tests.live.fork_server import ForkedServer
 from tests.live.http_client import Http1
 from tests.live.server import wait_for

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import openai
 import pytest
 
-from tests.live.clients.openai_clients import client_of
+from tests.live.clients.openai_python.clients import client_of
 from tests.live.http_client import Http1, completion, prompt
 from tests.live.server import Server, wait_for
 

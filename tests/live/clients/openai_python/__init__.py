@@ -1,0 +1,1 @@
+"""The `openai` package for Python, as everyone uses it, against a real server."""
