@@ -8,6 +8,7 @@ listening, is told so.
 from __future__ import annotations
 
 import logging
+import math
 import time
 from typing import TYPE_CHECKING
 
@@ -76,6 +77,7 @@ class Request:
     ) -> None:
         self.asked = asked
         self.created = time.time()
+        self._deadline = None if deadline == math.inf else self.created + deadline - trio.current_time()
         self._tickets = tickets
         self._manager = manager
         self._queue_timeout = queue_timeout
@@ -126,6 +128,7 @@ class Request:
             completion_tokens=sum(len(output) for output in self._outputs),
             slots=tuple(self._manager.slot_of(ticket) for ticket in self._tickets),
             owner=self.asked.owner,
+            deadline=self._deadline,
         )
 
     def log_end(self) -> None:

@@ -27,6 +27,8 @@ from web.http.body_budget import BodyBudget
 from web.http.browser_policy import BrowserPolicy, preflight_headers
 from web.infill.operations import INFILL
 from web.infill.routes import add_routes as add_infill_routes
+from web.inspection.feed.feed import Feed
+from web.inspection.feed.routes import add_routes as add_feed_routes
 from web.inspection.operations import INSPECTION
 from web.inspection.routes import add_routes as add_inspection_routes
 from web.limits import Limits
@@ -90,6 +92,7 @@ def create_app(
     state: State | None = None,
     watch: LoopWatch | None = None,
     metrics: Metrics | None = None,
+    feed: Feed | None = None,
     keep_alive: float = 10.0,
     wire: Wire | None = None,
 ) -> ScopedApp:
@@ -104,6 +107,7 @@ def create_app(
         state: what is stored, and what runs in the background; None for neither.
         watch: of the event loop; the statistics have what it has seen.
         metrics: of the engine; None for those that need no feeding.
+        feed: of the engine; None for one that ends with its viewers.
         keep_alive: seconds of silence after which a stream says that it is alive.
         wire: how answers are written, where clients differ.
     """
@@ -126,6 +130,7 @@ def create_app(
     add_utility_routes(app, responder)
     add_model_routes(app, engine)
     add_inspection_routes(app, engine, limits.write_bytes, watch)
+    add_feed_routes(app, feed or Feed(engine), limits.write_bytes, keep_alive)
     add_metrics_routes(app, metrics or Metrics(engine))
     add_page_routes(app, engine, limits.write_bytes)
     add_document_routes(app, engine, APIS, keyed=bool(keys), write_bytes=limits.write_bytes)

@@ -35,6 +35,7 @@ from web.fittings import Fittings
 from web.http.browser_policy import BrowserPolicy
 from web.http.listeners import open_listeners, url_of
 from web.http.transport.serve import Listener, serve_connections
+from web.inspection.feed.feed import Feed
 from web.limits import HANDSHAKE_TIMEOUT, KEEP_ALIVE, Limits
 from web.metrics.metrics import Metrics
 from web.options import Listening, Patience, StateOptions, Wire
@@ -268,6 +269,7 @@ async def serve_engine(
         doors = [trio.SSLListener(listener, tls, https_compatible=True) for listener in listeners]
     usage = KeyUsage(trio.current_time)
     metrics = Metrics(engine, entrance.metrics_compat, trio.current_time)
+    feed = Feed(engine)
     app = create_app(
         engine,
         keys=keys,
@@ -277,19 +279,23 @@ async def serve_engine(
         state=state,
         watch=watch,
         metrics=metrics,
+        feed=feed,
         wire=entrance.wire,
     )
-    with metrics.fed(), engine.observed_by(TokenMeter(usage)) if keys else nullcontext():
-        await serve_connections(
-            ASGIWrapper(app),
-            _hypercorn_config(),
-            doors,
-            limits=limits,
-            stall_timeout=limits.stall_timeout,
-            linger=LINGER_SECONDS,
-            stop=stop,
-            task_status=task_status,
-        )
+    async with trio.open_nursery() as services:
+        services.start_soon(feed.end_after, stop)
+        with metrics.fed(), engine.observed_by(TokenMeter(usage)) if keys else nullcontext():
+            await serve_connections(
+                ASGIWrapper(app),
+                _hypercorn_config(),
+                doors,
+                limits=limits,
+                stall_timeout=limits.stall_timeout,
+                linger=LINGER_SECONDS,
+                stop=stop,
+                task_status=task_status,
+            )
+        services.cancel_scope.cancel()
 
 
 async def _stop_on_signal(

@@ -170,3 +170,4 @@ class RequestStatus:
     completion_tokens: int
     slots: tuple[int | None, ...] = field(default=())  # one per generation; None while it has none
     owner: str | None = None  # as of the request
+    deadline: float | None = None  # seconds since the epoch; None if it has none

@@ -6,7 +6,7 @@ import json
 import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -45,7 +45,9 @@ from web.openai.completions.parse import parse_completion
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from contextlib import AbstractContextManager
 
+    from actors.core.observer import Observer
     from actors.engine import Engine
     from runtime.loading.served import ServedModel
     from runtime.sampling.tokens import TokenLogprobs
@@ -237,6 +239,14 @@ class FakeEngine:
         """Wait for the end of a request that lives."""
         if request_id in self.live:
             await self.live[request_id].left.wait()
+
+    def now(self) -> float:
+        """Return the time of the day."""
+        return time.time()
+
+    def observed_by(self, *observers: Observer) -> AbstractContextManager[None]:
+        """Tell these nothing: nothing happens here."""
+        return nullcontext()
 
     def receipts(self, limit: int | None = None) -> list[Receipt]:
         """Return what the log has, the newest first."""

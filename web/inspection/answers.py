@@ -54,6 +54,9 @@ class LiveRequest(Answer):
     completion_tokens: int
     slots: list[int | None]
     owner: str | None = Field(description="The name of the API key that asked.")
+    deadline: float | None = Field(
+        description="When it is cancelled if it has not ended; null if it may take for ever."
+    )
 
 
 class RequestList(Answer):

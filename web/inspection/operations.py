@@ -11,6 +11,7 @@ from web.inspection.answers import (
     Statistics,
     Unhealthy,
 )
+from web.inspection.feed.operations import OPERATIONS as FEED
 from web.metrics.operations import OPERATIONS as METRICS
 from web.openai.answers.objects import Error
 from web.openapi import routes as of_document
@@ -78,6 +79,7 @@ INSPECTION = Api(
             "Counts since the start, and what is held now",
             {200: Reply.json(Statistics)},
         ),
+        *FEED,
         *METRICS,
         *of_document.OPERATIONS,
     ),

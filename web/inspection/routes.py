@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from itertools import islice
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import trio
 from quart import request as query
@@ -16,6 +16,7 @@ from web.bodies.paged_response import paged_json_response, response_backlog
 from web.bodies.query import number
 from web.errors.problem import Problem
 from web.http.asgi import current_request
+from web.inspection.visible import ids_shown, shown, slots_shown
 from web.openai.errors import error_object
 
 if TYPE_CHECKING:
@@ -24,17 +25,13 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
     from quart_trio.wrappers import TrioResponse as Response
 
-    from actors.core.generation import RequestStatus
     from actors.core.receipts import Receipt
-    from actors.core.slot_views import SlotStatus
     from actors.diagnostics.loop_watch import LoopWatch
     from actors.engine import Engine
     from web.http.asgi import ScopedApp
 
 MAX_WAIT = 60
 """Seconds for which a request for receipts may wait for the end of what they are of."""
-
-ShownT = TypeVar("ShownT", "RequestStatus", "Receipt")
 
 
 def add_routes(app: ScopedApp, engine: Engine, write_bytes: int, watch: LoopWatch | None) -> None:
@@ -62,11 +59,11 @@ def add_routes(app: ScopedApp, engine: Engine, write_bytes: int, watch: LoopWatc
 
     @app.get("/slots")
     async def slots() -> Response:
-        return await list_response("slots", _slots_shown(engine))
+        return await list_response("slots", slots_shown(engine, current_request().key))
 
     @app.get("/v1/requests")
     async def requests() -> Response:
-        return await list_response("data", _shown(engine.requests()))
+        return await list_response("data", shown(engine.requests(), current_request().key))
 
     @app.get("/v1/receipts")
     async def receipts() -> Response:
@@ -83,42 +80,23 @@ def add_routes(app: ScopedApp, engine: Engine, write_bytes: int, watch: LoopWatc
     @app.delete("/v1/requests/<request_id>")
     async def cancel(request_id: str) -> Response:
         """Cancel a request.  Whether there is one that is somebody else's is not told."""
-        if request_id not in _ids_shown(engine) or not engine.cancel(request_id):
+        if request_id not in ids_shown(engine, current_request().key) or not engine.cancel(request_id):
             message = f"There is no live request '{request_id}'."
             raise NotFound(message, param="request_id", code="request_not_found")
         return json_response({"id": request_id, "cancelled": True})
 
 
-def _shown(values: Iterable[ShownT]) -> Iterator[ShownT]:
-    """Yield what is for the client to see and to cancel.  Without keys all of it is."""
-    key = current_request().key
-    return (value for value in values if key is None or key.may_see(value.owner))
-
-
-def _ids_shown(engine: Engine) -> set[str]:
-    """Return the ids of the live requests that are for the client to see."""
-    return {status.id for status in _shown(engine.requests())}
-
-
 async def _wait_ended(engine: Engine, request_id: str | None, seconds: float) -> None:
     """Return once that request has ended, if it is for the client to see, or after so many seconds."""
-    if request_id is not None and request_id in _ids_shown(engine):
+    if request_id is not None and request_id in ids_shown(engine, current_request().key):
         with trio.move_on_after(seconds):
             await engine.wait_ended(request_id)
 
 
 def _receipts_shown(engine: Engine, request_id: str | None) -> Iterator[Receipt]:
     """Yield the receipts, the newest first; of one request, if its id is given."""
-    found = _shown(engine.receipts())
+    found = shown(engine.receipts(), current_request().key)
     return found if request_id is None else (receipt for receipt in found if receipt.request_id == request_id)
-
-
-def _slots_shown(engine: Engine) -> Iterable[SlotStatus]:
-    """Return all slots; those of others do not tell the request's id."""
-    if current_request().key is None:
-        return engine.slots()
-    shown = _ids_shown(engine)
-    return (slot if slot.request_id in shown else replace(slot, request_id=None) for slot in engine.slots())
 
 
 def _limit(default: int = 100) -> int:

@@ -103,6 +103,8 @@ def _operation(api: Api, operation: Operation, names: SchemaNames) -> Json:
     written: Json = {"operationId": operation.name, "summary": operation.summary, "tags": [api.name]}
     if operation.open:
         written["security"] = []
+    if operation.endless:
+        written["x-endless"] = True
     if parameters := _parameters(operation):
         written["parameters"] = parameters
     if operation.body is not None:

@@ -111,6 +111,7 @@ class Operation:
         parameters: of the query string and the headers; and those of the path that want more said than their name.
         errors: the other statuses, each answered with the API's error object.
         open: whether no key is needed.
+        endless: the answer is a stream that does not end by itself; `x-endless` in the document.
     """
 
     method: str
@@ -123,6 +124,7 @@ class Operation:
     parameters: tuple[Parameter, ...] = ()
     errors: frozenset[int] = ANY_ROUTE
     open: bool = False
+    endless: bool = False
 
 
 @dataclass(frozen=True, slots=True)

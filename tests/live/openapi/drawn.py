@@ -16,7 +16,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from tests.live.openapi.cases import draw_cases
+from tests.live.openapi.cases import draw_cases, finite
 
 if TYPE_CHECKING:
     from schemathesis import Case
@@ -61,7 +61,7 @@ class Outcome:
         """Return the operations that never did what they do, among those that need no more than an example."""
         return {
             f"{method} {path}"
-            for path, methods in document["paths"].items()
+            for path, methods in finite(document).items()
             for method, operation in methods.items()
             if "200" in operation["responses"] and "{" not in path and not self.answers[f"{method} {path}", 200]
         } - NEEDS_MORE

@@ -1,0 +1,1 @@
+"""The feed over the simulated engine, in virtual time."""

@@ -1,0 +1,230 @@
+"""Who watches the engine, and what they have not been told yet."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from actors.core.events import ActorStage
+from actors.core.generation import Failed
+from actors.core.observer import Observer
+from web.inspection.feed.records import Record, StepRecord, jsonable, of_generation, of_server
+from web.inspection.feed.ring import Ring
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from actors.core.events import (
+        AuditFailed,
+        Cancelled,
+        Committed,
+        DeviceIsBack,
+        DeviceIsLost,
+        Ended,
+        GenerationEvent,
+        Granted,
+        Moved,
+        Queued,
+        Refused,
+        StageBegun,
+        StepBegins,
+        StepEnded,
+        StepRaised,
+    )
+    from actors.core.receipts import Receipt
+    from actors.core.slot_views import GenerationKey
+    from actors.engine import Engine
+    from web.inspection.feed.records import AnyRecord
+
+CAPACITY = 4096
+"""Events that are kept for viewers that have not read them."""
+
+OWN_STAGES = frozenset({ActorStage.RESTORING, ActorStage.FETCHING, ActorStage.LEAVING})
+"""The stages that are told by themselves; the others show in the steps, or in the queue."""
+
+
+class Viewer:
+    """One who watches, from `Feed.watched` on.
+
+    Args:
+        feed: whose events.
+        position: the number of the first event that is not read.
+    """
+
+    def __init__(self, feed: Feed, position: int) -> None:
+        self._feed = feed
+        self._position = position
+
+    @property
+    def has_news(self) -> bool:
+        """Whether there is something to take."""
+        return self._feed.ring.end > self._position
+
+    def take(self, most: int) -> tuple[list[AnyRecord], int]:
+        """Return the next records, and how many were lost before them."""
+        records, lost = self._feed.ring.read(self._position, most)
+        self._position += lost + len(records)
+        return records, lost
+
+    async def wait(self) -> None:
+        """Wait until there is something to take, or the feed has ended."""
+        await trio.lowlevel.checkpoint()
+        while not (self.has_news or self._feed.is_over):
+            await self._feed.news.park()
+
+
+class Feed(Observer):
+    """Listens to an engine while somebody watches, and does nothing at all while nobody does.
+
+    Attributes:
+        engine: that is watched.
+        ring: what has happened lately.
+        news: where those wait who have read all of it.
+        is_over: nothing more will be told.
+
+    Args:
+        engine: to be watched.
+        capacity: events that are kept for viewers that have not read them.
+    """
+
+    def __init__(self, engine: Engine, capacity: int = CAPACITY) -> None:
+        self.engine = engine
+        self.ring = Ring(capacity)
+        self.news = trio.lowlevel.ParkingLot()
+        self.is_over = False
+        self._capacity = capacity
+        self._viewers = 0
+        self._listening = ExitStack()
+        self._owners: dict[GenerationKey, str | None] = {}
+
+    @contextmanager
+    def watched(self) -> Iterator[Viewer]:
+        """Keep what happens for one more viewer, until the scope ends."""
+        if not self._viewers:
+            self._owners = {
+                (status.id, index): status.owner
+                for status in self.engine.requests()
+                for index in range(len(status.states))
+            }
+            self._listening.enter_context(self.engine.observed_by(self))
+        self._viewers += 1
+        try:
+            yield Viewer(self, self.ring.end)
+        finally:
+            self._viewers -= 1
+            if not self._viewers:
+                self._listening.close()
+                self.ring = Ring(self._capacity)
+
+    def end(self) -> None:
+        """Let all viewers come to their end: they are told what they have not read, and nothing more."""
+        self.is_over = True
+        self.news.unpark_all()
+
+    async def end_after(self, stop: trio.Event) -> None:
+        """End once that event has happened."""
+        await stop.wait()
+        self.end()
+
+    def _tell(self, record: AnyRecord) -> None:
+        self.ring.append(record)
+        if self.news:
+            self.news.unpark_all()
+
+    def _tell_of(self, kind: str, event: GenerationEvent | Receipt, at: float, **fields: Any) -> None:  # noqa: ANN401
+        key = event.request_id, event.index
+        self._tell(of_generation(kind, at, key, self._owners.get(key), **fields))
+
+    # --- what is heard ------------------------------------------------------------------------------------------------
+
+    def queued(self, event: Queued) -> None:
+        """Note whose it is."""
+        self._owners[event.key] = event.owner
+        self._tell_of("queued", event, self.engine.now(), prompt_tokens=event.prompt_tokens)
+
+    def refused(self, event: Refused) -> None:
+        """Say that there was one; not whose."""
+        code = event.error.code or event.error.kind
+        self._tell(of_server("refused", self.engine.now(), generations=event.generations, code=code))
+
+    def granted(self, event: Granted) -> None:
+        """Say which slot, and for whom it waits that reads the same; others' requests have no id."""
+        owner = self._owners.get(event.key)
+        leaders = [
+            {
+                "request_id": leader.request_id
+                if self._owners.get((leader.request_id, leader.index)) == owner
+                else None,
+                "shared_tokens": leader.shared_tokens,
+            }
+            for leader in event.leaders
+        ]
+        self._tell_of(
+            *("granted", event, self.engine.now()),
+            slot=event.slot,
+            cached_tokens=event.cached_tokens,
+            leaders=leaders,
+        )
+
+    def stage_begun(self, event: StageBegun) -> None:
+        """Say those that do not show otherwise."""
+        if event.stage in OWN_STAGES:
+            self._tell_of("stage", event, self.engine.now(), stage=event.stage.value)
+
+    def step_begins(self, event: StepBegins) -> None:
+        """Say what is in it."""
+        owners = tuple(self._owners.get(part.key) for part in event.parts)
+        self._tell(StepRecord(event, self.engine.now(), owners))
+
+    def step_ended(self, event: StepEnded) -> None:
+        """Say when."""
+        self._tell_end(event, failed=False)
+
+    def step_raised(self, event: StepRaised) -> None:
+        """Say when, and that it failed."""
+        self._tell_end(event, failed=True)
+
+    def _tell_end(self, event: StepEnded | StepRaised, *, failed: bool) -> None:
+        at, number, drafting = self.engine.now(), event.number, event.drafting
+        self._tell(of_server("step_ended", at, step=number, drafting=drafting, failed=failed))
+
+    def committed(self, event: Committed) -> None:
+        """Say how many drafts stood."""
+        if event.drafted:
+            figures = {"drafted": event.drafted, "accepted": event.accepted}
+            self._tell_of("verified", event, self.engine.now(), **figures)
+
+    def moved(self, event: Moved) -> None:
+        """Say how many tokens did not have to be computed."""
+        place = {"slot": event.slot, "start": event.start, "tokens": event.tokens}
+        self._tell_of("restored", event, self.engine.now(), **place)
+
+    def audit_failed(self, event: AuditFailed) -> None:
+        """Say for whom."""
+        self._tell_of("audit_failed", event, self.engine.now())
+
+    def cancelled(self, event: Cancelled) -> None:
+        """Say the moment."""
+        self._tell_of("cancelled", event, self.engine.wall(event.at))
+
+    def receipt(self, event: Receipt) -> None:
+        """Say all of it."""
+        value = {"type": "receipt", "at": self.engine.now()} | jsonable(event)
+        self._tell(Record(value, event.owner))
+
+    def ended(self, event: Ended) -> None:
+        """Say how, and forget whose it was."""
+        last = event.last
+        how = (last.error.code or last.error.kind) if isinstance(last, Failed) else last.reason.value
+        self._tell_of("ended", event, self.engine.now(), reason=how)
+        self._owners.pop(event.key, None)
+
+    def device_lost(self, event: DeviceIsLost) -> None:
+        """Say why."""
+        self._tell(of_server("device_lost", self.engine.now(), reason=event.reason))
+
+    def device_back(self, event: DeviceIsBack) -> None:
+        """Say it."""
+        self._tell(of_server("device_back", self.engine.now()))

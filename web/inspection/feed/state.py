@@ -1,0 +1,39 @@
+"""How the engine stands, in one object: what each frame of the feed has."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from web.inspection.visible import shown, slots_shown
+
+if TYPE_CHECKING:
+    from actors.engine import Engine
+    from web.access.api_keys import ApiKey
+    from web.inspection.feed.records import Json
+
+RECEIPTS = 50
+"""The newest ones, that a viewer gets to begin with."""
+
+
+def state(engine: Engine, key: ApiKey | None) -> Json:
+    """Return what changes: requests, slots and counts, as whoever has the key may see them."""
+    return {
+        "health": engine.health(),
+        "requests": [asdict(status) for status in shown(engine.requests(), key)],
+        "slots": [asdict(slot) for slot in slots_shown(engine, key)],
+        "statistics": asdict(engine.statistics()),
+    }
+
+
+def beginning(engine: Engine, key: ApiKey | None) -> Json:
+    """Return what a viewer gets once: what does not change, and the newest cancels, the newest first."""
+    config = engine.config
+    return {
+        "model": engine.model.name,
+        "context": engine.model.context_length,
+        "queue": config.queue,
+        "step_seconds": config.step_seconds,
+        "receipts": [asdict(receipt) for receipt in islice(shown(engine.receipts(), key), RECEIPTS)],
+    }

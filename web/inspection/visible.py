@@ -1,0 +1,35 @@
+"""What a client sees of the engine: what its key has asked; all of it where there are no keys, or with an admin's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from actors.core.generation import RequestStatus
+    from actors.core.receipts import Receipt
+    from actors.core.slot_views import SlotStatus
+    from actors.engine import Engine
+    from web.access.api_keys import ApiKey
+
+ShownT = TypeVar("ShownT", "RequestStatus", "Receipt")
+
+
+def shown(values: Iterable[ShownT], key: ApiKey | None) -> Iterator[ShownT]:
+    """Yield what is for whoever has the key to see and to cancel; `key` is None where there are no keys."""
+    return (value for value in values if key is None or key.may_see(value.owner))
+
+
+def ids_shown(engine: Engine, key: ApiKey | None) -> set[str]:
+    """Return the ids of the live requests that are for whoever has the key to see."""
+    return {status.id for status in shown(engine.requests(), key)}
+
+
+def slots_shown(engine: Engine, key: ApiKey | None) -> Iterable[SlotStatus]:
+    """Return all slots; those of others do not tell the request's id."""
+    if key is None:
+        return engine.slots()
+    visible = ids_shown(engine, key)
+    return (slot if slot.request_id in visible else replace(slot, request_id=None) for slot in engine.slots())
