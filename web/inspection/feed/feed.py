@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         Committed,
         DeviceIsBack,
         DeviceIsLost,
+        Emitted,
         Ended,
         GenerationEvent,
         Granted,
@@ -83,6 +84,7 @@ class Feed(Observer):
         ring: what has happened lately.
         news: where those wait who have read all of it.
         is_over: nothing more will be told.
+        output_tokens: that were written while somebody watched.
 
     Args:
         engine: to be watched.
@@ -94,6 +96,7 @@ class Feed(Observer):
         self.ring = Ring(capacity)
         self.news = trio.lowlevel.ParkingLot()
         self.is_over = False
+        self.output_tokens = 0
         self._capacity = capacity
         self._viewers = 0
         self._listening = ExitStack()
@@ -204,6 +207,10 @@ class Feed(Observer):
     def audit_failed(self, event: AuditFailed) -> None:
         """Say for whom."""
         self._tell_of("audit_failed", event, self.engine.now())
+
+    def emitted(self, event: Emitted) -> None:
+        """Count."""
+        self.output_tokens += event.tokens
 
     def cancelled(self, event: Cancelled) -> None:
         """Say the moment."""

@@ -90,6 +90,7 @@ async def test_what_is_left_is_told_when_the_feed_ends() -> None:
                 stop.set()
                 text = b"".join([page async for page in stream]).decode()
         assert '"type":"ended"' in text
+        assert '"output_tokens":4,' in text
         assert text.endswith("event: end\ndata: {}\n\n")
 
 
