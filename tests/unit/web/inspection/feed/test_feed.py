@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from actors.core.events import DeviceIsBack, DeviceIsLost
+from runtime.loading.served import Proposer
 from tests.fakes.engine import FakeEngine, as_engine
 from tests.fakes.simulation import ask, open_simulation, prompt, simulated
 from tests.unit.web.inspection.feed.viewers import read_frame, read_until, watching
@@ -24,7 +25,7 @@ def listens(observers: Observers) -> int:
 
 @simulated()
 async def test_a_cancel_is_told_from_the_queue_to_the_receipt() -> None:
-    async with open_simulation(slots=1, speculate="mtp") as sim, trio.open_nursery() as nursery:
+    async with open_simulation(slots=1, speculate=Proposer.MTP) as sim, trio.open_nursery() as nursery:
         feed = Feed(sim.engine)
         with watching(feed) as stream:
             assert (await read_frame(stream)).kind == "snapshot"

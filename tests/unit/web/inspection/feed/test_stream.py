@@ -10,7 +10,7 @@ import trio
 
 from tests.fakes.engine import FakeEngine, as_engine
 from tests.fakes.simulation import ask, open_simulation, prompt, simulated
-from tests.unit.web.inspection.feed.viewers import ADMIN, ANN, BEN, read_frame, watching
+from tests.unit.web.inspection.feed.viewers import ADMIN, ANN, BEN, Frame, read_frame, watching
 from web.inspection.feed.feed import Feed
 from web.inspection.feed.stream import INTERVAL, KEEP_ALIVE, MOST_EVENTS
 
@@ -31,7 +31,8 @@ async def test_a_thousand_events_a_second_are_a_few_frames() -> None:
         with watching(Feed(sim.engine)) as stream:
             await read_frame(stream)
             nursery.start_soon(work, sim, "a", 4.0)
-            began, frames = trio.current_time(), []
+            began = trio.current_time()
+            frames: list[Frame] = []
             while not frames or not frames[-1].of("receipt"):
                 frames.append(await read_frame(stream))
         seconds = trio.current_time() - began
