@@ -246,14 +246,6 @@ class Engine:
 
     # --- looking in ---------------------------------------------------------------------------------------------------
 
-    def now(self) -> float:
-        """Return the seconds since the epoch, on the clock that receipts have."""
-        return self.wall(self._manager.handle.now())
-
-    def wall(self, at: float) -> float:
-        """Return the seconds since the epoch of a time on the executor's clock, as events have it."""
-        return self._manager.receipts.epoch + at
-
     @property
     def manager(self) -> SlotManager:
         """The slot manager, to be looked at."""

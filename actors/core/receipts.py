@@ -91,7 +91,7 @@ class ReceiptLog:
             index=ticket.index,
             reason=reason,
             phase=account.phase,
-            detected_at=self.epoch + ticket.mark.at,
+            detected_at=self.wall(ticket.mark.at),
             last_kernel_at=self._wall(account.last_kernel_at),
             slot_freed_at=self._wall(account.slot_freed_at),
             prompt_tokens=len(ticket.prompt),
@@ -130,5 +130,9 @@ class ReceiptLog:
             assert receipt.computed_tokens == receipt.kept_tokens + receipt.wasted_tokens, receipt
             assert receipt.wasted_tokens >= 0, receipt
 
+    def wall(self, at: float) -> float:
+        """Return the seconds since the epoch of a time on the executor's clock."""
+        return self.epoch + at
+
     def _wall(self, at: float | None) -> float | None:
-        return None if at is None else self.epoch + at
+        return None if at is None else self.wall(at)

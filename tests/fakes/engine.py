@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import trio
@@ -24,7 +25,7 @@ from actors.core.generation import (
     Token,
 )
 from actors.core.life import State
-from actors.core.receipts import CancelReason, Receipt
+from actors.core.receipts import CancelReason, Receipt, ReceiptLog
 from actors.core.slot_views import SlotStatus
 from actors.generating.unread import Unread
 from actors.kv.prefix_cache import CacheStatistics
@@ -240,9 +241,10 @@ class FakeEngine:
         if request_id in self.live:
             await self.live[request_id].left.wait()
 
-    def now(self) -> float:
-        """Return the time of the day."""
-        return time.time()
+    @property
+    def manager(self) -> SimpleNamespace:
+        """What is looked at of the manager's: the clock."""
+        return SimpleNamespace(handle=SimpleNamespace(now=time.time), receipts=ReceiptLog())
 
     def observed_by(self, *observers: Observer) -> AbstractContextManager[None]:
         """Tell these nothing: nothing happens here."""

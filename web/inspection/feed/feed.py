@@ -102,6 +102,10 @@ class Feed(Observer):
         self._listening = ExitStack()
         self._owners: dict[GenerationKey, str | None] = {}
 
+    def now(self) -> float:
+        """Return the seconds since the epoch, on the clock that receipts have."""
+        return self.engine.manager.receipts.wall(self.engine.manager.handle.now())
+
     @contextmanager
     def watched(self) -> Iterator[Viewer]:
         """Keep what happens for one more viewer, until the scope ends."""
@@ -145,12 +149,12 @@ class Feed(Observer):
     def queued(self, event: Queued) -> None:
         """Note whose it is."""
         self._owners[event.key] = event.owner
-        self._tell_of("queued", event, self.engine.now(), prompt_tokens=event.prompt_tokens)
+        self._tell_of("queued", event, self.now(), prompt_tokens=event.prompt_tokens)
 
     def refused(self, event: Refused) -> None:
         """Say that there was one; not whose."""
         code = event.error.code or event.error.kind
-        self._tell(of_server("refused", self.engine.now(), generations=event.generations, code=code))
+        self._tell(of_server("refused", self.now(), generations=event.generations, code=code))
 
     def granted(self, event: Granted) -> None:
         """Say which slot, and for whom it waits that reads the same; others' requests have no id."""
@@ -165,7 +169,7 @@ class Feed(Observer):
             for leader in event.leaders
         ]
         self._tell_of(
-            *("granted", event, self.engine.now()),
+            *("granted", event, self.now()),
             slot=event.slot,
             cached_tokens=event.cached_tokens,
             leaders=leaders,
@@ -174,12 +178,12 @@ class Feed(Observer):
     def stage_begun(self, event: StageBegun) -> None:
         """Say those that do not show otherwise."""
         if event.stage in OWN_STAGES:
-            self._tell_of("stage", event, self.engine.now(), stage=event.stage.value)
+            self._tell_of("stage", event, self.now(), stage=event.stage.value)
 
     def step_begins(self, event: StepBegins) -> None:
         """Say what is in it."""
         owners = tuple(self._owners.get(part.key) for part in event.parts)
-        self._tell(StepRecord(event, self.engine.now(), owners))
+        self._tell(StepRecord(event, self.now(), owners))
 
     def step_ended(self, event: StepEnded) -> None:
         """Say when."""
@@ -190,23 +194,23 @@ class Feed(Observer):
         self._tell_end(event, failed=True)
 
     def _tell_end(self, event: StepEnded | StepRaised, *, failed: bool) -> None:
-        at, number, drafting = self.engine.now(), event.number, event.drafting
+        at, number, drafting = self.now(), event.number, event.drafting
         self._tell(of_server("step_ended", at, step=number, drafting=drafting, failed=failed))
 
     def committed(self, event: Committed) -> None:
         """Say how many drafts stood."""
         if event.drafted:
             figures = {"drafted": event.drafted, "accepted": event.accepted}
-            self._tell_of("verified", event, self.engine.now(), **figures)
+            self._tell_of("verified", event, self.now(), **figures)
 
     def moved(self, event: Moved) -> None:
         """Say how many tokens did not have to be computed."""
         place = {"slot": event.slot, "start": event.start, "tokens": event.tokens}
-        self._tell_of("restored", event, self.engine.now(), **place)
+        self._tell_of("restored", event, self.now(), **place)
 
     def audit_failed(self, event: AuditFailed) -> None:
         """Say for whom."""
-        self._tell_of("audit_failed", event, self.engine.now())
+        self._tell_of("audit_failed", event, self.now())
 
     def emitted(self, event: Emitted) -> None:
         """Count."""
@@ -214,24 +218,24 @@ class Feed(Observer):
 
     def cancelled(self, event: Cancelled) -> None:
         """Say the moment."""
-        self._tell_of("cancelled", event, self.engine.wall(event.at))
+        self._tell_of("cancelled", event, self.engine.manager.receipts.wall(event.at))
 
     def receipt(self, event: Receipt) -> None:
         """Say all of it."""
-        value = {"type": "receipt", "at": self.engine.now()} | jsonable(event)
+        value = {"type": "receipt", "at": self.now()} | jsonable(event)
         self._tell(Record(value, event.owner))
 
     def ended(self, event: Ended) -> None:
         """Say how, and forget whose it was."""
         last = event.last
         how = (last.error.code or last.error.kind) if isinstance(last, Failed) else last.reason.value
-        self._tell_of("ended", event, self.engine.now(), reason=how)
+        self._tell_of("ended", event, self.now(), reason=how)
         self._owners.pop(event.key, None)
 
     def device_lost(self, event: DeviceIsLost) -> None:
         """Say why."""
-        self._tell(of_server("device_lost", self.engine.now(), reason=event.reason))
+        self._tell(of_server("device_lost", self.now(), reason=event.reason))
 
     def device_back(self, event: DeviceIsBack) -> None:
         """Say it."""
-        self._tell(of_server("device_back", self.engine.now()))
+        self._tell(of_server("device_back", self.now()))
