@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -31,16 +31,14 @@ from actors.generating.unread import Unread
 from actors.kv.prefix_cache import CacheStatistics
 from actors.manager.statistics import ManagerStatistics
 from actors.statistics import EngineStatistics, SpeculationStatistics
-from runtime.chat.chat import Chat
-from runtime.chat.template import ChatTemplate
-from runtime.checkpoint.sampling_defaults import SamplingDefaults
 from runtime.kv.disk.tier import DiskTierStatistics
 from runtime.kv.ram_tier import RamTierStatistics
-from runtime.loading.facts import ModelFacts
 from runtime.loading.served import Proposer
-from runtime.prompt_rows.wanted import Pooling
 from tests.fakes.byte_tokenizer import BOS as BOS
-from tests.fakes.byte_tokenizer import ByteTokenizer
+from tests.fakes.served_model import CONTEXT as CONTEXT
+from tests.fakes.served_model import TEMPLATE as TEMPLATE
+from tests.fakes.served_model import VOCABULARY as VOCABULARY
+from tests.fakes.served_model import FakeModel
 from web.openai.chat.parse import parse_chat
 from web.openai.completions.parse import parse_completion
 
@@ -56,32 +54,9 @@ if TYPE_CHECKING:
     from web.http.asgi import ScopedApp
     from web.openai.requests import ParsedRequest
 
-CONTEXT = 64
-VOCABULARY = 257  # every byte, and BOS
-
-TEMPLATE = (
-    "{% for m in messages %}<{{ m.role }}>{{ m.content | trim }}</{{ m.role }}>{% endfor %}"
-    "{% if shout is defined %}{{ shout }}{% endif %}{% if add_generation_prompt %}<assistant>{% endif %}"
-)
 TIMINGS = Timings(prompt_n=3, cache_n=2, prompt_ms=6.0, predicted_n=4, predicted_ms=10.0)
 
 Script = Callable[["FakeRequest"], Awaitable[None]]
-
-
-@dataclass
-class FakeModel:
-    """What the web layer asks of a served model."""
-
-    name: str = "bytes"
-    created: int = 1_700_000_000
-    context_length: int = CONTEXT
-    vocab_size: int = VOCABULARY
-    eos_token_ids: tuple[int, ...] = ()
-    tokenizer: ByteTokenizer = field(default_factory=ByteTokenizer)
-    chat: Chat | None = field(default_factory=lambda: Chat(ChatTemplate(TEMPLATE)))
-    facts: ModelFacts = field(default_factory=lambda: ModelFacts(hidden_size=4))
-    pooling: Pooling | None = Pooling.MEAN
-    sampling: SamplingDefaults = field(default_factory=SamplingDefaults)  # neutral: OpenAI's
 
 
 def model(**changes: Any) -> ServedModel:  # noqa: ANN401
