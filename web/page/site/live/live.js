@@ -1,25 +1,70 @@
-// The live view: what the server does now, and what each cancel cost.
+// The live view: what the server does now, and where each cancel lands.
 
-import { h } from "../shared/dom.js";
-import { receiptList } from "./receipts.js";
+import { h, setText } from "../shared/dom.js";
+import { follow } from "./feed.js";
+import { Instruments } from "./instruments.js";
+import { LaneTable } from "./lane_table.js";
+import { Memory } from "./memory.js";
+import { LiveModel } from "./model.js";
+import { announcement, Receipts } from "./receipts.js";
+import { Requests } from "./requests.js";
+import { ShowMe } from "./show_me.js";
+import { Timeline } from "./timeline.js";
+
+const STATUS = {
+  live: () => "connected",
+  over: () => "The server has stopped. This page looks for it again and again.",
+  away: (message) => `No connection to the server${message ? `: ${message}` : ""}. This page tries again and again.`,
+};
 
 /** Show it; see app.js. */
-export function mount(element, { api }) {
+export function mount(element, { api, announce, theme }) {
   const ended = new AbortController();
-  const receipts = h("div");
+  const { signal } = ended;
+  const model = new LiveModel();
+  const status = h("p", { class: "status", role: "status" }, "connecting …");
+  const lost = h("p", { class: "status lost", hidden: true });
+  const hangUp = (id) => api.json(`v1/requests/${encodeURIComponent(id)}`, { method: "DELETE" }).catch((error) => announce(error.message));
+  const timeline = new Timeline(model, theme, signal);
+  const parts = {
+    timeline,
+    showMe: new ShowMe(api, model, timeline, signal),
+    instruments: new Instruments(model, signal),
+    table: new LaneTable(model, signal),
+    requests: new Requests(model, hangUp, signal),
+    receipts: new Receipts(model, signal),
+    memory: new Memory(model, signal),
+  };
   element.append(
+    parts.showMe.element,
+    parts.instruments.element,
+    panel("Slots and queue", [h("div", { class: "statuses" }, status, lost), parts.timeline.element, parts.table.element], "wide"),
     h(
-      "section",
-      { class: "panel", "aria-labelledby": "receipts-title" },
-      h("h2", { id: "receipts-title" }, "Cancels, newest first"),
-      receipts,
+      "div",
+      { class: "columns" },
+      panel("Requests", [parts.requests.element]),
+      panel("Cancels", [parts.receipts.element]),
+      panel("KV", [parts.memory.element]),
     ),
   );
-  api.json("v1/receipts?limit=20", { signal: ended.signal }).then(
-    ({ data }) => receipts.replaceChildren(receiptList(data)),
-    (error) => {
-      if (!ended.signal.aborted) receipts.replaceChildren(h("p", { class: "hint" }, error.message));
+  model.addEventListener("frame", ({ detail: { receipts } }) => {
+    if (receipts.length) announce(announcement(receipts));
+    lost.hidden = !model.lost;
+    setText(lost, `This page was too slow for ${model.lost} events; the figures are right, the picture has gaps.`);
+  });
+  follow(
+    api,
+    signal,
+    (kind, frame) => model.apply(kind, frame),
+    (name, message) => {
+      status.className = `status ${name}`;
+      setText(status, STATUS[name](message));
     },
   );
   return () => ended.abort();
+}
+
+function panel(title, children, kind = "") {
+  const id = `panel-${title.toLowerCase().replaceAll(" ", "-")}`;
+  return h("section", { class: `panel ${kind}`, "aria-labelledby": id }, h("h2", { id }, title), children);
 }

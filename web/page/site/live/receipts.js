@@ -2,6 +2,8 @@
 
 import { h } from "../shared/dom.js";
 
+const MOST = 30;
+
 const PHASES = {
   queued: "while it waited in the queue",
   prefill: "while its prompt was read",
@@ -12,44 +14,73 @@ const PHASES = {
 
 const REASONS = {
   client_disconnect: "Hung up",
-  operator: "Cancelled by somebody else",
+  operator: "Cancelled by hand",
   deadline: "Out of time",
   queue_timeout: "Waited too long",
   stalled_reader: "Nobody read its answer",
   shutdown: "The server stopped",
-  fault: "A fault",
+  fault: "Failed",
 };
 
-/** What ended a request, and where: one sentence without its full stop. */
+/** What ended a request, and where: a sentence without its full stop. */
 export function headline({ reason, phase }) {
   return `${REASONS[reason] ?? reason} ${PHASES[phase] ?? `in ${phase}`}`;
 }
 
-/** Milliseconds between two times of a receipt, as text. */
+/** The milliseconds between two times of a receipt, as text. */
 export function span(from, to) {
   const ms = Math.max(0, to - from) * 1e3;
   return `${ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms`;
 }
 
-/** What it cost, in one sentence. */
+/** What it cost, from the moment in which the server noticed. */
 export function cost(receipt) {
-  if (receipt.slot_freed_at === null) return "It had no slot, so nothing had to stop.";
-  const kernel = span(receipt.detected_at, receipt.last_kernel_at ?? receipt.detected_at);
-  const freed = span(receipt.detected_at, receipt.slot_freed_at);
-  return (
-    `Last work for it on the device ${kernel} after that was noticed, its slot free after ${freed}; ` +
-    `${receipt.kept_tokens} tokens kept for a retry, ${receipt.wasted_tokens} wasted.`
-  );
+  const { detected_at: detected, last_kernel_at: kernel, slot_freed_at: freed } = receipt;
+  if (freed === null) return "It had no slot yet, so nothing had to stop.";
+  const { layers_after_cancel: layers, computed_tokens: computed, kept_tokens: kept, wasted_tokens: wasted } = receipt;
+  const last =
+    kernel === null || kernel <= detected
+      ? "Nothing more ran for it"
+      : `The last work for it ended after ${span(detected, kernel)} (${layers === 1 ? "1 layer" : `${layers} layers`})`;
+  return `${last}, its slot was free after ${span(detected, freed)}. Of ${computed} computed tokens ${kept} are kept for a retry, ${wasted} wasted.`;
 }
 
-/** A list of receipts, or a sentence where there is none. */
-export function receiptList(receipts) {
-  if (!receipts.length) return h("p", { class: "hint" }, "Nobody has hung up yet.");
+/** What a screen reader is told of the receipts of one frame. */
+export function announcement(receipts) {
+  if (receipts.length > 2) return `${receipts.length} requests were cancelled.`;
+  return receipts.map((receipt) => `${headline(receipt)}. ${cost(receipt)}`).join(" ");
+}
+
+/** Shows the newest receipts of a model. */
+export class Receipts {
+  constructor(model, signal) {
+    this.model = model;
+    this.shown = 0;
+    this.list = h("ol", { class: "receipts" });
+    this.empty = h("p", { class: "hint" }, "Nobody has hung up yet.");
+    this.element = h("div", {}, this.empty, this.list);
+    this.items = new Map();
+    model.addEventListener("frame", () => this.show(), { signal });
+  }
+
+  show() {
+    const newest = [...this.model.receipts].slice(-MOST).reverse();
+    this.empty.hidden = newest.length > 0;
+    if (newest[0] === this.newest) return;
+    this.newest = newest[0];
+    const items = newest.map((receipt) => this.items.get(receipt) ?? item(receipt));
+    this.items = new Map(newest.map((receipt, place) => [receipt, items[place]]));
+    this.list.replaceChildren(...items);
+  }
+}
+
+function item(receipt) {
+  const when = new Date(receipt.detected_at * 1e3);
   return h(
-    "ul",
-    { class: "receipts" },
-    receipts.map((receipt) =>
-      h("li", {}, h("strong", {}, headline(receipt)), " ", h("code", { class: "figure" }, receipt.request_id), h("p", {}, cost(receipt))),
-    ),
+    "li",
+    { class: receipt.phase },
+    h("p", { class: "head" }, h("strong", {}, headline(receipt)), h("time", { datetime: when.toISOString() }, when.toLocaleTimeString("en-GB"))),
+    h("p", {}, cost(receipt)),
+    h("code", { title: receipt.request_id }, receipt.request_id),
   );
 }

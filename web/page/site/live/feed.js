@@ -1,0 +1,45 @@
+// Reads the server's feed, and begins again when it breaks off.
+
+const FIRST_DELAY = 500; // milliseconds
+const LONGEST_DELAY = 5000;
+
+/**
+ * Follow the feed until the signal aborts it.
+ *
+ * `onFrame(kind, frame)` gets each frame, `onStatus(status, message)` one of "live", "over" (the server ended it) and
+ * "away", whenever that changes.
+ */
+export async function follow(api, signal, onFrame, onStatus) {
+  let delay = FIRST_DELAY;
+  while (!signal.aborted) {
+    let status = "away";
+    let message = "";
+    try {
+      for await (const { event, data } of api.events("v1/events", { signal })) {
+        if (event === "end") {
+          status = "over";
+          continue;
+        }
+        if (event === "snapshot") {
+          delay = FIRST_DELAY;
+          onStatus("live", "");
+        }
+        onFrame(event, JSON.parse(data));
+      }
+    } catch (error) {
+      if (signal.aborted) return;
+      message = error.message;
+    }
+    if (signal.aborted) return;
+    onStatus(status, message);
+    await pause(delay, signal);
+    delay = Math.min(2 * delay, LONGEST_DELAY);
+  }
+}
+
+function pause(milliseconds, signal) {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, milliseconds);
+    signal.addEventListener("abort", () => (clearTimeout(timer), resolve()), { once: true });
+  });
+}

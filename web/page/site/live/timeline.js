@@ -1,0 +1,172 @@
+// The moving timeline: names of the lanes, the canvas, and how to stop and go back.
+
+import { h, setText } from "../shared/dom.js";
+import { coloursOf } from "./colours.js";
+import { heightOf, paint, ROW, shortName } from "./painter.js";
+import { Viewport, WINDOWS } from "./viewport.js";
+
+const FRAME = 1000 / 30; // milliseconds between two pictures, at least
+const LONGEST_BACK = 600; // seconds
+
+const LEGEND = [
+  ["queued", "waits"],
+  ["restored", "found in the cache"],
+  ["prefill", "reads its prompt"],
+  ["draft", "drafts"],
+  ["verify", "verifies drafts"],
+  ["decode", "writes"],
+  ["resident", "what it read stays"],
+  ["cancel", "cancel"],
+];
+
+/** Shows a model until the signal ends it. */
+export class Timeline {
+  constructor(model, theme, signal) {
+    this.model = model;
+    this.viewport = new Viewport();
+    this.names = h("ol", { class: "names", "aria-hidden": "true" });
+    this.canvas = h("canvas", { role: "img", "aria-label": "Timeline of the slots and the queue; the table below says the same." });
+    this.hint = h("div", { class: "tooltip", hidden: true });
+    this.controls = this.makeControls();
+    this.element = h(
+      "div",
+      { class: "timeline" },
+      h("div", { class: "lanes" }, this.names, h("div", { class: "picture" }, this.canvas, this.hint)),
+      this.controls,
+      h("ul", { class: "legend" }, LEGEND.map(([name, text]) => h("li", { class: name }, text))),
+    );
+    this.listen(theme, signal);
+  }
+
+  makeControls() {
+    this.pauseButton = h("button", { type: "button", onclick: () => this.toggle() }, "Pause");
+    this.range = h("input", { type: "range", min: 0, max: 1, step: 0.1, value: 0, oninput: () => this.scrub() });
+    const choose = (event) => (this.viewport.seconds = Number(event.target.value));
+    const windows = WINDOWS.map((seconds) =>
+      h("option", { value: seconds, selected: seconds === this.viewport.seconds }, seconds < 60 ? `${seconds} s` : `${seconds / 60} min`),
+    );
+    return h(
+      "div",
+      { class: "controls" },
+      this.pauseButton,
+      h("label", { class: "back" }, "Back", this.range),
+      h("label", {}, "Window", h("select", { onchange: choose }, windows)),
+    );
+  }
+
+  listen(theme, signal) {
+    this.model.addEventListener("frame", ({ detail }) => this.hear(detail.kind), { signal });
+    theme.addEventListener("change", () => (this.colours = null), { signal });
+    this.canvas.addEventListener("pointermove", (event) => this.point(event));
+    this.canvas.addEventListener("pointerleave", () => (this.hint.hidden = true));
+    this.canvas.addEventListener("pointerdown", (event) => this.canvas.setPointerCapture(event.pointerId));
+    const calm = matchMedia("(prefers-reduced-motion: reduce)");
+    let last = 0;
+    const turn = (now) => {
+      if (signal.aborted) return;
+      if (now - last >= (calm.matches ? 1000 : FRAME)) {
+        last = now;
+        this.draw();
+      }
+      requestAnimationFrame(turn);
+    };
+    requestAnimationFrame(turn);
+  }
+
+  hear(kind) {
+    this.viewport.hear(this.model.at, kind === "snapshot");
+    if (this.names.children.length !== this.model.lanes.length) this.nameLanes();
+    const known = Math.min(LONGEST_BACK, Math.max(1, this.viewport.now - this.model.oldest));
+    this.range.max = Number.isFinite(known) ? known.toFixed(1) : 1;
+    this.busyUntil = this.model.state.requests.length || this.model.running ? Infinity : this.model.at + this.viewport.seconds + 1;
+  }
+
+  nameLanes() {
+    const names = this.model.lanes.map(({ kind, place }) => (kind === "slot" ? `slot ${place}` : `queue ${place + 1}`));
+    this.names.replaceChildren(...names.map((name) => h("li", {}, name)));
+  }
+
+  toggle() {
+    if (this.viewport.isPaused) this.goOn();
+    else this.stop();
+  }
+
+  stop() {
+    this.viewport.pause();
+    this.showPause();
+  }
+
+  goOn() {
+    this.viewport.resume();
+    this.range.value = 0;
+    this.showPause();
+  }
+
+  scrub() {
+    this.viewport.back(Number(this.range.value));
+    this.showPause();
+  }
+
+  showPause() {
+    this.pauseButton.textContent = this.viewport.isPaused ? "Go on live" : "Pause";
+    this.range.setAttribute("aria-valuetext", `${this.range.value} seconds back`);
+    this.drawnAt = null;
+    this.draw();
+  }
+
+  draw() {
+    const { viewport, model, canvas } = this;
+    if (!model.state) return;
+    const width = canvas.parentElement.clientWidth;
+    const height = heightOf(model.lanes.length);
+    const ratio = devicePixelRatio;
+    const isNew = canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio);
+    const view = { width, start: viewport.start, seconds: viewport.seconds, now: viewport.now, isPaused: viewport.isPaused };
+    const isStill = viewport.isPaused ? this.drawnAt === view.start : viewport.now > this.busyUntil;
+    if (this.colours && isStill && !isNew && this.drawnSeconds === view.seconds) return;
+    if (isNew) {
+      canvas.width = Math.round(width * ratio);
+      canvas.height = Math.round(height * ratio);
+      canvas.style.height = `${height}px`;
+    }
+    this.colours ??= coloursOf(this.element);
+    this.drawnAt = view.start;
+    this.drawnSeconds = view.seconds;
+    const context = canvas.getContext("2d");
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    paint(context, model, view, this.colours);
+  }
+
+  /** Say what is under the pointer; while it is pressed, move the time with it. */
+  point(event) {
+    if (!this.model.state) return;
+    const seconds = this.viewport.seconds / this.canvas.clientWidth;
+    if (event.buttons & 1) {
+      this.viewport.shift(-event.movementX * seconds);
+      this.showPause();
+    }
+    const at = this.viewport.start + event.offsetX * seconds;
+    const lane = this.model.lanes[Math.floor(event.offsetY / ROW)];
+    const text = lane && describe(lane, at, 2 * seconds);
+    this.hint.hidden = !text;
+    if (!text) return;
+    setText(this.hint, text);
+    const left = Math.min(event.offsetX + 12, this.canvas.clientWidth - this.hint.offsetWidth);
+    this.hint.style.translate = `${Math.max(0, left)}px ${event.offsetY + 16}px`;
+  }
+}
+
+/** What was done in a lane at some time, give or take; empty for nothing. */
+function describe(lane, at, slack) {
+  const span = lane.spans.at(lane.spans.search(({ to }) => to + slack >= at));
+  if (span && span.from - slack <= at) {
+    const verified = span.drafts ? `, ${span.accepted} of ${span.drafts} drafts stood` : "";
+    const steps = span.steps > 1 ? ` in ${span.steps} steps` : "";
+    const name = span.id === null ? "another's" : shortName(span.id);
+    return `${name}: ${span.phase}, ${span.rows} tokens${steps}, ${((span.to - span.from) * 1e3).toFixed(1)} ms${verified}`;
+  }
+  const stay = [...lane.stays].findLast(({ from, to }) => from <= at && at <= (to ?? Infinity));
+  if (!stay) return "";
+  const name = stay.id === null ? "another's" : shortName(stay.id);
+  return `${name}: ${lane.kind === "slot" ? "between two steps" : "waits"}`;
+}
