@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 WORD_BITS = 32
 
 
-def allowed_tokens(masks: Sequence[TokenMask], vocabulary: int, device: torch.device) -> torch.Tensor:
-    """Return which tokens may be drawn, bool `[masks, vocabulary]`.
+def forbidden_tokens(masks: Sequence[TokenMask], vocabulary: int, device: torch.device) -> torch.Tensor:
+    """Return which tokens may not be drawn, bool `[masks, vocabulary]`.
 
     The bits go to the device packed, in one copy: 16 KiB for a row of 128k tokens.  They are waited for only here, so
     that is the one thing a step sends behind its layers.  On CUDA the host does not wait for the copy.
@@ -29,5 +29,5 @@ def allowed_tokens(masks: Sequence[TokenMask], vocabulary: int, device: torch.de
     if device.type == "cuda":
         on_host = on_host.pin_memory()
     sent = on_host.to(device, non_blocking=device.type == "cuda")
-    shifts = torch.arange(WORD_BITS, dtype=torch.int32, device=device)
-    return ((sent >> shifts) & 1).flatten(1)[:, :vocabulary].bool()
+    places = torch.arange(WORD_BITS, dtype=torch.int32, device=device)
+    return ((sent & (torch.ones_like(places) << places)) == 0).flatten(1)[:, :vocabulary]

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from runtime.sampling.masks import allowed_tokens
+from runtime.sampling.masks import forbidden_tokens
 from runtime.sampling.tokens import SampledToken, TokenLogprobs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from runtime.sampling.batch import CountPenalties, RandomRows, RepetitionPenalties, SamplingBatch
+    from runtime.sampling.batch import CountPenalties, MaskedRows, RandomRows, RepetitionPenalties, SamplingBatch
 
 MAX_LOGPROBS = 20  # alternatives, the OpenAI API's own bound
 
@@ -115,9 +115,7 @@ def adjust_logits(logits: torch.Tensor, batch: SamplingBatch) -> torch.Tensor:
     if batch.banned_tokens is not None:
         logits[batch.banned_tokens.index] = float("-inf")
     if batch.masked_rows is not None:
-        rows = batch.masked_rows.index.tensor
-        allowed = allowed_tokens(batch.masked_rows.masks, logits.shape[-1], logits.device)
-        logits[rows] = logits[rows].masked_fill(~allowed, float("-inf"))
+        _forbid(logits, batch.masked_rows)
     return logits
 
 
@@ -179,6 +177,16 @@ def _penalise_counts(logits: torch.Tensor, counts: CountPenalties) -> None:
     """Apply presence and frequency penalties to `[rows, vocab]`, in place."""
     rows, _ = index = counts.entries.index
     logits[index] -= counts.frequency.tensor[rows] * counts.counts.tensor + counts.presence.tensor[rows]
+
+
+def _forbid(logits: torch.Tensor, masked: MaskedRows) -> None:
+    """Take what grammars forbid from `[rows, vocab]`, in place."""
+    forbidden = forbidden_tokens(masked.masks, logits.shape[-1], logits.device)
+    if len(masked.masks) == len(logits):
+        logits.masked_fill_(forbidden, float("-inf"))
+    else:
+        rows = masked.index.tensor
+        logits[rows] = logits[rows].masked_fill(forbidden, float("-inf"))
 
 
 def _logprobs(logits: torch.Tensor, tokens: torch.Tensor, batch: SamplingBatch) -> torch.Tensor:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from runtime.sampling.masks import allowed_tokens
+from runtime.sampling.masks import forbidden_tokens
 from runtime.sampling.params import SamplingParams
 from runtime.sampling.tokens import SampleSpec
 from tests.models.sampler_driver import adjust, sample
@@ -37,10 +37,10 @@ def spec(*masks: Allowing, temperature: float = 0.0) -> SampleSpec:
 
 def test_each_bit_stands_for_its_token() -> None:
     for token in (0, 1, 30, 31, 32, 63, 64, 69):
-        allowed = allowed_tokens([allowing(token), Allowing(None)], VOCABULARY, torch.device("cpu"))
-        assert allowed.shape == (2, VOCABULARY)
-        assert allowed[0].nonzero().flatten().tolist() == [token]
-        assert allowed[1].all()
+        forbidden = forbidden_tokens([allowing(token), Allowing(None)], VOCABULARY, torch.device("cpu"))
+        assert forbidden.shape == (2, VOCABULARY)
+        assert (~forbidden[0]).nonzero().flatten().tolist() == [token]
+        assert not forbidden[1].any()
 
 
 def test_only_rows_with_a_grammar_are_masked() -> None:
