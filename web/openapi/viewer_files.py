@@ -5,28 +5,26 @@ RapiDoc is taken as it is published, so that no request leaves the server's orig
     python -m web.openapi.viewer_files
 
 fetches it again from npm's registry and writes it into `viewer`, if it is the very archive that is named here.  For
-another version, change `VERSION`, `INTEGRITY` (`npm view rapidoc dist.integrity`) and the digests, which are printed.
+another version, change `RAPIDOC` and the digests, which are printed.
 """
 
 from __future__ import annotations
 
-import base64
 import hashlib
-import io
-import tarfile
-import urllib.request
 from importlib.resources import files
 
-PACKAGE, VERSION = "rapidoc", "9.3.8"
-INTEGRITY = "sha512-eCYEbr1Xr8OJZvVCw8SXl9zBCRoLJbhNGuG5IZTHq/RWAOq/O4MafUCuFEyZHsrhLrlUcGZMa64pyhpib8fQKQ=="
-ARCHIVE = f"https://registry.npmjs.org/{PACKAGE}/-/{PACKAGE}-{VERSION}.tgz"
+from web.npm_archive import NpmArchive
 
-VENDORED = {
-    "package/dist/rapidoc-min.js": "rapidoc-min.js",
-    "package/dist/rapidoc-min.js.LICENSE.txt": "rapidoc-min.js.LICENSE.txt",
-    "package/LICENSE.txt": "rapidoc-LICENSE.txt",
-}
-"""What is taken of the archive, and the name that it gets here."""
+RAPIDOC = NpmArchive(
+    "rapidoc",
+    "9.3.8",
+    "sha512-eCYEbr1Xr8OJZvVCw8SXl9zBCRoLJbhNGuG5IZTHq/RWAOq/O4MafUCuFEyZHsrhLrlUcGZMa64pyhpib8fQKQ==",
+    {
+        "dist/rapidoc-min.js": "rapidoc-min.js",
+        "dist/rapidoc-min.js.LICENSE.txt": "rapidoc-min.js.LICENSE.txt",
+        "LICENSE.txt": "rapidoc-LICENSE.txt",
+    },
+)
 
 DIGESTS = {
     "rapidoc-min.js": "affbd173a65e870e18f392cca963113bcdafb6e50e88cd2f6a834a65b22db94d",
@@ -43,31 +41,11 @@ def read_file(name: str) -> bytes:
     return (FOLDER / name).read_bytes()
 
 
-def extract(archive: bytes) -> dict[str, bytes]:
-    """Return the files that are taken of the archive, under their names here.
-
-    Raises:
-        ValueError: the archive is another one.
-    """
-    digest = base64.b64encode(hashlib.sha512(archive).digest()).decode()
-    if INTEGRITY != f"sha512-{digest}":
-        raise ValueError(f"{ARCHIVE} has changed: sha512-{digest} is not {INTEGRITY}")
-    taken = {}
-    with tarfile.open(fileobj=io.BytesIO(archive)) as opened:
-        for member, name in VENDORED.items():
-            content = opened.extractfile(member)
-            assert content is not None, member
-            taken[name] = content.read()
-    return taken
-
-
 def main() -> None:
     """Fetch the archive, and write the files."""
     from pathlib import Path
 
-    with urllib.request.urlopen(ARCHIVE, timeout=60) as response:
-        taken = extract(response.read())
-    for name, content in taken.items():
+    for name, content in RAPIDOC.fetch().items():
         Path(str(FOLDER / name)).write_bytes(content)
         print(f"{name}: {len(content)} bytes, {hashlib.sha256(content).hexdigest()}")
 

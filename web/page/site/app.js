@@ -12,7 +12,10 @@ import { h } from "./shared/dom.js";
 import { KeyDialog } from "./shared/key_dialog.js";
 import { Theme } from "./shared/theme.js";
 
-const VIEWS = [{ name: "live", title: "Live", load: () => import("./live/live.js") }];
+const VIEWS = [
+  { name: "live", title: "Live", load: () => import("./live/live.js") },
+  { name: "chat", title: "Chat", load: () => import("./chat/chat.js") },
+];
 
 const view = document.getElementById("view");
 const tabs = document.querySelector(".tabs");

@@ -1,0 +1,174 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { openCalls, pathOf } from "../site/chat/state/conversation.js";
+import { SettingsError } from "../site/chat/state/settings.js";
+import { DONE, MemoryStorage, ScriptedApi, delta, finish, openSession, until, usage } from "./surroundings.js";
+
+const HELLO = [delta({ role: "assistant", content: "" }), delta({ content: "Hel" }), delta({ content: "lo" }), finish("stop"),
+  usage(8, 2, 5), DONE];
+const forever = () => new Promise(() => {});
+const shown = (session) => pathOf(session.current).map(({ role, content, status }) => [role, content, status]);
+
+test("an answer is put together from its stream, with its figures", async () => {
+  const { session, api } = openSession({ answers: [HELLO] });
+  await session.send("Hi");
+  assert.deepEqual(shown(session), [["user", "Hi", "whole"], ["assistant", "Hello", "whole"]]);
+  const { figures, requestId } = pathOf(session.current).at(-1);
+  assert.equal(requestId, "request-1");
+  assert.deepEqual([figures.promptTokens, figures.cachedTokens, figures.completionTokens], [8, 5, 2]);
+  assert.ok(figures.sent < figures.first && figures.first < figures.last);
+  assert.deepEqual(api.bodies[0].messages, [{ role: "user", content: "Hi" }]);
+  assert.equal(api.bodies[0].prompt_cache_key, session.currentId);
+});
+
+test("a stopped answer keeps its text and gets its receipt", async () => {
+  const { session, api } = openSession({ answers: [[delta({ content: "Hel" }), forever]] });
+  api.receipts = [{ request_id: "request-1", reason: "client_disconnect" }];
+  const sent = session.send("Hi");
+  await until(session, () => pathOf(session.current).at(-1).content === "Hel");
+  session.stop();
+  await sent;
+  assert.deepEqual(shown(session).at(-1), ["assistant", "Hel", "cancelled"]);
+  assert.deepEqual(pathOf(session.current).at(-1).receipts, api.receipts);
+  assert.ok(api.asked.includes("v1/receipts?request_id=request-1&wait=30"));
+  assert.equal(session.busy, false);
+});
+
+test("a cancel by somebody else is told from a limit that was reached", async () => {
+  const { session } = openSession({
+    answers: [[delta({ content: "Hel" }), finish("length", { cede: { cancelled: "operator" } }), usage(8, 1, 0), DONE]],
+  });
+  await session.send("Hi");
+  const turn = pathOf(session.current).at(-1);
+  assert.deepEqual([turn.status, turn.finish, turn.figures.promptTokens], ["cancelled", "operator", 8]);
+});
+
+test("a refusal, an error in the stream and a stream that breaks off fail the answer, not the page", async () => {
+  const { session } = openSession({
+    answers: [new Error("No such model."), [delta({ content: "a" }), { error: { message: "A fault." } }], [delta({ content: "b" })]],
+  });
+  for (const said of ["No such model.", "A fault.", "before the answer was whole"]) {
+    await session.send("Hi");
+    const turn = pathOf(session.current).at(-1);
+    assert.equal(turn.status, "failed");
+    assert.ok(turn.error.includes(said), turn.error);
+  }
+});
+
+test("editing and retrying add versions, and nothing is lost", async () => {
+  const { session, api } = openSession({ answers: [HELLO, HELLO, HELLO] });
+  await session.send("one");
+  const [question, answer] = pathOf(session.current);
+  await session.resend(question.id, "two");
+  assert.deepEqual(shown(session).map(([, content]) => content), ["two", "Hello"]);
+  session.choose(question.id);
+  assert.deepEqual(pathOf(session.current), [question, answer]);
+  await session.retry(answer.id);
+  assert.equal(Object.keys(session.current.turns).length, 5);
+  assert.deepEqual(api.bodies.map((body) => body.messages.map((message) => message.content)), [["one"], ["two"], ["one"]]);
+  session.rewrite(pathOf(session.current).at(-1).id, "mine");
+  assert.deepEqual(shown(session).at(-1), ["assistant", "mine", "whole"]);
+});
+
+test("to continue appends to the same turn", async () => {
+  const { session, api } = openSession({ answers: [HELLO, [delta({ content: " there" }), finish("stop"), DONE]] });
+  await session.send("Hi");
+  await session.continueAnswer();
+  assert.deepEqual(shown(session).at(-1), ["assistant", "Hello there", "whole"]);
+  assert.equal(api.bodies[1].continue_final_message, true);
+  assert.deepEqual(api.bodies[1].messages.at(-1), { role: "assistant", content: "Hello" });
+});
+
+test("calls are put together, and their results are sent", async () => {
+  const piece = (index, fields) => delta({ tool_calls: [{ index, ...fields }] });
+  const { session, api } = openSession({
+    answers: [[
+      piece(0, { id: "a", type: "function", function: { name: "look", arguments: "" } }),
+      piece(0, { function: { arguments: '{"at":' } }), piece(0, { function: { arguments: "1}" } }),
+      piece(1, { id: "b", type: "function", function: { name: "look", arguments: "{}" } }),
+      finish("tool_calls"), DONE,
+    ], HELLO],
+  });
+  session.configure({ tools: '[{"name": "look", "parameters": {"type": "object"}}]' });
+  await session.send("Look");
+  const calls = openCalls(session.current);
+  assert.deepEqual(calls, [{ id: "a", name: "look", arguments: '{"at":1}' }, { id: "b", name: "look", arguments: "{}" }]);
+  await session.answerCalls(["one", "two"]);
+  assert.deepEqual(openCalls(session.current), []);
+  const { messages, tools } = api.bodies[1];
+  assert.deepEqual(tools, [{ type: "function", function: { name: "look", parameters: { type: "object" } } }]);
+  assert.equal(messages[1].content, null);
+  assert.deepEqual(messages.slice(2), [
+    { role: "tool", tool_call_id: "a", content: "one" }, { role: "tool", tool_call_id: "b", content: "two" },
+  ]);
+  await session.resend(pathOf(session.current)[2].id, "other");
+  assert.deepEqual(openCalls(session.current).map((call) => call.id), ["b"], "the other result is asked for again");
+});
+
+test("settings at fault change nothing", async () => {
+  const { session, api } = openSession({ answers: [HELLO] });
+  session.configure({ schema: "{" });
+  await assert.rejects(session.send("Hi"), (error) => error instanceof SettingsError && error.field === "schema");
+  assert.deepEqual([session.current.turns, session.conversations, api.bodies], [{}, [], []]);
+});
+
+test("what was written is there after a reload, and an answer that the reload cut off is accounted for", async () => {
+  const storage = new MemoryStorage();
+  const before = openSession({ answers: [[delta({ content: "Hel" }), forever]], storage });
+  before.session.send("Hi");
+  await until(before.session, () => pathOf(before.session.current).at(-1)?.content === "Hel");
+  storage.kept.set(before.session.currentId, before.session.current); // as it is kept each second
+  const after = openSession({ storage });
+  after.api.receipts = [{ request_id: "request-1", reason: "client_disconnect" }];
+  await after.session.load();
+  after.session.show(before.session.currentId);
+  assert.deepEqual(shown(after.session), [["user", "Hi", "whole"], ["assistant", "Hel", "cancelled"]]);
+  assert.deepEqual(pathOf(after.session.current).at(-1).receipts, after.api.receipts);
+});
+
+test("conversations are named, found, and removed with the answer that is being written", async () => {
+  const { session, storage } = openSession({ answers: [[delta({ content: "Hel" }), forever]] });
+  const sent = session.send("Hi");
+  await until(session, () => session.busy && pathOf(session.current).at(-1).status === "streaming");
+  const id = session.currentId;
+  session.rename(id, " A name ");
+  assert.equal(session.current.title, "A name");
+  await session.remove(id);
+  await sent;
+  assert.deepEqual([session.conversations, storage.kept.size, session.busy], [[], 0, false]);
+});
+
+test("a storage that fails is told of, and the chat goes on", async () => {
+  const storage = { all: async () => { throw new Error("no room"); }, put: async () => { throw new Error("no room"); } };
+  const { session } = openSession({ answers: [HELLO], storage });
+  await session.load();
+  await session.send("Hi");
+  assert.match(session.fault, /no room/);
+  assert.equal(shown(session).at(-1)[1], "Hello");
+});
+
+test("an answer goes on while another conversation is shown", async () => {
+  let go;
+  const gate = new Promise((resolve) => { go = resolve; });
+  const { session } = openSession({ answers: [[delta({ content: "Hel" }), () => gate, delta({ content: "lo" }), finish("stop"), DONE]] });
+  const sent = session.send("Hi");
+  const id = session.currentId;
+  await until(session, () => pathOf(session.current).at(-1).content === "Hel");
+  session.startNew();
+  assert.equal(session.busy, false);
+  go();
+  await sent;
+  session.show(id);
+  assert.deepEqual(shown(session).at(-1), ["assistant", "Hello", "whole"]);
+});
+
+test("the scripted server is asked with the model's name where one is chosen", async () => {
+  const { session, api } = openSession({ answers: [HELLO] });
+  assert.ok(api instanceof ScriptedApi);
+  session.configure({ model: "other", system: "Be brief.", stop: "a\nb", temperature: "0", effort: "low" });
+  await session.send("Hi");
+  const { model, messages, stop, temperature, reasoning_effort: effort } = api.bodies[0];
+  assert.deepEqual([model, messages[0], stop, temperature, effort],
+    ["other", { role: "system", content: "Be brief." }, ["a", "b"], 0, "low"]);
+});

@@ -1,0 +1,130 @@
+"""The chat without a mouse, without sight and on small screens."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
+
+from tests.live.browser.chat.chat_page import ChatPage
+from tests.live.browser.chat.test_hostile_answers import stream
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page, Route
+
+    from tests.live.browser.chromium import Chromium
+    from tests.live.server import Server
+
+ANSWER = """# A heading
+
+Some *words* with `code` and [a link](https://example.org).
+
+| a | b |
+|---|---|
+| 1 | 2 |
+
+- [x] done
+- one
+
+```python
+def f(x):  # a comment
+    return "text", 1
+```
+"""
+
+Theme = Literal["dark", "light"]
+
+
+def answered(page: Page, server: Server) -> ChatPage:
+    """A chat with an answer that has a bit of everything."""
+
+    def answer(route: Route) -> None:
+        route.fulfill(status=200, headers={"content-type": "text/event-stream"}, body=stream(ANSWER, 20))
+
+    page.route("**/v1/chat/completions", answer)
+    chat = ChatPage(page, server)
+    chat.send("What can you do?")
+    chat.wait_ended()
+    expect(chat.answer.locator("pre .hljs-keyword")).to_have_count(2)
+    return chat
+
+
+def violations(page: Page) -> list[dict[str, Any]]:
+    """What axe-core finds serious or critical: the rule, and where."""
+    found = Axe().run(page).response["violations"]
+    grave = [rule for rule in found if rule["impact"] in ("serious", "critical")]
+    return [{"rule": rule["id"], "at": [node["html"] for node in rule["nodes"]]} for rule in grave]
+
+
+@pytest.mark.parametrize("width", [320, 1280])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_nothing_keeps_anybody_out(chromium: Chromium, four_slots: Server, theme: Theme, width: int) -> None:
+    def use(page: Page) -> list[dict[str, Any]]:
+        page.emulate_media(color_scheme=theme)
+        page.set_viewport_size({"width": width, "height": 700})
+        chat = answered(page, four_slots)
+        found = violations(page)
+        if width < 1000:
+            chat.press("Settings")
+        page.locator("summary").get_by_text("Tools").click()
+        found += violations(page)
+        if width < 1000:
+            chat.press("Settings")
+        chat.press("Edit", chat.turns.first)
+        return found + violations(page)
+
+    assert chromium.visit(use) == []
+
+
+@pytest.mark.parametrize("width", [320, 768, 1280])
+def test_nothing_is_wider_than_the_screen(chromium: Chromium, four_slots: Server, width: int) -> None:
+    def use(page: Page) -> tuple[int, bool]:
+        page.set_viewport_size({"width": width, "height": 640})
+        chat = answered(page, four_slots)
+        return page.evaluate("document.documentElement.scrollWidth"), chat.message.is_visible()
+
+    assert chromium.visit(use) == (width, True)
+
+
+def test_keys_are_enough(chromium: Chromium, four_slots: Server) -> None:
+    def use(page: Page) -> list[str]:
+        chat = ChatPage(page, four_slots)
+        expect(chat.message).to_be_focused()
+        page.keyboard.type("one")
+        page.keyboard.press("Shift+Enter")
+        page.keyboard.type("two")
+        assert chat.message.input_value() == "one\ntwo"
+        assert chat.turns.count() == 0
+        page.route("**/v1/chat/completions", lambda route: route.fulfill(status=200, body=stream("Yes.", 9)))
+        page.keyboard.press("Enter")
+        expect(chat.turns).to_have_count(2)
+        chat.wait_ended()
+        expect(chat.message).to_be_focused()
+        chat.press("Edit", chat.turns.first)
+        expect(page.get_by_label("The turn's text")).to_be_focused()
+        page.keyboard.press("Escape")
+        expect(chat.turns.first.get_by_role("button").first).to_be_focused()
+        page.keyboard.press("Tab")
+        return [page.evaluate("document.activeElement.textContent")]
+
+    assert chromium.visit(use) == ["Edit"]
+
+
+def test_a_screen_reader_is_told_sentences_and_the_end(chromium: Chromium, four_slots: Server) -> None:
+    text = "This is a first sentence, which is whole. This is a second one, which is whole, too. And the rest"
+
+    def use(page: Page) -> tuple[str | None, list[str], str]:
+        page.route("**/v1/chat/completions", lambda route: route.fulfill(status=200, body=stream(text, 4)))
+        chat = ChatPage(page, four_slots)
+        chat.send("Hi")
+        expect(page.locator("#announcer")).to_contain_text("The answer is complete.")
+        shown = page.get_by_role("log", name="Conversation")
+        said = page.get_by_role("log", name="The answer as it comes").get_by_role("paragraph").all_inner_texts()
+        return shown.get_attribute("aria-live"), said, " ".join(said)
+
+    live, said, all_said = chromium.visit(use)
+    assert live == "off"
+    assert all_said == text
+    assert len(said) <= 3

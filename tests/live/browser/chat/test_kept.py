@@ -1,0 +1,120 @@
+"""What the browser keeps: conversations outlive a reload, go into a file and come back, and are found and deleted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from playwright.sync_api import expect
+
+from tests.live.browser.chat.chat_page import ChatPage
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from playwright.sync_api import Page
+
+    from tests.live.browser.chromium import Chromium
+    from tests.live.server import Server
+
+
+def test_a_reload_keeps_conversations(chromium: Chromium, four_slots: Server) -> None:
+    def use(page: Page) -> tuple[str, str, list[str]]:
+        chat = ChatPage(page, four_slots)
+        chat.configure(max_tokens=8)
+        chat.ask("A first question")
+        before = chat.text()
+        page.reload()
+        page.get_by_role("button", name="A first question", exact=True).click()
+        expect(chat.turns).to_have_count(2)
+        return before, chat.text(), chat.watched.said
+
+    before, after, said = chromium.visit(use)
+    assert before == after
+    assert said == []
+
+
+def test_an_answer_that_a_reload_cuts_off_has_its_receipt(chromium: Chromium, four_slots: Server) -> None:
+    def use(page: Page) -> str:
+        chat = ChatPage(page, four_slots)
+        chat.send_endless("import os")
+        chat.wait_kept("streaming")
+        page.reload()
+        page.get_by_role("button", name="import os", exact=True).click()
+        expect(chat.answer.locator(".receipt")).to_contain_text("Hung up")
+        chat.answer.locator(".receipt summary").click()
+        return chat.answer.locator("dd").last.inner_text()
+
+    (receipt,) = four_slots.receipts(chromium.visit(use))
+    assert receipt["reason"] == "client_disconnect"
+    four_slots.wait_idle()
+
+
+def test_what_is_exported_is_what_is_imported(chromium: Chromium, four_slots: Server, tmp_path: Path) -> None:
+    def write(page: Page) -> object:
+        chat = ChatPage(page, four_slots)
+        chat.configure(max_tokens=8)
+        chat.ask("A first question")
+        chat.press("Retry", chat.answer)
+        expect(chat.answer).to_contain_text("2/2")
+        chat.wait_ended()
+        chat.start_new()
+        chat.configure(**{"System prompt": "Be brief."})
+        chat.ask("Another question")
+        return chat.export(tmp_path / "first.json")
+
+    def read(page: Page) -> object:
+        chat = ChatPage(page, four_slots)
+        chat.import_(tmp_path / "first.json")
+        found = chat.export(tmp_path / "second.json")
+        chat.import_(tmp_path / "first.json")
+        assert chat.export(tmp_path / "third.json") == found, "what is here already is not added again"
+        return found
+
+    written = chromium.visit(write)
+    assert written
+    assert chromium.visit(read) == written
+
+
+def test_a_file_that_is_no_archive_is_refused_and_nothing_is_lost(
+    chromium: Chromium, four_slots: Server, tmp_path: Path
+) -> None:
+    file = tmp_path / "other.json"
+    file.write_text('{"format": "cede-conversations", "version": 1, "conversations": [{"id": 1}]}')
+
+    def use(page: Page) -> str:
+        chat = ChatPage(page, four_slots)
+        chat.configure(max_tokens=4)
+        chat.ask("A question")
+        page.get_by_label("File to import").set_input_files(file)
+        message = page.get_by_text("was not imported")
+        message.wait_for()
+        page.get_by_role("button", name="A question", exact=True).wait_for()
+        return message.inner_text()
+
+    assert "conversations[0].id has to be a text" in chromium.visit(use)
+
+
+def test_conversations_are_searched_renamed_and_deleted(chromium: Chromium, four_slots: Server) -> None:
+    def use(page: Page) -> list[str]:
+        chat = ChatPage(page, four_slots)
+        chat.configure(max_tokens=4)
+        chat.ask("About apples")
+        chat.start_new()
+        chat.ask("About pears")
+        shown = page.locator(".conversations button.title")
+        expect(shown).to_have_text(["About pears", "About apples"])
+        page.get_by_label("Search conversations").fill("apples")
+        expect(shown).to_have_text(["About apples"])
+        page.get_by_label("Search conversations").fill("")
+        chat.press("Rename About apples")
+        page.get_by_label("Title").fill("Fruit")
+        page.get_by_label("Title").press("Enter")
+        expect(shown).to_have_text(["About pears", "Fruit"])
+        chat.press("Delete About pears")
+        chat.press("Delete")
+        expect(shown).to_have_text(["Fruit"])
+        page.reload()
+        expect(shown).to_have_text(["Fruit"])
+        return chat.watched.said
+
+    assert chromium.visit(use) == []

@@ -1,0 +1,325 @@
+// All conversations, and the requests that are writing to them.  This class alone changes them; a view is told that
+// something has changed, and reads.
+
+/** @import { Conversation } from "./conversation.js" */
+/** @import { Settings } from "./settings.js" */
+/** @import { Turn, TurnEvent } from "./turn.js" */
+
+import { readEvents } from "../../shared/sse.js";
+import { makeConversation, openCalls, pathOf, withChanged, withChosen, withTurn } from "./conversation.js";
+import { findReceipts } from "./receipt.js";
+import { requestBody } from "./request.js";
+import { DEFAULTS } from "./settings.js";
+import { streamEvents } from "./stream.js";
+import { awaiting, isLive, makeTurn, reduceTurn } from "./turn.js";
+
+const COMPLETIONS = "v1/chat/completions";
+const SAVE_EVERY_MS = 1000; // of an answer that is still being written
+
+/**
+ * @typedef {object} Surroundings
+ * @property {import("../../shared/api.js").Api} api
+ * @property {{all: Function, put: Function, remove: Function}} storage
+ * @property {() => number} now  milliseconds since the epoch
+ * @property {() => string} newId
+ * @property {(milliseconds: number) => Promise<void>} pause
+ */
+
+export class ChatSession {
+  #api;
+  #storage;
+  #now;
+  #newId;
+  #pause;
+  /** @type {Map<string, Conversation>} */
+  #conversations = new Map();
+  /** @type {Map<string, AbortController>} by conversation */
+  #requests = new Map();
+  #unsaved = new Set();
+  #listeners = new Set();
+  #draft;
+
+  /** @param {Surroundings} surroundings */
+  constructor({ api, storage, now, newId, pause }) {
+    this.#api = api;
+    this.#storage = storage;
+    this.#now = now;
+    this.#newId = newId;
+    this.#pause = pause;
+    this.#draft = makeConversation(newId(), now(), DEFAULTS);
+    /** @type {object[]} as /v1/models has them */
+    this.models = [];
+    this.currentId = this.#draft.id;
+    /** Another number whenever the list of conversations is another one. */
+    this.listVersion = 0;
+    /** @type {string | null} what is wrong although nobody has asked for anything: in the browser's storage, say */
+    this.fault = null;
+  }
+
+  // --- to be read -------------------------------------------------------------------------------------------------------
+
+  /** @returns {Conversation} the one that is shown */
+  get current() {
+    return this.#conversations.get(this.currentId) ?? this.#draft;
+  }
+
+  /** @returns {Conversation[]} the latest first */
+  get conversations() {
+    return [...this.#conversations.values()].sort((one, other) => other.changed - one.changed);
+  }
+
+  /** @returns {boolean} whether an answer is being written to the conversation that is shown */
+  get busy() {
+    return this.#requests.has(this.currentId);
+  }
+
+  /** @param {() => void} listener  called after each change @returns {() => void} ends that */
+  subscribe(listener) {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  // --- conversations ----------------------------------------------------------------------------------------------------
+
+  /** Read what was kept, and what the server serves. */
+  async load() {
+    await Promise.all([this.#loadKept(), this.#loadModels()]);
+  }
+
+  /** Show an empty conversation with the settings of the one that was shown. */
+  startNew() {
+    this.#draft = makeConversation(this.#newId(), this.#now(), this.current.settings);
+    this.show(this.#draft.id);
+  }
+
+  /** @param {string} id */
+  show(id) {
+    this.currentId = id;
+    this.#listChanged();
+  }
+
+  /** @param {string} id @param {string} title */
+  rename(id, title) {
+    this.#put({ ...this.#conversations.get(id), title: title.trim() });
+    this.#listChanged();
+  }
+
+  /** @param {string} id  whose answer is stopped, if one is being written */
+  async remove(id) {
+    this.#requests.get(id)?.abort();
+    this.#conversations.delete(id);
+    if (id === this.currentId) this.startNew();
+    this.#listChanged();
+    await this.#keep(() => this.#storage.remove(id));
+  }
+
+  /**
+   * Add conversations.  One that is here already stays one; where another has its id, the new one gets an id of its own.
+   * @param {Conversation[]} conversations
+   */
+  add(conversations) {
+    for (const conversation of conversations) {
+      const here = this.#conversations.get(conversation.id);
+      const taken = here && JSON.stringify(here) !== JSON.stringify(conversation);
+      this.#put(this.#withoutLive(taken ? { ...conversation, id: this.#newId() } : conversation));
+    }
+    this.#listChanged();
+  }
+
+  /** @param {Partial<Settings>} settings  of the conversation that is shown */
+  configure(settings) {
+    this.#put({ ...this.current, settings: { ...this.current.settings, ...settings } });
+  }
+
+  // --- turns ------------------------------------------------------------------------------------------------------------
+  // Those that ask the server return when the answer has ended, and throw SettingsError before anything has changed.
+
+  /** @param {string} text */
+  async send(text) {
+    await this.#ask([this.#made("user", { content: text })]);
+  }
+
+  /** Ask again with another text in the place of a turn. @param {string} id @param {string} text */
+  async resend(id, text) {
+    const { parent, role, toolCallId } = this.current.turns[id];
+    await this.#ask([this.#made(role, { parent, content: text, toolCallId })]);
+  }
+
+  /** Have another text in the place of an answer; nothing is asked. @param {string} id @param {string} text */
+  rewrite(id, text) {
+    const { parent, reasoning, toolCalls, format, model } = this.current.turns[id];
+    this.#put(withTurn(this.current, this.#made("assistant", { parent, reasoning, toolCalls, format, model, content: text })));
+    this.#listChanged();
+  }
+
+  /** Ask for another version of an answer. @param {string} id */
+  async retry(id) {
+    await this.#ask([], this.current.turns[id].parent);
+  }
+
+  /** Let the model go on with the last answer. */
+  async continueAnswer() {
+    const conversation = this.current;
+    const path = pathOf(conversation);
+    const body = requestBody(conversation, path, true);
+    await this.#generate(conversation.id, awaiting(path.at(-1), this.#now()), body);
+  }
+
+  /** Answer the calls that have no result yet. @param {string[]} results  in their order */
+  async answerCalls(results) {
+    const calls = openCalls(this.current);
+    await this.#ask(results.map((content, place) => this.#made("tool", { content, toolCallId: calls[place].id })));
+  }
+
+  /** Show another version of a place. @param {string} id */
+  choose(id) {
+    this.#put(withChosen(this.current, id));
+  }
+
+  /** Stop the answer that is being written: the connection is closed, which is what cancels it. */
+  stop() {
+    this.#requests.get(this.currentId)?.abort();
+  }
+
+  // --- how --------------------------------------------------------------------------------------------------------------
+
+  #made(role, fields) {
+    return makeTurn({ id: this.#newId(), role, created: this.#now(), parent: this.current.leaf, ...fields });
+  }
+
+  /** Add turns, the first where it says and each behind the last, and have the answer written behind them. */
+  async #ask(turns, parent = this.current.leaf) {
+    let conversation = { ...this.current, leaf: parent };
+    for (const [place, turn] of turns.entries()) {
+      conversation = withTurn(conversation, place ? { ...turn, parent: conversation.leaf } : turn);
+    }
+    const body = requestBody(conversation, pathOf(conversation), false);
+    if (openCalls(conversation).length && turns.some((turn) => turn.role === "tool")) {
+      this.#put(conversation); // other calls of the same answer still want their results
+      return;
+    }
+    const answer = makeTurn({
+      id: this.#newId(),
+      role: "assistant",
+      created: this.#now(),
+      parent: conversation.leaf,
+      format: body.response_format ? "json" : "text",
+      model: body.model ?? this.models[0]?.id ?? null,
+    });
+    this.#put(conversation);
+    await this.#generate(conversation.id, awaiting(answer, this.#now()), body);
+  }
+
+  async #generate(conversationId, turn, body) {
+    if (this.#requests.has(conversationId)) throw new Error("an answer is being written already");
+    const controller = new AbortController();
+    const { signal } = controller;
+    this.#requests.set(conversationId, controller);
+    this.#put(withTurn(this.#conversations.get(conversationId), turn));
+    this.#listChanged();
+    const apply = (event) => this.#apply(conversationId, turn.id, event);
+    try {
+      const response = await this.#api.send(COMPLETIONS, { method: "POST", body, signal });
+      apply({ type: "opened", requestId: response.headers.get("x-request-id") });
+      for await (const event of streamEvents(dataOf(response), this.#now)) apply(event);
+    } catch (error) {
+      const live = this.#conversations.get(conversationId)?.turns[turn.id];
+      if (live && isLive(live)) apply(signal.aborted ? { type: "stopped" } : { type: "failed", message: error.message });
+    } finally {
+      this.#requests.delete(conversationId);
+      this.#save(conversationId);
+      this.#publish();
+    }
+    await this.#account(conversationId, turn.id);
+  }
+
+  #apply(conversationId, turnId, event) {
+    const conversation = this.#conversations.get(conversationId);
+    if (!conversation) return; // it was removed, and with it the request
+    const turn = reduceTurn(conversation.turns[turnId], event);
+    this.#conversations.set(conversationId, withChanged(conversation, turn));
+    this.#saveSoon(conversationId);
+    this.#publish();
+  }
+
+  /** Ask what the cancel of a turn has cost. */
+  async #account(conversationId, turnId) {
+    const turn = this.#conversations.get(conversationId)?.turns[turnId];
+    if (turn?.status !== "cancelled" || turn.requestId === null) return;
+    const receipts = await findReceipts(this.#api, turn.requestId);
+    if (!receipts.length || this.#conversations.get(conversationId)?.turns[turnId].requestId !== turn.requestId) return;
+    this.#apply(conversationId, turnId, { type: "receipts", receipts });
+  }
+
+  async #loadKept() {
+    const kept = (await this.#keep(() => this.#storage.all())) ?? [];
+    for (const conversation of kept) this.#conversations.set(conversation.id, this.#withoutLive(conversation));
+    this.#listChanged();
+    const cancelled = kept.flatMap(({ id, turns }) => Object.values(turns).filter(isLive).map((turn) => [id, turn.id]));
+    await Promise.all(cancelled.map(([id, turn]) => this.#account(id, turn)));
+  }
+
+  async #loadModels() {
+    try {
+      this.models = (await this.#api.json("v1/models")).data;
+      this.#publish();
+    } catch (error) {
+      this.#complain(`The server does not say what it serves: ${error.message}`);
+    }
+  }
+
+  /** What was being written when the page was left was cancelled by that. */
+  #withoutLive(conversation) {
+    const live = Object.values(conversation.turns).filter(isLive);
+    return live.reduce((rest, turn) => withChanged(rest, reduceTurn(turn, { type: "stopped" })), conversation);
+  }
+
+  #put(conversation) {
+    if (conversation.id === this.#draft.id) this.#draft = conversation;
+    if (this.#conversations.has(conversation.id) || Object.keys(conversation.turns).length) {
+      this.#conversations.set(conversation.id, conversation);
+      this.#save(conversation.id);
+    }
+    this.#publish();
+  }
+
+  #saveSoon(id) {
+    if (this.#unsaved.has(id)) return;
+    this.#unsaved.add(id);
+    this.#pause(SAVE_EVERY_MS).then(() => this.#unsaved.has(id) && this.#save(id));
+  }
+
+  #save(id) {
+    this.#unsaved.delete(id);
+    const conversation = this.#conversations.get(id);
+    if (conversation) this.#keep(() => this.#storage.put(conversation));
+  }
+
+  /** What the storage answers; where it fails, the page goes on and says so. */
+  async #keep(action) {
+    try {
+      return await action();
+    } catch (error) {
+      this.#complain(`This browser does not keep conversations: ${error.message}`);
+      return undefined;
+    }
+  }
+
+  #complain(fault) {
+    this.fault = fault;
+    this.#publish();
+  }
+
+  #listChanged() {
+    this.listVersion += 1;
+    this.#publish();
+  }
+
+  #publish() {
+    for (const listener of this.#listeners) listener();
+  }
+}
+
+async function* dataOf(response) {
+  for await (const { data } of readEvents(response)) yield data;
+}

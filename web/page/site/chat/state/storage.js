@@ -1,0 +1,52 @@
+// Where conversations are kept: IndexedDB, in this browser and for this origin alone.
+
+/** @import { Conversation } from "./conversation.js" */
+
+const DATABASE = "cede-chat";
+const STORE = "conversations";
+
+/** Conversations of an earlier visit, and those to be kept for a later one. */
+export class ConversationStorage {
+  /** @param {IDBDatabase} database */
+  constructor(database) {
+    this._database = database;
+  }
+
+  /** @returns {Promise<ConversationStorage>} @throws {DOMException} the browser keeps nothing for this page */
+  static async open() {
+    const request = indexedDB.open(DATABASE, 1);
+    request.onupgradeneeded = () => request.result.createObjectStore(STORE, { keyPath: "id" });
+    return new ConversationStorage(await done(request));
+  }
+
+  /** @returns {Promise<Conversation[]>} all of them */
+  async all() {
+    return done(this._store("readonly").getAll());
+  }
+
+  /** @param {Conversation} conversation  replaces the one with its id */
+  async put(conversation) {
+    await done(this._store("readwrite").put(conversation));
+  }
+
+  /** @param {string} id */
+  async remove(id) {
+    await done(this._store("readwrite").delete(id));
+  }
+
+  close() {
+    this._database.close();
+  }
+
+  _store(mode) {
+    return this._database.transaction(STORE, mode).objectStore(STORE);
+  }
+}
+
+/** @template T @param {IDBRequest<T>} request @returns {Promise<T>} */
+function done(request) {
+  return new Promise((resolve, reject) => {
+    request.onsuccess = () => resolve(request.result);
+    request.onerror = () => reject(request.error);
+  });
+}

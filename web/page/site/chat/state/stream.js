@@ -1,0 +1,49 @@
+// A streamed answer as events of a turn.
+
+/** @import { TurnEvent } from "./turn.js" */
+
+/**
+ * The events that one chunk stands for.
+ * @param {any} chunk  an object of the stream
+ * @param {number} at  when it came
+ * @returns {Generator<TurnEvent>}
+ */
+export function* chunkEvents(chunk, at) {
+  if (chunk.error) {
+    yield { type: "failed", message: chunk.error.message };
+    return;
+  }
+  const choice = chunk.choices?.[0];
+  const delta = choice?.delta ?? {};
+  const content = delta.content ?? delta.refusal ?? "";
+  const reasoning = delta.reasoning_content ?? delta.reasoning ?? "";
+  const toolCalls = delta.tool_calls ?? [];
+  if (content || reasoning || toolCalls.length) yield { type: "delta", at, content, reasoning, toolCalls };
+  if (chunk.usage) yield { type: "usage", usage: chunk.usage };
+  if (choice?.finish_reason) {
+    yield { type: "finished", reason: choice.finish_reason, cancelled: chunk.cede?.cancelled ?? null };
+  }
+}
+
+/**
+ * The events of a whole stream.
+ * @param {AsyncIterable<string>} data  of the server-sent events; it is read to its end, for to leave it is to hang up
+ * @param {() => number} now
+ * @returns {AsyncGenerator<TurnEvent>} the last one is `ended` or `failed`
+ */
+export async function* streamEvents(data, now) {
+  let over = false;
+  for await (const text of data) {
+    if (over) continue;
+    if (text === "[DONE]") {
+      over = true;
+      yield { type: "ended" };
+      continue;
+    }
+    for (const event of chunkEvents(JSON.parse(text), now())) {
+      over ||= event.type === "failed";
+      yield event;
+    }
+  }
+  if (!over) yield { type: "failed", message: "The server has ended the stream before the answer was whole." };
+}

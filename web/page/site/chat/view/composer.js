@@ -1,0 +1,61 @@
+// Where one writes what is sent.
+
+/** @import { ChatSession } from "../state/session.js" */
+
+import { h, setText } from "../../shared/dom.js";
+import { fitHeight, sends } from "./editor.js";
+
+export class Composer {
+  /** @param {{send: (text: string) => void, stop: () => void}} actions */
+  constructor({ send, stop }) {
+    this.area = h("textarea", {
+      rows: "1",
+      placeholder: "Write a message",
+      "aria-label": "Message",
+      oninput: () => fitHeight(this.area),
+      onkeydown: (event) => {
+        if (!sends(event)) return;
+        event.preventDefault();
+        submit();
+      },
+    });
+    this.button = h("button", { class: "primary" }, "Send");
+    this.stop = h("button", { type: "button", class: "stop", hidden: true, onclick: stop }, "Stop");
+    this.fault = h("p", { class: "fault", role: "alert" });
+    const submit = () => {
+      if (!this.busy && this.area.value.trim()) send(this.area.value);
+    };
+    this.element = h(
+      "form",
+      { class: "composer", onsubmit: (event) => { event.preventDefault(); submit(); } },
+      this.fault,
+      h("div", { class: "row" }, this.area, this.button, this.stop),
+    );
+  }
+
+  /** @param {ChatSession} session */
+  update(session) {
+    this.busy = session.busy;
+    const stopHadFocus = document.activeElement === this.stop;
+    this.button.hidden = session.busy;
+    this.stop.hidden = !session.busy;
+    if (stopHadFocus && !session.busy) this.area.focus(); // a button that goes away would take the focus with it
+    if (session.fault) this.complain(session.fault);
+  }
+
+  /** What was written was sent. */
+  clear() {
+    this.area.value = "";
+    fitHeight(this.area);
+    this.complain("");
+  }
+
+  /** @param {string} message  why nothing was sent; empty if nothing is wrong */
+  complain(message) {
+    setText(this.fault, message);
+  }
+
+  focus() {
+    this.area.focus();
+  }
+}
