@@ -77,7 +77,7 @@ def test_a_stopped_answer_shows_the_receipt_that_the_server_has(
     assert shown["Layers after the cancel"] == str(receipt["layers_after_cancel"])
     freed = (receipt["slot_freed_at"] - receipt["detected_at"]) * 1e3
     assert shown["Slot freed"].startswith(f"{freed:.1f} ms" if freed < 10 else f"{freed:.0f} ms")
-    assert f"{receipt['kept_tokens']} tokens kept" in summary
+    assert f"{receipt['kept_tokens']} are kept for a retry" in summary
     assert said == []
     four_slots.wait_idle()
 
