@@ -11,13 +11,13 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import trio
-from structlog.contextvars import bound_contextvars
 
 from actors.core.events import Refused
 from actors.core.hold import Ticket
 from actors.core.receipts import CancelReason, Receipt
 from actors.core.slots import SlotTable
 from actors.generating.assembly import Assembly
+from actors.generating.attended import attended
 from actors.generating.grammars import InlineGrammars
 from actors.generating.unread import Unread
 from actors.kv.prefix_cache import empty_cache
@@ -116,7 +116,7 @@ class Engine:
             ShuttingDown: admission is closed.
             DeviceLost: no step can run now.
         """
-        with bound_contextvars(request_id=asked.id):  # for the log; tasks that are started within take it along
+        with attended(asked, self._manager.observers):
             request = await self._let_in(asked, disconnect_reason)
             try:
                 # Opening a nursery is no checkpoint: from the places in the queue to the actors that wait there, no

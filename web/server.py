@@ -7,6 +7,7 @@ Each ends before what it stands on, and every request ends before the engine doe
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import sys
 from contextlib import asynccontextmanager, nullcontext
@@ -42,10 +43,12 @@ from web.options import Listening, Patience, StateOptions, Wire
 from web.process.descriptors import fit_descriptors
 from web.process.signals import SIGNALS, exit_now
 from web.responses.stored.state import open_state
+from web.tracing.export import open_tracing
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import AsyncIterator, Callable, Sequence
+    from contextlib import AbstractAsyncContextManager
 
     from actors.config import EngineConfig
     from runtime.loading.options import LoadOptions
@@ -98,6 +101,7 @@ class ServerOptions:
         state: what is kept of answers.
         patience: how long the server waits for its own work.
         watch_loop: seconds from which on it is noted who held the event loop; None to watch nothing.
+        traced: whether traces of requests are exported (`web.tracing.asked`).
     """
 
     load: LoadOptions
@@ -111,6 +115,7 @@ class ServerOptions:
     state: StateOptions = field(default_factory=StateOptions)
     patience: Patience = field(default_factory=Patience)
     watch_loop: float | None = None
+    traced: bool = False
 
 
 async def run_server(
@@ -137,6 +142,7 @@ async def run_server(
     async with (
         open_listeners(options.listening.host, options.listening.port) as listeners,
         _open_engine(options, progress, fittings or Fittings()) as (engine, executor),
+        _open_tracing(options, engine),
         open_state(engine, options.state) as state,
     ):
         await _serve_until_signal(options, engine, state, listeners, announce)
@@ -216,6 +222,10 @@ async def _open_engine(
         fittings.attend(engine),
     ):
         yield engine, executor
+
+
+def _open_tracing(options: ServerOptions, engine: Engine) -> AbstractAsyncContextManager[None]:
+    return open_tracing(engine, os.environ) if options.traced else nullcontext()
 
 
 async def _serve_until_signal(

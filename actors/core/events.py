@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from actors.core.generation import Failed, Finished
+    from actors.core.generation import Failed, Finished, GenerationRequest
     from actors.core.life import State
     from actors.core.receipts import CancelReason
     from actors.core.slot_views import GenerationKey
@@ -31,6 +31,20 @@ class ActorStage(enum.StrEnum):
     DECODE = "decode"
     DRAFTING = "drafting"
     LEAVING = "leaving"  # waits until its slot is taken back
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """A request came to the engine, which has not looked at it yet."""
+
+    asked: GenerationRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Departed:
+    """Nothing is left of a request in the engine; `asked` is the very object that `Arrived` had."""
+
+    asked: GenerationRequest
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,14 @@ class FinishReason(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class TraceContext:
+    """The trace that a request is a part of, as W3C's headers say; nobody has looked at it yet."""
+
+    traceparent: str
+    tracestate: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class GenerationRequest:
     """A validated request.  The web layer has checked every range; nothing has been allocated yet.
 
@@ -58,6 +66,7 @@ class GenerationRequest:
         owner: the name of the API key that asked; None where there are no keys.
         queue_share: how much of the queue the owner's generations may take, from 0 to 1.
         session: what the client calls the session that the request belongs to; None where it says nothing of one.
+        trace: which the client has begun; None where it says nothing of one.
     """
 
     id: str
@@ -79,6 +88,7 @@ class GenerationRequest:
     owner: str | None = None
     queue_share: float = 1.0
     session: str | None = None
+    trace: TraceContext | None = None
 
     @property
     def reuses_kv(self) -> bool:

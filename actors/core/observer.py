@@ -17,7 +17,8 @@ No event is made unless somebody listens.  A call site asks first:
         observers.tell(observers.granted, Granted(...))
 
 For one generation the order is `queued`, `granted`, its work, `released`, `ended`; if it is cancelled, `cancelled` and
-then `receipt` come before `released`.  `emitted` belongs to its work.
+then `receipt` come before `released`.  `emitted` belongs to its work.  All of a request's generations, or its one
+`refused`, are between `arrived` and `departed`, which come in pairs.
 """
 
 from __future__ import annotations
@@ -30,9 +31,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from actors.core.events import (
+        Arrived,
         AuditFailed,
         Cancelled,
         Committed,
+        Departed,
         DeviceIsBack,
         DeviceIsLost,
         Emitted,
@@ -65,6 +68,12 @@ class Observer:
 
     A hook that raises is a bug of the observer's: it is logged, and the observer is told nothing more.
     """
+
+    def arrived(self, event: Arrived) -> None:
+        """A request came.  Called in the task that opened it."""
+
+    def departed(self, event: Departed) -> None:
+        """A request is over, and its response sent or given up.  Called in the task that opened it."""
 
     def queued(self, event: Queued) -> None:
         """A generation has joined the queue."""
@@ -148,6 +157,8 @@ class Observers:
     thread; tuples are replaced and never changed, so whoever reads one meanwhile has a whole one.
     """
 
+    arrived: Hook[Arrived]
+    departed: Hook[Departed]
     queued: Hook[Queued]
     refused: Hook[Refused]
     granted: Hook[Granted]

@@ -225,6 +225,10 @@ class SlotManager:
         """Commands that have not been applied."""
         return len(self._mailbox)
 
+    def wall_time(self) -> float:
+        """Now, in seconds since the epoch, on the clock of the receipts; in any thread."""
+        return self.receipts.wall(self.handle.now())
+
     def slots(self) -> Iterator[SlotStatus]:
         """Every slot as a frozen snapshot, made when its turn comes."""
         return self.table.status(self._phase_of)

@@ -6,6 +6,7 @@ Whatever can be wrong with them and with the model's small files is said before 
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -65,7 +66,9 @@ def server_options(chosen: Chosen, find: Find = resolve_model) -> ServerOptions:
     from web.access.api_keys import KeyRing
     from web.access.key_file import read_keys
     from web.http.listeners import tls_context
+    from web.tracing.asked import traces_are_asked_for
 
+    traced = traces_are_asked_for(os.environ)
     listening, access = chosen.config(Listening), chosen.config(Access)
     keys = KeyRing(read_keys(access.api_keys, access.api_key_file))
     read_again = None
@@ -106,6 +109,7 @@ def server_options(chosen: Chosen, find: Find = resolve_model) -> ServerOptions:
         state=chosen.config(StateOptions),
         patience=chosen.config(Patience),
         watch_loop=None if watch_loop is None else watch_loop / 1e3,
+        traced=traced,
     )
 
 

@@ -94,7 +94,9 @@ class Responder:
     def asked_by_client(self, request: GenerationRequest) -> GenerationRequest:
         """Return a request as whoever sent the current HTTP request may ask it."""
         http_request = current_request()
-        return replace(request, owner=http_request.owner, queue_share=http_request.queue_share)
+        return replace(
+            request, owner=http_request.owner, queue_share=http_request.queue_share, trace=http_request.trace
+        )
 
     def reservation(self, request: GenerationRequest) -> AbstractContextManager[None]:
         """Return the scope in which the tokens are set aside that a request may take of those of its client's key."""

@@ -20,6 +20,7 @@ from quart_trio.asgi import TrioASGIHTTPConnection
 from quart_trio.wrappers import TrioRequest
 from structlog.contextvars import bind_contextvars
 
+from actors.core.generation import TraceContext
 from actors.core.receipts import CancelReason
 from web.http.body_budget import BodyBudget, BodyReservation, BudgetedBody
 
@@ -79,6 +80,12 @@ class ScopedRequest(TrioRequest):
     def request_scope(self) -> RequestScope | None:
         """The scope in which the connection runs the request; None under Quart's test client."""
         return cast("RequestScope | None", self.scope.get("state", {}).get("request_scope"))
+
+    @property
+    def trace(self) -> TraceContext | None:
+        """The trace that the client says it belongs to; None where it says nothing."""
+        parent = self.headers.get("traceparent")
+        return None if parent is None else TraceContext(parent, self.headers.get("tracestate", ""))
 
     @property
     def queue_share(self) -> float:

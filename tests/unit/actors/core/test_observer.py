@@ -69,7 +69,7 @@ async def test_a_request_is_told_of_from_the_queue_to_the_free_slot() -> None:
     step = ["step_begins", "layer_done", "layer_done", "step_ended", "committed"]
     work = ["submitted", *step]
     assert recorder.names == [
-        *("queued", "granted", "restoring", "prefill"),
+        *("arrived", "queued", "granted", "restoring", "prefill"),
         *work,
         *work,
         *("decode", "emitted"),
@@ -77,7 +77,7 @@ async def test_a_request_is_told_of_from_the_queue_to_the_free_slot() -> None:
         "emitted",
         *work,
         "emitted",
-        *("leaving", "released", "ended"),
+        *("leaving", "released", "ended", "departed"),
     ]
     (queued,), (granted,), (released,) = (recorder.of(name) for name in ("queued", "granted", "released"))
     assert queued == Queued("a", 0, prompt_tokens=11)

@@ -1,0 +1,1 @@
+"""Traces, as a collector gets them."""

@@ -1,0 +1,276 @@
+"""The spans that a tracer makes of what the engine does, in virtual time: whatever happens, none is left open."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import trio
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanKind, StatusCode
+
+from actors.core.generation import TraceContext
+from actors.core.receipts import CancelReason
+from actors.generating.attended import attended
+from runtime.errors import CedeError
+from runtime.loading.served import Proposer
+from runtime.testing.faults import Chaos, DeviceError, FaultPlan, ThreadDeath
+from tests.fakes.simulation import ask, open_simulation, prompt, simulated
+from web.tracing.tracer import RequestTracer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from contextlib import AbstractContextManager
+
+    from opentelemetry.sdk.trace import ReadableSpan
+    from opentelemetry.trace import SpanContext
+
+    from actors.core.generation import GenerationRequest
+    from tests.fakes.simulation import Simulation
+
+PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+def about(span: ReadableSpan) -> Mapping[str, Any]:
+    """A span's attributes."""
+    return span.attributes or {}
+
+
+def identity(span: ReadableSpan) -> SpanContext:
+    """Which span of which trace it is."""
+    context = span.get_span_context()
+    assert context is not None
+    return context
+
+
+def began(span: ReadableSpan) -> int:
+    """When a span began, in nanoseconds."""
+    assert span.start_time is not None
+    return span.start_time
+
+
+def over(span: ReadableSpan) -> int:
+    """When a span ended, in nanoseconds."""
+    assert span.end_time is not None
+    return span.end_time
+
+
+class Traced:
+    """An engine's traces, in memory."""
+
+    def __init__(self) -> None:
+        self.exporter = InMemorySpanExporter()
+        self._provider = TracerProvider(shutdown_on_exit=False)
+        self._provider.add_span_processor(SimpleSpanProcessor(self.exporter))
+        self.tracer: RequestTracer | None = None
+
+    def watching(self, sim: Simulation) -> AbstractContextManager[None]:
+        """Trace a simulation's requests while the scope lasts."""
+        self.tracer = RequestTracer(self._provider.get_tracer("test"), "a-model", sim.manager.wall_time)
+        return sim.engine.observed_by(self.tracer)
+
+    def requests(self) -> dict[str, ReadableSpan]:
+        """The spans of requests that have ended, by the requests' ids."""
+        spans = self.exporter.get_finished_spans()
+        return {about(span)["gen_ai.response.id"]: span for span in spans if "gen_ai.response.id" in about(span)}
+
+    def children(self, parent: ReadableSpan) -> list[ReadableSpan]:
+        """The spans below another, in the order in which they began."""
+        spans = self.exporter.get_finished_spans()
+        found = [span for span in spans if span.parent is not None and span.parent.span_id == identity(parent).span_id]
+        return sorted(found, key=lambda span: (began(span), over(span)))
+
+    def check(self) -> None:
+        """Raise AssertionError if a span is open, or lies not within its parent, or phases overlap."""
+        assert self.tracer is not None
+        assert self.tracer.live == 0
+        spans = self.exporter.get_finished_spans()
+        parents = self.requests().values()
+        assert len(spans) == len(parents) + sum(len(self.children(parent)) for parent in parents)
+        for parent in parents:
+            ends: dict[int, int] = {}
+            for span in self.children(parent):
+                assert began(parent) <= began(span) <= over(span) <= over(parent)
+                index = about(span)["cede.generation.index"]
+                assert ends.get(index, 0) <= began(span)
+                ends[index] = over(span)
+
+
+@simulated()
+async def test_a_request_has_a_span_and_one_for_each_phase() -> None:
+    traced = Traced()
+    async with open_simulation(slots=1) as sim:
+        with traced.watching(sim):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(sim.client, ask("a", prompt(20), max_tokens=5))
+                nursery.start_soon(sim.client, ask("b", prompt(30, start=50), max_tokens=7))
+    traced.check()
+    for name, tokens in (("a", (20, 5)), ("b", (30, 7))):
+        span = traced.requests()[name]
+        assert (span.name, span.kind, span.parent) == ("chat a-model", SpanKind.SERVER, None)
+        assert span.status.status_code is StatusCode.UNSET
+        usage = about(span)["gen_ai.usage.input_tokens"], about(span)["gen_ai.usage.output_tokens"]
+        assert usage == tokens
+        assert about(span)["gen_ai.request.model"] == "a-model"
+        assert about(span)["gen_ai.request.temperature"] == 0
+        assert about(span)["gen_ai.response.finish_reasons"] == ("length",)
+        queued, prefill, decode = traced.children(span)
+        assert [queued.name, prefill.name, decode.name] == ["queued", "prefill", "decode"]
+        assert (over(queued), over(prefill)) == (began(prefill), began(decode))
+        assert about(decode)["gen_ai.usage.output_tokens"] == tokens[1]
+        assert about(prefill)["cede.slot"] == 0
+    waited = [over(span) - began(span) for span in traced.exporter.get_finished_spans() if span.name == "queued"]
+    assert sorted(map(bool, waited)) == [False, True]
+
+
+@simulated()
+async def test_the_clients_trace_is_the_parent_and_what_is_none_is_ignored() -> None:
+    traced = Traced()
+    async with open_simulation(slots=1) as sim:
+        with traced.watching(sim):
+            for name, trace in (
+                ("a", TraceContext(PARENT, "vendor=1")),
+                ("b", TraceContext("00-nonsense")),
+                ("c", TraceContext(PARENT.removesuffix("01") + "00")),  # whose client does not sample it
+            ):
+                await sim.client(replace(ask(name, prompt(9, start=ord(name)), max_tokens=2), trace=trace))
+    spans = traced.requests()
+    assert set(spans) == {"a", "b"}
+    assert spans["a"].parent is not None
+    assert f"{spans['a'].parent.span_id:016x}" == "b7ad6b7169203331"
+    assert f"{identity(spans['a']).trace_id:032x}" == "0af7651916cd43dd8448eb211c80319c"
+    assert identity(spans["a"]).trace_state.get("vendor") == "1"
+    assert spans["b"].parent is None
+    for span in spans.values():
+        assert {identity(child).trace_id for child in traced.children(span)} == {identity(span).trace_id}
+
+
+@simulated()
+async def test_drafts_are_figures_of_the_decode_span() -> None:
+    traced = Traced()
+    async with open_simulation(slots=1, speculate=Proposer.DRAFT, draft_tokens=2) as sim:
+        with traced.watching(sim):
+            await sim.client(ask("a", prompt(9), max_tokens=8))
+        speculation = sim.engine.statistics().speculation
+    traced.check()
+    *_, decode = traced.children(traced.requests()["a"])
+    assert about(decode)["cede.draft.tokens"] == speculation.drafted_tokens > 0
+    assert about(decode)["cede.draft.accepted_tokens"] == speculation.accepted_tokens
+
+
+@simulated(seeds=20)
+async def test_after_a_storm_of_cancels_each_span_says_what_the_receipt_says() -> None:
+    traced = Traced()
+    async with open_simulation(slots=2, queue=40, speculate=Proposer.DRAFT) as sim:
+        with traced.watching(sim):
+            async with trio.open_nursery() as nursery:
+                for number in range(24):
+                    asked = ask(f"r{number}", prompt(10 + 7 * number, start=number), max_tokens=20)
+                    nursery.start_soon(_impatient, sim, asked, number)
+        receipts = {receipt.request_id: receipt for receipt in sim.engine.receipts()}
+    traced.check()
+    spans = traced.requests()
+    assert len(spans) == 24
+    assert len({(receipt.reason, receipt.phase) for receipt in receipts.values()}) > 2
+    for name, span in spans.items():
+        receipt = receipts.get(name)
+        if receipt is None:
+            assert span.status.status_code is StatusCode.UNSET
+            continue
+        assert span.status.status_code is StatusCode.ERROR
+        assert span.status.description == f"cancelled: {receipt.reason} in {receipt.phase}"
+        *_, last = traced.children(span)
+        for one in (span, last):
+            assert about(one)["cede.cancel.reason"] == about(one)["error.type"] == receipt.reason.value
+            assert about(one)["cede.cancel.phase"] == receipt.phase
+            (event,) = one.events
+            assert event.timestamp == round(receipt.detected_at * 1e9)
+        began = "decode" if about(span)["gen_ai.usage.output_tokens"] else "prefill"
+        assert last.name == ("queued" if receipt.phase == "queued" else began)
+
+
+async def _impatient(sim: Simulation, asked: GenerationRequest, number: int) -> None:
+    """Ask, and leave in one of several ways, or stay."""
+    match number % 4:
+        case 0:
+            await sim.client(asked, hang_up_after=number // 4)
+        case 1:
+            await sim.client(asked, hang_up_at=0.2 * number)
+        case 2:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(sim.client, asked)
+                await trio.sleep(0.1 * number)
+                sim.engine.cancel(asked.id, CancelReason.OPERATOR)
+        case _:
+            await sim.client(asked)
+
+
+@simulated()
+async def test_a_refusal_and_a_failure_are_on_the_span() -> None:
+    traced = Traced()
+    faults = Chaos(FaultPlan((DeviceError(step=1), DeviceError(step=2))))
+    async with open_simulation(slots=1, queue=1, chaos=faults) as sim:
+        with traced.watching(sim):
+            async with trio.open_nursery() as nursery:
+                for name in ("a", "b", "c"):
+                    nursery.start_soon(sim.client, ask(name, prompt(9, start=ord(name) - 90)))
+    traced.check()
+    said = Counter(span.status.description for span in traced.requests().values())
+    assert said == {"refused: queue_full": 1, "failed: step_failed": 2}
+
+
+@simulated()
+async def test_a_lost_device_leaves_no_span_open() -> None:
+    traced = Traced()
+    async with open_simulation(slots=1, queue=4, chaos=Chaos(FaultPlan((ThreadDeath(step=3),)))) as sim:
+        with traced.watching(sim):
+            async with trio.open_nursery() as nursery:
+                for name in ("a", "b"):
+                    nursery.start_soon(sim.client, ask(name, prompt(20, start=ord(name) - 90), max_tokens=3))
+    traced.check()
+    said = [span.status.description for span in traced.requests().values()]
+    assert sorted(map(str, said)) == ["None", "failed: device_lost"]
+
+
+@simulated()
+async def test_a_request_that_is_cancelled_before_it_is_queued_has_a_span() -> None:
+    traced = Traced()
+    async with open_simulation(slots=1) as sim:
+        with traced.watching(sim), attended(ask("a", prompt(40)), sim.manager.observers):
+            pass  # as when its grammar was being compiled
+    traced.check()
+    assert traced.requests()["a"].status.description == "cancelled: before it was queued"
+
+
+@simulated()
+async def test_a_second_request_of_the_same_name_changes_nothing_of_the_first() -> None:
+    traced = Traced()
+    async with open_simulation(slots=1) as sim:
+        with traced.watching(sim):
+            async with sim.engine.open_request(ask("a", prompt(9), max_tokens=3)) as request:
+                with pytest.raises(CedeError):
+                    async with sim.engine.open_request(ask("a", prompt(8), max_tokens=3)):
+                        pass
+                async for _ in request:
+                    pass
+    traced.check()
+    assert len(traced.requests()) == 1
+
+
+@simulated()
+async def test_what_is_open_at_the_end_is_ended() -> None:
+    """Which cannot be, for every request ends first; unless a bug ended the tracer's listening."""
+    traced = Traced()
+    async with open_simulation(slots=1) as sim, trio.open_nursery() as nursery:
+        with traced.watching(sim):
+            nursery.start_soon(partial(sim.client, ask("a", prompt(200), max_tokens=30)))
+            await trio.sleep(0.01)
+        assert traced.tracer is not None
+        assert traced.tracer.live == 1
+        traced.tracer.close()
+        traced.check()
