@@ -7,6 +7,7 @@ Nothing imports from here but `web.__main__`, the entry point `cede` and tests; 
     assembly    server_options: from options to what the server is told; all is looked at that needs no torch
     models      `cede pull`, `cede models`, `cede rm`
     client      `cede run`, and what the commands for people share
+    chat        `cede chat`
     completion  `cede completion`, and the names of models that it offers
     config      `cede config`: which options are in force, and where each was found
     doctor      `cede doctor`

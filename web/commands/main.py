@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from web.commands.added import added_names, installed_version, load_added
+from web.commands.chat.command import chat
 from web.commands.client.run import run
 from web.commands.completion import completion
 from web.commands.config import config
@@ -31,7 +32,7 @@ GOMP_SPINCOUNT = "10000"
 
 SECTIONS: dict[str, tuple[click.Command, ...]] = {
     "Serve": (serve, config, keys, kv, doctor),
-    "Ask": (run,),
+    "Ask": (run, chat),
     "Models": (pull, models, rm),
     "Shell": (completion,),
 }

@@ -60,7 +60,7 @@ class Terminal:
         program: str | None = None,
         extra: Mapping[str, str] | None = None,
         rows: int = 40,
-        columns: int = 100,
+        columns: int = 160,
     ) -> None:
         self._master, self._slave = pty.openpty()
         termios.tcsetwinsize(self._slave, (rows, columns))

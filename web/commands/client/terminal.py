@@ -37,23 +37,23 @@ async def write(descriptor: int, text: str) -> None:
 
 
 @contextmanager
-def kept_terminal(descriptor: int) -> Iterator[None]:
-    """Give a terminal its settings back at the end of the scope."""
+def quiet_keys(descriptor: int, *, signals: bool) -> Iterator[None]:
+    """Let keys that are pressed in the scope wait to be read one by one, without an echo; then all is as it was before.
+
+    Args:
+        descriptor: of a terminal.
+        signals: whether Ctrl-C and its like are signals; else they wait like other keys.
+    """
     before = termios.tcgetattr(descriptor)
+    flags = termios.tcgetattr(descriptor)
+    flags[3] &= ~(termios.ECHO | termios.ICANON | termios.ISIG)
+    if signals:
+        flags[3] |= termios.ISIG
     try:
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, flags)
         yield
     finally:
         termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
-
-
-@contextmanager
-def quiet_keys(descriptor: int) -> Iterator[None]:
-    """Let keys that are pressed in the scope be read one by one, and not be echoed; Ctrl-C is a signal as ever."""
-    with kept_terminal(descriptor):
-        flags = termios.tcgetattr(descriptor)
-        flags[3] &= ~(termios.ECHO | termios.ICANON)
-        termios.tcsetattr(descriptor, termios.TCSADRAIN, flags)
-        yield
 
 
 def is_terminal(descriptor: int) -> bool:

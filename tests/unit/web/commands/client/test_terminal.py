@@ -9,7 +9,7 @@ import termios
 import pytest
 import trio
 
-from web.commands.client.terminal import harmless, kept_terminal, quiet_keys, write
+from web.commands.client.terminal import harmless, quiet_keys, write
 
 
 def test_what_a_model_says_cannot_steer_a_terminal() -> None:
@@ -43,21 +43,17 @@ async def test_a_reader_that_has_gone_is_told_of() -> None:
     os.close(writing)
 
 
-def test_a_terminal_gets_its_settings_back_whatever_happens() -> None:
+@pytest.mark.parametrize("signals", [True, False])
+def test_a_terminal_gets_its_settings_back_whatever_happens(signals: bool) -> None:
     ours, theirs = pty.openpty()
     before = termios.tcgetattr(theirs)
-    with quiet_keys(theirs):
+    with quiet_keys(theirs, signals=signals):
         flags = termios.tcgetattr(theirs)[3]
         assert not flags & (termios.ECHO | termios.ICANON)
-        assert flags & termios.ISIG
+        assert bool(flags & termios.ISIG) == signals
     assert termios.tcgetattr(theirs) == before
-    with pytest.raises(ZeroDivisionError), quiet_keys(theirs):
+    with pytest.raises(ZeroDivisionError), quiet_keys(theirs, signals=signals):
         raise ZeroDivisionError
-    assert termios.tcgetattr(theirs) == before
-    with kept_terminal(theirs):
-        changed = termios.tcgetattr(theirs)
-        changed[3] &= ~termios.ISIG
-        termios.tcsetattr(theirs, termios.TCSADRAIN, changed)
     assert termios.tcgetattr(theirs) == before
     os.close(ours)
     os.close(theirs)

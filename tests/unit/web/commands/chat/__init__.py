@@ -1,0 +1,1 @@
+"""Tests of the chat at a terminal, but for what needs a terminal."""
