@@ -8,6 +8,7 @@ Nothing imports from here but `web.__main__`, the entry point `cede` and tests; 
     models      `cede pull`, `cede models`, `cede rm`
     client      `cede run`, and what the commands for people share
     chat        `cede chat`
+    top         `cede top`
     completion  `cede completion`, and the names of models that it offers
     config      `cede config`: which options are in force, and where each was found
     doctor      `cede doctor`

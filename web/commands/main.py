@@ -22,6 +22,7 @@ from web.commands.models.listing import models
 from web.commands.models.pull import pull
 from web.commands.models.remove import rm
 from web.commands.serve import serve
+from web.commands.top.command import top
 from web.process.streams import open_closed_streams
 
 # GNU OpenMP spins at its barriers, without end by default: with the event loop busy on one of two cores, a small
@@ -32,7 +33,7 @@ GOMP_SPINCOUNT = "10000"
 
 SECTIONS: dict[str, tuple[click.Command, ...]] = {
     "Serve": (serve, config, keys, kv, doctor),
-    "Ask": (run, chat),
+    "Ask": (run, chat, top),
     "Models": (pull, models, rm),
     "Shell": (completion,),
 }

@@ -1,0 +1,1 @@
+"""Tests of what `cede top` shows, but for what needs a terminal."""

@@ -1,0 +1,62 @@
+"""What is drawn."""
+
+from __future__ import annotations
+
+from rich.console import Console
+
+from tests.unit.web.commands.top.samples import request, sample, slot
+from web.commands.top.overview import Overview
+from web.commands.top.screen import draw
+
+
+def drawn(overview: Overview, *, keys: bool = True) -> list[str]:
+    console = Console(color_system=None, force_terminal=False, width=140, highlight=False)
+    with console.capture() as captured:
+        console.print(draw(overview, "http://x", keys=keys))
+    return [line.rstrip() for line in captured.get().split("\n") if line.strip()]
+
+
+def busy() -> Overview:
+    overview = Overview()
+    for at in (1.0, 2.0):
+        slots = [slot(0, "decode", "a", 300), slot(1, "idle", None, 40)]
+        requests = [request("a", "decode", tokens=int(at * 8)), request("b", "queued")]
+        overview.take(sample(at, slots, requests, steps=int(at * 20)))
+    return overview
+
+
+def test_slots_queue_figures_and_receipts_are_shown() -> None:
+    lines = drawn(busy())
+    assert lines[0] == "a-model, 1000 tokens of context, at http://x"
+    assert lines[1] == (
+        "step 12 ms of 50 ms; 20 steps/s; decode 60 rows/s; prompts 0 rows/s; 0 queued; 76 % of drafts accepted (mtp)"
+    )
+    assert lines[2] == "KV: 340 of 2000 tokens in slots; 1 MiB of 1 GiB in memory"
+    assert lines[3] == "cancels: 1 operator"
+    assert [line.split() for line in lines[5:7]] == [
+        [">", "0", "decode", "a", "300", "of", "1000", "8.0"],
+        ["1", "idle", "-", "40", "of", "1000", "-"],
+    ]
+    assert lines[8].split()[:4] == ["b", "2.0", "s", "7"]
+    assert any(line.startswith("gone  operator: hung up in decode; 9 tokens computed") for line in lines)
+
+
+def test_plain_text_has_no_keys_and_nothing_chosen() -> None:
+    lines = drawn(busy(), keys=False)
+    assert not [line for line in lines if line.startswith((">", "up, down"))]
+
+
+def test_what_is_wrong_stands_above_what_was_known() -> None:
+    overview = busy()
+    overview.lose("no server answers at http://x")
+    assert drawn(overview)[0] == "no server answers at http://x; asking again"
+    assert drawn(overview)[1].startswith("a-model")
+    alone = Overview()
+    alone.lose("no server answers at http://x")
+    assert drawn(alone)[0] == "no server answers at http://x; asking again"
+
+
+def test_before_the_first_step_there_is_no_time_of_one() -> None:
+    overview = Overview()
+    overview.take(sample(1.0, [slot(0)], [], last_step_seconds=None))
+    assert drawn(overview)[1].startswith("step - ms of 50 ms; - steps/s")

@@ -1,0 +1,133 @@
+"""Drawing what is known of a server: on a terminal, and as plain text for a pipe."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from runtime.units import format_size
+from web.commands.client.figures import receipt_line
+from web.commands.client.terminal import harmless
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from web.commands.top.overview import Overview
+    from web.commands.top.sample import Sample
+
+KEYS = "up, down: choose   h: hang up   q: leave"
+UNKNOWN = "-"
+
+
+def draw(overview: Overview, url: str, *, keys: bool) -> RenderableType:
+    """All that is shown.
+
+    Args:
+        overview: of the server.
+        url: of it.
+        keys: whether there are any: then a request is marked as chosen.
+    """
+    parts: list[RenderableType] = []
+    if overview.problem is not None:
+        parts.append(Text(harmless(f"{overview.problem}; asking again"), style="bold red"))
+    if (sample := overview.newest) is not None:
+        parts += _shown(overview, sample, url, keys)
+    if keys:
+        parts += [Text(harmless(overview.message)), Text(KEYS, style="dim")]
+    return Group(*parts)
+
+
+def _shown(overview: Overview, sample: Sample, url: str, keys: bool) -> list[RenderableType]:
+    chosen = overview.chosen if keys else None
+    model = sample.model
+    title = f"{model['id']}, {model['max_model_len']} tokens of context, at {url}"
+    parts: list[RenderableType] = [
+        Text(harmless(title), style="bold"),
+        *map(Text, _figures(overview, sample)),
+        Text(""),
+    ]
+    parts.append(_slots(overview, chosen, model["max_model_len"]))
+    if overview.queue():
+        parts += [Text(""), _queue(overview, chosen)]
+    if sample.receipts:
+        parts += [Text(""), Text("last receipts", style="dim")]
+        parts += [Text(_receipt(each), no_wrap=True) for each in sample.receipts]
+    return [*parts, Text("")]
+
+
+def _receipt(receipt: dict[str, Any]) -> str:
+    return f"{receipt['request_id']}  {receipt['reason']}: {receipt_line(receipt)}"
+
+
+def _table(*columns: tuple[str, bool]) -> Table:
+    """A table of columns, of which some hold numbers."""
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
+    for name, is_number in columns:
+        table.add_column(name, justify="right" if is_number else "left", no_wrap=True)
+    return table
+
+
+def _slots(overview: Overview, chosen: str | None, context: int) -> Table:
+    columns = (("", False), ("SLOT", True), ("STATE", False), ("REQUEST", False), ("TOKENS", True), ("TOKENS/S", True))
+    table = _table(*columns)
+    for row in overview.slots():
+        is_chosen = row.request is not None and row.request == chosen
+        table.add_row(
+            ">" if is_chosen else " ",
+            str(row.number),
+            row.state,
+            row.request or UNKNOWN,
+            f"{row.tokens} of {context}",
+            _number(row.speed, ".1f"),
+            style="reverse" if is_chosen else "dim" if row.request is None else "",
+        )
+    return table
+
+
+def _queue(overview: Overview, chosen: str | None) -> Table:
+    table = _table(("", False), ("QUEUED", False), ("WAITS", True), ("PROMPT", True), ("WHY", False))
+    for row in overview.queue():
+        is_chosen = row.request == chosen
+        table.add_row(
+            ">" if is_chosen else " ",
+            row.request,
+            f"{row.seconds:.1f} s",
+            str(row.prompt_tokens),
+            row.why,
+            style="reverse" if is_chosen else "",
+        )
+    return table
+
+
+def _figures(overview: Overview, sample: Sample) -> list[str]:
+    """The lines of figures: steps, drafts, and KV."""
+    manager, cache, drafts = sample.manager, sample.manager["cache"], sample.speculation
+    step, target = manager["last_step_seconds"], manager["step_target_seconds"]
+    steps = [
+        f"step {_number(step and 1000 * step, '.0f')} ms of {1000 * target:.0f} ms",
+        f"{_number(overview.rate('steps'), '.0f')} steps/s",
+        f"decode {_number(overview.rate('decode_tokens'), '.0f')} rows/s",
+        f"prompts {_number(overview.rate('prefill_tokens'), '.0f')} rows/s",
+        f"{manager['queued']} queued",
+    ]
+    if (rate := drafts["acceptance_rate"]) is not None:
+        steps.append(f"{100 * rate:.0f} % of drafts accepted ({drafts['proposer']})")
+    held = sum(slot["resident_tokens"] if slot["request_id"] is None else slot["tokens"] for slot in sample.slots)
+    room = sample.model["max_model_len"] * len(sample.slots)
+    kv = [f"{held} of {room} tokens in slots", _tier("memory", cache["ram"])]
+    if cache["disk"] is not None:
+        kv.append(_tier("disk", cache["disk"]))
+    cancels = {reason: count for reason, count in manager["cancels"].items() if count}
+    ended = ", ".join(f"{count} {reason}" for reason, count in cancels.items()) or "none"
+    return ["; ".join(steps), f"KV: {'; '.join(kv)}", f"cancels: {ended}"]
+
+
+def _tier(name: str, tier: dict[str, Any]) -> str:
+    return f"{format_size(tier['bytes'])} of {format_size(tier['budget'])} in {name}"
+
+
+def _number(value: float | None, form: str) -> str:
+    return UNKNOWN if value is None else format(value, form)
