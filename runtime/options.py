@@ -68,8 +68,8 @@ class Option:
         help: what it does, in a sentence or two.
         allowed: the bounds of a number.
         words: the words that a text may be; empty for any text.
-        unit: what a value counts, such as `seconds`, or is: `file` or `folder` for a path.  `bytes` may also be written
-            as sizes, such as 2GiB.
+        unit: what a value counts, such as `seconds`, or is: `file`, `output` (a file to be written) or `folder` for a
+            path.  `bytes` may also be written as sizes, such as 2GiB.
         name: as it is written in a file, where that is not the field's name.
         aliases: other names of the flag, most of them other servers'.
         none: the words that mean None, where the field can be that; the first of them is shown.  `0` among them is the

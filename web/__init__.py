@@ -14,6 +14,7 @@ torch: `commands`, `limits`, `options` and `process` do not import it.
     anthropic  Anthropic's Messages API
     ollama     Ollama's API
     utilities  tokens, prompts and properties, for llama-server's and vLLM's clients
+    recording  what the engine does, as a picture for Perfetto
     tracing    a span for each request and each of its phases, for OpenTelemetry
     openai     OpenAI's API: schemas, jobs for the engine, responses
     openapi    the OpenAPI document of all that is served

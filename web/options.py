@@ -207,6 +207,14 @@ class Diagnostics:
             none=("none",),
         ),
     ] = None
+    record: Annotated[
+        Path | None,
+        Option(
+            "Write what the engine does, its steps, slots and queue, for Perfetto (https://ui.perfetto.dev).",
+            unit="output",
+            none=("none",),
+        ),
+    ] = None
     chaos: Annotated[
         Path | None,
         Option(

@@ -42,13 +42,14 @@ from web.metrics.metrics import Metrics
 from web.options import Listening, Patience, StateOptions, Wire
 from web.process.descriptors import fit_descriptors
 from web.process.signals import SIGNALS, exit_now
+from web.recording.opening import open_recording
 from web.responses.stored.state import open_state
 from web.tracing.export import open_tracing
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import AsyncIterator, Callable, Sequence
-    from contextlib import AbstractAsyncContextManager
+    from pathlib import Path
 
     from actors.config import EngineConfig
     from runtime.loading.options import LoadOptions
@@ -102,6 +103,7 @@ class ServerOptions:
         patience: how long the server waits for its own work.
         watch_loop: seconds from which on it is noted who held the event loop; None to watch nothing.
         traced: whether traces of requests are exported (`web.tracing.asked`).
+        record: the file that a recording of the engine is written to; None for none.
     """
 
     load: LoadOptions
@@ -116,6 +118,7 @@ class ServerOptions:
     patience: Patience = field(default_factory=Patience)
     watch_loop: float | None = None
     traced: bool = False
+    record: Path | None = None
 
 
 async def run_server(
@@ -138,11 +141,13 @@ async def run_server(
         ListenError: the address cannot be listened on.
         KVFolderError: the disk tier's folder cannot be used.
         StateFolderError: the folder for stored answers cannot be used.
+        RecordingError: the file for a recording cannot be written.
     """
     async with (
         open_listeners(options.listening.host, options.listening.port) as listeners,
         _open_engine(options, progress, fittings or Fittings()) as (engine, executor),
-        _open_tracing(options, engine),
+        open_tracing(engine, os.environ) if options.traced else nullcontext(),
+        open_recording(engine, options.record) if options.record is not None else nullcontext(),
         open_state(engine, options.state) as state,
     ):
         await _serve_until_signal(options, engine, state, listeners, announce)
@@ -222,10 +227,6 @@ async def _open_engine(
         fittings.attend(engine),
     ):
         yield engine, executor
-
-
-def _open_tracing(options: ServerOptions, engine: Engine) -> AbstractAsyncContextManager[None]:
-    return open_tracing(engine, os.environ) if options.traced else nullcontext()
 
 
 async def _serve_until_signal(

@@ -69,6 +69,7 @@ def server_options(chosen: Chosen, find: Find = resolve_model) -> ServerOptions:
     from web.tracing.asked import traces_are_asked_for
 
     traced = traces_are_asked_for(os.environ)
+    diagnostics = _diagnostics(chosen)
     listening, access = chosen.config(Listening), chosen.config(Access)
     keys = KeyRing(read_keys(access.api_keys, access.api_key_file))
     read_again = None
@@ -87,7 +88,6 @@ def server_options(chosen: Chosen, find: Find = resolve_model) -> ServerOptions:
     from actors.kv.config import CacheConfig, TierOptions
     from web.server import Entrance, ServerOptions
 
-    diagnostics = chosen.config(Diagnostics)
     watch_loop = diagnostics.watch_loop
     return ServerOptions(
         load,
@@ -110,7 +110,18 @@ def server_options(chosen: Chosen, find: Find = resolve_model) -> ServerOptions:
         patience=chosen.config(Patience),
         watch_loop=None if watch_loop is None else watch_loop / 1e3,
         traced=traced,
+        record=diagnostics.record,
     )
+
+
+def _diagnostics(chosen: Chosen) -> Diagnostics:
+    """What is said of the server's work.  Raises RecordingError."""
+    from web.recording.file import check_writable
+
+    diagnostics = chosen.config(Diagnostics)
+    if diagnostics.record is not None:
+        check_writable(diagnostics.record)
+    return diagnostics
 
 
 def _browser_policy(access: Access, listening: Listening) -> BrowserPolicy:

@@ -83,6 +83,7 @@ class Word(click.Choice[str]):
 
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+OUTPUT = click.Path(dir_okay=False, path_type=Path)
 FOLDER = click.Path(file_okay=False, path_type=Path)
 EXISTING_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 SIZE = Parsed("size", parse_size)
@@ -96,7 +97,7 @@ def value_type(definition: Definition) -> click.ParamType[Any]:
     if option.words:
         return Word({word: word for word in option.words})
     if kind is Path:
-        return FOLDER if option.unit == "folder" else FILE
+        return {"folder": FOLDER, "output": OUTPUT}.get(option.unit, FILE)
     if option.unit == "bytes":
         return Parsed("size", parse_size, option.none)
     if option.allowed is not None:

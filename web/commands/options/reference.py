@@ -50,7 +50,9 @@ def _value(definition: Definition) -> str:
     if option.allowed is not None:
         kind = f"{option.allowed} ({option.unit})" if option.unit else str(option.allowed)
     else:
-        kind = {"bytes": "a size", "file": "a file", "folder": "a folder"}.get(option.unit, "text")
+        kind = {"bytes": "a size", "file": "a file", "output": "a file to be written", "folder": "a folder"}.get(
+            option.unit, "text"
+        )
     words = [f"`{option.none[0]}` or "] if definition.none_is_written else []
     return "".join([*words, kind, ", several times" if definition.many else ""])
 

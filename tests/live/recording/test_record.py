@@ -1,0 +1,100 @@
+"""What `--record` writes of a real run."""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.live.fork_server import ForkedServer
+from tests.live.http_client import Http1, completion, prompt
+from tests.live.server import COMPLETIONS, Server, wait_for
+from tests.unit.web.recording.picture import Picture, read
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FLAGS = ("--slots", "1", "--speculate", "mtp")
+
+
+def _some_requests(server: Server) -> list[str]:
+    """One that ends, one whose client leaves while its tokens come, and one that leaves the queue behind that."""
+    _, answer = server.ask("POST", COMPLETIONS, {"prompt": prompt(200), "max_tokens": 12, "ignore_eos": True})
+    with Http1(server, completion(prompt(20, 1), 4000)) as decoding:
+        decoding.read_tokens(1)
+        with Http1(server, completion(prompt(20, 2), 4000)):
+            wait_for(lambda: len(server.requests()) == 2, "the second to wait")
+            (waiting,) = set(server.requests()) - {decoding.id}
+        server.wait_ended(waiting)
+    server.wait_ended(decoding.id)
+    return [answer["id"], decoding.id, waiting]
+
+
+def test_a_recording_of_a_real_run_shows_steps_and_slots_and_cancels(tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    with ForkedServer(tmp_path, *FLAGS, "--record", str(path)) as server:
+        finished, decoding, waiting = _some_requests(server)
+        receipts = {name: server.receipts(name)[0] for name in (decoding, waiting)}
+        statistics = server.get("/v1/statistics")
+        server.signal(signal.SIGTERM)
+        assert server.wait_exit() == 0
+        assert "; 0 were dropped" in server.log()
+    assert path.read_text().endswith("]\n")
+    events = read(path.read_text())
+    picture = Picture(events)
+    picture.check()
+    (began,) = (event["args"]["unix_time"] for event in events if event["name"] == "recording begins")
+
+    assert set(picture.waits) == {f"{name}/0" for name in (finished, decoding, waiting)}
+    assert [hold.name for hold in picture.spans["slot 0"]] == [f"{finished}/0", f"{decoding}/0"]
+    steps = [span for span in picture.spans["steps"] if span.name.startswith("step ")]
+    assert len(steps) == statistics["manager"]["steps"]
+    work = picture.spans["slot 0: work"]
+    assert (
+        {"prefill", "draft", "verify"}
+        <= {part.name for part in work}
+        <= {"prefill", "draft", "verify", "decode", "save"}
+    )
+    assert any(span.name == "layer 0" for span in picture.spans["steps"])
+
+    cancels = {event["args"]["request_id"]: event for event in picture.cancels()}
+    assert set(cancels) == set(receipts)
+    for name, receipt in receipts.items():
+        args = cancels[name]["args"]
+        assert {field: args[field] for field in ("reason", "phase", "kept_tokens", "wasted_tokens")} == {
+            field: receipt[field] for field in ("reason", "phase", "kept_tokens", "wasted_tokens")
+        }
+        assert began + cancels[name]["ts"] / 1e6 == pytest.approx(receipt["detected_at"], abs=1e-5)
+    assert cancels[waiting] in picture.instants["cancelled"]
+    assert cancels[decoding] in picture.instants["slot 0"]
+
+
+def test_the_recording_of_a_server_that_was_killed_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    with ForkedServer(tmp_path, *FLAGS, "--record", str(path)) as server:
+        finished, *_ = _some_requests(server)
+        wait_for(lambda: path.read_text().count('"cancel: ') == 2, "what happened to be written")
+        server.signal(signal.SIGKILL)
+        assert server.wait_exit() == -signal.SIGKILL
+    text = path.read_text()
+    assert not text.endswith("]\n")
+    picture = Picture(read(text))
+    picture.check()
+    assert f"{finished}/0" in picture.waits
+
+
+def test_a_disk_without_room_costs_no_request(tmp_path: Path) -> None:
+    with ForkedServer(tmp_path, *FLAGS, "--record", "/dev/full") as server:
+        _some_requests(server)
+        server.signal(signal.SIGTERM)
+        assert server.wait_exit() == 0
+        log = server.log()
+    assert log.count("--record: events are dropped: No space left on device") == 1
+    assert "recorded 0 events; " in log
+
+
+def test_a_file_that_cannot_be_is_refused_at_the_start(tmp_path: Path) -> None:
+    with ForkedServer(tmp_path, "--record", str(tmp_path / "not" / "there")) as server:
+        assert server.wait_exit() == 1
+        assert server.log().endswith("cannot be written: No such file or directory\n")

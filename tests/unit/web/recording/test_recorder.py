@@ -1,0 +1,186 @@
+"""The picture that a recorder makes of a simulated run: spans nest, none is open, cancels are where receipts say."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import pytest
+import trio
+
+from actors.core.receipts import CancelReason
+from runtime.loading.served import Proposer
+from runtime.testing.faults import Chaos, DeviceError, FaultPlan, ThreadDeath
+from tests.fakes.simulation import ask, open_simulation, prompt, simulated
+from tests.unit.web.recording.picture import Picture
+from web.recording.recorder import Recorder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from actors.core.generation import GenerationRequest
+    from tests.fakes.simulation import Simulation
+    from web.recording.trace_events import Json
+
+BEGINS = "recording begins"
+
+
+class Recorded:
+    """A simulation's recording, in memory."""
+
+    def __init__(self) -> None:
+        self.events: list[Json] = []
+        self.recorder: Recorder | None = None
+
+    @contextmanager
+    def watching(self, sim: Simulation) -> Iterator[None]:
+        """Record a simulation while the scope lasts."""
+        self.recorder = Recorder(
+            lambda *events: self.events.extend(events), sim.manager.wall_time, sim.engine.config.slots
+        )
+        with sim.engine.observed_by(self.recorder):
+            yield
+
+    @property
+    def began(self) -> float:
+        """When the recording began, in seconds since the epoch."""
+        (began,) = (event["args"]["unix_time"] for event in self.events if event["name"] == BEGINS)
+        assert isinstance(began, float)
+        return began
+
+    def picture(self) -> Picture:
+        """What was recorded, looked at."""
+        assert self.recorder is not None
+        assert self.recorder.open == 0
+        picture = Picture(self.events)
+        picture.check()
+        return picture
+
+
+@simulated()
+async def test_a_request_is_drawn_from_the_queue_to_the_free_slot() -> None:
+    recorded = Recorded()
+    async with open_simulation(slots=1, layers=2) as sim:
+        with recorded.watching(sim):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(sim.client, ask("a", prompt(11), max_tokens=3))
+                nursery.start_soon(sim.client, ask("b", prompt(9, start=70), max_tokens=3))
+        statistics = sim.engine.statistics().manager
+    picture = recorded.picture()
+    holds = picture.spans["slot 0"]
+    assert {hold.name for hold in holds} == {"a/0", "b/0"} == set(picture.waits)
+    first, second = holds
+    assert first.end <= second.begin
+    assert (picture.waits[first.name], picture.waits[second.name]) == (0, second.begin)
+    steps = [span for span in picture.spans["steps"] if span.name.startswith("step ")]
+    layers = [span for span in picture.spans["steps"] if span.name.startswith("layer ")]
+    assert (len(steps), len(layers)) == (statistics.steps, 2 * statistics.steps)
+    work = picture.spans["slot 0: work"]
+    assert [(part.begin, part.end) for part in work] == [(step.begin, step.end) for step in steps]
+    assert {part.name for part in work} == {"prefill", "decode"}
+    for hold in holds:
+        own = [part for part in work if f"{part.args['request_id']}/{part.args['index']}" == hold.name]
+        assert own
+        assert all(hold.begin <= part.begin and part.end <= hold.end for part in own)
+        assert sum(part.args["rows"] for part in own) == hold.args["computed_tokens"]
+
+
+@simulated()
+async def test_drafts_are_drawn_and_verified() -> None:
+    recorded = Recorded()
+    async with open_simulation(slots=1, speculate=Proposer.DRAFT, draft_tokens=2) as sim:
+        with recorded.watching(sim):
+            await sim.client(ask("a", prompt(9), max_tokens=8))
+    picture = recorded.picture()
+    assert {part.name for part in picture.spans["slot 0: work"]} == {"prefill", "draft", "verify", "decode"}
+    assert {span.name.split()[0] for span in picture.spans["drafter's steps"]} == {"draft", "layer"}
+
+
+@simulated(seeds=20)
+async def test_in_a_storm_spans_nest_and_cancels_are_where_the_receipts_say() -> None:
+    recorded = Recorded()
+    async with open_simulation(slots=2, queue=40, speculate=Proposer.DRAFT) as sim:
+        with recorded.watching(sim):
+            async with trio.open_nursery() as nursery:
+                for number in range(24):
+                    asked = ask(f"r{number}", prompt(10 + 7 * number, start=number), max_tokens=20)
+                    nursery.start_soon(_impatient, sim, asked, number)
+        receipts = {receipt.request_id: receipt for receipt in sim.engine.receipts()}
+    picture = recorded.picture()
+    cancels = {event["args"]["request_id"]: event for event in picture.cancels()}
+    assert {name: event["args"] for name, event in cancels.items()} == {
+        name: asdict(receipt) for name, receipt in receipts.items()
+    }
+    for name, event in cancels.items():
+        at = (receipts[name].detected_at - recorded.began) * 1e6
+        assert event["ts"] == pytest.approx(at, abs=0.001)
+    in_queue = {event["args"]["request_id"] for event in picture.instants["cancelled"] if event["name"] != BEGINS}
+    assert in_queue == {name for name, receipt in receipts.items() if receipt.phase == "queued"}
+    holds = [hold for slot in ("slot 0", "slot 1") for hold in picture.spans[slot]]
+    assert {hold.name for hold in holds} == {f"r{number}/0" for number in range(24)} - {f"{one}/0" for one in in_queue}
+    for hold in holds:
+        receipt = receipts.get(hold.name.removesuffix("/0"))
+        assert hold.args["cancelled"] == (None if receipt is None else receipt.reason.value)
+    assert len(picture.waits) == 24
+
+
+async def _impatient(sim: Simulation, asked: GenerationRequest, number: int) -> None:
+    """Ask, and leave in one of several ways, or stay."""
+    match number % 4:
+        case 0:
+            await sim.client(asked, hang_up_after=number // 4)
+        case 1:
+            await sim.client(asked, hang_up_at=0.2 * number)
+        case 2:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(sim.client, asked)
+                await trio.sleep(0.1 * number)
+                sim.engine.cancel(asked.id, CancelReason.OPERATOR)
+        case _:
+            await sim.client(asked)
+
+
+@simulated()
+async def test_steps_that_fail_and_a_device_that_is_lost_leave_nothing_open() -> None:
+    recorded = Recorded()
+    faults = Chaos(FaultPlan((DeviceError(step=2), ThreadDeath(step=5))))
+    async with open_simulation(slots=1, queue=4, chaos=faults) as sim:
+        with recorded.watching(sim):
+            async with trio.open_nursery() as nursery:
+                for name in ("a", "b"):
+                    nursery.start_soon(sim.client, ask(name, prompt(20, start=ord(name) - 90), max_tokens=3))
+    picture = recorded.picture()
+    failed = [span for span in picture.spans["steps"] if "error" in span.args]
+    assert len(failed) == 2
+    assert [event["name"] for event in picture.instants["steps"]] == ["device lost", "device back"]
+
+
+@simulated()
+async def test_what_is_open_at_the_end_is_drawn_as_far_as_it_came() -> None:
+    recorded = Recorded()
+    async with open_simulation(slots=1) as sim, trio.open_nursery() as nursery:
+        with recorded.watching(sim):
+            nursery.start_soon(sim.client, ask("a", prompt(200), max_tokens=9))
+            nursery.start_soon(sim.client, ask("b", prompt(200, start=70), max_tokens=9))
+            await trio.sleep(0.01)
+        assert recorded.recorder is not None
+        assert recorded.recorder.open >= 2
+        recorded.recorder.close()
+        picture = recorded.picture()
+    (hold,) = picture.spans["slot 0"]
+    assert hold.args["ended"] == "recording"
+    assert len(picture.waits) == 2
+
+
+@simulated()
+async def test_nothing_of_the_text_is_recorded() -> None:
+    recorded = Recorded()
+    async with open_simulation(slots=1) as sim:
+        with recorded.watching(sim):
+            await sim.client(ask("a", prompt(11), max_tokens=3))
+    names = {name for event in recorded.events for name in event.get("args", {})}
+    assert not {name for name in names if "text" in name or "token_ids" in name}
+    assert not [
+        value for event in recorded.events for value in event.get("args", {}).values() if isinstance(value, tuple)
+    ]

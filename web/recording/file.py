@@ -1,0 +1,163 @@
+"""The file of a recording: a bounded buffer, and a thread that writes what is in it.
+
+Whoever puts an event waits for no disk.  What the buffer has no room for, and what the disk has none for, is dropped
+and counted.  The file is an array of JSON whose end is written last; readers of the format do without it, so the file
+of a process that was killed is read as far as it goes.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
+
+from runtime.errors import CedeError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from web.recording.trace_events import Json
+
+logger = logging.getLogger("cede.web")
+
+CAPACITY = 1 << 16  # events; a busy server makes some thousand in a second
+
+
+class RecordingError(CedeError):
+    """The file cannot be written."""
+
+
+class RawFile(Protocol):
+    """What is written to, without a buffer of its own."""
+
+    def write(self, data: bytes, /) -> int | None:
+        """Write some of the bytes, and return how many."""
+
+    def seek(self, offset: int, /) -> int:
+        """Go to a place."""
+
+    def truncate(self, size: int, /) -> int:
+        """Cut what lies beyond."""
+
+
+def check_writable(path: Path) -> None:
+    """Raise RecordingError if there can be no such file.  What is in it stays."""
+    try:
+        path.open("ab").close()
+    except OSError as error:
+        raise RecordingError(f"--record: {path} cannot be written: {error.strerror}") from None
+
+
+@contextmanager
+def open_file(path: Path) -> Iterator[RawFile]:
+    """An empty file, while the scope lasts.
+
+    Raises:
+        RecordingError: it cannot be written.
+    """
+    try:
+        file = path.open("wb", buffering=0)
+    except OSError as error:
+        raise RecordingError(f"--record: {path} cannot be written: {error.strerror}") from None
+    with file:
+        yield file
+
+
+class RecordingFile:
+    """Takes events in any thread, and writes them in one of its own, from `start` to `close`.
+
+    Args:
+        file: empty.
+        capacity: of the buffer, in events.
+    """
+
+    def __init__(self, file: RawFile, capacity: int = CAPACITY) -> None:
+        self._file = file
+        self._capacity = capacity
+        self._changed = threading.Condition()
+        self._waiting: list[Json] = []
+        self._is_closed = False
+        self._dropped = self._written = 0
+        self._size = 0  # of what is whole
+        self._fault, self._is_broken = "", False
+        self._thread = threading.Thread(target=self._run, name="cede-recording", daemon=True)
+
+    @property
+    def written(self) -> int:
+        """Events that are in the file."""
+        return self._written
+
+    @property
+    def dropped(self) -> int:
+        """Events that are not and will not be."""
+        return self._dropped
+
+    def start(self) -> None:
+        """Begin to write."""
+        self._thread.start()
+
+    def put(self, *events: Json) -> None:
+        """Have events written that belong together, or drop them all; never waits for the disk."""
+        with self._changed:
+            if fits := len(self._waiting) + len(events) <= self._capacity and not self._is_closed:
+                self._waiting += events
+                self._changed.notify()
+        if not fits:
+            self._drop(len(events), "the disk is too slow")
+
+    def close(self, seconds: float) -> bool:
+        """Have the rest written, and wait for that; false if it took longer."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify()
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def _drop(self, events: int, why: str) -> None:
+        with self._changed:
+            is_first = not self._dropped
+            self._dropped += events
+        if is_first:
+            logger.warning("--record: events are dropped: %s", why)
+
+    def _run(self) -> None:
+        while batch := self._take():
+            text = ",\n".join(json.dumps(event, separators=(",", ":")) for event in batch)
+            if self._write(f"{',' if self._written else '['}\n{text}".encode()):
+                self._written += len(batch)
+            else:
+                self._drop(len(batch), self._fault)
+        self._write(b"\n]\n" if self._written else b"[]\n")
+
+    def _take(self) -> list[Json]:
+        """What waits, once there is something; nothing at the end."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._is_closed)
+            batch, self._waiting = self._waiting, []
+        return batch
+
+    def _write(self, data: bytes) -> bool:
+        """Write all of it, or nothing: false where that failed."""
+        if self._is_broken:
+            return False
+        try:
+            rest = data
+            while rest:
+                rest = rest[self._file.write(rest) or 0 :]
+        except OSError as error:
+            self._fault = error.strerror or str(error)
+            self._cut()
+            return False
+        self._size += len(data)
+        return True
+
+    def _cut(self) -> None:
+        """Take away what was written of a batch, so that what was before is read; without that, write no more."""
+        try:
+            self._file.truncate(self._size)
+            self._file.seek(self._size)
+        except OSError:
+            self._is_broken = True

@@ -1,0 +1,78 @@
+"""Chrome's trace events: plain JSON, each object whole in itself; times are microseconds from the recording's start.
+
+Spans are written when they have ended, as one object (`X`), or as a pair that is written together (`b`, `e`) where
+several of one track may overlap.  So whatever is dropped, and wherever a file breaks off, none is left open.
+
+The format is "Trace Event Format" of the Chromium project; Perfetto imports it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """A row of the picture: a thread of a process, as the format calls them."""
+
+    pid: int
+    tid: int
+
+
+DEVICE, SLOTS, QUEUE = 1, 2, 3
+STEPS, DRAFT_STEPS, TRANSFERS = Track(DEVICE, 1), Track(DEVICE, 2), Track(DEVICE, 3)
+WAITING = Track(QUEUE, 1)
+
+
+def held(slot: int) -> Track:
+    """Who holds a slot."""
+    return Track(SLOTS, 2 * slot + 1)
+
+
+def work(slot: int) -> Track:
+    """What the device does for a slot, or copies out of it, whoever holds it then."""
+    return Track(SLOTS, 2 * slot + 2)
+
+
+def names(slots: int) -> Iterator[Json]:
+    """Say what the tracks are called, and in which order they are shown."""
+    for pid, name in ((DEVICE, "device"), (SLOTS, "slots"), (QUEUE, "queue")):
+        yield {"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": name}}
+    tracks = {STEPS: "steps", DRAFT_STEPS: "drafter's steps", TRANSFERS: "transfers of KV", WAITING: "cancelled"}
+    for slot in range(slots):
+        tracks |= {held(slot): f"slot {slot}", work(slot): f"slot {slot}: work"}
+    for track, name in tracks.items():
+        about = {"ph": "M", "pid": track.pid, "tid": track.tid}
+        yield {"name": "thread_name", "args": {"name": name}} | about
+        yield {"name": "thread_sort_index", "args": {"sort_index": track.tid}} | about
+
+
+def span(track: Track, name: str, begin: int, end: int, **args: Any) -> Json:  # noqa: ANN401  whatever JSON has
+    """Return a span, from and to nanoseconds; those of one track lie within one another, or apart."""
+    return _at("X", track, name, begin, args) | {"dur": (end - begin) / 1e3}
+
+
+def instant(track: Track, name: str, at: int, **args: Any) -> Json:  # noqa: ANN401
+    """Return a moment of a track, in nanoseconds."""
+    return _at("i", track, name, at, args) | {"s": "t"}
+
+
+def wait(key: str, begin: int, end: int, **args: Any) -> tuple[Json, Json]:  # noqa: ANN401
+    """Return somebody's wait in the queue, which may overlap others'."""
+    about = {"cat": "queue", "id": key, "pid": QUEUE, "tid": WAITING.tid, "name": key}
+    return about | {"ph": "b", "ts": begin / 1e3, "args": args}, about | {"ph": "e", "ts": end / 1e3}
+
+
+def count(pid: int, name: str, at: int, value: int) -> Json:
+    """Return the new value of a figure that is drawn as a curve."""
+    return {"ph": "C", "name": name, "pid": pid, "tid": 0, "ts": at / 1e3, "args": {name: value}}
+
+
+def _at(phase: str, track: Track, name: str, at: int, args: Json) -> Json:
+    return {"ph": phase, "name": name, "pid": track.pid, "tid": track.tid, "ts": at / 1e3, "args": args}
