@@ -20,14 +20,15 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 WAIT_KEPT = """
-async (status) => {
+async ([status, seconds]) => {
   const done = (request) => new Promise((resolve, reject) => {
     request.onsuccess = () => resolve(request.result);
     request.onerror = () => reject(request.error);
   });
   const database = await done(indexedDB.open("cede-chat"));
   const wanted = (turn) => turn.role === "assistant" && turn.status === status && turn.content;
-  for (;;) {
+  for (const end = Date.now() + seconds * 1e3; ; ) {
+    if (Date.now() > end) throw new Error(`waited in vain for an answer that is ${status}`);
     const kept = await done(database.transaction("conversations").objectStore("conversations").getAll());
     if (kept.some((conversation) => Object.values(conversation.turns).some(wanted))) break;
     await new Promise((resolve) => setTimeout(resolve, 20));
@@ -103,7 +104,7 @@ class ChatPage:
 
     def wait_kept(self, status: str) -> None:
         """Wait until the browser keeps an answer of a status, with a text."""
-        self.page.evaluate(WAIT_KEPT, status)
+        self.page.evaluate(WAIT_KEPT, [status, PATIENCE])
 
     def wait_ended(self) -> None:
         """Wait until no answer is being written, and one has been."""

@@ -3,6 +3,7 @@ import { test } from "node:test";
 
 import { openCalls, pathOf } from "../site/chat/state/conversation.js";
 import { SettingsError } from "../site/chat/state/settings.js";
+import { makeTurn } from "../site/chat/state/turn.js";
 import { DONE, MemoryStorage, ScriptedApi, delta, finish, openSession, until, usage } from "./surroundings.js";
 
 const HELLO = [delta({ role: "assistant", content: "" }), delta({ content: "Hel" }), delta({ content: "lo" }), finish("stop"),
@@ -140,12 +141,28 @@ test("conversations are named, found, and removed with the answer that is being 
 });
 
 test("a storage that fails is told of, and the chat goes on", async () => {
-  const storage = { all: async () => { throw new Error("no room"); }, put: async () => { throw new Error("no room"); } };
+  const refuse = async () => { throw new Error("no room"); };
+  const storage = { all: refuse, put: refuse, watch: () => {} };
   const { session } = openSession({ answers: [HELLO], storage });
   await session.load();
   await session.send("Hi");
   assert.match(session.fault, /no room/);
   assert.equal(shown(session).at(-1)[1], "Hello");
+});
+
+test("what another tab writes is added, and what is written here stays", async () => {
+  const { session, storage } = openSession({ answers: [HELLO] });
+  await session.send("Hi");
+  const id = session.currentId;
+  const mine = Object.keys(session.current.turns);
+  const other = makeTurn({ id: "other", role: "user", created: 1, content: "From there" });
+  storage.kept.set(id, { ...session.current, title: "Named there", turns: { other }, leaf: "other" });
+  await storage.otherTabChanged(id);
+  assert.deepEqual(Object.keys(session.current.turns), [...mine, "other"]);
+  assert.deepEqual([session.current.title, shown(session).at(-1)[1]], ["Named there", "Hello"]);
+  storage.kept.delete(id);
+  await storage.otherTabChanged(id);
+  assert.deepEqual([session.conversations, session.current.turns], [[], {}]);
 });
 
 test("an answer goes on while another conversation is shown", async () => {

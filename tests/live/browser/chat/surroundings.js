@@ -51,8 +51,10 @@ export class MemoryStorage {
   }
 
   async all() { return [...this.kept.values()]; }
+  async get(id) { return this.kept.get(id) ?? null; }
   async put(conversation) { this.kept.set(conversation.id, conversation); }
   async remove(id) { this.kept.delete(id); }
+  watch(listener) { this.otherTabChanged = listener; }
 }
 
 /** A session, and what it stands in. */

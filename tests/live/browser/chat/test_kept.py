@@ -118,3 +118,25 @@ def test_conversations_are_searched_renamed_and_deleted(chromium: Chromium, four
         return chat.watched.said
 
     assert chromium.visit(use) == []
+
+
+def test_two_tabs_know_of_each_other(chromium: Chromium, four_slots: Server) -> None:
+    def use(page: Page) -> list[str]:
+        one = ChatPage(page, four_slots)
+        other = ChatPage(page.context.new_page(), four_slots)
+        one.configure(max_tokens=4)
+        one.ask("Asked in one")
+        other.press("Asked in one")
+        expect(other.turns).to_have_count(2)
+        other.ask("Asked in the other")
+        expect(one.page.locator(".conversations button.title")).to_have_count(1)
+        one.ask("Asked in one again")  # another version of what was asked in the other
+        for chat in (one, other):
+            chat.page.bring_to_front()
+            expect(chat.turns.nth(2)).to_contain_text("/2")
+        one.press("Delete Asked in one")
+        one.press("Delete")
+        expect(other.turns).to_have_count(0)
+        return [*one.watched.said, *other.watched.said]
+
+    assert chromium.visit(use) == []

@@ -56,8 +56,10 @@ class LateStorage {
   }
 
   async all() { return (await this.opening).all(); }
+  async get(id) { return (await this.opening).get(id); }
   async put(conversation) { return (await this.opening).put(conversation); }
   async remove(id) { return (await this.opening).remove(id); }
+  watch(listener) { this.opening.then((storage) => storage.watch(listener), () => {}); }
 }
 
 class ChatView {

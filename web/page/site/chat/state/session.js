@@ -19,7 +19,7 @@ const SAVE_EVERY_MS = 1000; // of an answer that is still being written
 /**
  * @typedef {object} Surroundings
  * @property {import("../../shared/api.js").Api} api
- * @property {{all: Function, put: Function, remove: Function}} storage
+ * @property {{all: Function, get: Function, put: Function, remove: Function, watch: Function}} storage
  * @property {() => number} now  milliseconds since the epoch
  * @property {() => string} newId
  * @property {(milliseconds: number) => Promise<void>} pause
@@ -54,6 +54,7 @@ export class ChatSession {
     this.listVersion = 0;
     /** @type {string | null} what is wrong although nobody has asked for anything: in the browser's storage, say */
     this.fault = null;
+    storage.watch((id) => this.#refresh(id));
   }
 
   // --- to be read -------------------------------------------------------------------------------------------------------
@@ -257,6 +258,21 @@ export class ChatSession {
     this.#listChanged();
     const cancelled = kept.flatMap(({ id, turns }) => Object.values(turns).filter(isLive).map((turn) => [id, turn.id]));
     await Promise.all(cancelled.map(([id, turn]) => this.#account(id, turn)));
+  }
+
+  /** Take over what another tab has kept.  Turns are only ever added, so those of both are there, whoever wrote last. */
+  async #refresh(id) {
+    const kept = await this.#keep(() => this.#storage.get(id));
+    const mine = this.#conversations.get(id);
+    const writing = this.#requests.has(id);
+    if (kept) {
+      const turns = { ...mine?.turns, ...kept.turns, ...(writing ? mine.turns : {}) };
+      this.#conversations.set(id, { ...kept, turns, leaf: mine?.leaf ?? kept.leaf });
+    } else if (kept === null && mine && !writing) {
+      this.#conversations.delete(id);
+      if (id === this.currentId) this.startNew();
+    }
+    this.#listChanged();
   }
 
   async #loadModels() {

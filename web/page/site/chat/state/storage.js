@@ -5,11 +5,12 @@
 const DATABASE = "cede-chat";
 const STORE = "conversations";
 
-/** Conversations of an earlier visit, and those to be kept for a later one. */
+/** Conversations of an earlier visit, and those to be kept for a later one.  Other tabs are told of each change. */
 export class ConversationStorage {
   /** @param {IDBDatabase} database */
   constructor(database) {
     this._database = database;
+    this._tabs = new BroadcastChannel(DATABASE);
   }
 
   /** @returns {Promise<ConversationStorage>} @throws {DOMException} the browser keeps nothing for this page */
@@ -24,18 +25,26 @@ export class ConversationStorage {
     return done(this._store("readonly").getAll());
   }
 
+  /** @param {string} id @returns {Promise<Conversation | null>} */
+  async get(id) {
+    return (await done(this._store("readonly").get(id))) ?? null;
+  }
+
   /** @param {Conversation} conversation  replaces the one with its id */
   async put(conversation) {
     await done(this._store("readwrite").put(conversation));
+    this._tabs.postMessage(conversation.id);
   }
 
   /** @param {string} id */
   async remove(id) {
     await done(this._store("readwrite").delete(id));
+    this._tabs.postMessage(id);
   }
 
-  close() {
-    this._database.close();
+  /** @param {(id: string) => void} listener  called when another tab has put or removed a conversation */
+  watch(listener) {
+    this._tabs.onmessage = ({ data }) => listener(data);
   }
 
   _store(mode) {

@@ -13,7 +13,7 @@ export function receiptView(turn) {
   return h(
     "details",
     { class: "receipt" },
-    h("summary", {}, h("strong", {}, `${headline(receipt)}.`), ` ${cost(receipt)}`),
+    h("summary", {}, h("strong", {}, "Cancelled."), ` ${headline(receipt)}. ${cost(receipt)}`),
     h("dl", {}, receiptRows(receipt).map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", { class: "figure" }, value)))),
   );
 }
