@@ -30,9 +30,9 @@ Some *words* with `code` and [a link](https://example.org).
 
 ```python
 def f(x):  # a comment
-    return "text", 1
+    return "text", 1, "%s"
 ```
-"""
+""" % ("wider than any screen " * 12)
 
 Theme = Literal["dark", "light"]
 
