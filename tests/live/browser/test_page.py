@@ -52,6 +52,7 @@ def test_it_asks_for_the_key_and_keeps_it_in_its_tab_alone(chromium: Chromium, k
         page.reload()
         page.get_by_text("cede-embedded").wait_for()
         kept = page.evaluate("JSON.stringify([localStorage, document.cookie])")
+        page.get_by_text("slot 0: ").wait_for()  # the stream has the key, too
         other = page.context.new_page()
         other.goto(keyed.url)
         other.get_by_label("Yours").wait_for()

@@ -1,6 +1,6 @@
 // The lanes as a table, for whoever sees no canvas.
 
-import { h } from "../shared/dom.js";
+import { h, scroller } from "../shared/dom.js";
 
 const PAUSE = 1000; // milliseconds between two tables: one that changes all the time cannot be read
 
@@ -15,7 +15,7 @@ export class LaneTable {
       "details",
       { class: "lane-table", ontoggle: () => this.show() },
       h("summary", {}, "The lanes as a table"),
-      h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Lanes" }, h("table", {}, h("thead", {}, h("tr", {}, columns)), this.body)),
+      scroller("Lanes", h("table", {}, h("thead", {}, h("tr", {}, columns)), this.body)),
     );
     model.addEventListener("frame", () => performance.now() - this.shownAt > PAUSE && this.show(), { signal });
   }

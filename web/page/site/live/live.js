@@ -1,6 +1,6 @@
 // The live view: what the server does now, and where each cancel lands.
 
-import { h, setText } from "../shared/dom.js";
+import { h, scroller, setText } from "../shared/dom.js";
 import { follow } from "./feed.js";
 import { Instruments } from "./instruments.js";
 import { LaneTable } from "./lane_table.js";
@@ -38,13 +38,13 @@ export function mount(element, { api, announce, theme }) {
   element.append(
     parts.showMe.element,
     parts.instruments.element,
-    panel("Slots and queue", [h("div", { class: "statuses" }, status, lost), parts.timeline.element, parts.table.element], "wide"),
+    panel("Slots and queue", [h("div", { class: "statuses" }, status, lost), parts.timeline.element, parts.table.element]),
     h(
       "div",
       { class: "columns" },
-      panel("Requests", [parts.requests.element]),
-      panel("Cancels", [parts.receipts.element]),
-      panel("KV", [parts.memory.element]),
+      panel("Requests", scroller("Requests", parts.requests.element)),
+      panel("Cancels", scroller("Cancels", parts.receipts.element)),
+      panel("KV", scroller("KV", parts.memory.element)),
     ),
   );
   model.addEventListener("frame", ({ detail: { receipts } }) => {
@@ -64,7 +64,7 @@ export function mount(element, { api, announce, theme }) {
   return () => ended.abort();
 }
 
-function panel(title, children, kind = "") {
+function panel(title, children) {
   const id = `panel-${title.toLowerCase().replaceAll(" ", "-")}`;
-  return h("section", { class: `panel ${kind}`, "aria-labelledby": id }, h("h2", { id }, title), children);
+  return h("section", { class: "panel", "aria-labelledby": id }, h("h2", { id }, title), children);
 }

@@ -104,13 +104,15 @@ function paintMarks(context, { marks }, { x, start, end, width, colours }) {
     context.lineTo(left, 9);
     context.fill();
   }
+  let labelled = 0; // where the label before ends
   shown.forEach(({ left, receipt }, place) => {
     const text = labelOf(receipt);
     const room = context.measureText(text).width + 6;
-    const before = shown[place - 1]?.left ?? -Infinity;
+    const before = Math.max(labelled, shown[place - 1]?.left ?? 0);
     const after = shown[place + 1]?.left ?? width;
-    const from = [left + 5, left - 5 - room].find((each) => each > before + 5 && each + room < Math.max(after - 5, left));
-    if (from === undefined || from < 0) return;
+    const from = [left + 5, left - 5 - room].find((each) => each >= before && each + room < Math.max(after - 5, left));
+    if (from === undefined) return;
+    labelled = from + room;
     context.fillStyle = colours.paper;
     context.fillRect(from, 0, room, NAMES);
     context.fillStyle = colours.cancel;

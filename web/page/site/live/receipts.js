@@ -35,14 +35,20 @@ export function span(from, to) {
 
 /** What it cost, from the moment in which the server noticed. */
 export function cost(receipt) {
-  const { detected_at: detected, last_kernel_at: kernel, slot_freed_at: freed } = receipt;
+  const { detected_at: detected, slot_freed_at: freed } = receipt;
   if (freed === null) return "It had no slot yet, so nothing had to stop.";
-  const { layers_after_cancel: layers, computed_tokens: computed, kept_tokens: kept, wasted_tokens: wasted } = receipt;
+  return `Its slot was free after ${span(detected, freed)}. ${work(receipt)}`;
+}
+
+/** When the last work for it ended, and what is left of its tokens. */
+export function work(receipt) {
+  const { detected_at: detected, last_kernel_at: kernel, layers_after_cancel: layers } = receipt;
+  const { computed_tokens: computed, kept_tokens: kept, wasted_tokens: wasted } = receipt;
   const last =
     kernel === null || kernel <= detected
-      ? "Nothing more ran for it"
-      : `The last work for it ended after ${span(detected, kernel)} (${layers === 1 ? "1 layer" : `${layers} layers`})`;
-  return `${last}, its slot was free after ${span(detected, freed)}. Of ${computed} computed tokens ${kept} are kept for a retry, ${wasted} wasted.`;
+      ? "Nothing more ran for it."
+      : `The last work for it ended after ${span(detected, kernel)}${["", ", with 1 layer"][layers] ?? `, with ${layers} layers`}.`;
+  return `${last} Of ${computed} computed tokens ${kept} are kept for a retry, ${wasted} wasted.`;
 }
 
 /** What a screen reader is told of the receipts of one frame. */

@@ -2,7 +2,7 @@
 
 import { h } from "../shared/dom.js";
 import { Client, free } from "./demo_client.js";
-import { cost, span } from "./receipts.js";
+import { cost, span, work } from "./receipts.js";
 
 const LONG = 4000; // tokens of the prompt that is hung up on while it is read, where the context has room
 const SHORT = 24;
@@ -144,14 +144,14 @@ export class ShowMe {
   /** Add a card, and return what writes into it. */
   tell(title, phase) {
     const told = h("div", {});
-    this.told.append(h("li", { class: phase }, h("h3", {}, title), told));
+    this.told.append(h("li", { class: phase }, h("h2", {}, title), told));
     return {
       text(sentence) {
         told.replaceChildren(h("p", {}, sentence));
         return this;
       },
       receipt(receipt, sentence) {
-        told.replaceChildren(h("p", { class: "freed" }, ...freed(receipt)), h("p", {}, sentence, " ", cost(receipt)));
+        told.replaceChildren(h("p", { class: "freed" }, ...freed(receipt)), h("p", {}, sentence, " ", receipt.slot_freed_at === null ? cost(receipt) : work(receipt)));
       },
     };
   }

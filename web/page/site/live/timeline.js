@@ -1,6 +1,6 @@
 // The moving timeline: names of the lanes, the canvas, and how to stop and go back.
 
-import { h, setText } from "../shared/dom.js";
+import { h, scroller, setText } from "../shared/dom.js";
 import { coloursOf } from "./colours.js";
 import { heightOf, paint, ROW, shortName } from "./painter.js";
 import { Viewport, WINDOWS } from "./viewport.js";
@@ -31,7 +31,7 @@ export class Timeline {
     this.element = h(
       "div",
       { class: "timeline" },
-      h("div", { class: "lanes" }, this.names, h("div", { class: "picture" }, this.canvas, this.hint)),
+      scroller("Timeline", h("div", { class: "lanes" }, this.names, h("div", { class: "picture" }, this.canvas, this.hint))),
       this.controls,
       h("ul", { class: "legend" }, LEGEND.map(([name, text]) => h("li", { class: name }, text))),
     );

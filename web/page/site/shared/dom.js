@@ -16,3 +16,8 @@ export function h(tag, attributes = {}, ...children) {
 export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
+
+/** What scrolls by itself when it becomes too high, also by the keyboard; the label is for screen readers. */
+export function scroller(label, ...children) {
+  return h("div", { class: "scroller", tabindex: 0, role: "group", "aria-label": label }, children);
+}

@@ -1,0 +1,110 @@
+"""The page for those who see it otherwise, or not at all: axe-core's rules, in both themes and at three widths."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.live.server import COMPLETIONS
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+    from tests.live.browser.chromium import Chromium
+    from tests.live.server import Server
+
+SOURCES = Path(__file__).parent / "node"
+RUN = "async () => (await axe.run(document, { resultTypes: ['violations'] })).violations"
+
+
+@pytest.fixture(scope="module")
+def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The source of axe-core, of the version in node/package-lock.json."""
+    npm = shutil.which("npm")
+    if npm is None:
+        pytest.skip("there is no npm, with which axe-core is installed")
+    folder = tmp_path_factory.mktemp("axe") / "node"
+    shutil.copytree(SOURCES, folder)
+    done = subprocess.run([npm, "ci", "--no-audit", "--no-fund"], cwd=folder, capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(f"npm ci found no way to the registry: {done.stderr[-200:]}")
+    return (folder / "node_modules" / "axe-core" / "axe.min.js").read_text()
+
+
+def broken(page: Page, axe: str) -> list[str]:
+    """What breaks a rule, and where."""
+    page.evaluate(axe)
+    found: list[dict[str, Any]] = page.evaluate(RUN)
+    return [
+        f"{violation['id']}: {node['html'][:200]}: {node['failureSummary']}"
+        for violation in found
+        for node in violation["nodes"]
+    ]
+
+
+@pytest.mark.parametrize("theme", ["dark", "light"])
+@pytest.mark.parametrize("width", [1440, 820, 390])
+def test_the_live_view_breaks_no_rule(chromium: Chromium, four_slots: Server, axe: str, theme: str, width: int) -> None:
+    def look(page: Page) -> list[str]:
+        page.set_viewport_size({"width": width, "height": 1000})
+        page.goto(four_slots.url)
+        button = page.get_by_role("button", name="Theme")
+        while theme not in button.inner_text():
+            button.click()
+        page.get_by_text("slot 0: ").wait_for()
+        page.get_by_text("The lanes as a table").click()
+        page.get_by_role("button", name="Show me").click()
+        page.get_by_role("button", name="Hang up on").first.wait_for()
+        running = broken(page, axe)
+        page.locator(".told li").filter(has_text="kept for a retry").nth(1).wait_for()
+        return running + broken(page, axe)
+
+    assert chromium.visit(look) == []
+
+
+def test_a_rule_that_is_broken_is_noticed(chromium: Chromium, four_slots: Server, axe: str) -> None:
+    def look(page: Page) -> list[str]:
+        page.goto(four_slots.url)
+        page.get_by_text("slot 0: ").wait_for()
+        page.evaluate("() => document.querySelector('#view').append(document.createElement('button'))")
+        return broken(page, axe)
+
+    assert [line.partition(":")[0] for line in chromium.visit(look)] == ["button-name"]
+
+
+def test_all_of_it_is_reached_by_the_keyboard(chromium: Chromium, four_slots: Server) -> None:
+    def look(page: Page) -> list[str]:
+        page.goto(four_slots.url)
+        page.get_by_text("slot 0: ").wait_for()
+        four_slots.ask("POST", COMPLETIONS, {"prompt": "x", "max_tokens": 2}, **{"Content-Type": "application/json"})
+        reached = []
+        for _ in range(9):
+            page.keyboard.press("Tab")
+            reached.append(
+                page.evaluate("() => document.activeElement.textContent.trim() || document.activeElement.type")
+            )
+        return reached
+
+    reached = chromium.visit(look)
+    assert reached[0] == "Skip to the content"
+    wanted = ["Show me", "Pause", "range", "The lanes as a table"]
+    assert [name for name in reached if name in wanted] == wanted
+
+
+def test_no_width_scrolls_sideways(chromium: Chromium, four_slots: Server) -> None:
+    def look(page: Page) -> list[int]:
+        over = []
+        for width in (1440, 1024, 820, 641, 390, 320):
+            page.set_viewport_size({"width": width, "height": 900})
+            page.goto(four_slots.url)
+            page.get_by_text("slot 0: ").wait_for()
+            over.append(
+                page.evaluate("() => document.documentElement.scrollWidth - document.documentElement.clientWidth")
+            )
+        return over
+
+    assert chromium.visit(look) == [0] * 6
