@@ -11,7 +11,7 @@ from actors.core.events import DeviceIsBack, DeviceIsLost
 from runtime.loading.served import Proposer
 from tests.fakes.engine import FakeEngine, as_engine
 from tests.fakes.simulation import ask, open_simulation, prompt, simulated
-from tests.unit.web.inspection.feed.viewers import read_frame, read_until, watching
+from tests.unit.web.inspection.feed.viewers import ANN, read_frame, read_until, watching
 from web.inspection.feed.feed import Feed
 
 if TYPE_CHECKING:
@@ -65,10 +65,10 @@ async def test_nobody_listens_while_nobody_watches() -> None:
 async def test_a_viewer_that_comes_late_knows_whose_the_requests_are() -> None:
     async with open_simulation(slots=1) as sim, trio.open_nursery() as nursery:
         feed = Feed(sim.engine)
-        nursery.start_soon(lambda: sim.client(ask("a", prompt(20), max_tokens=60)))
-        nursery.start_soon(lambda: sim.client(ask("b", prompt(20), max_tokens=5), arrives=0.01))
+        nursery.start_soon(lambda: sim.client(ask("a", prompt(20), max_tokens=60, owner="ann")))
+        nursery.start_soon(lambda: sim.client(ask("b", prompt(20), max_tokens=5, owner="ann"), arrives=0.01))
         await trio.sleep(0.2)
-        with watching(feed) as stream:
+        with watching(feed, ANN) as stream:
             frame = await read_frame(stream)
             assert [(one["id"], one["states"]) for one in frame.data["state"]["requests"]] == [
                 ("a", ["decode"]),
@@ -77,6 +77,24 @@ async def test_a_viewer_that_comes_late_knows_whose_the_requests_are() -> None:
             assert frame.data["model"] == "stand-in"
             events, _ = await read_until(stream, "granted")
             assert {part["request_id"] for e in events if e["type"] == "step_begins" for part in e["parts"]} >= {"a"}
+
+
+@simulated()
+async def test_a_viewer_that_waits_when_the_feed_ends_ends_with_it() -> None:
+    async with open_simulation() as sim:
+        feed, stop = Feed(sim.engine), trio.Event()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(feed.end_after, stop)
+            with watching(feed, keep_alive=1e4) as stream:
+                await read_frame(stream)
+                nursery.start_soon(_set_after, 1.0, stop)
+                assert b"".join([page async for page in stream]).endswith(b"event: end\ndata: {}\n\n")
+        assert trio.current_time() < 100, "it was woken"
+
+
+async def _set_after(seconds: float, event: trio.Event) -> None:
+    await trio.sleep(seconds)
+    event.set()
 
 
 @simulated()
