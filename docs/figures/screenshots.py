@@ -12,7 +12,7 @@ import sys
 import threading
 from http.client import HTTPConnection
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from playwright.sync_api import sync_playwright
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 FOLDER = Path(__file__).parent
-THEMES = ("dark", "light")
+THEMES: tuple[Literal["dark", "light"], ...] = ("dark", "light")
 CLIENTS = 4
 README = (1280, 900)
 WIDTHS = (1440, 820, 390)
@@ -71,8 +71,7 @@ def main() -> None:
         browser = playwright.chromium.launch(executable_path=find_chromium(), args=FLAGS, chromium_sandbox=False)
         for theme in THEMES:
             for width, height in sizes:
-                size = {"width": width, "height": height}
-                with browser.new_context(viewport=size, color_scheme=theme) as context:
+                with browser.new_context(viewport={"width": width, "height": height}, color_scheme=theme) as context:
                     page = context.new_page()
                     look(page, server)
                     name = f"page-{theme}.png" if folder is None else f"{width}-{theme}.png"

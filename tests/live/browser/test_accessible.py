@@ -82,7 +82,7 @@ def test_all_of_it_is_reached_by_the_keyboard(chromium: Chromium, four_slots: Se
         page.get_by_text("slot 0: ").wait_for()
         four_slots.ask("POST", COMPLETIONS, {"prompt": "x", "max_tokens": 2}, **{"Content-Type": "application/json"})
         reached = []
-        for _ in range(9):
+        for _ in range(14):
             page.keyboard.press("Tab")
             reached.append(
                 page.evaluate("() => document.activeElement.textContent.trim() || document.activeElement.type")

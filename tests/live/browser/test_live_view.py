@@ -150,3 +150,25 @@ def test_the_lanes_are_a_table_too(chromium: Chromium, four_slots: Server) -> No
         return page.get_by_role("columnheader").all_inner_texts()
 
     assert chromium.visit(look) == ["Lane", "Now", "Request", "Tokens", "Last cancel"]
+
+
+def test_a_request_is_a_tree_and_says_who_waits_and_why(chromium: Chromium) -> None:
+    flags = ("--slots", "2", "--request-timeout", "600")
+    with Server(*flags) as server, closing(http.client.HTTPConnection(*server.address, timeout=PATIENCE)) as other:
+        body = json.dumps(FOREVER | {"n": 3})
+        other.request("POST", COMPLETIONS, body, {"content-type": "application/json"})
+        answer = other.getresponse()
+
+        def look(page: Page) -> tuple[str, list[str]]:
+            opened(page, server)
+            request = page.locator(".requests > li").filter(has_text=answer.headers["x-request-id"])
+            request.get_by_text("next: all 2 slots are taken").wait_for()
+            return request.locator(".figures").inner_text(), request.locator("ul li").all_inner_texts()
+
+        figures, actors = chromium.visit(look)
+        assert server.ask("DELETE", f"/v1/requests/{answer.headers['x-request-id']}")[0] == 200
+        answer.read()
+    assert re.search(r"\d+ s left", figures)
+    assert len(actors) == 3
+    assert actors[2].startswith("2: next")
+    assert {text[-9:] for text in actors[:2]} == {"in slot 0", "in slot 1"}

@@ -6,8 +6,8 @@ const LONGEST_DELAY = 5000;
 /**
  * Follow the feed until the signal aborts it.
  *
- * `onFrame(kind, frame)` gets each frame, `onStatus(status, message)` one of "live", "over" (the server ended it) and
- * "away", whenever that changes.
+ * `onFrame(kind, frame)` gets each frame, `onStatus(status, message)` one of "live", "over" (the server ended it),
+ * "away" and "locked" (nobody gave the key that it wants), whenever that changes.  Nothing follows "locked".
  */
 export async function follow(api, signal, onFrame, onStatus) {
   let delay = FIRST_DELAY;
@@ -28,6 +28,7 @@ export async function follow(api, signal, onFrame, onStatus) {
       }
     } catch (error) {
       if (signal.aborted) return;
+      if (error.status === 401) return onStatus("locked", error.message);
       message = error.message;
     }
     if (signal.aborted) return;

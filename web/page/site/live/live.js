@@ -13,6 +13,7 @@ import { Timeline } from "./timeline.js";
 
 const STATUS = {
   live: () => "connected",
+  locked: () => "This server wants an API key: load the page again to give one.",
   over: () => "The server has stopped. This page looks for it again and again.",
   away: (message) => `No connection to the server${message ? `: ${message}` : ""}. This page tries again and again.`,
 };

@@ -1,5 +1,6 @@
 // Asks the server that this page came from.
 
+import { Kept } from "./kept.js";
 import { readEvents } from "./sse.js";
 
 const KEPT_AS = "cede-key";
@@ -21,20 +22,21 @@ export class Refused extends Error {
 export class Api {
   constructor(askKey) {
     this.askKey = askKey;
+    this.kept = new Kept("sessionStorage");
   }
 
   /** The response, whatever its status but 401; options are those of `fetch`. */
   async fetch(path, options = {}) {
     for (;;) {
-      const key = sessionStorage.getItem(KEPT_AS);
+      const key = this.kept.get(KEPT_AS);
       const headers = { ...options.headers, ...(key && { authorization: `Bearer ${key}` }) };
       const response = await fetch(path, { ...options, headers, cache: "no-store" });
       if (response.status !== 401) return response;
-      if (sessionStorage.getItem(KEPT_AS) !== key) continue; // another request has brought one meanwhile
-      sessionStorage.removeItem(KEPT_AS);
+      if (this.kept.get(KEPT_AS) !== key) continue; // another request has brought one meanwhile
+      this.kept.remove(KEPT_AS);
       const given = await this.askKey();
       if (given === null) return response;
-      sessionStorage.setItem(KEPT_AS, given);
+      this.kept.set(KEPT_AS, given);
     }
   }
 

@@ -4,7 +4,7 @@ import { h } from "./dom.js";
 
 export class KeyDialog {
   constructor(parent) {
-    this.input = h("input", { type: "password", autocomplete: "off", spellcheck: "false", required: true });
+    this.input = h("input", { type: "password", autocomplete: "off", pattern: "[!-~]+", required: true });
     const form = h(
       "form",
       { onsubmit: (event) => this.take(event) },

@@ -1,5 +1,7 @@
 // Dark or light: as the system has it, or as somebody chose with the button.
 
+import { Kept } from "./kept.js";
+
 const KEPT_AS = "cede-theme";
 const CHOICES = ["system", "dark", "light"];
 
@@ -13,8 +15,8 @@ export class Theme extends EventTarget {
     super();
     this.button = button;
     this.system = matchMedia("(prefers-color-scheme: dark)");
-    const kept = localStorage.getItem(KEPT_AS);
-    this.choice = CHOICES.includes(kept) ? kept : "system";
+    this.kept = new Kept("localStorage");
+    this.choice = CHOICES.find((choice) => choice === this.kept.get(KEPT_AS)) ?? "system";
     this.system.addEventListener("change", () => this.apply());
     button.addEventListener("click", () => this.choose(CHOICES[(CHOICES.indexOf(this.choice) + 1) % CHOICES.length]));
     this.apply();
@@ -27,7 +29,7 @@ export class Theme extends EventTarget {
 
   choose(choice) {
     this.choice = choice;
-    localStorage.setItem(KEPT_AS, choice);
+    this.kept.set(KEPT_AS, choice);
     this.apply();
   }
 

@@ -138,8 +138,8 @@ async def test_a_viewer_that_leaves_too_much_unread_is_cut(autojump_clock: MockC
             await anext(stream)
 
 
-async def test_who_does_not_follow_gets_one_frame() -> None:
-    with watching(Feed(as_engine(FakeEngine())), follow=False) as stream:
+async def test_who_does_not_follow_gets_one_frame(autojump_clock: MockClock) -> None:
+    with trio.fail_after(60), watching(Feed(as_engine(FakeEngine())), follow=False) as stream:
         assert (await read_frame(stream)).kind == "snapshot"
         with pytest.raises(StopAsyncIteration):
             await anext(stream)
