@@ -9,5 +9,5 @@ modules at the root of `runtime` alone.
   is in it
 - `packages`: models out of packages of Python; `folder`: `ModelsFolder`, where they are kept
 - `held`: what is here, and removing it
-- `failures`: reasons in plain words; `progress`: who is told how a download goes on
+- `failures`, `hub_failures`: reasons in plain words; `progress`: who is told how a download goes on
 """

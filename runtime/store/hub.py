@@ -19,8 +19,9 @@ from huggingface_hub.errors import LocalEntryNotFoundError, RepositoryNotFoundEr
 from huggingface_hub.utils import disable_progress_bars
 
 from runtime.errors import CheckpointError
-from runtime.store.failures import hub_failure, refuse_too_large
+from runtime.store.failures import refuse_too_large
 from runtime.store.gguf_names import choose_gguf, gguf_models
+from runtime.store.hub_failures import hub_failure
 from runtime.store.hub_files import fetch_large
 from runtime.units import format_size
 

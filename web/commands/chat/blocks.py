@@ -28,9 +28,7 @@ class BlockStream:
         if "\n" not in text:
             return []
         tokens = [token for token in self._parser.parse(self.rest) if token.level == 0 and token.nesting >= 0]
-        starts = [token.map[0] for token in tokens if token.map]
-        if len(starts) < 2:
-            return []
+        starts = [0, *(token.map[0] for token in tokens[1:] if token.map)]
         lines = self.rest.split("\n")
         blocks = ["\n".join(lines[start:end]) for start, end in pairwise(starts)]
         self.rest = "\n".join(lines[starts[-1] :])

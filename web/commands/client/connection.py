@@ -31,7 +31,10 @@ class NoServer(ConnectionFailed):
     """Nothing answers there."""
 
     def __init__(self, url: str) -> None:
-        super().__init__(f"no server answers at {url}; start one with `cede serve`, or say --url or --model")
+        super().__init__(
+            f"no server answers at {url}; start one with `cede serve`, or name another with --url "
+            "(`run` and `chat` can do without: --model)"
+        )
 
 
 class Refused(CedeError):

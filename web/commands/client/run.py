@@ -160,7 +160,10 @@ async def _say_receipt(connection: Connection, answer: Answer, question: Questio
     from web.commands.client.interruption import interrupted_by
     from web.commands.client.terminal import say_aside
 
-    if not (question.says_figures and answer.id):
+    if not question.says_figures:
+        return
+    if not answer.id:
+        say_aside("hung up before the server had answered")
         return
     async with interrupted_by(signal.SIGINT, signal.SIGTERM):
         try:

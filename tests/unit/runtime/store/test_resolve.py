@@ -9,6 +9,7 @@ from unittest.mock import Mock
 import pytest
 
 from runtime.errors import CheckpointError
+from runtime.store import hub as hub_module
 from runtime.store import resolve
 from runtime.store.names import HubName, PackageName
 from runtime.store.resolve import embedded_draft, resolve_model
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 def hub(monkeypatch: pytest.MonkeyPatch) -> Mock:
     """What is asked of the hub."""
     download = Mock(return_value=Path("/cache/snapshot"))
-    monkeypatch.setattr(resolve, "download", download)
+    monkeypatch.setattr(hub_module, "download", download)
     return download
 
 

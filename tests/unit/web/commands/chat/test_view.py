@@ -46,6 +46,14 @@ async def test_each_line_of_a_long_answer_stands_there_once() -> None:
     assert words == [*(f"Paragraph {n}" for n in range(30)), *(f"line {n}" for n in range(40)), "End"]
 
 
+async def test_of_a_block_that_is_longer_than_the_screen_the_newest_lines_are_seen() -> None:
+    screen = Screen()
+    with AnswerView(screen.console) as view:
+        for n in range(40):
+            await view.show(Delta(f"line {n}\n" if n else "```\n"))
+            assert n == 0 or any(line.strip() == f"line {n}" for line in screen.lines()[-3:])
+
+
 async def test_thoughts_are_a_few_lines_and_then_one() -> None:
     screen = Screen()
     with AnswerView(screen.console) as view:
