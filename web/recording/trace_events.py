@@ -25,7 +25,7 @@ class Track:
     tid: int
 
 
-DEVICE, SLOTS, QUEUE = 1, 2, 3
+DEVICE, SLOTS, QUEUE = 10_001, 10_002, 10_003  # Perfetto takes a thread with its process's number for the main one
 STEPS, DRAFT_STEPS, TRANSFERS = Track(DEVICE, 1), Track(DEVICE, 2), Track(DEVICE, 3)
 WAITING = Track(QUEUE, 1)
 
@@ -64,8 +64,8 @@ def instant(track: Track, name: str, at: int, **args: Any) -> Json:  # noqa: ANN
 
 
 def wait(key: str, begin: int, end: int, **args: Any) -> tuple[Json, Json]:  # noqa: ANN401
-    """Return somebody's wait in the queue, which may overlap others'."""
-    about = {"cat": "queue", "id": key, "pid": QUEUE, "tid": WAITING.tid, "name": key}
+    """Return somebody's wait in the queue, which may overlap others'; the key names it within that process."""
+    about = {"cat": "queue", "id2": {"local": key}, "pid": QUEUE, "tid": WAITING.tid, "name": key}
     return about | {"ph": "b", "ts": begin / 1e3, "args": args}, about | {"ph": "e", "ts": end / 1e3}
 
 

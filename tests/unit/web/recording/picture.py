@@ -56,10 +56,11 @@ class Picture:
                 case "i":
                     self.instants[track].append(event)
                 case "b":
-                    assert event["id"] not in begun
-                    begun[event["id"]] = at
+                    assert event["id2"]["local"] not in begun
+                    begun[event["id2"]["local"]] = at
                 case "e":
-                    self.waits[event["id"]] = at - begun.pop(event["id"])
+                    name = event["id2"]["local"]
+                    self.waits[name] = at - begun.pop(name)
         assert begun == {}, "a wait is left open"
         for spans in self.spans.values():
             spans.sort(key=lambda span: (span.begin, -span.end))
