@@ -111,10 +111,13 @@ class ChatView {
 
   #render() {
     this.#frame = 0;
+    const focused = this.element.contains(document.activeElement);
     this.sidebar.update();
     this.settings.update();
     this.composer.update(this.session);
     this.transcript.update(this.session);
+    // A button that was pressed and is no longer there must not leave whoever uses keys at the top of the page.
+    if (focused && document.activeElement === document.body) this.transcript.element.focus();
   }
 
   #turnActions() {
