@@ -201,12 +201,15 @@ class Writer:
             await write(OUT, text)
 
     async def finish(self) -> None:
-        """End the last line on a terminal; into a pipe goes exactly what the model said."""
-        from web.commands.client.terminal import write
+        """End the last line on a terminal; into a pipe goes exactly what the model said.
+
+        What is said aside then begins a line of its own, for the pipe may end on the same terminal.
+        """
+        from web.commands.client.terminal import is_terminal, write
 
         await self._end_thought()
-        if self._question.out_is_terminal and self._last != "\n":
-            await write(OUT, "\n")
+        if self._last != "\n" and (self._question.out_is_terminal or is_terminal(ERR)):
+            await write(OUT if self._question.out_is_terminal else ERR, "\n")
 
     async def _end_thought(self) -> None:
         from web.commands.client.terminal import write

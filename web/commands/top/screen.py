@@ -62,17 +62,22 @@ def _receipt(receipt: dict[str, Any]) -> str:
     return f"{receipt['request_id']}  {receipt['reason']}: {receipt_line(receipt)}"
 
 
-def _table(*columns: tuple[str, bool]) -> Table:
-    """A table of columns, of which some hold numbers."""
+def _table(*columns: tuple[str, int]) -> Table:
+    """A table of columns, each with its least width; below 0 it holds numbers, 0 is for ids, which may be cut."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
-    for name, is_number in columns:
-        table.add_column(name, justify="right" if is_number else "left", no_wrap=True)
+    for name, width in columns:
+        table.add_column(
+            name,
+            justify="right" if width < 0 else "left",
+            no_wrap=width != 0,
+            overflow="ellipsis",
+            min_width=abs(width) or None,
+        )
     return table
 
 
 def _slots(overview: Overview, chosen: str | None, context: int) -> Table:
-    columns = (("", False), ("SLOT", True), ("STATE", False), ("REQUEST", False), ("TOKENS", True), ("TOKENS/S", True))
-    table = _table(*columns)
+    table = _table(("", 1), ("SLOT", -4), ("STATE", 7), ("REQUEST", 0), ("TOKENS", -12), ("TOKENS/S", -8))
     for row in overview.slots():
         is_chosen = row.request is not None and row.request == chosen
         table.add_row(
@@ -88,7 +93,7 @@ def _slots(overview: Overview, chosen: str | None, context: int) -> Table:
 
 
 def _queue(overview: Overview, chosen: str | None) -> Table:
-    table = _table(("", False), ("QUEUED", False), ("WAITS", True), ("PROMPT", True), ("WHY", False))
+    table = _table(("", 1), ("QUEUED", 0), ("WAITS", -7), ("PROMPT", -6), ("WHY", 23))
     for row in overview.queue():
         is_chosen = row.request == chosen
         table.add_row(

@@ -9,8 +9,8 @@ from web.commands.top.overview import Overview
 from web.commands.top.screen import draw
 
 
-def drawn(overview: Overview, *, keys: bool = True) -> list[str]:
-    console = Console(color_system=None, force_terminal=False, width=140, highlight=False)
+def drawn(overview: Overview, *, keys: bool = True, width: int = 140) -> list[str]:
+    console = Console(color_system=None, force_terminal=False, width=width, highlight=False)
     with console.capture() as captured:
         console.print(draw(overview, "http://x", keys=keys))
     return [line.rstrip() for line in captured.get().split("\n") if line.strip()]
@@ -44,6 +44,18 @@ def test_slots_queue_figures_and_receipts_are_shown() -> None:
 def test_plain_text_has_no_keys_and_nothing_chosen() -> None:
     lines = drawn(busy(), keys=False)
     assert not [line for line in lines if line.startswith((">", "up, down"))]
+
+
+def test_on_a_narrow_screen_only_ids_are_cut() -> None:
+    overview = Overview()
+    name = "chatcmpl-" + "0" * 32
+    slots = [slot(0, "prefill", name, 300), slot(1, "decode", "b", 4)]
+    overview.take(sample(1.0, slots, [request(name, "prefill"), request("b", "decode"), request("c", "queued")]))
+    lines = drawn(overview, width=66)
+    (first,) = [line for line in lines if "prefill" in line]
+    assert "300 of 1000" in first
+    assert "chatcmpl-0000" in first
+    assert [line for line in lines if "all 2 slots are taken" in line]
 
 
 def test_what_is_wrong_stands_above_what_was_known() -> None:
