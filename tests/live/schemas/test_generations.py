@@ -39,6 +39,13 @@ def test_what_a_case_says_of_a_text() -> None:
     assert case.keyword_in("nothing") is None
 
 
+@pytest.mark.parametrize(
+    ("text", "is_one"), [("0.3", True), ("0.305", False), ("1" + "0" * 400, True), ("1e500", True)]
+)
+def test_multiples_are_told_exactly(text: str, is_one: bool) -> None:
+    assert (Case("cents", {"type": "number", "multipleOf": 0.01}).fault_of(text) is None) is is_one
+
+
 def test_each_schema_is_held_to_or_refused_by_its_keyword(tmp_path: Path) -> None:
     report = run(tmp_path, proposer="ngram", generations=100, max_tokens=64)
     report.check()
