@@ -13,6 +13,7 @@ from structlog.contextvars import get_contextvars
 from actors.core.account import Account
 from actors.core.generation import Failed, Finished, FinishReason, GenerationRequest, Timings
 from actors.core.life import State
+from actors.core.observer import Observer
 from actors.core.receipts import CancelReason
 from actors.generating.request_log import Ending, RequestLog, Seconds
 from runtime.errors import CedeError, DeadlineExceeded
@@ -23,6 +24,8 @@ from tests.fakes.simulation import ask, open_simulation, prompt, simulated
 
 if TYPE_CHECKING:
     import logging
+
+    from actors.core.events import StageBegun
 
 ACCOUNT = Account(State.DECODE, slot=0, cached=2, computed=9, committed=7, drafted=6, accepted=4)
 SECONDS = Seconds(0.5, 0.25, 1.0)
@@ -125,6 +128,17 @@ async def test_the_figures_of_a_cancel_are_those_of_its_receipt(caplog: pytest.L
     assert a["queued_seconds"] + a["prefill_seconds"] + a["decode_seconds"] == pytest.approx(a["seconds"], abs=1e-5)
 
 
+class _Stages(Observer):
+    """Notes what is bound to a generation's task whenever it turns to another stage."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, object]] = []
+
+    def stage_begun(self, event: StageBegun) -> None:
+        """Note it."""
+        self.told.append((event.request_id, get_contextvars().get("request_id")))
+
+
 @simulated()
 async def test_every_line_that_belongs_to_a_request_has_its_id(caplog: pytest.LogCaptureFixture) -> None:
     """From the request's own tasks it is bound; what the slot manager's task says of a request says whose it is."""
@@ -135,13 +149,18 @@ async def test_every_line_that_belongs_to_a_request_has_its_id(caplog: pytest.Lo
         bound.append((record.getMessage(), vars(record).get("request_id") or get_contextvars().get("request_id")))
         return True
 
+    stages = _Stages()
     caplog.handler.addFilter(note)
     faults = Chaos(FaultPlan((DeviceError(step=2), DeviceError(step=3))))
-    async with open_simulation(slots=2, chaos=faults) as sim, trio.open_nursery() as nursery:
-        for name in ("first", "second"):
-            nursery.start_soon(sim.client, ask(name, prompt(9, start=len(name)), max_tokens=9))
+    async with open_simulation(slots=2, chaos=faults) as sim:
+        with sim.engine.observed_by(stages):
+            async with trio.open_nursery() as nursery:
+                for name in ("first", "second"):
+                    nursery.start_soon(sim.client, ask(name, prompt(9, start=len(name)), max_tokens=9))
     caplog.handler.removeFilter(note)
     of_a_request = {message: of for message, of in bound if "first" in message or "second" in message}
     assert len(of_a_request) >= 4, "each one's end, and what failed"
     assert all(of is not None and of in message for message, of in of_a_request.items())
+    assert {name for name, _ in stages.told} == {"first", "second"}
+    assert all(bound_to == name for name, bound_to in stages.told), "in the requests' own tasks"
     assert get_contextvars() == {}, "nothing is left bound to a task that serves nobody"

@@ -260,6 +260,7 @@ async def test_a_second_request_of_the_same_name_changes_nothing_of_the_first() 
                     pass
     traced.check()
     assert len(traced.requests()) == 1
+    assert about(traced.requests()["a"])["gen_ai.response.finish_reasons"] == ("length",)
 
 
 @simulated()
