@@ -131,7 +131,7 @@ LOOKS: dict[type, set[str]] = {
     Life: {"state", "phase"},
     Ledger: {"cached", "committed", "close"},
     Admission: {"tickets"},
-    ReceiptLog: {"counts", "newest", "check_integrity"},
+    ReceiptLog: {"counts", "newest", "wall", "check_integrity"},
 }
 EACH_CHANGE = [(kind, name) for kind, changes in CHANGES.items() for name in changes]
 
