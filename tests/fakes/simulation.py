@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from actors.config import EngineConfig
+from actors.core.receipts import CancelReason
 from actors.engine import open_engine
 from actors.generating.grammars import InlineGrammars
 from actors.testing.chaos import open_chaos
@@ -275,3 +276,26 @@ async def open_simulation(
         simulation = Simulation(engine, model, watch, faults)
         async with simulation.watched():
             yield simulation
+
+
+async def storm(sim: Simulation, clients: int = 24) -> None:
+    """Have clients ask at once: `r0` and so on, of whom each leaves in one of several ways, or stays."""
+    async with trio.open_nursery() as nursery:
+        for number in range(clients):
+            asked = ask(f"r{number}", prompt(10 + 7 * number, start=number), max_tokens=20)
+            nursery.start_soon(_impatient, sim, asked, number)
+
+
+async def _impatient(sim: Simulation, asked: GenerationRequest, number: int) -> None:
+    match number % 4:
+        case 0:
+            await sim.client(asked, hang_up_after=number // 4)
+        case 1:
+            await sim.client(asked, hang_up_at=0.2 * number)
+        case 2:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(sim.client, asked)
+                await trio.sleep(0.1 * number)
+                sim.engine.cancel(asked.id, CancelReason.OPERATOR)
+        case _:
+            await sim.client(asked)

@@ -9,17 +9,14 @@ from prometheus_client import CollectorRegistry
 
 from actors.core.generation import Failed
 from actors.core.observer import Observer
-from actors.core.receipts import CancelReason
 from runtime.loading.served import Proposer
 from runtime.testing.faults import Chaos, DeviceError, FaultPlan
-from tests.fakes.simulation import ask, open_simulation, prompt, simulated
+from tests.fakes.simulation import ask, open_simulation, prompt, simulated, storm
 from web.metrics.instruments import Instruments
 from web.metrics.recorder import Recorder
 
 if TYPE_CHECKING:
     from actors.core.events import Emitted
-    from actors.core.generation import GenerationRequest
-    from tests.fakes.simulation import Simulation
 
 
 class Watched:
@@ -72,10 +69,7 @@ async def test_after_a_storm_of_cancels_the_counters_are_the_receipts() -> None:
     watched = Watched()
     async with open_simulation(slots=2, queue=40, speculate=Proposer.DRAFT) as sim:
         with sim.engine.observed_by(watched.recorder):
-            async with trio.open_nursery() as nursery:
-                for number in range(24):
-                    asked = ask(f"r{number}", prompt(10 + 7 * number, start=number), max_tokens=20)
-                    nursery.start_soon(_impatient, sim, asked, number)
+            await storm(sim)
         receipts = sim.engine.receipts()
         assert len({(receipt.reason, receipt.phase) for receipt in receipts}) > 2
     for name, field in (("kept", "kept_tokens"), ("wasted", "wasted_tokens")):
@@ -91,22 +85,6 @@ async def test_after_a_storm_of_cancels_the_counters_are_the_receipts() -> None:
     assert watched["request_success_total"] == 0
     assert sum(watched.labelled("request_success_total").values()) == 24
     assert watched.recorder.live == 0
-
-
-async def _impatient(sim: Simulation, asked: GenerationRequest, number: int) -> None:
-    """Ask, and leave in one of several ways, or stay."""
-    match number % 4:
-        case 0:
-            await sim.client(asked, hang_up_after=number // 4)
-        case 1:
-            await sim.client(asked, hang_up_at=0.2 * number)
-        case 2:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(sim.client, asked)
-                await trio.sleep(0.1 * number)
-                sim.engine.cancel(f"r{number}", CancelReason.OPERATOR)
-        case _:
-            await sim.client(asked)
 
 
 @simulated()

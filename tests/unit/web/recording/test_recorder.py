@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
-from actors.core.receipts import CancelReason
 from runtime.loading.served import Proposer
 from runtime.testing.faults import Chaos, DeviceError, FaultPlan, ThreadDeath
-from tests.fakes.simulation import ask, open_simulation, prompt, simulated
+from tests.fakes.simulation import ask, open_simulation, prompt, simulated, storm
 from tests.unit.web.recording.picture import Picture
 from web.recording.recorder import Recorder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from actors.core.generation import GenerationRequest
     from tests.fakes.simulation import Simulation
     from web.recording.trace_events import Json
 
@@ -102,10 +100,7 @@ async def test_in_a_storm_spans_nest_and_cancels_are_where_the_receipts_say() ->
     recorded = Recorded()
     async with open_simulation(slots=2, queue=40, speculate=Proposer.DRAFT) as sim:
         with recorded.watching(sim):
-            async with trio.open_nursery() as nursery:
-                for number in range(24):
-                    asked = ask(f"r{number}", prompt(10 + 7 * number, start=number), max_tokens=20)
-                    nursery.start_soon(_impatient, sim, asked, number)
+            await storm(sim)
         receipts = {receipt.request_id: receipt for receipt in sim.engine.receipts()}
     picture = recorded.picture()
     cancels = {event["args"]["request_id"]: event for event in picture.cancels()}
@@ -123,22 +118,6 @@ async def test_in_a_storm_spans_nest_and_cancels_are_where_the_receipts_say() ->
         receipt = receipts.get(hold.name.removesuffix("/0"))
         assert hold.args["cancelled"] == (None if receipt is None else receipt.reason.value)
     assert len(picture.waits) == 24
-
-
-async def _impatient(sim: Simulation, asked: GenerationRequest, number: int) -> None:
-    """Ask, and leave in one of several ways, or stay."""
-    match number % 4:
-        case 0:
-            await sim.client(asked, hang_up_after=number // 4)
-        case 1:
-            await sim.client(asked, hang_up_at=0.2 * number)
-        case 2:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(sim.client, asked)
-                await trio.sleep(0.1 * number)
-                sim.engine.cancel(asked.id, CancelReason.OPERATOR)
-        case _:
-            await sim.client(asked)
 
 
 @simulated()

@@ -15,12 +15,11 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 from actors.core.generation import TraceContext
-from actors.core.receipts import CancelReason
 from actors.generating.attended import attended
 from runtime.errors import CedeError
 from runtime.loading.served import Proposer
 from runtime.testing.faults import Chaos, DeviceError, FaultPlan, ThreadDeath
-from tests.fakes.simulation import ask, open_simulation, prompt, simulated
+from tests.fakes.simulation import ask, open_simulation, prompt, simulated, storm
 from web.tracing.tracer import RequestTracer
 
 if TYPE_CHECKING:
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
     from opentelemetry.trace import SpanContext
 
-    from actors.core.generation import GenerationRequest
     from tests.fakes.simulation import Simulation
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -168,10 +166,7 @@ async def test_after_a_storm_of_cancels_each_span_says_what_the_receipt_says() -
     traced = Traced()
     async with open_simulation(slots=2, queue=40, speculate=Proposer.DRAFT) as sim:
         with traced.watching(sim):
-            async with trio.open_nursery() as nursery:
-                for number in range(24):
-                    asked = ask(f"r{number}", prompt(10 + 7 * number, start=number), max_tokens=20)
-                    nursery.start_soon(_impatient, sim, asked, number)
+            await storm(sim)
         receipts = {receipt.request_id: receipt for receipt in sim.engine.receipts()}
     traced.check()
     spans = traced.requests()
@@ -192,22 +187,6 @@ async def test_after_a_storm_of_cancels_each_span_says_what_the_receipt_says() -
             assert event.timestamp == round(receipt.detected_at * 1e9)
         began = "decode" if about(span)["gen_ai.usage.output_tokens"] else "prefill"
         assert last.name == ("queued" if receipt.phase == "queued" else began)
-
-
-async def _impatient(sim: Simulation, asked: GenerationRequest, number: int) -> None:
-    """Ask, and leave in one of several ways, or stay."""
-    match number % 4:
-        case 0:
-            await sim.client(asked, hang_up_after=number // 4)
-        case 1:
-            await sim.client(asked, hang_up_at=0.2 * number)
-        case 2:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(sim.client, asked)
-                await trio.sleep(0.1 * number)
-                sim.engine.cancel(asked.id, CancelReason.OPERATOR)
-        case _:
-            await sim.client(asked)
 
 
 @simulated()
