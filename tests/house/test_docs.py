@@ -15,7 +15,7 @@ from docs.figures.request import STOPS
 ROOT = Path(__file__).parents[2]
 # What was measured once is not rewritten when a file moves.
 HISTORY = ("bench/LOG.md", "bench/results/")
-TOP = ("runtime", "actors", "web", "bench", "tests", "docs", ".github", ".ci")
+TOP = ("runtime", "actors", "web", "bench", "tests", "docs", "deploy", ".github", ".ci")
 README_LINES = 120
 
 PATH = re.compile(rf"(?<![\w/.-])((?:{'|'.join(map(re.escape, TOP))})/[\w./-]*\w/?)(?:::([\w.]+))?")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.live.metrics.deployed import ALERTS, NAME, dashboard_expressions, exposed
 from tests.live.server import ROOT, Server, wait_for
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PROMTOOL, PROMETHEUS = shutil.which("promtool"), shutil.which("prometheus")
+ALERTS_TEST = ROOT / "tests" / "live" / "metrics" / "alerts.test.yml"
+NOT_YET = {"cede_request_failures_total", "cede_requests_refused_total"}  # no sample before the first error or refusal
 needs_prometheus = pytest.mark.skipif(
     PROMTOOL is None or PROMETHEUS is None, reason="there is no Prometheus here (Debian: apt-get install prometheus)"
 )
@@ -33,12 +36,14 @@ def page(server: Server) -> str:
 
 
 @contextmanager
-def prometheus(server: Server, folder: Path) -> Iterator[str]:
-    """Run a Prometheus that asks the server each second; its own URL."""
+def prometheus(server: Server, folder: Path, *rules: Path) -> Iterator[str]:
+    """Run a Prometheus that asks the server, and evaluates files of rules, each second; its own URL."""
     host, port = server.address
     config = folder / "prometheus.yml"
     target = {"job_name": "cede", "static_configs": [{"targets": [f"{host}:{port}"]}]}
-    config.write_text(json.dumps({"global": {"scrape_interval": "1s"}, "scrape_configs": [target]}))
+    often = {"scrape_interval": "1s", "evaluation_interval": "1s"}
+    files = [str(path) for path in rules]
+    config.write_text(json.dumps({"global": often, "rule_files": files, "scrape_configs": [target]}))
     with socket.create_server(("127.0.0.1", 0)) as free:
         own = free.getsockname()[1]
     assert PROMETHEUS is not None
@@ -83,6 +88,23 @@ def value(url: str, expression: str) -> float:
     return float(samples[0]["value"][1]) if samples else 0.0
 
 
+def storm(server: Server) -> None:
+    """Hang up six times, and wait until all has ended."""
+    for number in range(6):
+        body = {"prompt": f"import os  # {number}", "max_tokens": 3000, "stream": True, "ignore_eos": True}
+        request = urllib.request.Request(f"{server.url}/v1/completions", json.dumps(body).encode())
+        with urllib.request.urlopen(request, timeout=60) as response:
+            response.readline()
+    server.wait_idle()
+
+
+def alerts(url: str) -> list[dict[str, Any]]:
+    """Return the rules that Prometheus has loaded, with what came of them."""
+    with urllib.request.urlopen(f"{url}/api/v1/rules", timeout=60) as response:
+        groups = json.load(response)["data"]["groups"]
+    return [rule for group in groups for rule in group["rules"]]
+
+
 @needs_prometheus
 def test_prometheus_own_checker_has_no_objection(four_slots: Server) -> None:
     assert PROMTOOL is not None
@@ -93,12 +115,7 @@ def test_prometheus_own_checker_has_no_objection(four_slots: Server) -> None:
 @needs_prometheus
 def test_after_a_storm_of_hang_ups_the_counters_are_the_receipts(tmp_path: Path) -> None:
     with Server("--slots", "2") as server, prometheus(server, tmp_path) as url:
-        for number in range(6):
-            body = {"prompt": f"import os  # {number}", "max_tokens": 3000, "stream": True, "ignore_eos": True}
-            request = urllib.request.Request(f"{server.url}/v1/completions", json.dumps(body).encode())
-            with urllib.request.urlopen(request, timeout=60) as response:
-                response.readline()
-        server.wait_idle()
+        storm(server)
         receipts = server.get("/v1/receipts")["data"]
         assert len(receipts) == 6
         wait_for(lambda: is_ready(url), "Prometheus to answer")
@@ -112,3 +129,38 @@ def test_after_a_storm_of_hang_ups_the_counters_are_the_receipts(tmp_path: Path)
         assert value(url, "cede_num_requests_running") == 0
         assert len([query(url, expression) for expression in documented()]) == 4
         assert value(url, "histogram_quantile(0.99, cede_cancel_slot_freed_seconds_bucket)") > 0
+
+
+@needs_prometheus
+@pytest.mark.parametrize("command", [("check", "rules", ALERTS), ("test", "rules", ALERTS_TEST)], ids=["valid", "fire"])
+def test_the_alerts_are_valid_and_fire_when_they_should(command: tuple[str | Path, ...]) -> None:
+    assert PROMTOOL is not None
+    checked = subprocess.run([PROMTOOL, *command], capture_output=True, text=True)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+@needs_prometheus
+def test_each_expression_of_the_dashboard_and_the_alerts_finds_what_it_asks_for(tmp_path: Path) -> None:
+    with (
+        Server("--slots", "2", "--kv-dir", str(tmp_path / "kv")) as server,
+        prometheus(server, tmp_path, ALERTS) as url,
+    ):
+        names = exposed(page(server))
+        storm(server)
+        wait_for(lambda: is_ready(url), "Prometheus to answer")
+        last = ("cede_cancels_total", "cede_request_success_total")  # no series begins later than these
+        seen_twice = " and ".join(f"min(count_over_time({name}[5m])) >= 2" for name in last)
+        wait_for(lambda: query(url, seen_twice), "Prometheus to know rates")
+        asked = list(dashboard_expressions())
+        assert len(asked) > 50
+        empty = {expression for expression in asked if not query(url, expression)}
+        assert {name for expression in empty for name in NAME.findall(expression)} == NOT_YET
+        wait_for(lambda: all(rule["health"] != "unknown" for rule in alerts(url)), "all rules to be evaluated")
+        rules = alerts(url)
+        assert len(rules) == ALERTS.read_text(encoding="utf-8").count("alert:") > 0
+        assert {rule["name"]: rule.get("lastError") for rule in rules if rule["health"] != "ok"} == {}
+        assert {rule["name"]: rule["state"] for rule in rules if rule["state"] == "firing"} == {}
+        named = {
+            name for expression in (*asked, *(rule["query"] for rule in rules)) for name in NAME.findall(expression)
+        }
+        assert named - names == set()
