@@ -32,7 +32,8 @@ Json = dict[str, Any]
 PATIENCE = 90.0  # seconds; a loaded machine takes its time over importing torch
 ROOT = Path(__file__).parents[2]
 ANNOUNCEMENT = "cede serves "
-DEFAULTS = ("--port", "0", "--log-format", "text")  # tests read the log as people do
+# Tests read the log as people do, and compare tokens, which are promised to be the same in float32.
+DEFAULTS = ("--port", "0", "--log-format", "text", "--dtype", "float32")
 COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
 
 

@@ -41,6 +41,7 @@ class BareModel:
     """
 
     def __init__(self, config: ModelConfig, context: int) -> None:
+        self.name = "bare"
         self.context_length = context
         self.eos_token_ids: tuple[int, ...] = ()
         self.vocab_size = config.vocab_size
