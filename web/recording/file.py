@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger("cede.web")
 
 CAPACITY = 1 << 16  # events; a busy server makes some thousand in a second
+# Events are written together: a thread that woke for each layer of a step would take the interpreter from those that
+# run it (bench/LOG.md).
+PAUSE_SECONDS = 0.25
+HURRY_SHARE = 4  # of the buffer, a quarter that is full is written at once
 
 
 class RecordingError(CedeError):
@@ -77,6 +81,7 @@ class RecordingFile:
     def __init__(self, file: RawFile, capacity: int = CAPACITY) -> None:
         self._file = file
         self._capacity = capacity
+        self._hurry = max(1, capacity // HURRY_SHARE)
         self._changed = threading.Condition()
         self._waiting: list[Json] = []
         self._is_closed = False
@@ -103,8 +108,10 @@ class RecordingFile:
         """Have events written that belong together, or drop them all; never waits for the disk."""
         with self._changed:
             if fits := len(self._waiting) + len(events) <= self._capacity and not self._is_closed:
+                was_empty = not self._waiting
                 self._waiting += events
-                self._changed.notify()
+                if was_empty or len(self._waiting) >= self._hurry:
+                    self._changed.notify()
         if not fits:
             self._drop(len(events), "the disk is too slow")
 
@@ -133,9 +140,10 @@ class RecordingFile:
         self._write(b"\n]\n" if self._written else b"[]\n")
 
     def _take(self) -> list[Json]:
-        """What waits, once there is something; nothing at the end."""
+        """What waits, a moment after there is something; nothing at the end."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._is_closed)
+            self._changed.wait_for(lambda: len(self._waiting) >= self._hurry or self._is_closed, PAUSE_SECONDS)
             batch, self._waiting = self._waiting, []
         return batch
 
