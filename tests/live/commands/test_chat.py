@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.live.commands.terminal import CTRL_C, CTRL_D, ENTER, ESCAPE, UP, Terminal
+from tests.live.commands.terminal import CTRL_C, CTRL_D, ENTER, UP, Terminal
 from tests.live.server import wait_for
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def test_lines_are_edited_remembered_and_begun_anew(server: Server, terminal: Te
     terminal.enter("/set max_tokens 3")
     terminal.wait_for("max_tokens 3")
     terminal.type("one\\" + ENTER)
-    terminal.type("two" + ESCAPE + ENTER)
+    terminal.type("two\\" + ENTER)
     terminal.enter("three")
     terminal.wait_for("3 tokens; ")
     terminal.type(UP)  # the last of its three lines
