@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.live.browser.rules import THEMES, broken_rules, choose_theme
 from tests.live.server import COMPLETIONS
 
 if TYPE_CHECKING:
@@ -17,61 +15,31 @@ if TYPE_CHECKING:
     from tests.live.browser.chromium import Chromium
     from tests.live.server import Server
 
-SOURCES = Path(__file__).parent / "node"
-RUN = "async () => (await axe.run(document, { resultTypes: ['violations'] })).violations"
 
-
-@pytest.fixture(scope="module")
-def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The source of axe-core, of the version in node/package-lock.json."""
-    npm = shutil.which("npm")
-    if npm is None:
-        pytest.skip("there is no npm, with which axe-core is installed")
-    folder = tmp_path_factory.mktemp("axe") / "node"
-    shutil.copytree(SOURCES, folder)
-    done = subprocess.run([npm, "ci", "--no-audit", "--no-fund"], cwd=folder, capture_output=True, text=True)
-    if done.returncode:
-        pytest.skip(f"npm ci found no way to the registry: {done.stderr[-200:]}")
-    return (folder / "node_modules" / "axe-core" / "axe.min.js").read_text()
-
-
-def broken(page: Page, axe: str) -> list[str]:
-    """What breaks a rule, and where."""
-    page.evaluate(axe)
-    found: list[dict[str, Any]] = page.evaluate(RUN)
-    return [
-        f"{violation['id']}: {node['html'][:200]}: {node['failureSummary']}"
-        for violation in found
-        for node in violation["nodes"]
-    ]
-
-
-@pytest.mark.parametrize("theme", ["dark", "light"])
+@pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("width", [1440, 820, 390])
-def test_the_live_view_breaks_no_rule(chromium: Chromium, four_slots: Server, axe: str, theme: str, width: int) -> None:
+def test_the_live_view_breaks_no_rule(chromium: Chromium, four_slots: Server, theme: str, width: int) -> None:
     def look(page: Page) -> list[str]:
         page.set_viewport_size({"width": width, "height": 1000})
         page.goto(four_slots.url)
-        button = page.get_by_role("button", name="Theme")
-        while theme not in button.inner_text():
-            button.click()
+        choose_theme(page, theme)
         page.get_by_text("slot 0: ").wait_for()
         page.get_by_text("The lanes as a table").click()
         page.get_by_role("button", name="Show me").click()
         page.get_by_role("button", name="Hang up on").first.wait_for()
-        running = broken(page, axe)
+        running = broken_rules(page)
         page.locator(".told li").filter(has_text="kept for a retry").nth(1).wait_for()
-        return running + broken(page, axe)
+        return running + broken_rules(page)
 
     assert chromium.visit(look) == []
 
 
-def test_a_rule_that_is_broken_is_noticed(chromium: Chromium, four_slots: Server, axe: str) -> None:
+def test_a_rule_that_is_broken_is_noticed(chromium: Chromium, four_slots: Server) -> None:
     def look(page: Page) -> list[str]:
         page.goto(four_slots.url)
         page.get_by_text("slot 0: ").wait_for()
         page.evaluate("() => document.querySelector('#view').append(document.createElement('button'))")
-        return broken(page, axe)
+        return broken_rules(page)
 
     assert [line.partition(":")[0] for line in chromium.visit(look)] == ["button-name"]
 

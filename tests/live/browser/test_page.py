@@ -18,6 +18,16 @@ if TYPE_CHECKING:
 
 KEY = "sk-of-mine"
 
+SINKS = {
+    "HTML": "document.querySelector('main').innerHTML = '<b>text</b>'",
+    "a frame's document": "document.createElement('iframe').srcdoc = '<b>text</b>'",
+    "a parsed document": "new DOMParser().parseFromString('<b>text</b>', 'text/html')",
+    "a script": "document.createElement('script').text = 'window.hurt = 1'",
+    "a script's address": "document.createElement('script').src = 'page/app.js'",
+    "another policy": "trustedTypes.createPolicy('mine', { createHTML: (text) => text })",
+}
+"""What makes more than a text of a text, by what it makes."""
+
 
 @pytest.fixture(scope="module")
 def keyed() -> Iterator[Server]:
@@ -61,3 +71,17 @@ def test_it_asks_for_the_key_and_keeps_it_in_its_tab_alone(chromium: Chromium, k
     in_tab, elsewhere = chromium.visit(look)
     assert in_tab == KEY
     assert KEY not in elsewhere
+
+
+@pytest.mark.parametrize("sink", SINKS)
+def test_text_becomes_neither_html_nor_a_script(chromium: Chromium, four_slots: Server, sink: str) -> None:
+    def look(page: Page) -> tuple[str | None, list[str]]:
+        watched = Watched(page)
+        page.goto(four_slots.url)
+        page.get_by_text("slot 0: ").wait_for()
+        refused = page.evaluate(f"() => {{ try {{ {SINKS[sink]} }} catch (error) {{ return error.name }} }}")
+        return refused, watched.said
+
+    refused, said = chromium.visit(look)
+    assert refused == "TypeError"
+    assert [line for line in said if "The action has been blocked" not in line] == []

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 from tests.live.browser.chat.chat_page import ChatPage
 from tests.live.browser.chat.test_hostile_answers import stream
+from tests.live.browser.rules import THEMES, broken_rules, choose_theme
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page, Route
@@ -34,8 +34,6 @@ def f(x):  # a comment
 ```
 """ % ("wider than any screen " * 12)
 
-Theme = Literal["dark", "light"]
-
 
 def answered(page: Page, server: Server) -> ChatPage:
     """A chat with an answer that has a bit of everything."""
@@ -51,29 +49,22 @@ def answered(page: Page, server: Server) -> ChatPage:
     return chat
 
 
-def violations(page: Page) -> list[dict[str, Any]]:
-    """What axe-core finds serious or critical: the rule, and where."""
-    found = Axe().run(page).response["violations"]
-    grave = [rule for rule in found if rule["impact"] in ("serious", "critical")]
-    return [{"rule": rule["id"], "at": [node["html"] for node in rule["nodes"]]} for rule in grave]
-
-
-@pytest.mark.parametrize("width", [320, 1280])
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_nothing_keeps_anybody_out(chromium: Chromium, four_slots: Server, theme: Theme, width: int) -> None:
-    def use(page: Page) -> list[dict[str, Any]]:
-        page.emulate_media(color_scheme=theme)
+@pytest.mark.parametrize("width", [320, 820, 1280])
+@pytest.mark.parametrize("theme", THEMES)
+def test_nothing_keeps_anybody_out(chromium: Chromium, four_slots: Server, theme: str, width: int) -> None:
+    def use(page: Page) -> list[str]:
         page.set_viewport_size({"width": width, "height": 700})
         chat = answered(page, four_slots)
-        found = violations(page)
+        choose_theme(page, theme)
+        found = broken_rules(page)
         if width < 1000:
             chat.press("Settings")
         page.locator("summary").get_by_text("Tools").click()
-        found += violations(page)
+        found += broken_rules(page)
         if width < 1000:
             chat.press("Settings")
         chat.press("Edit", chat.turns.first)
-        return found + violations(page)
+        return found + broken_rules(page)
 
     assert chromium.visit(use) == []
 

@@ -60,6 +60,7 @@ async def test_scripts_of_this_origin_alone_are_run() -> None:
     policy = response.headers["content-security-policy"]
     assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self';")
     assert "unsafe" not in policy
+    assert policy.endswith("; require-trusted-types-for 'script'; trusted-types dompurify")
     assert response.headers["x-content-type-options"] == "nosniff"
 
 

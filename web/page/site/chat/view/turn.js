@@ -37,7 +37,7 @@ export class TurnView {
   constructor(turn, actions) {
     this.turn = turn;
     this.actions = actions;
-    this.name = h("h3", {});
+    this.name = h("h2", {});
     this.versions = h("span", { class: "versions" });
     this.thoughts = new AnswerText();
     this.thinking = h("summary", {}, "Thoughts");
@@ -96,7 +96,7 @@ export class TurnView {
     this.calls.replaceChildren(...turn.toolCalls.map((call) => h(
       "section",
       { class: "call", "aria-label": `Call of ${call.name}` },
-      h("h4", {}, "calls ", h("code", {}, call.name)),
+      h("h3", {}, "calls ", h("code", {}, call.name)),
       codeBlock(isLive(turn) ? call.arguments : pretty(call.arguments), "json", !isLive(turn)),
     )));
   }
