@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from actors.core.life import State
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from runtime.ownership import TaskOwner
     from runtime.step.step import SegmentResult
 
@@ -53,6 +55,7 @@ class Ledger:
         self._cached = cached
         self._computed = self._committed = 0
         self._drafted = self._accepted = 0
+        self._computed_at: list[tuple[int, int]] = []
         self._last_kernel_at: float | None = None
         self._layers_after_cancel = 0
 
@@ -66,6 +69,11 @@ class Ledger:
         """Rows that were computed and whose KV is valid."""
         return self._committed
 
+    @property
+    def computed_at(self) -> Sequence[tuple[int, int]]:
+        """Where these rows are: from one position to another, as they were computed."""
+        return self._computed_at
+
     def note_step(self, result: SegmentResult, rows: int) -> None:
         """A step ended that had `rows` of this hold for the target."""
         self._owner.check()
@@ -74,10 +82,13 @@ class Ledger:
             self._last_kernel_at = result.last_kernel_at
             self._computed += rows
 
-    def note_committed(self, rows: int, drafted: int, accepted: int) -> None:
-        """The KV of `rows` tokens is valid; of `drafted` ones among what was run, `accepted` stood."""
+    def note_committed(self, start: int, rows: int, drafted: int, accepted: int) -> None:
+        """The KV of `rows` tokens from `start` on is valid; of `drafted` ones among what was run, `accepted` stood."""
         self._owner.check()
         self._committed += rows
+        goes_on = bool(self._computed_at) and self._computed_at[-1][1] == start
+        first = self._computed_at.pop()[0] if goes_on else start
+        self._computed_at.append((first, start + rows))
         self._drafted += drafted
         self._accepted += accepted
 
@@ -95,6 +106,7 @@ class Ledger:
         """Nothing that was computed is valid any longer."""
         self._owner.check()
         self._committed = 0
+        self._computed_at.clear()
 
     def note_restart(self) -> None:
         """Nothing that was cached is used any longer."""

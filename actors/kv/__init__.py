@@ -10,6 +10,7 @@ called by the slot manager's task; a request's own task looks, waits for reads f
     waiting_blocks   WaitingBlocks, SlotBlock: what is to be kept and is still in its slot
     write_behind     WriteBehind: what the disk has not taken yet
     verdicts         Verdicts: strikes, audits, and what is dropped for them
+    leftovers        Leftovers: what cancelled generations have left, and who was served it
     disk_reader      DiskReader: reads from a disk that may hang
     mover            KVMover: what is moved between two steps
     moves            Moves: those of it that a request's task has asked for

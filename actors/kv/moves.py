@@ -230,6 +230,7 @@ class Moves:
             return
         self._table.commit_moved(record.slot, tokens, move.trial, move.stands_on, move.least)
         record.ledger.note_moved(len(tokens))
+        self._cache.leftovers.take(record.slot.tokens, start, move.end)
         if self._observers.moved:
             self._observers.tell(self._observers.moved, Moved(*record.key, record.slot.id, start, len(tokens)))
 

@@ -15,6 +15,7 @@ import trio
 
 from actors.core.commands import Fetched
 from actors.kv.config import CacheConfig
+from actors.kv.leftovers import Leftovers
 from actors.kv.tiers import Tiers
 from actors.kv.verdicts import Verdicts
 from actors.kv.waiting_blocks import WaitingBlocks
@@ -45,6 +46,7 @@ class CacheStatistics:
         audit_failures: of these.
         unsaved_blocks: blocks in slots that are to be kept.
         ram, disk: the tiers; `disk` is None where there is no such tier.
+        served_again: tokens that cancelled generations had computed and that later ones were given, each counted once.
         late_reads: from disk, that were given up.
         disk_answers: False while the disk is not asked because of one.
     """
@@ -56,6 +58,7 @@ class CacheStatistics:
     unsaved_blocks: int
     ram: RamTierStatistics
     disk: DiskTierStatistics | None
+    served_again: int = 0
     late_reads: int = 0
     disk_answers: bool = True
 
@@ -75,6 +78,7 @@ class PrefixCache:
         tiers: which blocks exist, in memory and on disk.
         waiting: blocks that are to be kept and are still in their slot.
         verdicts: what was found wrong.
+        leftovers: what cancelled generations have left, for those who come again.
         write_behind: what the disk has not taken yet.
         wake: called when the disk takes blocks again that it has refused, so that the owner offers them.
 
@@ -115,6 +119,7 @@ class PrefixCache:
             seed=seed,
             owner=self.owner,
         )
+        self.leftovers = Leftovers(self.owner)
         self.write_behind = WriteBehind(self.tiers, self.owner)
         self.wake: Callable[[], object] = self.write_behind.offer
         self._hits: Counter[str] = Counter(resident=0, live=0, ram=0, disk=0)
@@ -225,6 +230,7 @@ class PrefixCache:
             unsaved_blocks=len(self.waiting),
             ram=self.tiers.ram.statistics(),
             disk=None if disk is None else disk.statistics(),
+            served_again=self.leftovers.served,
             late_reads=0 if reader is None else reader.late_reads,
             disk_answers=reader is None or reader.answers(),
         )

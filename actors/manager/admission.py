@@ -115,6 +115,7 @@ class Admission:
         assert slot.before is not None
         self._cache.displace(slot.id, slot.before, len(slot.tokens))
         self._cache.count_hit("resident", len(slot.tokens))
+        self._cache.leftovers.take(slot.tokens, 0, len(slot.tokens))
         waiting.life.take(Event.GRANTED)
         del self._queue[ticket.key]
         record = self._holds.add(ticket, slot, waiting.life)

@@ -90,7 +90,8 @@ class Settlement:
         rows = segment.token_ids[: len(segment.token_ids) - (drafted - accepted)]
         self._table.commit(slot, rows)
         self._table.end_round(slot, segment.start)
-        planned.record.ledger.note_committed(len(rows), drafted, accepted)
+        planned.record.ledger.note_committed(segment.start, len(rows), drafted, accepted)
+        self._cache.leftovers.forget(slot.tokens, segment.start, segment.start + len(rows))
         self._counts.verify_steps += bool(drafted)
         self._counts.drafted += drafted
         self._counts.accepted += accepted

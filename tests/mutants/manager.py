@@ -101,8 +101,8 @@ MUTANTS = (
     Mutant(
         "rejected drafts count as kept",
         "actors/manager/settlement.py",
-        "ledger.note_committed(len(rows), drafted, accepted)",
-        "ledger.note_committed(len(segment.token_ids), drafted, accepted)",
+        "ledger.note_committed(segment.start, len(rows), drafted, accepted)",
+        "ledger.note_committed(segment.start, len(segment.token_ids), drafted, accepted)",
     ),
     Mutant(
         "who was in a step that raised is not tried alone",

@@ -15,10 +15,16 @@
     I13 where owners are isolated, nobody is served KV that was computed for another owner
     I14 no token is drawn that the grammar of its output forbids
     I15 what a prompt gives besides KV, a pooled state or scores, is what it gives alone
+    I16 of each generation the feed tells a beginning, an end and its cancel; who is too slow is told how much is lost
+    I17 no span of a trace is left open; phases follow one another within their request, and cancels are the receipts
+    I18 a recording's spans are whole and lie within one another; its cancels are the receipts
+    I19 the counters are the sums of receipts, ends, refusals and tokens
+    I20 tokens that are counted as served again are those that a cancel left, each once
 
 Here are those that can be seen at each step's boundaries, but for I8 (`tests.sim.fairness`), I10
-(`tests.sim.kv.watch`), I11 (`tests.sim.books`) and I13 (`tests.sim.kv.isolation`); what can be said only when all is
-over is in `tests.sim.endings`.  A violation is kept, not raised: it comes to light when the scenario is over.
+(`tests.sim.kv.watch`), I11 (`tests.sim.books`), I13 (`tests.sim.kv.isolation`) and I16 to I20
+(`tests.sim.instruments`); what can be said only when all is over is in `tests.sim.endings`.  A violation is kept, not
+raised: it comes to light when the scenario is over.
 """
 
 from __future__ import annotations

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import tempfile
-from collections import Counter
-from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from contextlib import asynccontextmanager, contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,9 +30,11 @@ from tests.fakes.kv_simulation import open_kv_simulation, open_settled_disk
 from tests.sim.device import CULPRIT, VOCABULARY
 from tests.sim.endings import solo
 from tests.sim.grammars import Rule
+from tests.sim.instruments.attached import instruments_on
 from tests.sim.kv.lies import Lies
 from tests.sim.scenario import CONTEXT, LOOKED_UP, first_request, next_request
 from tests.sim.scheduler import run
+from tests.sim.tally import digest_of, tally_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -46,35 +46,7 @@ if TYPE_CHECKING:
     from tests.sim.clients import Story
     from tests.sim.kv.tiers import SettledDisk
     from tests.sim.scenario import Scenario, Visit
-
-
-@dataclass(slots=True)
-class Tally:
-    """What happened in some scenarios."""
-
-    scenarios: int = 0
-    requests: int = 0
-    refused: Counter[str] = field(default_factory=Counter)
-    ended: Counter[str] = field(default_factory=Counter)  # generations, by how
-    steps: int = 0
-    draft_steps: int = 0
-    moves: int = 0
-    cancels: Counter[str] = field(default_factory=Counter)  # by phase
-    reasons: Counter[str] = field(default_factory=Counter)  # of the cancels
-    faults: Counter[str] = field(default_factory=Counter)  # by kind
-    lies: Counter[str] = field(default_factory=Counter)  # told, found, audits, who was deceived
-    virtual_seconds: float = 0.0
-
-    def add(self, other: Tally) -> None:
-        """Take what happened in other scenarios in."""
-        self.scenarios += other.scenarios
-        self.requests += other.requests
-        self.steps += other.steps
-        self.draft_steps += other.draft_steps
-        self.moves += other.moves
-        self.virtual_seconds += other.virtual_seconds
-        for name in ("refused", "ended", "cancels", "reasons", "faults", "lies"):
-            getattr(self, name).update(getattr(other, name))
+    from tests.sim.tally import Tally
 
 
 @dataclass(slots=True)
@@ -100,7 +72,7 @@ def play(scenario: Scenario) -> Played:
                     owner = scenario.owners[number % len(scenario.owners)]
                     clients.start_soon(_visit, sim, clients, visit, f"r{number}", owner)
         check_endings(sim, scenario)
-        return Played(_tally(sim), _digest(sim))
+        return Played(tally_of(sim), digest_of(sim))
 
     return run(main, seed=scenario.seed)
 
@@ -139,7 +111,8 @@ async def _opened(scenario: Scenario) -> AsyncIterator[KVSimulation]:
             sim.faults.cursed = scenario.cursed_blocks
             sim.faults.late_masks = scenario.late_masks
             sim.watch.device.recovery_seconds = scenario.recovery_seconds
-            yield sim
+            async with instruments_on(sim.engine) if scenario.instruments else nullcontext():
+                yield sim
 
 
 @contextmanager
@@ -309,41 +282,3 @@ class Explanation:
                 return self.losses > 0 and (self.queue_lost or receipt.phase != "queued")
             case _:
                 return False
-
-
-# --- figures ----------------------------------------------------------------------------------------------------------
-
-
-def _tally(sim: KVSimulation) -> Tally:
-    tally = Tally(scenarios=1, requests=len(sim.stories), moves=len(sim.watch.moved))
-    for story in sim.stories.values():
-        if story.opened:
-            tally.ended.update(_how(story.last(index)) for index in range(len(story.asked.prompts)))
-        else:
-            tally.refused[type(story.error).__name__ if story.error else "hung up before"] += 1
-    tally.draft_steps = sum(step.drafting for step in sim.steps)
-    tally.steps = len(sim.steps) - tally.draft_steps
-    for receipt in sim.engine.receipts(10_000):
-        tally.cancels[receipt.phase] += 1
-        tally.reasons[receipt.reason] += 1
-    tally.faults.update(fault.what for fault in sim.fired)
-    tally.faults["cursed prompt"] = sum(
-        story.opened and CULPRIT in prompt for story in sim.stories.values() for prompt in story.asked.prompts
-    )
-    statistics = sim.cache.statistics()
-    tally.lies.update(told=len(sim.model.lies), found=len(sim.model.lies.found), deceived=len(sim.watch.deceived))
-    tally.lies.update({"audits": statistics.audits, "audits that failed": statistics.audit_failures})
-    tally.lies["scenarios"] = int(len(sim.model.lies) > 0)
-    tally.virtual_seconds = sim.steps[-1].finished_at - sim.steps[0].started_at if sim.steps else 0.0
-    return tally
-
-
-def _how(last: Finished | Failed | None) -> str:
-    if last is None:
-        return "nobody there"
-    return last.reason if isinstance(last, Finished) else type(last.error).__name__
-
-
-def _digest(sim: KVSimulation) -> str:
-    told = [(story.asked.id, story.tokens(all=True), story.times) for story in sim.stories.values()]
-    return hashlib.sha256(repr((sim.steps, told)).encode()).hexdigest()[:16]

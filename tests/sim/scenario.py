@@ -99,6 +99,7 @@ class Scenario:
     rings: Rings | None = None  # of a model with a windowed layer
     owners: tuple[str | None, ...] = (None,)  # of the visits, in turns; isolated from one another if there are several
     late_masks: bool = False  # nobody computes a mask before the device needs it
+    instruments: bool = True  # the server's own are attached: feed, traces, recording, metrics
 
 
 def draw(seed: int) -> Scenario:
@@ -106,7 +107,8 @@ def draw(seed: int) -> Scenario:
 
     In a third of them some blocks lie, and audits find that now and then; in a third of the others, outputs are held to
     grammars.  In a third of all, too, a layer has a window, and in a third clients name sessions.  In an eighth the
-    requests have owners, who share no KV; in another, most of those who come want more of their prompts than KV.
+    requests have owners, who share no KV; in another, most of those who come want more of their prompts than KV.  To a
+    third the server's instruments are attached, which cost a third of all else.
     """
     dice, windows, grammars = (random.Random(f"{about} {seed}") for about in ("lies", "windows", "grammars"))
     scenario = _honest(seed)
@@ -117,7 +119,8 @@ def draw(seed: int) -> Scenario:
     scenario = _with_window(scenario, windows) if windows.random() < 1 / 3 else scenario
     scenario = _with_sessions(scenario, seed) if seed % 3 == 0 else scenario
     scenario = replace(scenario, owners=OWNERS) if seed % 16 in (8, 12) else scenario
-    return _with_outputs(scenario, random.Random(f"outputs {seed}")) if seed % 16 in (9, 13) else scenario
+    scenario = _with_outputs(scenario, random.Random(f"outputs {seed}")) if seed % 16 in (9, 13) else scenario
+    return replace(scenario, instruments=random.Random(f"instruments {seed}").random() < 1 / 3)
 
 
 def _with_outputs(scenario: Scenario, dice: random.Random) -> Scenario:

@@ -138,6 +138,7 @@ class Cache(Answer):
     unsaved_blocks: int
     ram: RamTier
     disk: DiskTier | None
+    served_again: int = Field(description="Tokens that cancelled requests left and later ones were given.")
     late_reads: int
     disk_answers: bool
 

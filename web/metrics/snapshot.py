@@ -85,6 +85,8 @@ def _kv_standing(cache: CacheStatistics) -> Iterable[Figure]:
 
 
 def _kv_counted(cache: CacheStatistics) -> Iterable[Figure]:
+    about = "Tokens computed for cancelled generations that later ones were given, each counted once."
+    yield "cancel_served_again_tokens", about, cache.served_again
     yield "kv_strikes", "Blocks that were given up because KV was found wrong.", cache.strikes
     yield "kv_audits", "Restores that were compared with what was computed again.", cache.audits
     yield "kv_audit_failures", "Of these, those that differed.", cache.audit_failures

@@ -127,7 +127,7 @@ def test_after_a_storm_of_hang_ups_the_counters_are_the_receipts(tmp_path: Path)
             assert told == sum(receipt[field] for receipt in receipts)
         assert value(url, "cede_cancel_slot_freed_seconds_count") == 6
         assert value(url, "cede_num_requests_running") == 0
-        assert len([query(url, expression) for expression in documented()]) == 4
+        assert len([query(url, expression) for expression in documented()]) == 5
         assert value(url, "histogram_quantile(0.99, cede_cancel_slot_freed_seconds_bucket)") > 0
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests.live.fork_server import ForkedServer
 from tests.live.http_client import Http1, completion, prompt
 from tests.live.server import COMPLETIONS, Server, wait_for
-from tests.unit.web.recording.picture import Picture, read
+from tests.sim.instruments.picture import Picture, read
 
 if TYPE_CHECKING:
     from pathlib import Path

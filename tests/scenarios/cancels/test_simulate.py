@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import get_args
 
 import pytest
@@ -14,8 +14,9 @@ from runtime.testing.faults import Fault
 from tests.fakes.simulation import Hung
 from tests.live.server import ROOT, environment
 from tests.sim import __main__ as simulate
-from tests.sim.play import Tally, play
+from tests.sim.play import play
 from tests.sim.scenario import draw
+from tests.sim.tally import Tally
 
 SEEDS = 300
 BATCH = 25
@@ -42,6 +43,14 @@ def _digest_elsewhere(*, seed: int, hash_seed: str) -> str:
         command, env=environment() | {"PYTHONHASHSEED": hash_seed}, cwd=ROOT, capture_output=True, text=True, check=True
     )
     return done.stdout.split()[-1]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_servers_instruments_change_nothing(seed: int, caplog: pytest.LogCaptureFixture) -> None:
+    """No step and no token comes at another moment because somebody watches, however slowly."""
+    caplog.set_level("CRITICAL", logger="cede")
+    with_them, without = (play(replace(draw(seed), instruments=there)) for there in (True, False))
+    assert with_them.digest == without.digest
 
 
 def test_the_drawn_scenarios_reach_everything() -> None:

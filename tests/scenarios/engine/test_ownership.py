@@ -14,6 +14,7 @@ from actors.core.life import Event, Life, State
 from actors.core.observer import Observer, Observers
 from actors.core.receipts import CancelReason, ReceiptLog
 from actors.core.slots import SlotInFlight, SlotTable
+from actors.kv.leftovers import Leftovers
 from actors.kv.prefix_cache import empty_cache
 from actors.manager.admission import Admission
 from runtime.ownership import NotTheOwner, TaskOwner
@@ -45,6 +46,7 @@ class World:
         self.holds = Holds(owner)
         self.admission = Admission(self.table, empty_cache(), self.holds, Observers(), limit=9)
         self.receipts = ReceiptLog(owner=owner)
+        self.leftovers = Leftovers(owner)
         ticket = ticket_of("held", TOKENS)
         slot = self.table.grant(ticket.key, ticket.prompt)
         assert slot is not None
@@ -99,7 +101,7 @@ CHANGES: dict[type, dict[str, Callable[[World], object]]] = {
     Life: {"take": lambda world: Life(world.owner).take(Event.GRANTED)},
     Ledger: {
         "note_step": lambda world: world.record.ledger.note_step(RESULT, 1),
-        "note_committed": lambda world: world.record.ledger.note_committed(1, 0, 0),
+        "note_committed": lambda world: world.record.ledger.note_committed(0, 1, 0, 0),
         "note_moved": lambda world: world.record.ledger.note_moved(1),
         "note_overwritten": lambda world: world.record.ledger.note_overwritten(1),
         "note_invalidated": lambda world: world.record.ledger.note_invalidated(),
@@ -117,6 +119,11 @@ CHANGES: dict[type, dict[str, Callable[[World], object]]] = {
         "write": _write_receipt,
         "add": _write_receipt,
     },
+    Leftovers: {
+        "leave": lambda world: world.leftovers.leave(world.slot.tokens, [(0, 1)]),
+        "take": lambda world: world.leftovers.take(world.slot.tokens, 0, 1),
+        "forget": lambda world: world.leftovers.forget(world.slot.tokens, 0, 1),
+    },
 }
 # The others look; `in_flight` and `epoch` are the manager's to set up.
 LOOKS: dict[type, set[str]] = {
@@ -129,9 +136,10 @@ LOOKS: dict[type, set[str]] = {
         *("state", "phase", "length", "pending", "runs_alone", "has_leaders", "leaders", "is_led", "loss"),
     },
     Life: {"state", "phase"},
-    Ledger: {"cached", "committed", "close"},
+    Ledger: {"cached", "committed", "computed_at", "close"},
     Admission: {"tickets"},
     ReceiptLog: {"counts", "newest", "wall", "check_integrity"},
+    Leftovers: set(),
 }
 EACH_CHANGE = [(kind, name) for kind, changes in CHANGES.items() for name in changes]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.live.server import wait_for
-from tests.unit.web.recording.picture import read
+from tests.sim.instruments.picture import read
 from web.recording.file import RecordingError, RecordingFile, check_writable, open_file
 
 if TYPE_CHECKING:

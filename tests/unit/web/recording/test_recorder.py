@@ -12,7 +12,7 @@ import trio
 from runtime.loading.served import Proposer
 from runtime.testing.faults import Chaos, DeviceError, FaultPlan, ThreadDeath
 from tests.fakes.simulation import ask, open_simulation, prompt, simulated, storm
-from tests.unit.web.recording.picture import Picture
+from tests.sim.instruments.picture import Picture
 from web.recording.recorder import Recorder
 
 if TYPE_CHECKING:
