@@ -5,46 +5,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import trio
-from prometheus_client import CollectorRegistry
 
 from actors.core.generation import Failed
 from actors.core.observer import Observer
 from runtime.loading.served import Proposer
 from runtime.testing.faults import Chaos, DeviceError, FaultPlan
 from tests.fakes.simulation import ask, open_simulation, prompt, simulated, storm
-from web.metrics.instruments import Instruments
-from web.metrics.recorder import Recorder
+from tests.sim.instruments.counters import Counted
+from tests.sim.instruments.happened import Happened
 
 if TYPE_CHECKING:
     from actors.core.events import Emitted
 
 
-class Watched:
-    """A registry with a recorder that feeds it."""
-
-    def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        self.recorder = Recorder(Instruments(self.registry), trio.current_time)
-
-    def __getitem__(self, name: str) -> float:
-        """Return one sample's value; 0 where there is none."""
-        return self.registry.get_sample_value(name) or 0.0
-
-    def labelled(self, name: str) -> dict[tuple[str, ...], float]:
-        """Return the samples of a family by the values of their labels, in the order of the labels' names."""
-        return {
-            tuple(value for _, value in sorted(sample.labels.items())): sample.value
-            for family in self.registry.collect()
-            for sample in family.samples
-            if sample.name == name
-        }
-
-
 @simulated()
 async def test_a_generation_is_timed_from_the_queue_to_its_end() -> None:
-    watched = Watched()
+    watched = Counted()
     async with open_simulation(slots=1) as sim:
-        with sim.engine.observed_by(watched.recorder):
+        with watched.watching(sim.engine):
             began = trio.current_time()
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(sim.client, ask("a", prompt(20), max_tokens=5))
@@ -66,33 +44,21 @@ async def test_a_generation_is_timed_from_the_queue_to_its_end() -> None:
 
 @simulated(seeds=20)
 async def test_after_a_storm_of_cancels_the_counters_are_the_receipts() -> None:
-    watched = Watched()
+    watched, happened = Counted(), Happened()
     async with open_simulation(slots=2, queue=40, speculate=Proposer.DRAFT) as sim:
-        with sim.engine.observed_by(watched.recorder):
+        with sim.engine.observed_by(happened), watched.watching(sim.engine):
             await storm(sim)
-        receipts = sim.engine.receipts()
-        assert len({(receipt.reason, receipt.phase) for receipt in receipts}) > 2
-    for name, field in (("kept", "kept_tokens"), ("wasted", "wasted_tokens")):
-        assert watched[f"cancel_{name}_tokens_total"] == sum(getattr(receipt, field) for receipt in receipts)
-    told = watched.labelled("cancels_total")  # by phase and reason
-    assert sum(told.values()) == len(receipts)
-    for receipt in receipts:
-        alike = [other for other in receipts if (other.phase, other.reason) == (receipt.phase, receipt.reason)]
-        assert told[receipt.phase, receipt.reason] == len(alike)
-    held = [receipt for receipt in receipts if receipt.slot_freed_at is not None]
-    assert watched["cancel_slot_freed_seconds_count"] == watched["cancel_layers_count"] == len(held)
-    assert watched["cancel_layers_sum"] == sum(receipt.layers_after_cancel for receipt in held)
-    assert watched["request_success_total"] == 0
-    assert sum(watched.labelled("request_success_total").values()) == 24
-    assert watched.recorder.live == 0
+    assert len({(receipt.reason, receipt.phase) for receipt in happened.receipts.values()}) > 2
+    assert len(happened.over) == 24
+    watched.check(happened)
 
 
 @simulated()
 async def test_refusals_and_failures_are_counted_by_their_code() -> None:
-    watched = Watched()
+    watched = Counted()
     faults = Chaos(FaultPlan((DeviceError(step=1), DeviceError(step=2))))
     async with open_simulation(slots=1, queue=1, chaos=faults) as sim:
-        with sim.engine.observed_by(watched.recorder):
+        with watched.watching(sim.engine):
             async with trio.open_nursery() as nursery:
                 for name in ("a", "b", "c"):
                     nursery.start_soon(sim.client, ask(name, prompt(9, start=ord(name) - 90)))
@@ -106,9 +72,9 @@ async def test_refusals_and_failures_are_counted_by_their_code() -> None:
 
 @simulated()
 async def test_gaps_are_between_steps_while_somebody_holds_a_slot() -> None:
-    watched = Watched()
+    watched = Counted()
     async with open_simulation(slots=1) as sim:
-        with sim.engine.observed_by(watched.recorder):
+        with watched.watching(sim.engine):
             await sim.client(ask("a", prompt(9), max_tokens=4))
             steps = watched.labelled("step_seconds_count")["target",]
             assert watched["step_gap_seconds_count"] == steps - 1
@@ -132,12 +98,12 @@ class _Begun(Observer):
 
 @simulated()
 async def test_who_came_before_the_recorder_is_counted_where_that_is_possible() -> None:
-    watched, begun = Watched(), _Begun()
+    watched, begun = Counted(), _Begun()
     async with open_simulation(slots=2) as sim, trio.open_nursery() as nursery:
         with sim.engine.observed_by(begun):
             nursery.start_soon(sim.client, ask("early", prompt(9), max_tokens=30))
             await begun.event.wait()
-        with sim.engine.observed_by(watched.recorder):
+        with watched.watching(sim.engine):
             await sim.client(ask("late", prompt(9, start=70), max_tokens=50))
             await sim.engine.wait_all_ended()
     assert watched["e2e_request_latency_seconds_count"] == 1

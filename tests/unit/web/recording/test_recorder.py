@@ -2,65 +2,20 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from dataclasses import asdict
-from typing import TYPE_CHECKING
-
-import pytest
 import trio
 
 from runtime.loading.served import Proposer
 from runtime.testing.faults import Chaos, DeviceError, FaultPlan, ThreadDeath
 from tests.fakes.simulation import ask, open_simulation, prompt, simulated, storm
-from tests.sim.instruments.picture import Picture
-from web.recording.recorder import Recorder
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.fakes.simulation import Simulation
-    from web.recording.trace_events import Json
-
-BEGINS = "recording begins"
-
-
-class Recorded:
-    """A simulation's recording, in memory."""
-
-    def __init__(self) -> None:
-        self.events: list[Json] = []
-        self.recorder: Recorder | None = None
-
-    @contextmanager
-    def watching(self, sim: Simulation) -> Iterator[None]:
-        """Record a simulation while the scope lasts."""
-        self.recorder = Recorder(
-            lambda *events: self.events.extend(events), sim.manager.wall_time, sim.engine.config.slots
-        )
-        with sim.engine.observed_by(self.recorder):
-            yield
-
-    @property
-    def began(self) -> float:
-        """When the recording began, in seconds since the epoch."""
-        (began,) = (event["args"]["unix_time"] for event in self.events if event["name"] == BEGINS)
-        assert isinstance(began, float)
-        return began
-
-    def picture(self) -> Picture:
-        """What was recorded, looked at."""
-        assert self.recorder is not None
-        assert self.recorder.open == 0
-        picture = Picture(self.events)
-        picture.check()
-        return picture
+from tests.sim.instruments.happened import Happened
+from tests.sim.instruments.recording import Recorded
 
 
 @simulated()
 async def test_a_request_is_drawn_from_the_queue_to_the_free_slot() -> None:
     recorded = Recorded()
     async with open_simulation(slots=1, layers=2) as sim:
-        with recorded.watching(sim):
+        with recorded.watching(sim.engine):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(sim.client, ask("a", prompt(11), max_tokens=3))
                 nursery.start_soon(sim.client, ask("b", prompt(9, start=70), max_tokens=3))
@@ -88,7 +43,7 @@ async def test_a_request_is_drawn_from_the_queue_to_the_free_slot() -> None:
 async def test_drafts_are_drawn_and_verified() -> None:
     recorded = Recorded()
     async with open_simulation(slots=1, speculate=Proposer.DRAFT, draft_tokens=2) as sim:
-        with recorded.watching(sim):
+        with recorded.watching(sim.engine):
             await sim.client(ask("a", prompt(9), max_tokens=8))
     picture = recorded.picture()
     assert {part.name for part in picture.spans["slot 0: work"]} == {"prefill", "draft", "verify", "decode"}
@@ -97,27 +52,13 @@ async def test_drafts_are_drawn_and_verified() -> None:
 
 @simulated(seeds=20)
 async def test_in_a_storm_spans_nest_and_cancels_are_where_the_receipts_say() -> None:
-    recorded = Recorded()
+    recorded, happened = Recorded(), Happened()
     async with open_simulation(slots=2, queue=40, speculate=Proposer.DRAFT) as sim:
-        with recorded.watching(sim):
+        with sim.engine.observed_by(happened), recorded.watching(sim.engine):
             await storm(sim)
-        receipts = {receipt.request_id: receipt for receipt in sim.engine.receipts()}
-    picture = recorded.picture()
-    cancels = {event["args"]["request_id"]: event for event in picture.cancels()}
-    assert {name: event["args"] for name, event in cancels.items()} == {
-        name: asdict(receipt) for name, receipt in receipts.items()
-    }
-    for name, event in cancels.items():
-        at = (receipts[name].detected_at - recorded.began) * 1e6
-        assert event["ts"] == pytest.approx(at, abs=0.001)
-    in_queue = {event["args"]["request_id"] for event in picture.instants["cancelled"] if event["name"] != BEGINS}
-    assert in_queue == {name for name, receipt in receipts.items() if receipt.phase == "queued"}
-    holds = [hold for slot in ("slot 0", "slot 1") for hold in picture.spans[slot]]
-    assert {hold.name for hold in holds} == {f"r{number}/0" for number in range(24)} - {f"{one}/0" for one in in_queue}
-    for hold in holds:
-        receipt = receipts.get(hold.name.removesuffix("/0"))
-        assert hold.args["cancelled"] == (None if receipt is None else receipt.reason.value)
-    assert len(picture.waits) == 24
+    assert len(happened.waited) == 24
+    assert {"queued"} < {receipt.phase for receipt in happened.receipts.values()}
+    recorded.check(happened)
 
 
 @simulated()
@@ -125,7 +66,7 @@ async def test_steps_that_fail_and_a_device_that_is_lost_leave_nothing_open() ->
     recorded = Recorded()
     faults = Chaos(FaultPlan((DeviceError(step=2), ThreadDeath(step=5))))
     async with open_simulation(slots=1, queue=4, chaos=faults) as sim:
-        with recorded.watching(sim):
+        with recorded.watching(sim.engine):
             async with trio.open_nursery() as nursery:
                 for name in ("a", "b"):
                     nursery.start_soon(sim.client, ask(name, prompt(20, start=ord(name) - 90), max_tokens=3))
@@ -139,11 +80,10 @@ async def test_steps_that_fail_and_a_device_that_is_lost_leave_nothing_open() ->
 async def test_what_is_open_at_the_end_is_drawn_as_far_as_it_came() -> None:
     recorded = Recorded()
     async with open_simulation(slots=1) as sim, trio.open_nursery() as nursery:
-        with recorded.watching(sim):
+        with recorded.watching(sim.engine):
             nursery.start_soon(sim.client, ask("a", prompt(200), max_tokens=9))
             nursery.start_soon(sim.client, ask("b", prompt(200, start=70), max_tokens=9))
             await trio.sleep(0.01)
-        assert recorded.recorder is not None
         assert recorded.recorder.open >= 2
         recorded.recorder.close()
         picture = recorded.picture()
@@ -156,7 +96,7 @@ async def test_what_is_open_at_the_end_is_drawn_as_far_as_it_came() -> None:
 async def test_nothing_of_the_text_is_recorded() -> None:
     recorded = Recorded()
     async with open_simulation(slots=1) as sim:
-        with recorded.watching(sim):
+        with recorded.watching(sim.engine):
             await sim.client(ask("a", prompt(11), max_tokens=3))
     names = {name for event in recorded.events for name in event.get("args", {})}
     assert not {name for name in names if "text" in name or "token_ids" in name}

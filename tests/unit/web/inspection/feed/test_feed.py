@@ -10,7 +10,9 @@ import trio
 from actors.core.events import DeviceIsBack, DeviceIsLost
 from runtime.loading.served import Proposer
 from tests.fakes.engine import FakeEngine, as_engine
-from tests.fakes.simulation import ask, open_simulation, prompt, simulated
+from tests.fakes.simulation import ask, open_simulation, prompt, simulated, storm
+from tests.sim.instruments.feed import CAPACITY, WatchedFeed
+from tests.sim.instruments.happened import Happened
 from tests.unit.web.inspection.feed.viewers import ANN, read_frame, read_until, watching
 from web.inspection.feed.feed import Feed
 
@@ -44,6 +46,18 @@ async def test_a_cancel_is_told_from_the_queue_to_the_receipt() -> None:
         assert all(earlier["at"] <= later["at"] + 1e-6 for earlier, later in pairwise(events))
         phases = {part["phase"] for event in events if event["type"] == "step_begins" for part in event["parts"]}
         assert phases == {"prefill", "draft", "verify"}
+
+
+@simulated(seeds=20)
+async def test_in_a_storm_each_generation_has_an_end_and_its_receipt_and_who_is_late_is_told() -> None:
+    happened = Happened()
+    async with open_simulation(slots=2, queue=40, speculate=Proposer.DRAFT) as sim:
+        watched = WatchedFeed(sim.engine)
+        with sim.engine.observed_by(happened), watched.attached():
+            await storm(sim)
+            await watched.check(happened)
+    assert len(happened.waited) == 24
+    assert len(watched.watcher.seen) > 10 * CAPACITY
 
 
 @simulated()
