@@ -18,9 +18,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tests.sim.play import play
+from tests.sim.play import Tally, play
 from tests.sim.scenario import draw
-from tests.sim.tally import Tally
 
 if TYPE_CHECKING:
     from collections import Counter

@@ -1,52 +1,66 @@
-"""Plays a scenario, and checks that whatever became of each request has a cause in the script (I9)."""
+"""Plays a scenario, and checks what has come of it."""
 
 from __future__ import annotations
 
+import hashlib
 import math
 import tempfile
+from collections import Counter
 from contextlib import asynccontextmanager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import trio
 
-from actors.core.generation import Failed, Finished, FinishReason
-from actors.core.receipts import CancelReason
-from actors.manager.recovery import MAX_RECOVERIES
-from runtime.errors import (
-    DeadlineExceeded,
-    DeviceLost,
-    GrammarFailed,
-    QueueFull,
-    QueueTimeout,
-    RequestError,
-    ShuttingDown,
-    StepFailed,
-)
+from actors.core.generation import Failed, Finished
 from runtime.loading.served import Proposer
-from runtime.testing.faults import CancelAt, Chaos, Shutdown, SlowStep
+from runtime.testing.faults import Chaos
 from tests.fakes.kv_simulation import open_kv_simulation, open_settled_disk
 from tests.sim.device import CULPRIT, VOCABULARY
-from tests.sim.endings import solo
-from tests.sim.grammars import Rule
+from tests.sim.endings import check_endings
 from tests.sim.instruments.attached import instruments_on
 from tests.sim.kv.lies import Lies
 from tests.sim.scenario import CONTEXT, LOOKED_UP, first_request, next_request
 from tests.sim.scheduler import run
-from tests.sim.tally import digest_of, tally_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
     from actors.core.generation import GenerationRequest
-    from actors.core.receipts import Receipt
-    from runtime.errors import CedeError
     from tests.fakes.kv_simulation import KVSimulation
     from tests.sim.clients import Story
     from tests.sim.kv.tiers import SettledDisk
     from tests.sim.scenario import Scenario, Visit
-    from tests.sim.tally import Tally
+
+
+@dataclass(slots=True)
+class Tally:
+    """What happened in some scenarios."""
+
+    scenarios: int = 0
+    requests: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+    ended: Counter[str] = field(default_factory=Counter)  # generations, by how
+    steps: int = 0
+    draft_steps: int = 0
+    moves: int = 0
+    cancels: Counter[str] = field(default_factory=Counter)  # by phase
+    reasons: Counter[str] = field(default_factory=Counter)  # of the cancels
+    faults: Counter[str] = field(default_factory=Counter)  # by kind
+    lies: Counter[str] = field(default_factory=Counter)  # told, found, audits, who was deceived
+    virtual_seconds: float = 0.0
+
+    def add(self, other: Tally) -> None:
+        """Take what happened in other scenarios in."""
+        self.scenarios += other.scenarios
+        self.requests += other.requests
+        self.steps += other.steps
+        self.draft_steps += other.draft_steps
+        self.moves += other.moves
+        self.virtual_seconds += other.virtual_seconds
+        for name in ("refused", "ended", "cancels", "reasons", "faults", "lies"):
+            getattr(self, name).update(getattr(other, name))
 
 
 @dataclass(slots=True)
@@ -72,7 +86,7 @@ def play(scenario: Scenario) -> Played:
                     owner = scenario.owners[number % len(scenario.owners)]
                     clients.start_soon(_visit, sim, clients, visit, f"r{number}", owner)
         check_endings(sim, scenario)
-        return Played(tally_of(sim), digest_of(sim))
+        return Played(_tally(sim), _digest(sim))
 
     return run(main, seed=scenario.seed)
 
@@ -159,126 +173,39 @@ async def _delete(sim: KVSimulation, request_id: str, at: float) -> None:
     sim.delete(request_id)
 
 
-# --- endings ----------------------------------------------------------------------------------------------------------
+# --- figures ----------------------------------------------------------------------------------------------------------
 
 
-def check_endings(sim: KVSimulation, scenario: Scenario) -> None:
-    """I9: a request ended early because of something that happened to itself, and else it got all of its solo run."""
-    chaos, losses = sim.watch.chaos, sim.engine.statistics().manager.device_losses
-    explain = Explanation(
-        blamed=_blamed(sim),
-        shut_down=chaos.has_happened(Shutdown),
-        losses=losses,
-        queue_lost=chaos.has_happened(SlowStep) or losses > MAX_RECOVERIES,
-        queue_timeout=scenario.queue_timeout is not None,
-        places=scenario.slots + scenario.queue,
+def _tally(sim: KVSimulation) -> Tally:
+    tally = Tally(scenarios=1, requests=len(sim.stories), moves=len(sim.watch.moved))
+    for story in sim.stories.values():
+        if story.opened:
+            tally.ended.update(_how(story.last(index)) for index in range(len(story.asked.prompts)))
+        else:
+            tally.refused[type(story.error).__name__ if story.error else "hung up before"] += 1
+    tally.draft_steps = sum(step.drafting for step in sim.steps)
+    tally.steps = len(sim.steps) - tally.draft_steps
+    for receipt in sim.engine.receipts(10_000):
+        tally.cancels[receipt.phase] += 1
+        tally.reasons[receipt.reason] += 1
+    tally.faults.update(fault.what for fault in sim.fired)
+    tally.faults["cursed prompt"] = sum(
+        story.opened and CULPRIT in prompt for story in sim.stories.values() for prompt in story.asked.prompts
     )
-    by_chaos: set[str] = set()
-    for request_id, story in sim.stories.items():
-        visit = scenario.visits[int(request_id[1:].partition(".")[0])]
-        if not story.opened:
-            explain.refusal(story)
-            continue
-        for index in range(len(story.asked.prompts)):
-            explain.ending(sim, story, visit, index, by_chaos)
-    planned = sum(isinstance(fault, CancelAt) for fault in chaos.fired)
-    assert len(by_chaos) <= planned, f"I9: {by_chaos} were cancelled by an operator, who cancelled {planned}"
+    statistics = sim.cache.statistics()
+    tally.lies.update(told=len(sim.model.lies), found=len(sim.model.lies.found), deceived=len(sim.watch.deceived))
+    tally.lies.update({"audits": statistics.audits, "audits that failed": statistics.audit_failures})
+    tally.lies["scenarios"] = int(len(sim.model.lies) > 0)
+    tally.virtual_seconds = sim.steps[-1].finished_at - sim.steps[0].started_at if sim.steps else 0.0
+    return tally
 
 
-def _blamed(sim: KVSimulation) -> set[tuple[str, int]]:
-    """Generations that were alone in a step of the target that raised, or whose numbers were not finite.
-
-    Not those that met KV which does not bear a step: they are computed from a clean state, unseen by the client.
-    """
-    targets = [step for step in sim.steps if not step.drafting]
-    alone = {step.runs[0].owner for step in targets if step.failed and len(step.runs) == 1 and not step.cursed}
-    return alone | {run.owner for step in targets for run in step.runs if not run.finite}
+def _how(last: Finished | Failed | None) -> str:
+    if last is None:
+        return "nobody there"
+    return last.reason if isinstance(last, Finished) else type(last.error).__name__
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """What may be a reason for what."""
-
-    blamed: set[tuple[str, int]]
-    shut_down: bool
-    losses: int  # of the device
-    queue_lost: bool  # with it, because it hung, or was lost too often
-    queue_timeout: bool
-    places: int
-
-    def refusal(self, story: Story) -> None:
-        """A request that was not let in."""
-        error, name = story.error, story.asked.id
-        match error:
-            case None:
-                assert story.hung_up, f"I9: {name} was neither let in nor refused"
-            case RequestError():
-                assert len(story.asked.prompts) > self.places, f"I9: {name} was refused: {error}"
-            case ShuttingDown():
-                assert self.shut_down, f"I9: {name} was refused: {error}"
-            case DeviceLost():
-                assert self.queue_lost, f"I9: {name} was refused: {error}"
-            case _:
-                assert isinstance(error, QueueFull), f"I9: {name} was refused: {error!r}"
-
-    def ending(self, sim: KVSimulation, story: Story, visit: Visit, index: int, by_chaos: set[str]) -> None:
-        """A generation that was let in."""
-        name = f"{story.asked.id}/{index}"
-        last = story.last(index)
-        receipt = next((receipt for receipt in story.receipts if receipt.index == index), None)
-        reason = None if receipt is None else receipt.reason
-        match last:
-            case Finished(reason=FinishReason.CANCELLED):
-                assert reason in self._causes(visit) | {CancelReason.OPERATOR}, f"I9: {name} was cancelled by {reason}"
-                if reason is CancelReason.OPERATOR and visit.deleted_at is None:
-                    by_chaos.add(story.asked.id)
-            case Finished() if (story.asked.id, index) in sim.watch.deceived:
-                pass  # it got what a lie made of it, until somebody's audit found that
-            case Finished():
-                self._check_whole(sim, story, index, last.reason)
-            case Failed(error=error):
-                assert self._is_explained(error, story, visit, receipt), f"I9: {name} failed: {error!r}"
-            case None:
-                assert story.hung_up, f"I7: {name} never ended"
-
-    def _causes(self, visit: Visit) -> set[CancelReason]:
-        causes = set()
-        if visit.hang_up_after is not None or visit.hang_up_at is not None or not visit.reads:
-            causes.add(CancelReason.DISCONNECT)
-        if visit.timeout is not None:
-            causes.add(CancelReason.DEADLINE)
-        if self.shut_down:
-            causes.add(CancelReason.SHUTDOWN)
-        return causes
-
-    def _check_whole(self, sim: KVSimulation, story: Story, index: int, reason: FinishReason) -> None:
-        """All that the request would have got alone, and for the same reason."""
-        prompt, most = story.asked.prompts[index], story.asked.max_tokens
-        assert most is not None
-        expected = solo(sim.model, story.asked, prompt, most)
-        complete = story.asked.grammar is not None and len(expected) == Rule.of(story.asked.grammar).length
-        ends = FinishReason.STOP if complete else FinishReason.LENGTH
-        stop = next((i for i, token in enumerate(expected) if token in sim.engine.model.eos_token_ids), None)
-        if stop is not None:
-            expected, ends = expected[: stop + 1], FinishReason.STOP
-        got = story.tokens(index, all=True)
-        assert (got, reason) == (expected, ends), f"I4: {story.asked.id}/{index} got {got}, {reason}; not {expected}"
-
-    def _is_explained(self, error: CedeError, story: Story, visit: Visit, receipt: Receipt | None) -> bool:
-        assert receipt is not None, f"I7: {story.asked.id} failed without a receipt: {error!r}"
-        match error:
-            case StepFailed():
-                return (story.asked.id, receipt.index) in self.blamed
-            case GrammarFailed():
-                grammar = story.asked.grammar
-                return grammar is not None and Rule.of(grammar).fails_at is not None
-            case QueueTimeout():
-                return self.queue_timeout
-            case DeadlineExceeded():
-                return visit.timeout is not None
-            case ShuttingDown():
-                return self.shut_down
-            case DeviceLost():
-                return self.losses > 0 and (self.queue_lost or receipt.phase != "queued")
-            case _:
-                return False
+def _digest(sim: KVSimulation) -> str:
+    told = [(story.asked.id, story.tokens(all=True), story.times) for story in sim.stories.values()]
+    return hashlib.sha256(repr((sim.steps, told)).encode()).hexdigest()[:16]

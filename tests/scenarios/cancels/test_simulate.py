@@ -14,9 +14,8 @@ from runtime.testing.faults import Fault
 from tests.fakes.simulation import Hung
 from tests.live.server import ROOT, environment
 from tests.sim import __main__ as simulate
-from tests.sim.play import play
+from tests.sim.play import Tally, play
 from tests.sim.scenario import draw
-from tests.sim.tally import Tally
 
 SEEDS = 300
 BATCH = 25
