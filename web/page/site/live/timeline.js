@@ -5,7 +5,7 @@ import { coloursOf } from "./colours.js";
 import { heightOf, paint, ROW, shortName } from "./painter.js";
 import { Viewport, WINDOWS } from "./viewport.js";
 
-const FRAME = 1000 / 30; // milliseconds between two pictures, at least
+const FRAME = 12; // milliseconds between two pictures, at least: one for each frame of a screen of up to 80 Hz
 const LONGEST_BACK = 600; // seconds
 
 const LEGEND = [
