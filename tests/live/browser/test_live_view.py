@@ -13,10 +13,11 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.live.browser.watching import Watched
-from tests.live.server import COMPLETIONS, PATIENCE, Server, wait_for
+from tests.live.server import COMPLETIONS, PATIENCE, Json, Server, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from playwright.sync_api import Page
 
@@ -41,32 +42,51 @@ def opened(page: Page, server: Server) -> Watched:
     return watched
 
 
-def test_show_me_lands_three_cancels_and_tells_their_receipts(chromium: Chromium, own: Server) -> None:
-    def look(page: Page) -> tuple[Watched, list[str], list[str]]:
-        watched = opened(page, own)
-        page.get_by_role("button", name="Show me").click()
-        page.locator(".told li").filter(has_text="kept for a retry").nth(1).wait_for()
-        page.locator(".told li").filter(has_text="nothing had to stop").wait_for()
-        page.get_by_role("button", name="Show me", disabled=False).wait_for()
-        expect(page.locator(".receipts li")).to_have_count(4)  # the three, and one that only took a slot
-        cards = page.locator(".told li").all_inner_texts()
-        return watched, cards, page.locator(".receipts li").all_inner_texts()
+SLOW = """
+[[fault]]
+what = "slow-step"
+step = 1
+every = 1
+seconds = 0.03
+"""
 
-    watched, (prompt, answer, queue), listed = chromium.visit(look)
-    assert watched.said == []
+
+@pytest.mark.parametrize("pace", ["fast", "slow"])
+def test_show_me_lands_three_cancels_and_tells_their_receipts(chromium: Chromium, tmp_path: Path, pace: str) -> None:
+    plan = tmp_path / "plan.toml"
+    plan.write_text(SLOW)
+    flags = ("--chaos", str(plan)) if pace == "slow" else ()
+
+    def look(page: Page) -> tuple[list[str], list[str], list[str], list[Json]]:
+        with Server("--slots", "2", "--draft-tokens", "2", *flags) as server:
+            watched = opened(page, server)
+            page.get_by_role("button", name="Show me").click()
+            page.get_by_role("button", name="Go on live").wait_for()  # it is over: the picture stands still
+            server.wait_idle()
+            receipts = server.get("/v1/receipts")["data"]
+            expect(page.locator(".receipts li")).to_have_count(len(receipts))
+            cards = page.locator(".told li").all_inner_texts()
+            return list(watched.said), cards, page.locator(".receipts li").all_inner_texts(), receipts
+
+    said, (prompt, answer, queue), listed, receipts = chromium.visit(look)
+    assert said == []
     assert "Hung up while its prompt is read" in prompt
     assert "Hung up while it writes" in answer
     assert "It had no slot yet" in queue
-    own.wait_idle()
-    receipts = own.get("/v1/receipts")["data"]
-    phases = {receipt["phase"] for receipt in receipts}
-    assert {"prefill", "queued"} <= phases
-    assert phases & {"decode", "draft", "verify"}
-    (read,) = [receipt for receipt in receipts if receipt["phase"] == "prefill"]
-    assert f"Of {read['computed_tokens']} computed tokens {read['kept_tokens']} are kept" in prompt
-    assert read["kept_tokens"] > 0
+    assert [receipt["phase"] for receipt in receipts].count("queued") == 1
+    read = next(receipt for receipt in receipts if account(receipt) in prompt)
+    assert read["phase"] == "prefill"
+    assert read["prompt_tokens"] / 4 < read["kept_tokens"] < read["prompt_tokens"] * 3 / 4
+    written = next(receipt for receipt in receipts if account(receipt) in answer)
+    assert written["phase"] in ("draft", "verify")
+    assert f"{written['accepted_tokens']} of {written['drafted_tokens']} drafts had stood" in answer
     for receipt in receipts:
         assert any(receipt["request_id"] in text for text in listed), receipt
+
+
+def account(receipt: Json) -> str:
+    """What a card says of a receipt's tokens."""
+    return f"Of {receipt['computed_tokens']} computed tokens {receipt['kept_tokens']} are kept"
 
 
 def test_a_hang_up_on_anothers_request_lands_and_is_said(chromium: Chromium, four_slots: Server) -> None:

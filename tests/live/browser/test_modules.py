@@ -141,3 +141,17 @@ def test_a_cancel_has_its_mark_and_then_its_receipt(evaluate: Any) -> None:  # n
       return [bare, at, mine.slot_freed_at, model.slots[0].stays.last.to, model.receiptOf("a").detected_at];
     """
     ) == [None, 1.5, 1.75, 1.75, 1.5]
+
+
+def test_how_far_a_prompt_is_read_is_known_from_its_steps(evaluate: Any) -> None:  # noqa: ANN401
+    found = evaluate("""
+      const { phasesOf, progressOf, secondsUntil } = await load("live/reading.js");
+      const span = (id, phase, from, to, rows) => ({ id, phase, from, to, rows });
+      const spans = [span("a", "prefill", 10, 11, 100), span("b", "prefill", 11, 12, 900),
+        span("a", "prefill", 12, 14, 300), span("a", "draft", 14, 15, 1)];
+      const model = { slots: [{ spans: [] }, { spans }] };
+      const progress = progressOf(model, "a");
+      const left = [600, 400].map((tokens) => secondsUntil(progress, tokens, 15));
+      return [progress, ...left, [...phasesOf(model, "a")], progressOf(model, "c")];
+    """)
+    assert found == [{"tokens": 400, "to": 14, "rate": 100}, 1, -1, ["prefill", "draft"], None]

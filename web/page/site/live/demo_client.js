@@ -1,10 +1,11 @@
 // A client that this page plays: it asks for a completion, counts what comes, and hangs up.
 
-/** One request; `body` is that of a completion. */
+/** One request; `body` is that of a completion, and `id` is known once it is `opened`. */
 export class Client {
   constructor(api, body, signal) {
     this.closed = new AbortController();
     signal.addEventListener("abort", () => this.hangUp(), { signal: this.closed.signal });
+    this.id = null;
     this.count = 0;
     this.waiting = [];
     this.opened = this.open(api, body);
@@ -15,7 +16,8 @@ export class Client {
     const options = { method: "POST", body: { ...body, stream: true }, signal: this.closed.signal };
     const response = await api.send("v1/completions", options);
     this.read(response).catch((error) => this.settle(error));
-    return response.headers.get("x-request-id");
+    this.id = response.headers.get("x-request-id");
+    return this.id;
   }
 
   /** Close the connection, as a closed tab does. */

@@ -2,11 +2,16 @@
 
 import { h } from "../shared/dom.js";
 import { Client, free } from "./demo_client.js";
+import { phasesOf, progressOf, secondsUntil } from "./reading.js";
 import { cost, span, work } from "./receipts.js";
 
-const LONG = 4000; // tokens of the prompt that is hung up on while it is read, where the context has room
+const READ = 3; // seconds that the prompt is to take which is hung up on in its middle
+const PROMPT = { least: 1024, unknown: 4000, most: 30_000 }; // tokens of it, where the context has room
 const SHORT = 24;
-const WRITTEN = 10; // tokens that the second one gets before its client leaves
+const SAMPLE = 256; // tokens of a prompt that tells how fast prompts are read
+const WRITTEN = 10; // pieces of its answer that a writer gets, before something is done to it
+const ATTEMPTS = 5; // to hang up at the moment that is to be shown
+const FRAME = 0.25; // seconds; the feed's next frame has come by then
 const LOOK = 1200; // milliseconds for which there is something to look at, before the next thing happens
 const MOST_CHOICES = 16; // of one request
 const MOST_FILLERS = 2; // requests: a browser opens few connections
@@ -48,8 +53,10 @@ export class ShowMe {
       return made;
     };
     try {
-      await this.cancelPrefill(client);
-      await this.cancelDecodeAndQueue(client);
+      // Beside somebody who writes, a prompt is read in short steps, and little is lost with the step in flight.
+      const writer = free(this.model.state.slots) > 1 ? await this.writer(client, SAMPLE) : null;
+      await this.cancelPrefill(client, writer);
+      await this.cancelWriterAndQueue(client, writer);
     } catch (error) {
       if (!this.signal.aborted) this.tell("It broke off", "").text(error.message);
     } finally {
@@ -59,29 +66,49 @@ export class ShowMe {
     }
   }
 
-  async cancelPrefill(client) {
-    const tokens = Math.min(LONG, this.model.facts.context - 64);
-    const line = this.tell("Hung up while its prompt is read", "prefill").text(`It has ${tokens} tokens …`);
-    const victim = client({ prompt: randomTokens(tokens), max_tokens: 16 });
-    const id = await victim.opened;
-    await this.until(() => this.hasRead(id));
-    victim.hangUp();
-    const receipt = await this.receipt(id);
-    const { phase, computed_tokens: computed, prompt_tokens: prompt } = receipt;
-    const early = phase === "prefill" ? `After ${computed} of its ${prompt} tokens.` : `A moment late: this machine had read all ${prompt} tokens.`;
-    line.receipt(receipt, early);
+  /** Somebody who writes, and goes on. */
+  async writer(client, length) {
+    const made = client({ prompt: repeated(length), max_tokens: -1, ignore_eos: true, temperature: 0 });
+    await made.opened;
+    await made.received(WRITTEN);
+    return made;
   }
 
-  async cancelDecodeAndQueue(client) {
+  async cancelPrefill(client, writer) {
+    const line = this.tell("Hung up while its prompt is read", "prefill");
+    let known = writer && (await this.until(() => progressOf(this.model, writer.id)));
+    for (let left = ATTEMPTS; left; left -= 1) {
+      const wanted = known ? Math.min(Math.max(PROMPT.least, READ * known.rate), PROMPT.most) : PROMPT.unknown;
+      const tokens = Math.floor(Math.min(wanted, this.model.facts.context - 64));
+      line.text(`It has ${tokens} tokens …`);
+      const victim = client({ prompt: randomTokens(tokens), max_tokens: -1, ignore_eos: true });
+      const id = await victim.opened;
+      await this.halfRead(id, tokens);
+      victim.hangUp();
+      const receipt = await this.receipt(id);
+      line.receipt(receipt, readSentence(receipt));
+      if (isHalf(receipt)) return;
+      known = progressOf(this.model, id) ?? known;
+    }
+  }
+
+  async cancelWriterAndQueue(client, writer) {
     const line = this.tell("Hung up while it writes", "decode").text("It writes …");
-    const writer = client({ prompt: repeated(SHORT), max_tokens: -1, ignore_eos: true });
-    const id = await writer.opened;
-    await Promise.all([writer.received(WRITTEN), pause(LOOK)]);
+    let current = writer;
+    const goesOn = async () => (current && !this.hasEnded(current.id) ? current : (current = await this.writer(client, SHORT)));
+    await goesOn();
+    await pause(LOOK);
     await this.cancelQueued(client);
-    writer.hangUp();
-    const receipt = await this.receipt(id);
-    const { accepted_tokens: accepted, drafted_tokens: drafted } = receipt;
-    line.receipt(receipt, drafted ? `In the middle of a sentence, for which ${accepted} of ${drafted} drafted tokens had stood.` : "In the middle of a sentence.");
+    for (let left = ATTEMPTS; left; left -= 1) {
+      const victim = await goesOn();
+      victim.hangUp();
+      current = null;
+      const receipt = await this.receipt(victim.id);
+      line.receipt(receipt, writtenSentence(receipt));
+      const phases = phasesOf(this.model, victim.id);
+      const wanted = ["draft", "verify"].find((phase) => phases.has(phase)); // where it drafts, let it be in a draft
+      if (!wanted || receipt.phase === wanted) return;
+    }
   }
 
   async cancelQueued(client) {
@@ -101,10 +128,14 @@ export class ShowMe {
     return line.receipt(receipt, receipt.slot_freed_at === null ? "Those who wrote went on writing." : "A slot came free for it too soon.");
   }
 
-  /** Whether a chunk of its prompt is done, so that there is something to keep; or it is too late for that. */
-  hasRead(id) {
-    const chunk = this.model.slots.some(({ spans }) => spans.last?.id === id && spans.last.phase === "prefill");
-    return chunk || this.hasEnded(id) || this.find(id)?.completion_tokens > 0;
+  /** Wait until half of a prompt should be read: by what the feed has told, and from the last of it on by the clock. */
+  async halfRead(id, tokens) {
+    const remaining = () => {
+      const progress = progressOf(this.model, id);
+      return progress ? secondsUntil(progress, tokens / 2, this.timeline.viewport.now) : Infinity;
+    };
+    await this.until(() => remaining() < FRAME || this.hasEnded(id) || this.find(id)?.completion_tokens > 0);
+    await pause(Math.max(0, remaining() * 1e3));
   }
 
   /** Whether the server has told of it: that it waits, or that it came too late for that. */
@@ -127,14 +158,17 @@ export class ShowMe {
     return receipt;
   }
 
-  /** Wait until something holds; it is looked at with each frame. */
+  /** Wait until something holds, and return it; it is looked at with each frame. */
   until(condition) {
     return new Promise((resolve, reject) => {
       const ended = new AbortController();
       const end = (settle, value) => (ended.abort(), clearTimeout(timer), settle(value));
       const late = () => end(reject, new Error(`Nothing came of it within ${PATIENCE} s: the server is busy with others.`));
       const timer = setTimeout(late, PATIENCE * 1e3);
-      const look = () => condition() && end(resolve);
+      const look = () => {
+        const found = condition();
+        if (found) end(resolve, found);
+      };
       this.model.addEventListener("frame", look, { signal: ended.signal });
       this.signal.addEventListener("abort", () => end(reject, new Error("the view was left")), { signal: ended.signal });
       look();
@@ -144,13 +178,15 @@ export class ShowMe {
   /** Add a card, and return what writes into it. */
   tell(title, phase) {
     const told = h("div", {});
-    this.told.append(h("li", { class: phase }, h("h2", {}, title), told));
+    const card = h("li", { class: phase }, h("h2", {}, title), told);
+    this.told.append(card);
     return {
       text(sentence) {
         told.replaceChildren(h("p", {}, sentence));
         return this;
       },
       receipt(receipt, sentence) {
+        card.className = receipt.phase;
         told.replaceChildren(h("p", { class: "freed" }, ...freed(receipt)), h("p", {}, sentence, " ", receipt.slot_freed_at === null ? cost(receipt) : work(receipt)));
       },
     };
@@ -160,6 +196,21 @@ export class ShowMe {
 function freed({ detected_at: detected, slot_freed_at: at }) {
   if (at === null) return [h("b", {}, "0 ms"), " of the device's time"];
   return [h("b", {}, span(detected, at)), " until its slot was free"];
+}
+
+/** Whether about half of its prompt was read and stays. */
+function isHalf({ phase, prompt_tokens: prompt, kept_tokens: kept }) {
+  return phase === "prefill" && kept > prompt / 4 && kept < (3 * prompt) / 4;
+}
+
+function readSentence({ phase, computed_tokens: computed, prompt_tokens: prompt }) {
+  if (phase === "prefill") return `After ${computed} of its ${prompt} tokens.`;
+  return `A moment late: this machine had read all ${prompt} tokens.`;
+}
+
+function writtenSentence({ phase, drafted_tokens: drafted, accepted_tokens: accepted }) {
+  const where = { draft: "While its next tokens were drafted", verify: "While drafts for it were verified" }[phase] ?? "In the middle of a sentence";
+  return drafted ? `${where}; ${accepted} of ${drafted} drafts had stood.` : `${where}.`;
 }
 
 function pause(milliseconds) {
