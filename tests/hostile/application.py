@@ -16,9 +16,7 @@ import trio
 
 from actors.engine import compiler_of
 from tests.fakes.simulation import open_simulation, serve_stand_in
-from tests.hostile.bodies import OPERATIONS
 from tests.hostile.parsers import served_model
-from tests.hostile.visits import RESPONSES
 from tests.sim.device import Faults
 from web.app import create_app
 from web.options import StateOptions
@@ -38,10 +36,6 @@ if TYPE_CHECKING:
 CONTEXT = 128
 FAILURES = (b'"server_error"', b'"internal_error"', b'"api_error"')
 """What an answer may not say that has begun as a stream."""
-
-(MAKES_RESPONSES,) = (
-    operation for operation in OPERATIONS if (operation.method, operation.path) == ("post", RESPONSES)
-)
 
 Headers = tuple[tuple[str, str], ...]
 
@@ -139,13 +133,14 @@ class Answers:
                 self.faults.append(f"{fault} for {body}; got {answer.body[-500:]!r}")
 
     async def visit(self, visits: Iterable[HostileVisit], application: Application) -> None:
-        """Make responses, and ask about each what its visit says."""
+        """Make things, and ask about each what its visit says."""
         for visit in visits:
-            made = await application.ask("POST", RESPONSES, json.dumps(visit.body).encode())
-            self._judge(MAKES_RESPONSES, made, visit)
-            response_id = json.loads(made.body).get("id", "resp_none")
+            made = await application.ask("POST", visit.makes.path, json.dumps(visit.body).encode())
+            self._judge(visit.makes, made, visit)
+            made_id = json.loads(made.body).get("id", "none")
             for each in visit.followups:
-                answer = await application.ask(each.operation.method.upper(), each.target(response_id))
+                method = each.operation.method.upper()
+                answer = await application.ask(method, each.target(made_id), each.body, each.headers)
                 self._judge(each.operation, answer, visit)
 
     def _judge(self, operation: Operation, answer: Answer, visit: HostileVisit) -> None:

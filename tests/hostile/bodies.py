@@ -77,7 +77,7 @@ def draw_body(number: int) -> HostileBody:
     dice = random.Random(f"hostile body/{number}")
     operation = dice.choice(list(WITH_BODY.values()))
     (kind,) = dice.choices(list(KINDS), list(KINDS.values()))
-    body = _in_order(dice, operation)
+    body = draw_body_of(dice, operation)
     content_type = "application/json"
     match kind:
         case "wrong":
@@ -106,7 +106,7 @@ def swapped(operation: Operation) -> Iterator[HostileBody]:
             yield _swap(operation, f"{name}", dict(operation.example or {}) | {name: value})
     for place in range(40):
         for swap in SWAPS:
-            body = _in_order(random.Random(f"{operation.path}/{place}"), operation)
+            body = draw_body_of(random.Random(f"{operation.path}/{place}"), operation)
             holder, key = random.Random(place).choice(list(_places(body)))
             holder[key] = copied(swap)
             yield _swap(operation, f"{key}", body)
@@ -119,8 +119,8 @@ def _swap(operation: Operation, what: str, body: Json) -> HostileBody:
 # --- bodies ---------------------------------------------------------------------------------------------------------
 
 
-def _in_order(dice: Random, operation: Operation) -> Json:
-    """Return the operation's example with some more fields that fit."""
+def draw_body_of(dice: Random, operation: Operation) -> Json:
+    """Return a body that is in order: the operation's example with some more fields that fit."""
     fitting = FITTINGS[operation.path]
     body: Json = dict(operation.example or {})
     names = fitting.names()

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
 
+    from web.openapi.operations import Operation
+
 METHODS = ("GET", "POST", "DELETE", "PUT", "PATCH", "HEAD", "OPTIONS", "TRACE", "get", "PRI", "X" * 300, "G\u00c9T")
 VERSIONS = ("HTTP/1.1", "HTTP/1.0", "HTTP/0.9", "HTTP/9.9", "HTTP/1.1 ", "http/1.1", "")
 TARGETS = (
@@ -47,6 +49,24 @@ QUERIES = (
     f"?{'a=1&' * 5000}",
     f"?limit={'9' * 9000}",
 )
+ARGUMENTS = (
+    "",
+    "-1",
+    "1",
+    "61",
+    "9" * 9000,
+    "%00",
+    "%ff",
+    "%",
+    "a+b",
+    "false",
+    "%D9%A1",
+    "1e3",
+    "0x1",
+    "=",
+    "[]",
+    "x" * 70_000,
+)
 HEADERS = (
     *("host: a\r\nhost: b", "host: ", "host: a b", "host: evil.example", f"x: {'y' * 70_000}", f"{'x' * 9000}: y"),
     *("\r\n".join(f"x-{number}: y" for number in range(2000)), " folded: y", "x : y", ": y", "x: \0", "x: \x7f\x01"),
@@ -57,6 +77,13 @@ HEADERS = (
     *("expect: 100-continue", "expect: x", "upgrade: websocket\r\nconnection: upgrade", "connection: close, \x00"),
     *("cookie: a=b; =;;", "content-type: \xe9", "content-type: application/json;" + "a=b;" * 3000, "trailer: a"),
     *("accept-encoding: \u00e9", "transfer-encoding: chunked", "content-length: 7", "x: a\n b", "x: a\rb", "\0: x"),
+    *(
+        "accept: text/html",
+        "accept: \xff;q=x",
+        "if-none-match: \xff",
+        "last-event-id: x",
+        "if-none-match: " + '"a",' * 3000,
+    ),
     *("range: bytes=0-", "if-none-match: *", "x-forwarded-for: ::", "anthropic-version: \x1f", "upgrade: h2c"),
 )
 NAMES = ("x", "x", "%00", "%ff", "..", "%2e%2e", "a%2fb", "resp_x", "x" * 5000, "%", "\u00e9")
@@ -97,7 +124,7 @@ def draw_request(seed: int) -> HostileRequest:
     body = json.dumps(operation.example or {}).encode()
     path = filled(operation.path, dice.choice(NAMES))
     kinds: list[Callable[[], bytes]] = [
-        lambda: _request(operation.method.upper(), path + dice.choice(QUERIES), [], body),
+        lambda: _request(operation.method.upper(), path + _query(dice, operation), [], body),
         lambda: _request(dice.choice(METHODS), path, [], body),
         lambda: _request(operation.method.upper(), dice.choice(TARGETS), [], body),
         lambda: _request(operation.method.upper(), path, dice.sample(HEADERS, k=dice.choice([1, 1, 2, 5])), body),
@@ -118,6 +145,14 @@ def draw_request(seed: int) -> HostileRequest:
         lambda: draw_frames(dice, operation, path.encode("ascii", "replace").decode()),
     ]
     return HostileRequest(f"request {seed}", dice.choice(kinds)())
+
+
+def _query(dice: Random, operation: Operation) -> str:
+    """Return a query string, of the operation's own parameters where it has some."""
+    names = [parameter.name for parameter in operation.parameters if parameter.place == "query"]
+    if not names or dice.random() < 0.5:
+        return dice.choice(QUERIES)
+    return "?" + "&".join(f"{name}={dice.choice(ARGUMENTS)}" for name in dice.choices(names, k=dice.choice([1, 2, 4])))
 
 
 def _head(method: str, target: str, headers: list[str], version: str = "HTTP/1.1") -> bytes:

@@ -12,7 +12,7 @@ from tests.hostile.fitting import TELLING
 from tests.hostile.large import large_bodies
 from tests.hostile.requests import draw_request
 from tests.hostile.values import SPOILERS, raw, written
-from tests.hostile.visits import OF_ONE, draw_visit
+from tests.hostile.visits import BARE, MAKES, OF_ONE, draw_visit
 
 MANY = range(1000)
 SIMPLE: tuple[object, ...] = (None, True, 0, "x", [], {})
@@ -108,9 +108,31 @@ def test_every_route_gets_requests_over_both_protocols() -> None:
     assert 50 < sum(request.is_http2 for request in drawn) < 300
 
 
-def test_visits_ask_for_all_that_can_be_asked_of_a_response() -> None:
-    asked = {each.operation.name for number in range(100) for each in draw_visit(number).followups}
-    assert asked == {operation.name for operation in OF_ONE.values()}
+def test_visits_ask_for_all_that_has_no_body_and_for_all_that_can_be_asked_of_what_is_stored() -> None:
+    drawn = [draw_visit(number) for number in MANY]
+    asked = {each.operation.name for visit in drawn for each in visit.followups}
+    stored = {operation.name for of_one in OF_ONE.values() for operation in of_one}
+    assert asked == stored | {operation.name for operation in BARE}
+    assert {visit.makes.path for visit in drawn} == MAKES.keys()
+
+
+def test_each_parameter_that_is_declared_is_sent_with_what_it_takes_and_with_more() -> None:
+    followups = [each for number in range(3000) for each in draw_visit(number).followups]
+    for operation in BARE:
+        of_it = [each for each in followups if each.operation is operation]
+        for parameter in operation.parameters:
+            if parameter.place == "query":
+                sent = {each.template for each in of_it if f"{parameter.name}=" in each.template}
+            else:
+                sent = {each.template + repr(each.headers) for each in of_it}
+            assert len(sent) > 5, (operation.path, parameter.name)
+
+
+def test_a_visit_to_the_feed_ends() -> None:
+    followups = [each for number in MANY for each in draw_visit(number).followups]
+    endless = [each.template for each in followups if each.operation.endless]
+    assert endless
+    assert not [template for template in endless if "?follow=" not in template or "?follow=true" in template]
 
 
 def test_large_ones_are_large() -> None:

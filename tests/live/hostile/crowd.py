@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 import httpx
 import trio
 
-from tests.hostile.application import MAKES_RESPONSES, Answer, fault_in
+from tests.hostile.application import Answer, fault_in
 from tests.hostile.bodies import OPERATIONS, HostileBody
 from tests.hostile.frames import statuses
 from tests.hostile.requests import HostileRequest
-from tests.hostile.visits import RESPONSES, HostileVisit
+from tests.hostile.visits import HostileVisit
 from tests.live.http_client import Http1, completion, prompt
 from tests.live.server import COMPLETIONS, Server
 from tests.soak.clients import Events, open_http1
@@ -32,6 +32,9 @@ NEIGHBOUR_TOKENS = 200
 POSTERS = 3  # hostile clients at a time
 PAUSE = 0.3  # seconds until a client that got no answer says that it will send no more
 PATIENCE = 300.0  # seconds; only what hangs takes so long
+
+FEED = b"event: snapshot"
+"""With what the one answer begins that does not end by itself."""
 
 OF_HTTP = {400, 404, 405, 408, 413, 414, 415, 417, 431, 501}
 """Statuses of what is no request for a declared operation: RFC 9110, and 501 as of RFC 9112, 6.1."""
@@ -139,15 +142,18 @@ async def _post(http: httpx.AsyncClient, body: HostileBody, found: Round) -> Non
 
 
 async def _visit(http: httpx.AsyncClient, visit: HostileVisit, found: Round) -> None:
-    made = _answer(await http.post(RESPONSES, json=visit.body))
-    faults = [fault_in(made, MAKES_RESPONSES)]
+    made = _answer(await http.post(visit.makes.path, json=visit.body))
+    faults = [fault_in(made, visit.makes)]
     found.answers["visit, post", str(made.status)] += 1
-    response_id = json.loads(made.body).get("id", "resp_none")
-    for followup in visit.followups:
-        method = followup.operation.method
-        answer = _answer(await http.request(method.upper(), followup.target(response_id)))
+    made_id = json.loads(made.body).get("id", "none")
+    for each in visit.followups:
+        method = each.operation.method
+        answer = _answer(
+            await http.request(method.upper(), each.target(made_id), content=each.body, headers=list(each.headers))
+        )
         found.answers[f"visit, {method}", str(answer.status)] += 1
-        faults.append(fault_in(answer, followup.operation))
+        if fault := fault_in(answer, each.operation):
+            faults.append(f"{fault} at {each.template[:200]}")
     found.faults += [f"{fault} for {visit}" for fault in faults if fault]
 
 
@@ -169,8 +175,8 @@ async def _connect(address: tuple[str, int], request: HostileRequest, found: Rou
             await stream.send_all(request.raw)
             with trio.move_on_after(PAUSE) as pause:
                 await read()
-            if pause.cancelled_caught and (request.is_http2 or not answer):  # perhaps it waits for more
-                await stream.send_eof()
+            if pause.cancelled_caught and (request.is_http2 or not answer or FEED in answer):
+                await stream.send_eof()  # perhaps it waits for more; and the feed has no other end
         await read()
     if request.is_http2:
         told = statuses(bytes(answer))

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import trio
+
+from tests.hostile.requests import HostileRequest
 from tests.live.fork_server import ForkedServer
+from tests.live.hostile.crowd import Crowd
 from tests.live.hostile.harass import FLAGS, again, harass, mixed, replay
 
 if TYPE_CHECKING:
@@ -22,6 +26,8 @@ def test_hostile_requests_harm_nobody(tmp_path: Path) -> None:
         report = harass(server, requests=150, seed=0, size=50_000)
         report.check()
         assert not replay(server, "body 1").faults
+        feed = HostileRequest("the feed", b"GET /v1/events HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        assert trio.run(Crowd(server, []).send, [feed]).faults == [], "it ends when its reader does"
     finally:
         server.end()
     assert server.wait_exit() == 0
