@@ -211,21 +211,10 @@ class Chat:
 
 
 def asked_calls(conversation: Conversation) -> Calls:
-    """Return which calls an answer may make, and whether they have to be held to a grammar.
-
-    Raises:
-        RequestError: the choice names a tool that there is not, or wants a call where there are no tools.
-    """
+    """Return which calls an answer may make, and whether they have to be held to a grammar."""
     choice = conversation.tool_choice
-    known = {tool.name for tool in conversation.tools}
-    if len(known) != len(conversation.tools):
-        raise RequestError("Two tools have the same name.", param="tools")
-    if missing := [name for name in choice.names or () if name not in known]:
-        raise RequestError(f"There is no tool named '{missing[0]}'.", param="tool_choice")
     tools = tuple(conversation.callable_tools)
     required = choice.mode is ToolMode.REQUIRED
-    if required and not tools:
-        raise RequestError("A call is required, and there is no tool to call.", param="tool_choice")
     # OpenAI: one call, where the client says which.
     parallel = conversation.parallel_tool_calls and not (required and choice.names is not None and len(tools) == 1)
     held = required or choice.names is not None or any(tool.strict or tool.grammar for tool in tools)

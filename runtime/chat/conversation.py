@@ -7,8 +7,11 @@ output into `parts`.
 from __future__ import annotations
 
 import enum
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
+
+from runtime.errors import RequestError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -128,6 +131,10 @@ class Conversation:
         variables: further ones of the chat template, from the client.
         add_generation_prompt: end the prompt with the beginning of an answer.
         continue_final: the last turn is the beginning of the answer, and is gone on with.
+
+    Raises:
+        RequestError: two tools have the same name, the choice names one that there is not, or a call is required and
+            none could be made.
     """
 
     turns: Sequence[Turn]
@@ -139,6 +146,16 @@ class Conversation:
     variables: Mapping[str, Any] = field(default_factory=dict)
     add_generation_prompt: bool = True
     continue_final: bool = False
+
+    def __post_init__(self) -> None:
+        """Check that the tools can be told apart, and that those which are chosen are among them."""
+        count = Counter(tool.name for tool in self.tools)
+        if twice := [name for name, times in count.items() if times > 1]:
+            raise RequestError(f"Two tools have the name {twice[0][:64]!r}; names must differ.", param="tools")
+        if missing := [name for name in self.tool_choice.names or () if name not in count]:
+            raise RequestError(f"There is no tool named {missing[0][:64]!r}.", param="tool_choice")
+        if self.tool_choice.mode is ToolMode.REQUIRED and not self.callable_tools:
+            raise RequestError("A call is required, and there is no tool to call.", param="tool_choice")
 
     @property
     def callable_tools(self) -> list[Tool]:

@@ -41,14 +41,18 @@ class Figures:
     @classmethod
     def once_back_at(cls, before: Figures, server: Server) -> Figures:
         """Those of a server that has given everything back: a thread that is idle lingers for some seconds."""
+        now = cls.of(server)
 
-        def back() -> Figures | None:
+        def is_back() -> bool:
+            nonlocal now
             now = cls.of(server)
-            return now if now.is_back_at(before) else None
+            return now.is_back_at(before)
 
-        figures = wait_for(back, f"everything to be given back: {before}")
-        assert figures is not None
-        return figures
+        try:
+            wait_for(is_back, "everything to be given back")
+        except AssertionError as error:
+            raise AssertionError(f"{error}: {before} became {now}") from None
+        return now
 
     def is_back_at(self, before: Figures) -> bool:
         """Whether nothing countable is left; memory is looked at apart."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from runtime.errors import RequestError
 from web.bodies.prompt_tokens import check_characters, encode_prompt
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from runtime.chat.chat import ChatPrompt
     from runtime.chat.conversation import Conversation, Turn
     from runtime.loading.served import ServedModel
@@ -34,6 +37,19 @@ def conversation_prompt(
     prompt = render(conversation, model, param)
     ids = encode_prompt(prompt.text, model, param, add_special_tokens=False, keep=keep)  # the template has written them
     return ids, prompt
+
+
+@contextmanager
+def errors_named(params: Mapping[str, str]) -> Iterator[None]:
+    """Have errors name a body's fields as its API does.
+
+    Args:
+        params: what is called otherwise in it than in a chat's body.
+    """
+    try:
+        yield
+    except RequestError as error:
+        raise RequestError(str(error), param=params.get(error.param or "", error.param), code=error.code) from None
 
 
 def render(conversation: Conversation, model: ServedModel, param: str = "messages") -> ChatPrompt:

@@ -6,10 +6,10 @@ import json
 from collections import deque
 from typing import TYPE_CHECKING
 
-from runtime.chat.conversation import Conversation, ReasoningChoice, Tool, ToolCall, ToolChoice, Turn
+from runtime.chat.conversation import Conversation, ReasoningChoice, Tool, ToolCall, Turn
 from web.bodies.strict_model import refuse_unsupported
 from web.generation.grammars import ANY_OBJECT, schema_grammar
-from web.generation.tools import NO_PARAMETERS, check_tools
+from web.generation.tools import NO_PARAMETERS
 from web.ollama.schemas import UNSUPPORTED_IN_MESSAGES
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ def conversation_of(body: ChatBody) -> Conversation:
     turns = turns_of(messages)
     continues = bool(turns) and turns[-1].role == "assistant" and not turns[-1].tool_calls
     tools = [_tool(tool) for tool in body.tools or ()]
-    check_tools(tools, ToolChoice(), "tools", "tool_choice")
     return Conversation(
         turns=turns,
         tools=tools,

@@ -18,7 +18,7 @@ from web.bodies.json_size import check_json_size
 from web.bodies.strict_model import parse_model, unknown_fields
 from web.generation.grammars import ANY_OBJECT, schema_grammar
 from web.generation.ignored import IgnoredFields
-from web.generation.prompts import conversation_prompt, visible_ids
+from web.generation.prompts import conversation_prompt, errors_named, visible_ids
 from web.generation.sampling import sampling_params
 from web.responses.input.items import ITEMS, MAX_ITEMS, MessageItem, ReferenceItem
 from web.responses.input.schemas import HINTS, UNSUPPORTED, JsonFormat, PromptBody, ResponseBody, SchemaFormat
@@ -215,17 +215,15 @@ def _prompt(body: PromptBody, history: History, model: ServedModel) -> tuple[lis
     conversation = Conversation(
         turns=_turns(body, history),
         tools=tools,
-        tool_choice=choice_of(body.tool_choice, tools),
+        tool_choice=choice_of(body.tool_choice),
         parallel_tool_calls=body.parallel_tool_calls is not False,
         reasoning=ReasoningChoice(effort=None if body.reasoning is None else body.reasoning.effort),
         answer=_answer_grammar(body),
         variables=body.chat_template_kwargs or {},
     )
     fit = fitting_prompt if body.truncation == "auto" else conversation_prompt
-    try:
+    with errors_named(PARAMS):
         ids, prompt = fit(conversation, model, "input")
-    except RequestError as error:
-        raise RequestError(str(error), param=PARAMS.get(error.param or "", error.param), code=error.code) from None
     return tools, ids, prompt
 
 

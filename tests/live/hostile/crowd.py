@@ -16,7 +16,7 @@ from tests.hostile.application import Answer, fault_in
 from tests.hostile.bodies import OPERATIONS, HostileBody
 from tests.hostile.frames import statuses
 from tests.hostile.requests import HostileRequest
-from tests.hostile.visits import HostileVisit
+from tests.hostile.visits import RESPONSES, HostileVisit
 from tests.live.http_client import Http1, completion, prompt
 from tests.live.server import COMPLETIONS, Server
 from tests.soak.clients import Events, open_http1
@@ -30,11 +30,11 @@ Hostile = HostileBody | HostileRequest | HostileVisit
 
 NEIGHBOUR_TOKENS = 200
 POSTERS = 3  # hostile clients at a time
-PAUSE = 0.3  # seconds until a client that got no answer says that it will send no more
+PAUSE = 0.3  # seconds until a client says that it will send no more
 PATIENCE = 300.0  # seconds; only what hangs takes so long
 
-FEED = b"event: snapshot"
-"""With what the one answer begins that does not end by itself."""
+IN_BACKGROUND = re.compile(rb'"id":"(resp_[0-9a-f]{32})",.*"background":true')
+"""Matches the answer that begins a response in the background."""
 
 OF_HTTP = {400, 404, 405, 408, 413, 414, 415, 417, 431, 501}
 """Statuses of what is no request for a declared operation: RFC 9110, and 501 as of RFC 9112, 6.1."""
@@ -139,6 +139,8 @@ async def _post(http: httpx.AsyncClient, body: HostileBody, found: Round) -> Non
     found.answers[f"body, {body.kind}", str(answer.status)] += 1
     if fault := fault_in(answer, body.operation):
         found.faults.append(f"{fault} for {body}; {answer.body[-500:]!r}")
+    if (begun := IN_BACKGROUND.search(answer.body)) is not None:  # or its events would be kept for minutes
+        await http.delete(f"{RESPONSES}/{begun[1].decode()}")
 
 
 async def _visit(http: httpx.AsyncClient, visit: HostileVisit, found: Round) -> None:
@@ -175,8 +177,8 @@ async def _connect(address: tuple[str, int], request: HostileRequest, found: Rou
             await stream.send_all(request.raw)
             with trio.move_on_after(PAUSE) as pause:
                 await read()
-            if pause.cancelled_caught and (request.is_http2 or not answer or FEED in answer):
-                await stream.send_eof()  # perhaps it waits for more; and the feed has no other end
+            if pause.cancelled_caught:  # it waits for more, or for the next request, or does not end by itself
+                await stream.send_eof()
         await read()
     if request.is_http2:
         told = statuses(bytes(answer))

@@ -19,7 +19,6 @@ from web.anthropic.prompts.blocks import (
 )
 from web.anthropic.prompts.tools import tool_choice_of, tools_of
 from web.generation.grammars import schema_grammar
-from web.generation.tools import check_tools
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -54,7 +53,6 @@ def conversation_of(body: PromptBody) -> Conversation:
         RequestError: a block cannot be read here, or tools, calls and their results do not fit together.
     """
     tools, choice = tools_of(body.tools or ()), tool_choice_of(body.tool_choice)
-    check_tools(tools, choice, "tools", "tool_choice")
     turns = [*_system(body), *_turns(body.messages)]
     _check_calls(turns)
     return Conversation(

@@ -143,6 +143,8 @@ class Connection:
                 case RawData(data=data):
                     self._writer.put(data)
                     await self._writer.join()
+                case Closed() if self._is_closing:
+                    pass  # said again, where more comes behind a last request
                 case Closed():
                     self._is_closing = True
                     self._tasks.end_requests()

@@ -10,13 +10,13 @@ from web.bodies.json_size import check_json_size
 from web.bodies.prompt_tokens import check_generations, encode_prompt, kept_tokens
 from web.bodies.strict_model import parse_model, unknown_fields
 from web.generation.grammars import grammar_of
-from web.generation.prompts import conversation_prompt, visible_ids
+from web.generation.prompts import conversation_prompt, errors_named, visible_ids
 from web.limits import MAX_PROMPTS
 from web.openai.chat.format import ChatFormat
 from web.openai.chat.messages import conversation_of, text_of
 from web.openai.chat.record import record_of
 from web.openai.chat.schema import ChatBody
-from web.openai.chat.tools import is_legacy
+from web.openai.chat.tools import LEGACY_PARAMS, is_legacy
 from web.openai.requests import (
     ParsedRequest,
     Settings,
@@ -55,7 +55,8 @@ def parse_chat(
     check_generations(1, generations(body), max_generations)
     max_tokens = token_limit(body, body.max_completion_tokens, default=None)
     check_consistency(body, max_tokens)
-    conversation = replace(conversation_of(body), answer=grammar_of(body))
+    with errors_named(LEGACY_PARAMS if is_legacy(body) else {}):
+        conversation = replace(conversation_of(body), answer=grammar_of(body))
     keep = kept_tokens(body.truncate_prompt_tokens, model, max_tokens)
     ids, prompt = conversation_prompt(conversation, model, keep=keep)
     request = generation_request(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from runtime.chat.conversation import Tool, ToolChoice, ToolMode
 from runtime.errors import RequestError
 from runtime.grammar.grammar import Grammar, GrammarKind
-from web.generation.tools import CUSTOM_PARAMETERS, NO_PARAMETERS, check_tools
+from web.generation.tools import CUSTOM_PARAMETERS, NO_PARAMETERS
 from web.openai.chat.tool_schemas import (
     AllowedToolsChoice,
     CustomChoice,
@@ -22,25 +22,27 @@ if TYPE_CHECKING:
     from web.openai.chat.tool_schemas import CustomDefinition, FunctionDefinition
 
 
+LEGACY_PARAMS = {"tools": "functions", "tool_choice": "function_call"}
+"""What is called otherwise in a body that speaks of functions."""
+
+
 def tools_of(body: ChatBody) -> tuple[list[Tool], ToolChoice]:
     """Return what may be called, and whether; OpenAI's older `functions` are tools, too.
 
     Raises:
-        RequestError: the body has both, or chooses what it does not have.
+        RequestError: the body has both.
     """
     legacy = is_legacy(body)
     if legacy and body.tools:
         raise RequestError("'functions' and 'tools' exclude each other; use 'tools'.", param="functions")
     if legacy:
         tools, choice = [_function(function) for function in body.functions or ()], _legacy_choice(body)
-        check_tools(tools, choice, "functions", "function_call")
     else:
         tools = [
             _function(tool.function) if isinstance(tool, FunctionTool) else _custom(tool.custom)
             for tool in body.tools or ()
         ]
         choice = _choice(body)
-        check_tools(tools, choice, "tools", "tool_choice")
     return tools, choice
 
 

@@ -10,7 +10,7 @@ from runtime.chat.conversation import ToolChoice as Choice
 from runtime.errors import RequestError
 from runtime.grammar.grammar import Grammar, GrammarKind
 from runtime.log_text import literal
-from web.generation.tools import CUSTOM_PARAMETERS, NO_PARAMETERS, check_tools
+from web.generation.tools import CUSTOM_PARAMETERS, NO_PARAMETERS
 from web.responses.input.schemas import CustomTool, FunctionTool, GrammarFormat, OtherTool
 
 if TYPE_CHECKING:
@@ -45,11 +45,11 @@ def _tool(tool: FunctionTool | CustomTool) -> Tool:
     return Tool(tool.name, tool.description, CUSTOM_PARAMETERS, custom=True, grammar=grammar)
 
 
-def choice_of(asked: AnyToolChoice | None, tools: Sequence[Tool]) -> Choice:
+def choice_of(asked: AnyToolChoice | None) -> Choice:
     """Return which of the tools may, or must, be called.
 
     Raises:
-        RequestError: two tools have the same name, or one has to be called, or may be, that is not there.
+        RequestError: it names no tool, or one of a kind that cede does not have.
     """
     if asked is None or isinstance(asked, str):
         choice = Choice(ToolMode(asked or "auto"))
@@ -59,7 +59,6 @@ def choice_of(asked: AnyToolChoice | None, tools: Sequence[Tool]) -> Choice:
         choice = Choice(ToolMode(asked.mode or "auto"), tuple(_name(tool) for tool in asked.tools))
     else:
         choice = Choice(ToolMode.REQUIRED, (_name(asked),))
-    check_tools(tools, choice, "tools", "tool_choice")
     return choice
 
 

@@ -91,7 +91,7 @@ def test_an_error_in_a_tool_s_grammar_is_told_of_it() -> None:
 @pytest.mark.parametrize(
     ("tools", "choice", "says"),
     [
-        ((Tool("f"), Tool("f")), ToolChoice(), "Two tools have the same name"),
+        ((Tool("f"), Tool("f")), ToolChoice(), "Two tools have the name 'f'"),
         ((Tool("f"),), ToolChoice(names=("g",)), "There is no tool named 'g'"),
         ((), REQUIRED, "there is no tool to call"),
     ],

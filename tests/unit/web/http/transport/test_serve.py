@@ -148,6 +148,19 @@ async def test_server_closes_where_the_client_asks_it_to() -> None:
             assert await read_on(stream) > 0
 
 
+async def test_a_connection_that_ends_for_two_reasons_is_closed_once(caplog: pytest.LogCaptureFixture) -> None:
+    """What comes behind a last request is an error, and then that request ends: each time it is told to close."""
+    last = b"GET /measure HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n"
+    async with serving() as server:
+        for _ in range(60):
+            async with await server.connect() as stream:
+                await stream.send_all(last * 2)
+                with trio.fail_after(PATIENCE):
+                    answer = b"".join([piece async for piece in stream])
+            assert answer.count(b"HTTP/1.1 ") == 1  # of the request, or of what comes behind it
+    assert caplog.text == ""
+
+
 async def test_quart() -> None:
     """With the real framework: its lifespan runs, it finds the connection, its handler is cancelled."""
     app = QuartTrio(__name__)
