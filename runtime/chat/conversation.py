@@ -151,11 +151,13 @@ class Conversation:
         """Check that the tools can be told apart, and that those which are chosen are among them."""
         count = Counter(tool.name for tool in self.tools)
         if twice := [name for name, times in count.items() if times > 1]:
-            raise RequestError(f"Two tools have the name {twice[0][:64]!r}; names must differ.", param="tools")
+            raise RequestError(f"'tools' has two of the name {twice[0][:64]!r}; names must differ.", param="tools")
         if missing := [name for name in self.tool_choice.names or () if name not in count]:
-            raise RequestError(f"There is no tool named {missing[0][:64]!r}.", param="tool_choice")
+            raise RequestError(
+                f"'tool_choice' names {missing[0][:64]!r}, and there is no such tool.", param="tool_choice"
+            )
         if self.tool_choice.mode is ToolMode.REQUIRED and not self.callable_tools:
-            raise RequestError("A call is required, and there is no tool to call.", param="tool_choice")
+            raise RequestError("'tool_choice' requires a call, and there is no tool to call.", param="tool_choice")
 
     @property
     def callable_tools(self) -> list[Tool]:

@@ -7,7 +7,8 @@ An API turns a body into an `Asked`, whose writer and collector turn the engine'
 - `keeping`: `KeepingWriter`, which gathers a stream to be stored
 - `prompts`: conversations and texts as token ids, within the context
 - `sampling`: sampling parameters from a body's fields, over the server's defaults
-- `tools`: the checks of tools
+- `tools`: the parameters of tools that declare none
+- `logprobs`: how likely a token was
 - `ignored`: `IgnoredFields`, what is told of fields that mean nothing
 - `infill`: prompts for filling in the middle
 - `answer_parts`: `AnswerParts`, the engine's events as the parts of an answer

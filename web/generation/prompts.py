@@ -49,7 +49,10 @@ def errors_named(params: Mapping[str, str]) -> Iterator[None]:
     try:
         yield
     except RequestError as error:
-        raise RequestError(str(error), param=params.get(error.param or "", error.param), code=error.code) from None
+        if (name := params.get(error.param or "")) is None:
+            raise
+        message = str(error).replace(f"'{error.param}'", f"'{name}'", 1)
+        raise RequestError(message, param=name, code=error.code) from None
 
 
 def render(conversation: Conversation, model: ServedModel, param: str = "messages") -> ChatPrompt:

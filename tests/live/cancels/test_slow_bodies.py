@@ -44,8 +44,8 @@ class Wire:
 
     def body(self, tokens: int, *, stream: bool) -> Json:
         """Return a body, which says first whether a stream is wanted."""
-        limit = {self.limit: tokens}
-        limit = {"options": limit | {"temperature": 0}} if self.limit == "num_predict" else limit | {"temperature": 0}
+        sampled = {self.limit: tokens, "temperature": 0}
+        limit: Json = {"options": sampled} if self.limit == "num_predict" else sampled
         return {"stream": stream, "model": "any", **limit, **self.prompt}
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from runtime.chat.parts import PlainParser
 from web.bodies.json_encoding import SelfEncoding, dumps
+from web.generation.logprobs import token_logprobs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -131,17 +132,11 @@ def timestamp(seconds: float) -> str:
 
 
 def logprobs_of(token: Token, tokenizer: Tokenizer) -> Json:
-    """Return the log-probability of a token, and of its alternatives."""
-    assert token.logprobs is not None
-    shown = _alternative(token.token_id, token.logprobs.logprob, tokenizer)
-    if token.logprobs.top:
-        shown["top_logprobs"] = [_alternative(*top, tokenizer) for top in token.logprobs.top]
+    """Return the log-probability of a token, and those of its alternatives where some were asked for."""
+    shown = token_logprobs(token, tokenizer)
+    if not shown["top_logprobs"]:
+        del shown["top_logprobs"]
     return shown
-
-
-def _alternative(token_id: int, logprob: float, tokenizer: Tokenizer) -> Json:
-    text = tokenizer.token_text(token_id)
-    return {"token": text, "logprob": logprob, "bytes": list(tokenizer.token_bytes(token_id))}
 
 
 def line(value: Json) -> bytes:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from runtime.chat.parts import CallArguments, CallEnd, CallStart, ReasoningPart, TextPart
 from web.generation.answer_parts import TOOL_CALLS
+from web.generation.logprobs import token_logprobs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -99,17 +100,4 @@ class ChatFormat:
 
     def logprobs(self, tokens: Sequence[Token], tokenizer: Tokenizer, offset: int) -> Json:
         """Return a list of objects, one for each token; see `Format`."""
-        return {"content": [_chat_logprobs(token, tokenizer) for token in tokens], "refusal": None}
-
-
-def _chat_logprobs(token: Token, tokenizer: Tokenizer) -> Json:
-    assert token.logprobs is not None
-    return {
-        **_chat_alternative(token.token_id, token.logprobs.logprob, tokenizer),
-        "top_logprobs": [_chat_alternative(*top, tokenizer) for top in token.logprobs.top],
-    }
-
-
-def _chat_alternative(token_id: int, logprob: float, tokenizer: Tokenizer) -> Json:
-    text = tokenizer.token_text(token_id)
-    return {"token": text, "logprob": logprob, "bytes": list(tokenizer.token_bytes(token_id))}
+        return {"content": [token_logprobs(token, tokenizer) for token in tokens], "refusal": None}

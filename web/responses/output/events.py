@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from actors.core.generation import Failed, Finished, FinishReason, Token
 from runtime.chat.parts import CallArguments, CallEnd, CallStart, ReasoningPart, TextPart
 from web.generation.answer_parts import AnswerParts
+from web.generation.logprobs import token_logprobs
 from web.responses.output.envelope import Ending, Status, failure
 from web.responses.output.items import CustomCallOutput, FunctionCallOutput, MessageOutput, ReasoningOutput
 
@@ -165,17 +166,9 @@ class ResponseEvents:
         if not parts:
             return []
         tokens, self._waiting = self._waiting, []
-        return [self._logprob(token) for token in tokens] if isinstance(parts[-1], TextPart) else []
-
-    def _logprob(self, token: Token) -> Json:
-        assert token.logprobs is not None
-        top = [self._alternative(*alternative) for alternative in token.logprobs.top]
-        return self._alternative(token.token_id, token.logprobs.logprob) | {"top_logprobs": top}
-
-    def _alternative(self, token_id: int, logprob: float) -> Json:
-        tokenizer = self._options.tokenizer
-        text = tokenizer.token_text(token_id)
-        return {"token": text, "bytes": list(tokenizer.token_bytes(token_id)), "logprob": logprob}
+        if not isinstance(parts[-1], TextPart):
+            return []
+        return [token_logprobs(token, self._options.tokenizer) for token in tokens]
 
     def _count(self, finished: Finished) -> Json:
         return {

@@ -91,8 +91,8 @@ def test_an_error_in_a_tool_s_grammar_is_told_of_it() -> None:
 @pytest.mark.parametrize(
     ("tools", "choice", "says"),
     [
-        ((Tool("f"), Tool("f")), ToolChoice(), "Two tools have the name 'f'"),
-        ((Tool("f"),), ToolChoice(names=("g",)), "There is no tool named 'g'"),
+        ((Tool("f"), Tool("f")), ToolChoice(), "two of the name 'f'"),
+        ((Tool("f"),), ToolChoice(names=("g",)), "names 'g', and there is no such tool"),
         ((), REQUIRED, "there is no tool to call"),
     ],
 )

@@ -1,0 +1,23 @@
+"""How likely a token of an answer was, in the form that several APIs share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from actors.core.generation import Token
+    from runtime.text.tokenizer import Tokenizer
+
+Json = dict[str, Any]
+
+
+def token_logprobs(token: Token, tokenizer: Tokenizer) -> Json:
+    """Return the object of a token that was made with log-probabilities, with those of its alternatives in it."""
+    assert token.logprobs is not None
+    top = [_alternative(*alternative, tokenizer) for alternative in token.logprobs.top]
+    return _alternative(token.token_id, token.logprobs.logprob, tokenizer) | {"top_logprobs": top}
+
+
+def _alternative(token_id: int, logprob: float, tokenizer: Tokenizer) -> Json:
+    text = tokenizer.token_text(token_id)
+    return {"token": text, "logprob": logprob, "bytes": list(tokenizer.token_bytes(token_id))}
