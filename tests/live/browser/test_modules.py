@@ -152,6 +152,7 @@ def test_how_far_a_prompt_is_read_is_known_from_its_steps(evaluate: Any) -> None
       const model = { slots: [{ spans: [] }, { spans }] };
       const progress = progressOf(model, "a");
       const left = [600, 400].map((tokens) => secondsUntil(progress, tokens, 15));
-      return [progress, ...left, [...phasesOf(model, "a")], progressOf(model, "c")];
+      const phases = [14, 14.5].map((since) => [...phasesOf(model, "a", since)]);
+      return [progress, ...left, ...phases, progressOf(model, "c")];
     """)
-    assert found == [{"tokens": 400, "to": 14, "rate": 100}, 1, -1, ["prefill", "draft"], None]
+    assert found == [{"tokens": 400, "to": 14, "rate": 100}, 1, -1, ["prefill", "draft"], ["draft"], None]

@@ -29,21 +29,25 @@ export function paint(context, model, view, colours) {
   model.lanes.forEach((lane, row) => {
     context.save();
     context.translate(0, row * ROW);
-    paintLane(context, lane, scale);
+    const names = paintLane(context, lane, scale);
     if (lane.kind === "slot") paintRunning(context, model, lane, scale);
-    paintMarks(context, lane, scale);
+    const taken = paintMarks(context, lane, scale);
+    paintNames(context, names, taken, colours);
     context.restore();
   });
 }
 
+/** Returns the names for which there is room above who was there. */
 function paintLane(context, lane, { x, start, end, now, width, colours }) {
   context.fillStyle = colours.line;
   context.fillRect(0, ROW - 1, width, 1);
+  const names = [];
   const from = Math.max(0, lane.stays.search((stay) => (stay.to ?? Infinity) > start) - 1);
   for (let place = from; place < lane.stays.length; place += 1) {
     const stay = lane.stays.at(place);
     if (stay.from > end) break;
-    paintStay(context, lane, stay, lane.stays.at(place + 1)?.from ?? now, { x, start, end, now, colours });
+    const name = paintStay(context, lane, stay, lane.stays.at(place + 1)?.from ?? now, { x, start, end, now, colours });
+    if (name) names.push(name);
   }
   let painted = -1;
   for (let place = lane.spans.search((span) => span.to >= start); place < lane.spans.length; place += 1) {
@@ -51,24 +55,31 @@ function paintLane(context, lane, { x, start, end, now, width, colours }) {
     if (span.from > end) break;
     painted = paintSpan(context, span, x(span.from), x(span.to), painted, colours);
   }
+  return names;
 }
 
-/** Who was there, and behind that what they left in the slot. */
+/** Who was there, and behind that what they left in the slot.  Returns the name, if there is room for it. */
 function paintStay(context, lane, stay, next, { x, start, end, now, colours }) {
   const left = x(Math.max(stay.from, start));
   const right = x(Math.min(stay.to ?? now, end));
   if (right > left) {
     context.fillStyle = lane.kind === "queue" ? colours.queued : colours.held;
     context.fillRect(left, WORK.top, Math.max(1, right - left), WORK.height);
-    const name = stay.id === null ? "another's" : shortName(stay.id);
-    if (right - left > name.length * FONT * 0.62) {
-      context.fillStyle = colours.soft;
-      context.fillText(name, left, NAMES - 2);
-    }
   }
   if (stay.to !== null && stay.resident) {
     context.fillStyle = colours.resident;
     context.fillRect(x(Math.max(stay.to, start)), WORK.top + WORK.height - 4, x(next) - x(stay.to), 4);
+  }
+  const text = stay.id === null ? "another's" : shortName(stay.id);
+  const width = text.length * FONT * 0.62;
+  return right - left > width ? { text, left, right: left + width } : null;
+}
+
+/** Names where nothing else is: a cancel says more than a name does. */
+function paintNames(context, names, taken, colours) {
+  context.fillStyle = colours.soft;
+  for (const { text, left, right } of names) {
+    if (!taken.some((box) => box.left < right && box.right > left)) context.fillText(text, left, NAMES - 2);
   }
 }
 
@@ -92,7 +103,11 @@ function paintRunning(context, { running }, lane, { x, end, now, colours }) {
   context.restore();
 }
 
-/** Cancels: where each landed and, where there is room for it, how long it took until the slot was free. */
+/**
+ * Cancels: where each landed and, where there is room for it, how long it took until the slot was free.
+ *
+ * Returns what is taken of the line of names.
+ */
 function paintMarks(context, { marks }, { x, start, end, width, colours }) {
   const shown = [...marks].filter(({ at }) => at >= start && at <= end).map(({ at, receipt }) => ({ left: x(at), receipt }));
   context.fillStyle = colours.cancel;
@@ -104,6 +119,7 @@ function paintMarks(context, { marks }, { x, start, end, width, colours }) {
     context.lineTo(left, 9);
     context.fill();
   }
+  const taken = shown.map(({ left }) => ({ left: left - 6, right: left + 6 }));
   let labelled = 0; // where the label before ends
   shown.forEach(({ left, receipt }, place) => {
     const text = labelOf(receipt);
@@ -117,7 +133,9 @@ function paintMarks(context, { marks }, { x, start, end, width, colours }) {
     context.fillRect(from, 0, room, NAMES);
     context.fillStyle = colours.cancel;
     context.fillText(text, from + 3, NAMES - 2);
+    taken.push({ left: from, right: from + room });
   });
+  return taken;
 }
 
 function labelOf(receipt) {

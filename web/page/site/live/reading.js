@@ -15,9 +15,10 @@ export function secondsUntil({ tokens, to, rate }, wanted, now) {
   return (wanted - tokens) / rate - (now - to);
 }
 
-/** The phases in which steps were made for a request. */
-export function phasesOf(model, id) {
-  return new Set(spansOf(model, id).map(({ phase }) => phase));
+/** The phases in which steps were made for a request, from some time on. */
+export function phasesOf(model, id, since) {
+  const recent = spansOf(model, id).filter(({ to }) => to >= since);
+  return new Set(recent.map(({ phase }) => phase));
 }
 
 function spansOf(model, id) {

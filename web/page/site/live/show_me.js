@@ -11,6 +11,7 @@ const SHORT = 24;
 const SAMPLE = 256; // tokens of a prompt that tells how fast prompts are read
 const WRITTEN = 10; // pieces of its answer that a writer gets, before something is done to it
 const ATTEMPTS = 5; // to hang up at the moment that is to be shown
+const LATELY = 0.5; // seconds before a cancel, in which it shows whether tokens are drafted
 const FRAME = 0.25; // seconds; the feed's next frame has come by then
 const LOOK = 1200; // milliseconds for which there is something to look at, before the next thing happens
 const MOST_CHOICES = 16; // of one request
@@ -105,8 +106,8 @@ export class ShowMe {
       current = null;
       const receipt = await this.receipt(victim.id);
       line.receipt(receipt, writtenSentence(receipt));
-      const phases = phasesOf(this.model, victim.id);
-      const wanted = ["draft", "verify"].find((phase) => phases.has(phase)); // where it drafts, let it be in a draft
+      const phases = phasesOf(this.model, victim.id, receipt.detected_at - LATELY);
+      const wanted = ["draft", "verify"].find((phase) => phases.has(phase)); // while it drafts, let it be in a draft
       if (!wanted || receipt.phase === wanted) return;
     }
   }
