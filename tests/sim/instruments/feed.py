@@ -111,7 +111,7 @@ class WatchedFeed:
         assert kinds.count("refused") == len(happened.turned_away), "I16: refusals"
         of: dict[GenerationKey, list[Json]] = defaultdict(list)
         for event in self.watcher.seen:
-            if "request_id" in event:
+            if "index" in event:
                 of[event["request_id"], event["index"]].append(event)
         assert set(of) == set(happened.waited), "I16: others are told of than were in the queue"
         for key, events in of.items():

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         AuditFailed,
         Cancelled,
         Committed,
+        Departed,
         DeviceIsBack,
         DeviceIsLost,
         Emitted,
@@ -231,6 +232,11 @@ class Feed(Observer):
         how = (last.error.code or last.error.kind) if isinstance(last, Failed) else last.reason.value
         self._tell_of("ended", event, self.now(), reason=how)
         self._owners.pop(event.key, None)
+
+    def departed(self, event: Departed) -> None:
+        """Say that a request is no longer among those that live: no event of its generations says that."""
+        value = {"type": "departed", "at": self.now(), "request_id": event.asked.id}
+        self._tell(Record(value, event.asked.owner))
 
     def device_lost(self, event: DeviceIsLost) -> None:
         """Say why."""

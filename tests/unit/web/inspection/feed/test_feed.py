@@ -138,3 +138,23 @@ async def test_a_device_that_is_lost_and_comes_back_is_told() -> None:
         ("device_lost", "it fell off"),
         ("device_back", None),
     ]
+
+
+@simulated()
+async def test_a_frame_comes_when_nothing_is_left_of_a_request() -> None:
+    async def linger() -> None:
+        async with sim.engine.open_request(ask("a", prompt(16), max_tokens=4)) as request:
+            async for _ in request:
+                pass
+            await trio.sleep(5.0)  # its last bytes are not sent yet
+
+    async with open_simulation() as sim, trio.open_nursery() as nursery:
+        with watching(Feed(sim.engine)) as stream:
+            await read_frame(stream)
+            nursery.start_soon(linger)
+            frames = [await read_frame(stream)]
+            while not frames[-1].of("departed"):
+                frames.append(await read_frame(stream))
+    assert any(frame.of("ended") and frame.data["state"]["requests"] for frame in frames)
+    assert [event["request_id"] for event in frames[-1].of("departed")] == ["a"]
+    assert frames[-1].data["state"]["requests"] == []
