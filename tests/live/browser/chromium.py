@@ -11,7 +11,7 @@ import shutil
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import expect, sync_playwright
 
 from tests.live.server import PATIENCE
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, Playwright
 
 T = TypeVar("T")
+
+expect.set_options(timeout=PATIENCE * 1e3)
 
 REBOUND = "evil.example"
 """A name that the browser resolves to this machine, on any port."""

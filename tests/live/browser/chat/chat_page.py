@@ -38,9 +38,6 @@ async ([status, seconds]) => {
 """
 """Return when the browser keeps an answer of this status that has a text."""
 
-expect.set_options(timeout=PATIENCE * 1e3)
-
-
 LONG = 4000
 """Tokens: nobody waits for the end of such an answer."""
 
