@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import trio
+
 from runtime.errors import RequestError
 from web.bodies.json_response import json_response
 from web.bodies.paged_response import paged_json_response, response_backlog
@@ -83,7 +85,8 @@ class ConversationHandlers:
         return self._stored
 
     async def _items(self, conversation_id: str) -> list[Json]:
-        return items_of((await self._in(conversation_id).load(conversation_id, current_request().owner)).body)
+        stored = await self._in(conversation_id).load(conversation_id, current_request().owner)
+        return await trio.to_thread.run_sync(items_of, stored.body)
 
     async def _long(self, value: Json) -> Response:
         backlog = response_backlog(self._responder.engine.unread)

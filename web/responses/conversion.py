@@ -27,6 +27,7 @@ from web.responses.input.tools import choice_of, tools_of
 from web.responses.input.truncation import fitting_prompt
 from web.responses.input.turns import turns_of
 from web.responses.output.envelope import ResponseOptions, asked_fields
+from web.responses.output.kept import KeptResponse
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -52,7 +53,7 @@ class History:
     """What a body refers to, as it was stored.
 
     Attributes:
-        bodies: JSON of the stored responses that the new one continues, the first first.
+        bodies: the stored responses, as they are kept, that the new one continues, the first first.
         items: JSON of the items that the input refers to, by their ids.
         conversation: JSON of the items of the conversation that it goes on with; None where there is none.
     """
@@ -241,8 +242,8 @@ def _answer_grammar(body: PromptBody) -> Grammar | None:
 def _turns(body: PromptBody, history: History) -> list[Turn]:
     """Return all turns: those of the responses before have no instructions any more, as in OpenAI's API."""
     before: list[AnyItem] = []
-    for stored in map(json.loads, history.bodies):
-        before += ITEMS.validate_python([*stored["input"], *stored["response"]["output"]])
+    for kept in map(KeptResponse, history.bodies):
+        before += ITEMS.validate_python([*kept.input(), *kept.output()])
     if history.conversation is not None:
         before += ITEMS.validate_json(history.conversation)
     own = _resolved(body, history)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import trio
+
 from runtime.errors import RequestError
 from web.bodies.json_response import json_response
 from web.bodies.paged_response import paged_json_response, response_backlog
@@ -40,7 +42,7 @@ class StoredResponses:
         state = self._stored(response_id)
         owner = current_request().owner
         if not flag("stream"):
-            return await self._long((await state.archive.load(response_id, owner))["response"])
+            return await self._long(await state.archive.load(response_id, owner))
         starting_after = number("starting_after", -1, least=-1)
         if (run := state.background.find(response_id, owner)) is not None:
             return attach(run, starting_after, self._write_bytes)
@@ -66,8 +68,8 @@ class StoredResponses:
         owner = current_request().owner
         if (run := state.background.find(response_id, owner)) is not None:
             await state.background.cancel(run)
-        response = (await state.archive.load(response_id, owner))["response"]
-        if not response["background"]:
+        response = await state.archive.load(response_id, owner)
+        if not (await trio.to_thread.run_sync(response.response))["background"]:
             raise RequestError(
                 "Only responses in the background can be cancelled; to cancel another, hang up.", param="response_id"
             )
@@ -77,9 +79,7 @@ class StoredResponses:
         """Answer with a page of what the model saw, but for the instructions."""
         state = self._stored(response_id)
         asked = page_asked("desc")
-        *before, last = await state.archive.load_chain(response_id, current_request().owner)
-        items = [item for stored in before for item in (*stored["input"], *stored["response"]["output"])]
-        items += last["input"]
+        items = await state.archive.items_seen(response_id, current_request().owner)
         return await self._long(page_of(items, asked))
 
     def _stored(self, response_id: str) -> State:
@@ -87,5 +87,5 @@ class StoredResponses:
             raise ResponseNotFound(response_id)
         return self._state
 
-    async def _long(self, value: Json) -> Response:
+    async def _long(self, value: object) -> Response:
         return await paged_json_response(value, response_backlog(self._engine.unread), self._write_bytes)

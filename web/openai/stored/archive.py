@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from runtime.errors import NotFound
 from web.bodies.json_encoding import SelfEncoding, dumps
+from web.bodies.json_response import encode_json
 from web.bodies.query import nothing_after
 from web.storage.objects import Kind, Listing, StoredObject
 from web.storage.store import StoreFailed
@@ -85,7 +86,7 @@ class CompletionArchive:
         stored = StoredObject(
             Kind.CHAT_COMPLETION,
             asked.request.id,
-            content + b"\n" + dumps(record.messages).encode(),
+            content + b"\n" + await encode_json(record.messages),
             created=asked.options.created,
             owner=owner,
             model=asked.options.model,

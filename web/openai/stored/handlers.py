@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+import trio
 from quart import request as query
 
 from runtime.errors import RequestError
@@ -73,7 +74,7 @@ class StoredCompletions:
         """Answer with a page of the messages that a completion answers."""
         asked = page_asked("asc")
         found = await self._kept(completion_id).load(completion_id, current_request().owner)
-        return await self._long(page_of(found.messages(), asked))
+        return await self._long(page_of(await trio.to_thread.run_sync(found.messages), asked))
 
     def _kept(self, completion_id: str) -> CompletionArchive:
         if self._archive is None:

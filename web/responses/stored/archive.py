@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 from typing import TYPE_CHECKING, Any
 
+import trio
+
 from runtime.errors import NotFound, RequestError
-from web.bodies.json_encoding import dumps
-from web.bodies.json_response import encode_json
 from web.responses.conversion import History, references
 from web.responses.output.envelope import Status
+from web.responses.output.kept import KeptResponse, kept_body
 from web.responses.stored.conversations import ConversationNotFound
 from web.storage.objects import Kind, StoredObject
 from web.storage.store import StoreFailed
@@ -60,7 +60,7 @@ class Archive:
             response: the response object, whose long parts may be `SelfEncoding`.
             live: it has not ended.
         """
-        body = await encode_json({"response": response, "input": list(parsed.input)})
+        body = await kept_body(response, parsed.input)
         stored = StoredObject(
             Kind.RESPONSE,
             parsed.request.id,
@@ -79,7 +79,7 @@ class Archive:
             logger.warning("%s: not stored", parsed.request.id)
         return False
 
-    async def load(self, response_id: str, owner: str | None) -> Json:
+    async def load(self, response_id: str, owner: str | None) -> KeptResponse:
         """Return a stored response and its input.
 
         Raises:
@@ -89,18 +89,25 @@ class Archive:
         stored = await self._store.get(Kind.RESPONSE, response_id, owner)
         if stored is None:
             raise ResponseNotFound(response_id)
-        loaded: Json = json.loads(stored.body)
-        return loaded
+        return await trio.to_thread.run_sync(KeptResponse, stored.body)
 
-    async def load_chain(self, response_id: str, owner: str | None) -> list[Json]:
-        """Return a stored response behind all those that it continues, as far as they are still there."""
-        chain = [await self.load(response_id, owner)]
-        while (previous := chain[-1]["response"]["previous_response_id"]) is not None:
-            stored = await self._store.get(Kind.RESPONSE, previous, owner)
+    async def items_seen(self, response_id: str, owner: str | None) -> list[Json]:
+        """Return the input of a stored response behind what it continues, as far as that is still there.
+
+        Raises:
+            ResponseNotFound: there is none of that id.
+            StoreFailed: the store cannot be read.
+        """
+        stored = await self._store.get(Kind.RESPONSE, response_id, owner)
+        if stored is None:
+            raise ResponseNotFound(response_id)
+        items = await trio.to_thread.run_sync(lambda body: KeptResponse(body).input(), stored.body)
+        while stored.previous is not None:
+            stored = await self._store.get(Kind.RESPONSE, stored.previous, owner)
             if stored is None:
                 break
-            chain.append(json.loads(stored.body))
-        return chain[::-1]
+            items = [*await trio.to_thread.run_sync(_items, stored.body), *items]
+        return items
 
     async def delete(self, response_id: str, owner: str | None) -> None:
         """Delete a response.
@@ -130,10 +137,10 @@ class Archive:
         """Return a stored item by its id."""
         if (found := ITEM_ID.fullmatch(item_id)) is not None:
             stored = await self._store.get(Kind.RESPONSE, f"resp_{found['key']}", owner)
-            loaded: Json = {} if stored is None else json.loads(stored.body)
             items: list[Json] = []
-            if loaded:
-                items = loaded["input"] if found["input"] else loaded["response"]["output"]
+            if stored is not None:
+                read = KeptResponse.input if found["input"] else KeptResponse.output
+                items = await trio.to_thread.run_sync(lambda body: read(KeptResponse(body)), stored.body)
             if (number := int(found["number"])) < len(items):
                 return items[number]
         raise _item_not_found(item_id)
@@ -141,12 +148,17 @@ class Archive:
     async def close_interrupted(self) -> None:
         """Say of the responses that another process was making when it ended that they have failed."""
         for stored in await self._store.live(Kind.RESPONSE):
-            loaded = json.loads(stored.body)
-            loaded["response"] |= {"status": Status.FAILED.value, "error": INTERRUPTED}
-            body = dumps(loaded).encode()
+            kept = KeptResponse(stored.body)
+            failed = kept.response() | {"status": Status.FAILED.value, "error": INTERRUPTED}
+            body = await kept_body(failed, kept.input())
             await self._store.put(
                 StoredObject(stored.kind, stored.id, body, stored.created, stored.owner, stored.previous, stored.model)
             )
+
+
+def _items(body: bytes) -> list[Json]:
+    kept = KeptResponse(body)
+    return [*kept.input(), *kept.output()]
 
 
 def no_history(body: PromptBody) -> History:

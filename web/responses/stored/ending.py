@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from web.bodies.json_response import encode_json
+from web.responses.output.kept import without_logprobs
 
 if TYPE_CHECKING:
     from web.responses.conversion import ParsedResponse
@@ -29,7 +30,7 @@ async def store_ended(archive: Archive | None, parsed: ParsedResponse, response:
     """
     outcome: Json = {}
     if turn is not None and response["conversation"] is not None:
-        output: list[Json] = json.loads(await encode_json(response["output"]))
+        output: list[Json] = json.loads(await encode_json(without_logprobs(response["output"])))
         if not await turn.append([*parsed.input, *output]):
             outcome["conversation"] = None
     if parsed.store and not (archive is not None and await archive.save(parsed, response | outcome)):

@@ -119,11 +119,10 @@ def test_the_beginning_of_a_long_conversation_may_be_dropped() -> None:
 
 
 def test_a_response_that_is_continued_comes_first_without_its_instructions() -> None:
-    stored = {
-        "input": [{"type": "message", "id": "msg_0", "role": "user", "content": [{"type": "input_text", "text": "a"}]}],
-        "response": {"output": [{"type": "message", "id": "m", "role": "assistant", "content": "b", "status": "x"}]},
-    }
-    history = History([json.dumps(stored).encode()], {"m": stored["response"]["output"][0]})  # type: ignore[index]
+    before = [{"type": "message", "id": "msg_0", "role": "user", "content": [{"type": "input_text", "text": "a"}]}]
+    said = {"type": "message", "id": "m", "role": "assistant", "content": "b", "status": "x"}
+    lines: list[object] = [{}, before, [said]]
+    history = History([b"\n".join(json.dumps(part).encode() for part in lines)], {"m": said})
     asked = body(instructions="now", input=[{"type": "item_reference", "id": "m"}, {"role": "user", "content": "c"}])
     prepared = prepare(asked, history, model(context_length=CONTEXT))
     shown = (

@@ -84,7 +84,7 @@ async def test_it_is_kept_for_a_while_and_stored_for_longer(autojump_clock: trio
         assert background.find(request_id, "alice") is run
         await trio.sleep(2)
         assert background.find(request_id, "alice") is None
-        assert (await archive.load(request_id, "alice"))["response"] == response
+        assert (await archive.load(request_id, "alice")).response() == response
         with pytest.raises(ResponseNotFound):
             await archive.load(request_id, "bob")
 
@@ -177,7 +177,7 @@ async def test_at_the_end_those_that_run_are_cancelled_and_stored_so(events: lis
         request = await engine.next_request()
         assert request.cancels == [CancelReason.SHUTDOWN]
         check_stream(events_of(run))
-        assert (await archive.load(request.id, None))["response"]["status"] == "cancelled"
+        assert (await archive.load(request.id, None)).response()["status"] == "cancelled"
         with pytest.raises(ShuttingDown):
             await begin(background)
 
@@ -193,14 +193,14 @@ async def test_a_crash_of_what_is_around_it_stores_it_too() -> None:
                 scope.cancel()
                 await trio.sleep_forever()
         check_stream(events_of(run))
-        assert (await archive.load(run.id, None))["response"]["status"] == "cancelled"
+        assert (await archive.load(run.id, None)).response()["status"] == "cancelled"
 
 
 async def test_a_failure_is_stored_as_one() -> None:
     async with running(FakeEngine([token("a"), Failed(0, StepFailed("no"))])) as (background, archive):
         run = await begin(background)
         await run.ended.wait()
-        stored = (await archive.load(run.id, None))["response"]
+        stored = (await archive.load(run.id, None)).response()
         assert (stored["status"], stored["error"]["message"]) == ("failed", "no")
         assert stored == check_stream(events_of(run))
 
@@ -213,7 +213,7 @@ async def test_one_that_grows_too_large_is_given_up() -> None:
         await run.ended.wait()
         assert check_stream(events_of(run))["status"] == "failed"
         assert (await engine.next_request()).cancels == [CancelReason.STALLED_READER]
-        assert "grew beyond" in (await archive.load(run.id, None))["response"]["error"]["message"]
+        assert "grew beyond" in (await archive.load(run.id, None)).response()["error"]["message"]
 
 
 async def test_what_another_process_was_making_has_failed() -> None:
@@ -224,7 +224,7 @@ async def test_what_another_process_was_making_has_failed() -> None:
             _, snapshot = await background.start(owned(parsed, "alice"), ExitStack())
             await archive.save(owned(parsed, "alice"), snapshot, live=True)
             await archive.close_interrupted()  # as the next process does
-            stored = (await archive.load(parsed.request.id, "alice"))["response"]
+            stored = (await archive.load(parsed.request.id, "alice")).response()
             assert (stored["status"], stored["error"]["code"]) == ("failed", "server_error")
             assert not await store.live(Kind.RESPONSE)
 
@@ -276,4 +276,4 @@ async def test_a_fault_while_its_end_is_stored_costs_no_other(monkeypatch: pytes
             await background.cancel(run)
         assert check_stream(events_of(run))["store"] is False
         await background.cancel(other)
-        assert (await archive.load(other.id, None))["response"]["status"] == "cancelled"
+        assert (await archive.load(other.id, None)).response()["status"] == "cancelled"
