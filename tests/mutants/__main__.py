@@ -1,8 +1,8 @@
 """Kills mutants, and says what killed each.
 
 python -m tests.mutants                 all of them
-python -m tests.mutants --write         and their table goes to tests/mutants/MUTANTS.md
-python -m tests.mutants -k draft        those with that in their name
+python -m tests.mutants -k draft        those with that in their name, or in the path of the file that they change
+python -m tests.mutants --write         and what caught them goes to tests/mutants/MUTANTS.md
 """
 
 from __future__ import annotations
@@ -22,22 +22,17 @@ if TYPE_CHECKING:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status: 1 if a mutant survived."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__.partition("\n")[0])
-    parser.add_argument("-k", dest="word", default="", help="only mutants with this in their name")
-    parser.add_argument("--write", action="store_true", help="keep the table; only together with all mutants")
+    parser.add_argument("-k", dest="word", default="", help="only mutants with this in their name or path")
+    parser.add_argument("--write", action="store_true", help="write what caught them into the table")
     options = parser.parse_args(arguments)
-    if options.write and options.word:
-        parser.error("--write is for the whole table")
-    rows: list[str] = []
-    survivors = 0
+    caught: dict[str, str | None] = {}
     for mutant in MUTANTS:
-        if options.word in mutant.name:
-            caught = find_catch(mutant)
-            survivors += caught is None
-            rows.append(page.row(mutant, caught))
-            print(rows[-1], flush=True)
+        if options.word in mutant.name or options.word in mutant.path:
+            caught[mutant.name] = find_catch(mutant)
+            print(page.row(mutant, caught[mutant.name]), flush=True)
     if options.write:
-        page.write(rows)
-    return 1 if survivors else 0
+        page.write(caught)
+    return 1 if None in caught.values() else 0
 
 
 if __name__ == "__main__":

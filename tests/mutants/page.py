@@ -6,9 +6,10 @@ import re
 from typing import TYPE_CHECKING
 
 from tests.live.server import ROOT
+from tests.mutants.table import MUTANTS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Mapping
 
     from tests.mutants.mutant import Mutant
 
@@ -17,7 +18,7 @@ HEAD = """# Mutants, and who notices them
 
 Each is a known-bad edit, made alone in a private copy of the source by `python -m tests.mutants --write`, which wrote
 this table.  It meets the first few hundred seeds of `python -m tests.sim`; the invariant that noticed it first is
-named, with the seed (`tests/sim/invariants.py` lists I1 to I15).  Where none did, the test that does is named.  Each
+named, with the seed (`tests/sim/invariants.py` lists I1 to I20).  Where none did, the test that does is named.  Each
 run of the test suite kills a few of them again, by what is named here first.
 
 | mutant | in | caught by |
@@ -30,8 +31,10 @@ def row(mutant: Mutant, caught: str | None) -> str:
     return f"| {mutant.name} | `{mutant.path}` | {caught or '**nothing**'} |"
 
 
-def write(rows: Iterable[str]) -> None:
-    """Replace the table."""
+def write(caught: Mapping[str, str | None]) -> None:
+    """Replace the rows of these mutants, by name; of the others, those that there are stay."""
+    known: dict[str, str | None] = {**read(), **caught}
+    rows = [row(mutant, known[mutant.name]) for mutant in MUTANTS if mutant.name in known]
     PAGE.write_text(HEAD + "\n".join(rows) + "\n")
 
 
