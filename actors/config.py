@@ -19,6 +19,7 @@ class EngineConfig:
             None.
         speculate: where drafts come from; the executor has a drafter if that takes one.
         isolate_owners: KV that was computed for one owner is used for no other.
+        log_texts: the log has the text of prompts and answers.
     """
 
     slots: int
@@ -67,3 +68,4 @@ class EngineConfig:
     step_seconds: float = 0.05
     speculate: Proposer = Proposer.OFF
     isolate_owners: bool = False
+    log_texts: bool = False

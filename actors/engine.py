@@ -189,7 +189,7 @@ class Engine:
             deadline=float("inf") if timeout is None else trio.current_time() + timeout,
             queue_timeout=self.config.queue_timeout,
             disconnect_reason=disconnect_reason,
-            model=self.model.name,
+            log=self._assembly.log(asked),
         )
         if not self._live:  # else somebody may wait for the event that there is
             self._all_ended = trio.Event()

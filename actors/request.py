@@ -29,7 +29,7 @@ from actors.generating.buffer import EventBuffer
 from actors.generating.decode import decode
 from actors.generating.prefill import prefill
 from actors.generating.prompt_reading import PromptReading
-from actors.generating.request_log import Ending, RequestLog, Seconds
+from actors.generating.request_log import Ending, Seconds
 from runtime.errors import CedeError, DeadlineExceeded, GrammarFailed, ShuttingDown
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from actors.core.hold import Ticket
     from actors.generating.drafting import Drafting
     from actors.generating.output import Output
+    from actors.generating.request_log import RequestLog
     from actors.generating.unread import Backlog
     from actors.manager.handle import Handle
 
@@ -58,7 +59,7 @@ class Request:
         deadline: on Trio's clock.
         queue_timeout: seconds.
         disconnect_reason: asked when a cancel came from outside this request.
-        model: its name, for the log.
+        log: says how it ended.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class Request:
         deadline: float,
         queue_timeout: float | None,
         disconnect_reason: Callable[[], CancelReason],
-        model: str,
+        log: RequestLog,
     ) -> None:
         self.asked = asked
         self.created = time.time()
@@ -90,7 +91,7 @@ class Request:
         backlog.on_cut = self._cut
         self._outputs = [outputs(i, self._buffer.put) for i in range(len(tickets))]
         self._drafting = drafting
-        self._log = RequestLog(asked, model)
+        self._log = log
 
     @property
     def id(self) -> str:
@@ -231,7 +232,7 @@ class Request:
     ) -> None:
         """Say the last that there is to say of a generation."""
         account = ticket.ended.value if ticket.ended.is_set else Account()
-        self._log.add(Ending(last, len(output), account, stopwatch.seconds(), cancel))
+        self._log.add(Ending(last, len(output), account, stopwatch.seconds(), cancel), output.sequence)
         ticket.tell_ended(last)
         self._buffer.put(last)
 

@@ -191,6 +191,14 @@ class Diagnostics:
             words=("auto", "text", "json"),
         ),
     ] = "auto"
+    log_prompts: Annotated[
+        str,
+        Option(
+            "`on`: the log has what clients ask and what they are answered, 1500 characters of each; whoever may read "
+            "the log reads that.",
+            words=("off", "on"),
+        ),
+    ] = "off"
     metrics_compat: Annotated[
         str,
         Option(

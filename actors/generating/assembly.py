@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from actors.generating.constraint import Constraint
 from actors.generating.draft_length import Acceptance, DraftLength
 from actors.generating.drafting import Drafting, LookupSource, ModelSource
 from actors.generating.output import Output
+from actors.generating.request_log import RequestLog
 from runtime.loading.served import Proposer
 from runtime.sampling.tokens import AllowedTokens
 
@@ -78,6 +80,11 @@ class Assembly:
             )
 
         return output
+
+    def log(self, asked: GenerationRequest) -> RequestLog:
+        """What says how a request ended."""
+        spell = partial(self._model.tokenizer.decode, skip_special_tokens=False) if self._config.log_texts else None
+        return RequestLog(asked, self._model.name, spell)
 
     def drafting(self, asked: GenerationRequest) -> Drafting | None:
         """The drafts of one generation; None where it gets none."""

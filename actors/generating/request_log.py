@@ -10,9 +10,10 @@ import trio
 
 from actors.core.generation import Finished, FinishReason
 from actors.core.receipts import CancelReason
+from runtime.log_text import literal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from actors.core.account import Account
     from actors.core.generation import Failed, GenerationRequest
@@ -21,6 +22,9 @@ logger = logging.getLogger("cede.engine")
 
 HANG_UPS = (CancelReason.DISCONNECT, CancelReason.STALLED_READER)
 CLIENT_CLOSED_REQUEST = 499  # nginx's
+SHOWN_TOKENS, SHOWN_CHARACTERS = 1024, 1500  # of a prompt, and of an answer, where they are logged; half from each end
+LEFT_OUT = " […] "
+LOGGED = SHOWN_CHARACTERS + len(LEFT_OUT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,22 +61,40 @@ class RequestLog:
     Args:
         asked: the request.
         model: its name.
+        spell: turns tokens into text, for a log that is to have prompts and answers; None for one that has not.
     """
 
-    def __init__(self, asked: GenerationRequest, model: str) -> None:
+    def __init__(
+        self, asked: GenerationRequest, model: str, spell: Callable[[Sequence[int]], str] | None = None
+    ) -> None:
         self._asked = asked
         self._model = model
+        self._spell = spell
         self._began = trio.current_time()
         self._endings: list[Ending] = []
+        self._sequences: list[tuple[int, Sequence[int]]] = []
 
-    def add(self, ending: Ending) -> None:
-        """Take the end of one generation."""
+    def add(self, ending: Ending, sequence: Sequence[int] = ()) -> None:
+        """Take the end of one generation, and its prompt with its output."""
         self._endings.append(ending)
+        if self._spell is not None:
+            self._sequences.append((ending.last.index, sequence))
 
     def write(self) -> None:
-        """Log the line."""
+        """Log the line, and where that is wanted one for each prompt and its answer."""
         figures = self._figures(trio.current_time() - self._began)
         logger.info("%s: %s", self._asked.id, _in_words(figures), extra=figures)
+        for index, sequence in self._sequences:
+            self._write_text(index, sequence)
+
+    def _write_text(self, index: int, sequence: Sequence[int]) -> None:
+        assert self._spell is not None
+        end = len(self._asked.prompts[index])
+        prompt, answer = shortened(sequence[:end], self._spell), shortened(sequence[end:], self._spell)
+        logger.info(
+            *("%s/%d: prompt %s, answer %s", self._asked.id, index, literal(prompt, LOGGED), literal(answer, LOGGED)),
+            extra={"request_id": self._asked.id, "index": index, "prompt_text": prompt, "answer_text": answer},
+        )
 
     def _figures(self, seconds: float) -> dict[str, Any]:
         """Add up the generations; times are the longest of any.  What there is none of is None.
@@ -103,6 +125,16 @@ class RequestLog:
             "key": asked.owner,
             "model": self._model,
         }
+
+
+def shortened(tokens: Sequence[int], spell: Callable[[Sequence[int]], str]) -> str:
+    """Return the text of tokens; of a long one the beginning and the end, however long it is."""
+    half = SHOWN_CHARACTERS // 2
+    if len(tokens) > SHOWN_TOKENS:
+        first, last = spell(tokens[: SHOWN_TOKENS // 2]), spell(tokens[-SHOWN_TOKENS // 2 :])
+        return first[:half] + LEFT_OUT + last[-half:]
+    text = spell(tokens)
+    return text if len(text) <= SHOWN_CHARACTERS else text[:half] + LEFT_OUT + text[-half:]
 
 
 def _in_words(figures: dict[str, Any]) -> str:

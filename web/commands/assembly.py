@@ -93,7 +93,12 @@ def server_options(chosen: Chosen, find: Find = resolve_model) -> ServerOptions:
         load,
         model_name=_model_name(model.model),
         sampling=sampling,
-        engine=chosen.config(EngineConfig, slots=load.slots, isolate_owners=access.isolate_keys == "on"),
+        engine=chosen.config(
+            EngineConfig,
+            slots=load.slots,
+            isolate_owners=access.isolate_keys == "on",
+            log_texts=diagnostics.log_prompts == "on",
+        ),
         tiers=chosen.config(TierOptions),
         cache=chosen.config(CacheConfig),
         listening=listening,
@@ -121,6 +126,8 @@ def _diagnostics(chosen: Chosen) -> Diagnostics:
     diagnostics = chosen.config(Diagnostics)
     if diagnostics.record is not None:
         check_writable(diagnostics.record)
+    if diagnostics.log_prompts == "on":
+        logger.warning("--log-prompts: what clients ask and are answered goes to the log")
     return diagnostics
 
 

@@ -146,9 +146,44 @@ def _path_that_is_no_text(server: Server) -> None:
         wait_for(lambda: "ended:" in server.log(), "the guard's line")
 
 
-def test_what_people_write_is_not_logged(tmp_path: Path) -> None:
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_what_people_write_and_are_answered_is_not_logged(tmp_path: Path, log_format: str) -> None:
     secret = "do not tell anybody"
-    with ForkedServer(tmp_path, "--log-level", "debug") as server:
+    with ForkedServer(tmp_path, "--log-level", "debug", "--log-format", log_format) as server:
         for fields in ({"max_tokens": 2}, {"temperature": 9}):
             server.ask("POST", CHAT, {"messages": [{"role": "user", "content": secret}]} | fields)
+        answer = _ask_for_text(server, secret)
         assert secret not in server.log()
+        assert answer not in server.log()
+        assert "import" not in server.log()
+
+
+@pytest.mark.parametrize(("log_format", "read"), [("text", read_text), ("json", read_json)], ids=["in text", "in JSON"])
+def test_who_asks_for_it_has_prompts_and_answers_in_the_log(
+    tmp_path: Path, log_format: str, read: Callable[[str], list[Json]]
+) -> None:
+    with ForkedServer(tmp_path, "--log-prompts", "on", "--log-format", log_format) as server:
+        answer = _ask_for_text(server, FORGERY)
+        with Http1(server, completion(prompt(20), 4000)) as left:
+            left.read_tokens(1)
+        server.wait_ended(left.id)
+        wait_for(lambda: f"{left.id}/0: prompt" in server.log(), "what it had asked")
+        records = read(server.log())
+    assert [record for record in records if record["level"] == "warning"], "it is warned of"
+    said = [record for record in records if "/0: prompt " in record["message"]]
+    assert len(said) == 2
+    assert "import os" in said[0]["message"]
+    if log_format == "json":
+        assert said[0]["prompt_text"].endswith(f"import os\n{FORGERY}")
+        assert said[0]["answer_text"] == answer
+        assert (said[1]["request_id"], said[1]["index"]) == (left.id, 0)
+        assert said[1]["answer_text"]
+
+
+def _ask_for_text(server: Server, text: str) -> str:
+    """Ask for a completion of a text; what came."""
+    body = {"prompt": f"import os\n{text}", "max_tokens": 12, "ignore_eos": True, "temperature": 0}
+    _, answer = server.ask("POST", COMPLETIONS, body)
+    written: str = answer["choices"][0]["text"]
+    assert len(written.strip()) > 4
+    return written

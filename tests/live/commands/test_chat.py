@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.live.commands.silent_server import silent_server
 from tests.live.commands.terminal import CTRL_C, CTRL_D, ENTER, UP, Terminal
-from tests.live.server import wait_for
+from tests.live.server import PATIENCE, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,6 +83,22 @@ def test_ctrl_c_twice_leaves_the_terminal_as_it_was(server: Server, terminal: Te
     assert terminal.wait_exit() == 0
     assert terminal.is_as_before
     assert server.wait_ended(request_id)
+
+
+def test_what_is_pressed_between_an_answer_and_the_prompt_waits_for_the_prompt(tmp_path: Path) -> None:
+    """Ctrl-C among it: it is no signal then, which would be lost, with all that was typed before it."""
+    with silent_server() as silent:
+        extra = {"CEDE_URL": silent.url, "XDG_STATE_HOME": str(tmp_path)}
+        with Terminal("chat", extra=extra) as terminal:
+            terminal.wait_for(READY)
+            terminal.enter("and then?")
+            terminal.wait_for("it never ends")
+            terminal.type(CTRL_C)
+            assert silent.asked_for_receipt.wait(PATIENCE)
+            terminal.type(CTRL_C)
+            silent.may_tell.set()
+            assert terminal.wait_exit() == 0, "the second Ctrl-C has left"
+            assert terminal.is_as_before
 
 
 def test_at_the_prompt_one_ctrl_c_only_says_how_to_leave(terminal: Terminal) -> None:

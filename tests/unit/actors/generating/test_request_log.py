@@ -15,7 +15,15 @@ from actors.core.generation import Failed, Finished, FinishReason, GenerationReq
 from actors.core.life import State
 from actors.core.observer import Observer
 from actors.core.receipts import CancelReason
-from actors.generating.request_log import Ending, RequestLog, Seconds
+from actors.generating.request_log import (
+    LEFT_OUT,
+    SHOWN_CHARACTERS,
+    SHOWN_TOKENS,
+    Ending,
+    RequestLog,
+    Seconds,
+    shortened,
+)
 from runtime.errors import CedeError, DeadlineExceeded
 from runtime.loading.served import Proposer
 from runtime.sampling.params import SamplingParams
@@ -24,6 +32,7 @@ from tests.fakes.simulation import ask, open_simulation, prompt, simulated
 
 if TYPE_CHECKING:
     import logging
+    from collections.abc import Sequence
 
     from actors.core.events import StageBegun
 
@@ -105,6 +114,64 @@ async def test_the_figures_are_those_of_all_generations_and_the_times_the_longes
         "model": "a-model",
     }
     assert {name: getattr(record, name) for name in figures} == figures
+
+
+def spell(tokens: Sequence[int]) -> str:
+    """One letter for each token."""
+    return "".join(chr(97 + token % 26) for token in tokens)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "shown"),
+    [
+        (range(3), "abc"),
+        (range(SHOWN_TOKENS), spell(range(SHOWN_TOKENS))),
+        (range(10_000), spell(range(512)) + LEFT_OUT + spell(range(10_000 - 512, 10_000))),
+    ],
+    ids=["short", "not long", "long"],
+)
+def test_of_a_long_text_its_beginning_and_its_end_are_logged(tokens: Sequence[int], shown: str) -> None:
+    lengths = list[int]()
+
+    def spell_some(some: Sequence[int]) -> str:
+        lengths.append(len(some))
+        return spell(some)
+
+    assert shortened(tokens, spell_some) == shown
+    assert sum(lengths) <= SHOWN_TOKENS, "no more than that is turned into text"
+
+
+def test_of_tokens_that_are_long_texts_it_is_characters_that_are_counted() -> None:
+    text = shortened(range(500), lambda some: "".join(f"<{token}>" * 3 for token in some))
+    assert len(text) == SHOWN_CHARACTERS + len(LEFT_OUT)
+    assert (text[:6], text[-5:]) == ("<0><0>", "<499>")
+
+
+@simulated()
+async def test_prompts_and_answers_are_logged_only_where_that_is_wanted(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG")
+    for wanted in (False, True):
+        caplog.clear()
+        async with open_simulation(slots=2, log_texts=wanted) as sim:
+            tokenizer = sim.engine.model.tokenizer
+            asked = ask("a", *(tuple(tokenizer.encode(text)) for text in ("oh", "my\nown")), max_tokens=3)
+            story = await sim.client(asked)
+            await sim.client(ask("b", prompt(200), max_tokens=3), hang_up_at=trio.current_time() + 0.01)
+        texts = {
+            (line["request_id"], line["index"]): (line["prompt_text"], line["answer_text"])
+            for line in map(vars, caplog.records)
+            if "prompt_text" in line
+        }
+        answers = [tokenizer.decode(story.tokens(index)) for index in range(2)]
+        if wanted:
+            assert set(texts) == {("a", 0), ("a", 1), ("b", 0)}
+            assert texts["a", 0] == ("<|bos|>oh", answers[0])
+            assert texts["a", 1] == ("<|bos|>my\nown", answers[1])
+            assert texts["b", 0][1] == ""
+            assert r"a/1: prompt '<|bos|>my\nown', answer " in caplog.text
+        else:
+            assert texts == {}
+            assert not [text for text in ("<|bos|>oh", "own", *answers) if repr(text)[1:-1] in caplog.text]
 
 
 @simulated()
