@@ -146,4 +146,18 @@ MUTANTS = (
         "        return value\n",
         ("tests/unit/web/logs/test_formats.py",),
     ),
+    Mutant(
+        "prompts are in the log though nobody asked for that",
+        "actors/generating/assembly.py",
+        "if self._config.log_texts else None",
+        "if not self._config.log_texts else None",
+        ("tests/unit/actors/generating/test_request_log.py",),
+    ),
+    Mutant(
+        "a collector that is down is a line for each batch",
+        "web/tracing/collector.py",
+        "            if not self._lost:\n",
+        "            if self._lost >= 0:\n",
+        ("tests/unit/web/tracing/test_collector.py",),
+    ),
 )

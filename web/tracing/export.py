@@ -23,7 +23,7 @@ async def open_tracing(engine: Engine, environment: Mapping[str, str]) -> AsyncI
     """Export a trace of each request of an engine's, while the scope lasts.
 
     What was made is handed to the SDK's thread without waiting.  That keeps a bounded number of spans, and drops what
-    is more; a collector that does not answer costs lines in the log.
+    is more; a collector that does not answer costs a line in the log, and one when it answers again.
 
     Args:
         engine: open.
@@ -34,20 +34,22 @@ async def open_tracing(engine: Engine, environment: Mapping[str, str]) -> AsyncI
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
+    from web.tracing.collector import told
     from web.tracing.tracer import RequestTracer
 
     is_named = "OTEL_SERVICE_NAME" in environment or "service.name=" in environment.get("OTEL_RESOURCE_ATTRIBUTES", "")
     resource = Resource.create({} if is_named else {"service.name": "cede"})
     provider = TracerProvider(resource=resource, shutdown_on_exit=False)
-    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
-    tracer = RequestTracer(provider.get_tracer("cede"), engine.model.name, engine.manager.wall_time)
-    logger.info("a trace of each request is exported, as OTEL_ variables say")
-    try:
-        with engine.observed_by(tracer):
-            yield
-    finally:
-        tracer.close()
-        with trio.move_on_after(FLUSH_SECONDS, shield=True) as patience:
-            await trio.to_thread.run_sync(provider.shutdown, abandon_on_cancel=True)
-        if patience.cancelled_caught:
-            logger.warning("the collector does not answer: the last traces are lost")
+    with told(OTLPSpanExporter()) as exporter:
+        provider.add_span_processor(BatchSpanProcessor(exporter))
+        tracer = RequestTracer(provider.get_tracer("cede"), engine.model.name, engine.manager.wall_time)
+        logger.info("a trace of each request is exported, as OTEL_ variables say")
+        try:
+            with engine.observed_by(tracer):
+                yield
+        finally:
+            tracer.close()
+            with trio.move_on_after(FLUSH_SECONDS, shield=True) as patience:
+                await trio.to_thread.run_sync(provider.shutdown, abandon_on_cancel=True)
+            if patience.cancelled_caught:
+                logger.warning("the collector does not answer: the last traces are lost")

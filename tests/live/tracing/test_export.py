@@ -100,7 +100,7 @@ def _check_whole(collector: Collector) -> None:
             assert span.end_time_unix_nano <= parent.end_time_unix_nano
 
 
-def test_a_collector_that_is_down_costs_lines_in_the_log_and_no_request(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_collector_that_is_down_costs_one_line_in_the_log_and_no_request(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))  # and does not listen
         asked_for(monkeypatch, f"http://127.0.0.1:{nobody.getsockname()[1]}")
@@ -108,13 +108,15 @@ def test_a_collector_that_is_down_costs_lines_in_the_log_and_no_request(monkeypa
             for seed in range(3):
                 body = {"prompt": list(prompt(4, seed)), "max_tokens": 3}
                 assert server.ask("POST", COMPLETIONS, body)[0] == 200
-            wait_for(lambda: "opentelemetry" in server.log(), "the line")
+            wait_for(lambda: "takes no traces" in server.log(), "the line")
+            assert server.ask("POST", COMPLETIONS, {"prompt": [9, 9, 9], "max_tokens": 3})[0] == 200
             server.signal(signal.SIGTERM)
             assert server.wait_exit() == 0
             records = [json.loads(line) for line in server.log().splitlines()]
-    loud = [record["logger"] for record in records if record["level"] in ("warning", "error")]
-    assert loud
-    assert all(name.startswith("opentelemetry") or name == "cede.web" for name in loud)
+    (loud, *last) = [record["message"] for record in records if record["level"] in ("warning", "error")]
+    assert loud.startswith("the collector takes no traces, and they are lost until it does: ")
+    assert "refused" in loud
+    assert last in ([], ["the collector does not answer: the last traces are lost"])
 
 
 def test_what_asks_for_another_protocol_is_refused_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:

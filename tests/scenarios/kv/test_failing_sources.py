@@ -37,6 +37,21 @@ async def test_a_copy_that_always_fails_is_not_tried_for_ever_and_the_prompt_com
 
 
 @simulated()
+async def test_a_move_that_fails_is_a_line_of_the_request_that_wanted_it(caplog: pytest.LogCaptureFixture) -> None:
+    """It is the slot manager's task that says so, to which no request is bound."""
+    async with open_kv_simulation(slots=1) as sim:
+        await sim.client(ask("first", text(400, 1)))
+        await sim.settle()
+        sim.evict()
+        sim.faults.fails = lambda transfer: isinstance(transfer, Load)
+        await sim.client(ask("second", text(400, 1)))
+    lines = [record for record in caplog.records if "could not be moved" in record.getMessage()]
+    assert lines
+    assert {vars(line)["request_id"] for line in lines} == {"second"}
+    assert all("request second" in line.getMessage() for line in lines)
+
+
+@simulated()
 async def test_a_load_that_fails_takes_nothing_with_it_that_was_resident() -> None:
     """The block begins before the end of what is resident, and a load that breaks off leaves garbage."""
     async with open_kv_simulation(slots=1) as sim:
