@@ -46,10 +46,10 @@ class _Part:
         before = self.first * TOKEN_BYTES
         if piece.packed[:before] != self.packed[:before]:
             return 0
-        end = self.end
-        while end > self.first and piece.packed[before : end * TOKEN_BYTES] != self.packed[before : end * TOKEN_BYTES]:
-            end -= 1
-        return (1 << end) - (1 << self.first)
+        limit, place = min(len(self.packed), len(piece.packed)), before
+        while place < limit and self.packed[place : place + TOKEN_BYTES] == piece.packed[place : place + TOKEN_BYTES]:
+            place += TOKEN_BYTES
+        return (1 << place // TOKEN_BYTES) - (1 << self.first)
 
 
 class Leftovers:
