@@ -117,11 +117,11 @@ class Dispatch:
         self._table.release(slot, held_until)
         if not self._cache.waiting.any_of(slot.id):  # else what this hold has not overwritten yet is still to be kept
             self._cache.leave(slot.id, slot.resident(), held_until)
-        if reason is not None:
-            self._cache.leftovers.leave(slot.tokens, record.ledger.computed_at)
         self._holds.remove(record)
         account = record.close(Event.FINISHED if reason is None else Event.CANCELLED, self._now())
         self._close(hold.ticket, reason, account)
+        if reason is not None:  # last: of a long prompt it takes milliseconds
+            self._cache.leftovers.leave(slot.tokens, record.ledger.computed_at)
 
     def _close(self, ticket: Ticket, reason: CancelReason | None, account: Account) -> None:
         """End a generation: write its receipt, if it was cancelled, and hand out its account."""
