@@ -1,7 +1,6 @@
 """Known-bad edits of the source, and what notices them: `python -m tests.mutants`.
 
-The edits stand by area in `manager`, `slots`, `kv`, `rings`, `steps`, `grammars`, `observers` and
-`instruments`; `table` has them all,
+The edits stand by area in `manager`, `slots`, `kv`, `rings`, `steps`, `grammars` and `observers`; `table` has them all,
 `runner` makes one in a private copy and looks for what catches it, and `page` writes and reads MUTANTS.md, where that
 is recorded.  `rotation` chooses the few that each run of the test suite kills.
 """

@@ -1,8 +1,13 @@
-"""Bad edits of what observers are told, and of what one that raises costs."""
+"""Bad edits of what observers are told, of what one that raises costs, and of a server's own: its instruments."""
 
 from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
+
+FEED, STREAM = "web/inspection/feed/feed.py", "web/inspection/feed/stream.py"
+TRACER, TRACE = "web/tracing/tracer.py", "web/tracing/request_trace.py"
+RECORDER, METRICS = "web/recording/recorder.py", "web/metrics/recorder.py"
+LEFTOVERS = "actors/kv/leftovers.py"
 
 MUTANTS = (
     Mutant(
@@ -44,5 +49,156 @@ MUTANTS = (
         "                self._remove(observer)\n\n    def _remove",
         "\n    def _remove",
         ("tests/unit/actors/core/test_observer.py",),
+    ),
+    # --- a server's own observers, and its log
+    Mutant(
+        "the feed does not tell the end of one who failed",
+        FEED,
+        "        last = event.last\n",
+        "        last = event.last\n        if isinstance(last, Failed):\n            return\n",
+    ),
+    Mutant(
+        "the feed tells something of a generation after its end",
+        FEED,
+        "        self._owners.pop(event.key, None)\n",
+        "        self._owners.pop(event.key, None)\n"
+        '        self._tell_of("stage", event, self.now(), stage="leaving")\n',
+    ),
+    Mutant(
+        "the feed tells a cancel when it is heard, not when it was",
+        FEED,
+        'self._tell_of("cancelled", event, self.engine.manager.receipts.wall(event.at))',
+        'self._tell_of("cancelled", event, self.now() + 0.001)',
+    ),
+    Mutant(
+        "a viewer is not told of events that it was too slow for",
+        STREAM,
+        "        records, lost = self._viewer.take(MOST_EVENTS)\n",
+        "        records, lost = self._viewer.take(MOST_EVENTS)[0], 0\n",
+    ),
+    Mutant(
+        "a frame with a loss looks like any other",
+        STREAM,
+        "{'lagged' if lost else kind}",
+        "{kind}",
+    ),
+    Mutant(
+        "a step that fails has no end in the feed",
+        FEED,
+        "        self._tell_end(event, failed=True)\n",
+        "",
+    ),
+    Mutant(
+        "the span of a phase is left open by a cancel",
+        TRACE,
+        "        phase.span.end(at)\n        phase.span = None\n",
+        "        if not getattr(last, 'cancelled', None):\n            phase.span.end(at)\n        phase.span = None\n",
+    ),
+    Mutant(
+        "a request that was refused has no end in the traces",
+        TRACER,
+        "            trace.refuse(event.error)\n",
+        "            trace.refuse(event.error)\n            del self._live[event.request_id]\n",
+    ),
+    Mutant(
+        "a span says phase where it means reason",
+        "web/tracing/attributes.py",
+        '"cede.cancel.reason": receipt.reason.value',
+        '"cede.cancel.reason": receipt.phase',
+    ),
+    Mutant(
+        "a cancel is on the request's span alone",
+        TRACE,
+        "for span in (self._span, phase.span if phase is not None else None):",
+        "for span in (self._span, None):",
+    ),
+    Mutant(
+        "a hold is not drawn if its generation was cancelled",
+        RECORDER,
+        "            self._end_hold(event.key, cancelled=reason, **figures)\n",
+        "            if reason is None:\n                self._end_hold(event.key, cancelled=reason, **figures)\n",
+    ),
+    Mutant(
+        "a cancel is drawn when its receipt is written, not when it was",
+        RECORDER,
+        "self._since(event.detected_at), **asdict(event)",
+        "self._now(), **asdict(event)",
+    ),
+    Mutant(
+        "a step that raised is never drawn",
+        RECORDER,
+        "        self._end_step(error=type(event.error).__name__)\n",
+        "        self._step = None\n",
+    ),
+    Mutant(
+        "who is cancelled in the queue waits for ever in the recording",
+        RECORDER,
+        "        if event.slot is None:\n            self._end_wait(event.key, cancelled=reason)\n        else:\n",
+        "        if event.slot is not None:\n",
+    ),
+    Mutant(
+        "tokens that were kept are counted as often as they were computed",
+        METRICS,
+        "        self._to.kept.inc(event.kept_tokens)\n",
+        "        self._to.kept.inc(event.computed_tokens)\n",
+    ),
+    Mutant(
+        "a cancel is counted again at its end",
+        METRICS,
+        "        last = event.last\n",
+        '        last = event.last\n        if getattr(last, "cancelled", None):\n'
+        '            self._to.cancels.labels(last.cancelled.value, "decode").inc()\n',
+    ),
+    Mutant(
+        "a token is served again as often as somebody asks",
+        LEFTOVERS,
+        "                piece.unserved &= ~taken\n",
+        "",
+    ),
+    Mutant(
+        "what was computed again counts as served",
+        "actors/manager/settlement.py",
+        "        self._cache.leftovers.forget(slot.tokens, segment.start, segment.start + len(rows))\n",
+        "",
+    ),
+    Mutant(
+        "KV that comes from memory or disk is not counted as served again",
+        "actors/kv/moves.py",
+        "        self._cache.leftovers.take(record.slot.tokens, start, move.end)\n",
+        "",
+    ),
+    Mutant(
+        "what a cancelled request had of others is counted as its own",
+        "actors/manager/dispatch.py",
+        "leftovers.leave(slot.tokens, record.ledger.computed_at)",
+        "leftovers.leave(slot.tokens, [(0, len(slot.tokens))])",
+    ),
+    Mutant(
+        "a line of the log can be begun by whom it quotes",
+        "web/logs/record.py",
+        "        else printable(_cut(text))\n",
+        "        else _cut(text)\n",
+        ("tests/unit/web/logs/test_formats.py",),
+    ),
+    Mutant(
+        "a value that JSON has not stops a line of the log",
+        "web/logs/record.py",
+        "        return value if math.isfinite(value) else str(value)\n",
+        "        return value\n",
+        ("tests/unit/web/logs/test_formats.py",),
+    ),
+    Mutant(
+        "prompts are in the log though nobody asked for that",
+        "actors/generating/assembly.py",
+        "if self._config.log_texts else None",
+        "if not self._config.log_texts else None",
+        ("tests/unit/actors/generating/test_request_log.py",),
+    ),
+    Mutant(
+        "a collector that is down is a line for each batch",
+        "web/tracing/collector.py",
+        "            if not self._lost:\n",
+        "            if self._lost >= 0:\n",
+        ("tests/unit/web/tracing/test_collector.py",),
     ),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.mutants import grammars, instruments, kv, manager, observers, rings, slots, steps
+from tests.mutants import grammars, kv, manager, observers, rings, slots, steps
 
 MUTANTS = (
     *manager.MUTANTS,
@@ -12,5 +12,4 @@ MUTANTS = (
     *steps.MUTANTS,
     *grammars.MUTANTS,
     *observers.MUTANTS,
-    *instruments.MUTANTS,
 )

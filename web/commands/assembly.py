@@ -23,6 +23,7 @@ from web.limits import Limits
 from web.options import Access, Diagnostics, Listening, ModelChoice, Patience, StateOptions, Wire
 
 if TYPE_CHECKING:
+    from actors.config import EngineConfig
     from web.commands.options.chosen import Chosen
     from web.http.browser_policy import BrowserPolicy
     from web.server import ServerOptions
@@ -84,7 +85,6 @@ def server_options(chosen: Chosen, find: Find = resolve_model) -> ServerOptions:
     sampling = sampling_defaults(checkpoint.generation, chosen.config(SamplingOptions))
     logger.info("loading %s from %s", _model_name(model.model), load.path)
 
-    from actors.config import EngineConfig
     from actors.kv.config import CacheConfig, TierOptions
     from web.server import Entrance, ServerOptions
 
@@ -93,12 +93,7 @@ def server_options(chosen: Chosen, find: Find = resolve_model) -> ServerOptions:
         load,
         model_name=_model_name(model.model),
         sampling=sampling,
-        engine=chosen.config(
-            EngineConfig,
-            slots=load.slots,
-            isolate_owners=access.isolate_keys == "on",
-            log_texts=diagnostics.log_prompts == "on",
-        ),
+        engine=_engine_config(chosen, load.slots, access, diagnostics),
         tiers=chosen.config(TierOptions),
         cache=chosen.config(CacheConfig),
         listening=listening,
@@ -116,6 +111,18 @@ def server_options(chosen: Chosen, find: Find = resolve_model) -> ServerOptions:
         watch_loop=None if watch_loop is None else watch_loop / 1e3,
         traced=traced,
         record=diagnostics.record,
+    )
+
+
+def _engine_config(chosen: Chosen, slots: int, access: Access, diagnostics: Diagnostics) -> EngineConfig:
+    """How the engine shares its device, and what it says of its clients."""
+    from actors.config import EngineConfig
+
+    return chosen.config(
+        EngineConfig,
+        slots=slots,
+        isolate_owners=access.isolate_keys == "on",
+        log_texts=diagnostics.log_prompts == "on",
     )
 
 
