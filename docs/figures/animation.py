@@ -27,9 +27,11 @@ if TYPE_CHECKING:
 FILE = Path(__file__).parent / "show-me.gif"
 SIZE = (960, 800)
 FRAMES = 8  # a second
-COLOURS = 64
+COLOURS = 256
 LAST = 4000  # milliseconds for which the last picture stays
 PALETTE_OF = 6  # pictures, of which the colours are taken
+WINDOW = "5"  # seconds that the timeline shows
+DRAFTS = "3"  # so that it drafts on any machine, whether that pays there or not
 BEFORE = 0.5  # seconds before somebody presses the button
 
 
@@ -57,6 +59,7 @@ def film(page: Page, server: Server) -> list[Picture]:
 
     page.goto(server.url)
     page.get_by_text("slot 0: ").wait_for()
+    page.get_by_label("Window").select_option(WINDOW)
     devtools.on("Page.screencastFrame", keep)
     devtools.send("Page.startScreencast", {"format": "png", "everyNthFrame": 1})
     page.wait_for_timeout(BEFORE * 1e3)
@@ -86,7 +89,8 @@ def write(frames: Sequence[Image.Image], file: Path) -> None:
     sheet = Image.new("RGB", (width, height * PALETTE_OF))
     for place, frame in enumerate(some):
         sheet.paste(frame, (0, place * height))
-    palette = sheet.quantize(COLOURS, dither=Image.Dither.NONE)
+    # Colours that are rare, as that of a cancel, count as much as those of the background.
+    palette = sheet.quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
     first, *others = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
     durations = [1000 // FRAMES] * len(others) + [LAST]
     first.save(file, save_all=True, append_images=others, duration=durations, loop=0, optimize=True)
@@ -95,7 +99,7 @@ def write(frames: Sequence[Image.Image], file: Path) -> None:
 def main() -> None:
     """Film it, and write the file."""
     file = Path(sys.argv[1]) if len(sys.argv) > 1 else FILE
-    with Server("--slots", "3") as server, sync_playwright() as playwright:
+    with Server("--slots", "3", "--draft-tokens", DRAFTS) as server, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=find_chromium(), args=FLAGS, chromium_sandbox=False)
         with browser.new_context(viewport={"width": SIZE[0], "height": SIZE[1]}, color_scheme="dark") as context:
             context.set_default_timeout(PATIENCE * 1e3)

@@ -7,8 +7,8 @@ import { cost, span, work } from "./receipts.js";
 
 const READ = 3; // seconds that the prompt is to take which is hung up on in its middle
 const PROMPT = { least: 1024, unknown: 4000, most: 30_000 }; // tokens of it, where the context has room
-const SHORT = 24;
-const SAMPLE = 256; // tokens of a prompt that tells how fast prompts are read
+const SHORT = 3; // times that a prompt says something
+const SAMPLE = 20; // times in one that tells how fast prompts are read
 const WRITTEN = 10; // pieces of its answer that a writer gets, before something is done to it
 const ATTEMPTS = 5; // to hang up at the moment that is to be shown
 const LATELY = 0.5; // seconds before a cancel, in which it shows whether tokens are drafted
@@ -57,7 +57,8 @@ export class ShowMe {
       // Beside somebody who writes, a prompt is read in short steps, and little is lost with the step in flight.
       const writer = free(this.model.state.slots) > 1 ? await this.writer(client, SAMPLE) : null;
       await this.cancelPrefill(client, writer);
-      await this.cancelWriterAndQueue(client, writer);
+      await this.cancelWriter(client, writer);
+      await this.cancelQueued(client);
     } catch (error) {
       if (!this.signal.aborted) this.tell("It broke off", "").text(error.message);
     } finally {
@@ -68,8 +69,8 @@ export class ShowMe {
   }
 
   /** Somebody who writes, and goes on. */
-  async writer(client, length) {
-    const made = client({ prompt: repeated(length), max_tokens: -1, ignore_eos: true, temperature: 0 });
+  async writer(client, times) {
+    const made = client({ prompt: repeated(times), max_tokens: -1, ignore_eos: true, temperature: 0 });
     await made.opened;
     await made.received(WRITTEN);
     return made;
@@ -93,13 +94,12 @@ export class ShowMe {
     }
   }
 
-  async cancelWriterAndQueue(client, writer) {
+  async cancelWriter(client, writer) {
     const line = this.tell("Hung up while it writes", "decode").text("It writes …");
     let current = writer;
     const goesOn = async () => (current && !this.hasEnded(current.id) ? current : (current = await this.writer(client, SHORT)));
     await goesOn();
     await pause(LOOK);
-    await this.cancelQueued(client);
     for (let left = ATTEMPTS; left; left -= 1) {
       const victim = await goesOn();
       victim.hangUp();
@@ -223,8 +223,8 @@ function randomTokens(length) {
   return Array.from({ length }, () => 10 + Math.floor(Math.random() * 200));
 }
 
-/** A text that repeats itself, so that drafts are likely to stand. */
-function repeated(length) {
-  const phrase = [40, 41, 42, 43].map((token) => token + Math.floor(Math.random() * 100));
-  return Array.from({ length }, (_, place) => phrase[place % phrase.length]);
+/** A text that repeats itself, so that it goes on doing so and drafts are likely to stand. */
+function repeated(times) {
+  const name = `step_${Math.floor(Math.random() * 1e4)}`;
+  return `def ${name}(x):\n    return x + 1\n\n\n`.repeat(times);
 }
