@@ -17,10 +17,13 @@ from bench.training.card import measure_all, write_card
 from bench.training.data import encode
 from bench.training.distil import train_draft, train_mtp
 from bench.training.export import export_model, export_mtp, export_target
+from bench.training.loops import continuations, table
+from bench.training.measure import load_exported
 from bench.training.models import MtpModule, build_draft
 from bench.training.teacher import Lessons, own_texts, prepare_lessons
 from bench.training.tokenizer import train_tokenizer
 from bench.training.train import Budget, TargetRun, load_trained
+from bench.training.unlikelihood import UnlikelihoodRun
 
 if TYPE_CHECKING:
     from transformers import Qwen3ForCausalLM
@@ -82,6 +85,11 @@ class Workshop:
         tokens, hidden = torch.load(self.work / "lessons.pt", weights_only=True)
         return Lessons(tokens, hidden)
 
+    def open_unlikelihood(self, weights: Path, budget: Budget) -> UnlikelihoodRun:
+        """Begin or resume the training of a target against repetition."""
+        file = self.work / "target.pt"
+        return UnlikelihoodRun(weights, self.documents[0], self.tokenizer, budget, file, self.device, self.seed)
+
     def open_target(self, budget: Budget) -> TargetRun:
         """Begin or resume the training of the target."""
         return TargetRun(self.documents[0], budget, self.work / "target.pt", self.device, self.seed)
@@ -96,6 +104,11 @@ def pick_device(name: str) -> str:
     return "mps" if torch.backends.mps.is_available() else "cpu"
 
 
+weights_option = click.option(
+    "--from", "weights", type=click.Path(path_type=Path, exists=True), help="Exported weights to begin a run with."
+)
+
+
 @click.group()
 @click.option("--work", type=click.Path(path_type=Path), default=Path("out/embedded"), show_default=True)
 @click.option("--output", type=click.Path(path_type=Path), default=EMBEDDED, help="Default: runtime/embedded")
@@ -105,7 +118,7 @@ def pick_device(name: str) -> str:
 @click.option("--dtype", type=click.Choice(["float32", "bfloat16"]), default="float32", show_default=True)
 @click.pass_context
 def main(context: click.Context, work: Path, output: Path, device: str, threads: int, seed: int, dtype: str) -> None:
-    """Train the embedded model: `target`, `lessons`, `draft`, `mtp`, `card`, in this order."""
+    """Train the embedded model: `target`, `unlikelihood`, `lessons`, `draft`, `mtp`, `card`, in this order."""
     torch.set_num_threads(threads)
     work.mkdir(parents=True, exist_ok=True)
     context.obj = Workshop(work, output, pick_device(device), seed, dtype)
@@ -115,7 +128,7 @@ def main(context: click.Context, work: Path, output: Path, device: str, threads:
 @click.option("--minutes", default=50.0, show_default=True)
 @click.option("--steps", type=int, help="Instead of minutes; makes the run repeatable.")
 @click.option("--until", default=1.0, help="Stop at this share of the budget; the next call goes on from there.")
-@click.option("--from", "weights", type=click.Path(path_type=Path, exists=True), help="Weights to begin a run with.")
+@weights_option
 @click.option("--compile", "compiled", is_flag=True)
 @click.pass_obj
 def target(
@@ -129,6 +142,36 @@ def target(
         run.run(shop.documents[1], until, compiled)
     shop.note(target_tokens=run.tokens, target_steps=run.budget.step, target_minutes=run.budget.seconds / 60)
     export_target(run.model, shop.tokenizer, run.tokens, shop.output / "target")
+
+
+@main.command()
+@click.option("--minutes", default=30.0, show_default=True)
+@click.option("--steps", type=int, help="Instead of minutes; makes the run repeatable.")
+@click.option("--until", default=1.0, help="Stop at this share of the budget; the next call goes on from there.")
+@weights_option
+@click.option("--compile", "compiled", is_flag=True)
+@click.pass_obj
+def unlikelihood(
+    shop: Workshop, minutes: float, steps: int | None, until: float, weights: Path | None, compiled: bool
+) -> None:
+    """Train the target that was exported (or go on training it) against repetition, and export it."""
+    run = shop.open_unlikelihood(weights or shop.output / "target" / "model.safetensors", Budget(steps, minutes))
+    with shop.arithmetic():
+        run.run(shop.documents[1], until, compiled)
+    shop.note(unlikelihood_steps=run.budget.step, unlikelihood_minutes=run.budget.seconds / 60)
+    export_target(run.model, shop.tokenizer, run.tokens, shop.output / "target")
+
+
+@main.command()
+@click.option("--texts", default=0, show_default=True, help="Show so many of each kind.")
+@click.pass_obj
+def loops(shop: Workshop, texts: int) -> None:
+    """Measure how soon the exported target's greedy text repeats itself."""
+    found = continuations(load_exported(shop.output / "target"), shop.documents[1], shop.tokenizer)
+    print(table(found))
+    for kind, judged in found.items():
+        for text in judged[:texts]:
+            print(f"\n--- {kind}: {text.tokens} tokens, loop from line {text.loop_line}\n{text.text}")
 
 
 @main.command()
@@ -157,12 +200,13 @@ def lessons(shop: Workshop, writing_minutes: float, tokens: int) -> None:
 @main.command()
 @click.option("--minutes", default=10.0, show_default=True)
 @click.option("--compile", "compiled", is_flag=True)
+@weights_option
 @click.pass_obj
-def draft(shop: Workshop, minutes: float, compiled: bool) -> None:
+def draft(shop: Workshop, minutes: float, compiled: bool, weights: Path | None) -> None:
     """Distil the draft and export it."""
     teacher = shop.trained_target()
     with shop.arithmetic():
-        model, seen = train_draft(teacher, shop.lessons(), minutes, shop.device, shop.seed, compiled)
+        model, seen = train_draft(teacher, shop.lessons(), minutes, shop.device, shop.seed, compiled, weights)
     shop.note(draft_tokens=seen, draft_minutes=minutes)
     export_model(model, shop.output / "draft")
 
@@ -170,12 +214,13 @@ def draft(shop: Workshop, minutes: float, compiled: bool) -> None:
 @main.command()
 @click.option("--minutes", default=10.0, show_default=True)
 @click.option("--compile", "compiled", is_flag=True)
+@weights_option
 @click.pass_obj
-def mtp(shop: Workshop, minutes: float, compiled: bool) -> None:
+def mtp(shop: Workshop, minutes: float, compiled: bool, weights: Path | None) -> None:
     """Train the MTP module over the frozen target and export it."""
     teacher = shop.trained_target()
     with shop.arithmetic():
-        module, seen = train_mtp(teacher, shop.lessons(), minutes, shop.device, shop.seed, compiled)
+        module, seen = train_mtp(teacher, shop.lessons(), minutes, shop.device, shop.seed, compiled, weights)
     shop.note(mtp_tokens=seen, mtp_minutes=minutes)
     export_mtp(module, shop.output / "target")
 

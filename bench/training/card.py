@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from safetensors.torch import load_file
 
+from bench.training.loops import continuations, table
 from bench.training.measure import (
     acceptance,
     agreement,
@@ -35,6 +36,7 @@ def measure_all(output: Path, tokenizer: Tokenizer, held_out: list[list[int]], s
     target, draft = load_exported(output / "target"), load_exported(output / "draft")
     figures: dict[str, Any] = {f"held_out_{name}": value for name, value in losses(target, tokenizer, seed).items()}
     figures["draft_held_out_nats_per_token"] = losses(draft, tokenizer, seed)["nats_per_token"]
+    figures["greedy_table"] = table(continuations(target, held_out, tokenizer))
     texts = held_out_texts(target, held_out, tokenizer)
     figures["judged_tokens"] = sum(len(text) - start for start, text in texts)
     module = load_mtp(target, output / "target")

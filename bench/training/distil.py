@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import torch
+from safetensors.torch import load_file, load_model
 from torch import Tensor
 from torch.nn import functional
 
@@ -15,6 +16,7 @@ from bench.training.train import backward_through_head
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from transformers import Qwen3ForCausalLM
 
@@ -109,12 +111,21 @@ def inherit_embedding(draft: Qwen3ForCausalLM, target: Qwen3ForCausalLM) -> None
 
 
 def train_draft(
-    target: Qwen3ForCausalLM, lessons: Lessons, minutes: float, device: str, seed: int, compiled: bool
+    target: Qwen3ForCausalLM,
+    lessons: Lessons,
+    minutes: float,
+    device: str,
+    seed: int,
+    compiled: bool,
+    weights: Path | None = None,
 ) -> tuple[Qwen3ForCausalLM, int]:
-    """Train a draft, and return it with the number of tokens seen."""
+    """Train a draft, from the exported `weights` if they are given, and return it with the number of tokens seen."""
     torch.manual_seed(seed)
     draft = build_draft().to(device)
-    inherit_embedding(draft, target)
+    if weights is None:
+        inherit_embedding(draft, target)
+    else:
+        load_model(draft, weights)
     head = target.lm_head.weight.detach()
     body: Any = torch.compile(draft.model) if compiled else draft.model
     measure = torch.compile(divergence) if compiled else divergence
@@ -127,14 +138,22 @@ def train_draft(
 
 
 def train_mtp(
-    target: Qwen3ForCausalLM, lessons: Lessons, minutes: float, device: str, seed: int, compiled: bool
+    target: Qwen3ForCausalLM,
+    lessons: Lessons,
+    minutes: float,
+    device: str,
+    seed: int,
+    compiled: bool,
+    weights: Path | None = None,
 ) -> tuple[MtpModule, int]:
-    """Train an MTP module, and return it with the number of tokens seen.
+    """Train an MTP module, from the exported `weights` if they are given, and return it with the number of tokens seen.
 
     The target is frozen; its embedding is the module's input and head.
     """
     torch.manual_seed(seed)
     module = MtpModule(target.config).to(device)
+    if weights is not None:
+        module.load_checkpoint(load_file(weights))
     head = target.lm_head.weight.detach()
     forward: MtpForward = torch.compile(module) if compiled else module
     measure = torch.compile(divergence) if compiled else divergence

@@ -72,21 +72,26 @@ def prompt_batches(documents: list[list[int]], tokenizer: Tokenizer, rng: random
 def continue_batch(
     model: Qwen3ForCausalLM, prompts: list[list[int]], ends: list[int], *, greedy: bool, new: int
 ) -> list[list[int]]:
-    """Return each prompt with the target's continuation, cut after the first end token."""
-    inputs = torch.tensor(prompts, device=model.device)
+    """Return each prompt with the target's continuation, cut after the first end token.
+
+    Prompts of different lengths are padded on the left.
+    """
+    longest = max(map(len, prompts))
+    inputs = torch.tensor([[ends[0]] * (longest - len(prompt)) + prompt for prompt in prompts], device=model.device)
+    known = torch.tensor([[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts])
     sampling: dict[str, Any] = {"do_sample": False} if greedy else {"do_sample": True, "temperature": 0.8, "top_k": 0}
     written = model.generate(
         inputs,
-        attention_mask=torch.ones_like(inputs),
+        attention_mask=known.to(model.device),
         max_new_tokens=new,
         eos_token_id=ends,
         pad_token_id=ends[0],
         **sampling,
     )
     texts = []
-    for row in written.tolist():
-        stop = next((i for i in range(len(prompts[0]), len(row)) if row[i] in ends), len(row) - 1)
-        texts.append(row[: stop + 1])
+    for prompt, row in zip(prompts, written.tolist(), strict=True):
+        stop = next((i for i in range(longest, len(row)) if row[i] in ends), len(row) - 1)
+        texts.append(row[longest - len(prompt) : stop + 1])
     return texts
 
 

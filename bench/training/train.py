@@ -129,7 +129,10 @@ class TargetRun:
     Attributes:
         tokens: that the weights have seen.
         tokens_before: those of an earlier run, with whose weights this one began.
+        steps_per_report: steps between two saves.
     """
+
+    steps_per_report = 100
 
     def __init__(self, documents: list[list[int]], budget: Budget, file: Path, device: str, seed: int) -> None:
         torch.manual_seed(seed)
@@ -192,8 +195,12 @@ class TargetRun:
         self.budget.seconds += time.monotonic() - begun
         return loss
 
+    def remark(self) -> str:
+        """Return what else there is to say in a line of progress."""
+        return ""
+
     def run(self, held_out: list[list[int]], until: float = 1.0, compiled: bool = False) -> None:
-        """Train until ``until`` of the budget, with a line of progress and a save every 100 steps."""
+        """Train until ``until`` of the budget, with a line of progress and a save every so many steps."""
         if compiled:
             self.body = torch.compile(self.model.model)
         self.model.train()
@@ -201,13 +208,13 @@ class TargetRun:
         while self.budget.progress < until:
             loss = self.step()
             average = loss if math.isnan(average) else 0.95 * average + 0.05 * loss
-            if self.budget.step % 100 == 0:
+            if self.budget.step % self.steps_per_report == 0:
                 self.save()
                 held = held_out_loss(self.model, held_out, limit=16384)
                 speed = (self.tokens - self.tokens_before) / self.budget.seconds
                 print(
                     f"step {self.budget.step} {self.budget.progress:.1%} tokens {self.tokens:,} "
-                    f"loss {average:.3f} held-out {held:.3f} {speed:.0f} tokens/s",
+                    f"loss {average:.3f} held-out {held:.3f} {speed:.0f} tokens/s{self.remark()}",
                     flush=True,
                 )
         self.save()
