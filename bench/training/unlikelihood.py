@@ -34,16 +34,13 @@ if TYPE_CHECKING:
     Marked = tuple[list[int], list[bool]]
     """A text, and for each of its tokens whether it is to become less likely."""
 
-PASSAGE = 12
+PASSAGE = 10
 """A passage of so many tokens is a repetition: about a line of code."""
-
-MARKED = 32
-"""Repeated tokens of a text that are penalised, its first.  A loop is to be left at its beginning, not deep in it."""
 
 PROMPT = 48
 """The longest prompt.  Those of code have any length up to it."""
 
-NEW_TOKENS = 176
+NEW_TOKENS = 112
 ROW = PROMPT + NEW_TOKENS
 WRITTEN = 64
 """Texts in a round, half of them after code and half after chats."""
@@ -51,15 +48,12 @@ WRITTEN = 64
 PENALISED = 16
 """Texts in a step."""
 
-LEAST_MARKED = 256
+LEAST_MARKED = 512
 """Penalties are divided by the number of repeated tokens, or by this if there are fewer: the last few should not weigh
 more."""
 
-RATE = 0.05
+RATE = 0.03
 """Share of the learning rates of a first training."""
-
-HOLDS = ((0.0, 1.0), (0.4, 5.0))
-"""From this share of the run on, the weight of the KL: loops are broken first, and then what that cost is won back."""
 
 CORPUS_ROWS = (4, 256)
 """Rows of the corpus in a step, and their length."""
@@ -71,12 +65,6 @@ def unlikelihood(logits: Tensor, tokens: Tensor) -> Tensor:
     others = logits.scatter(1, tokens[:, None], -torch.inf).logsumexp(1, keepdim=True)
     # 1 - p is the share of the others: sigmoid(others - chosen), which keeps its precision where p is near one.
     return -functional.logsigmoid(others - chosen).sum()
-
-
-def cut(text: list[int], marks: list[bool]) -> Marked:
-    """Return a text and its marks up to its last mark that counts."""
-    places = [i for i, mark in enumerate(marks) if mark][:MARKED]
-    return text[: places[-1] + 1], marks[: places[-1] + 1]
 
 
 class PromptSource:
@@ -144,7 +132,7 @@ class UnlikelihoodRun(TargetRun):
         marks = [repeated(text[len(prompt) :], PASSAGE) for prompt, text in zip(prompts, texts, strict=True)]
         self.share = sum(map(sum, marks)) / sum(map(len, marks))
         return [
-            cut(text, [False] * len(prompt) + marked)
+            (text, [False] * len(prompt) + marked)
             for prompt, text, marked in zip(prompts, texts, marks, strict=True)
             if any(marked)
         ]
@@ -165,19 +153,14 @@ class UnlikelihoodRun(TargetRun):
         share = 1 / max(LEAST_MARKED, int(chosen.sum()))
         return backward_through_head(hidden[chosen], rows[:, 1:][chosen], loss_of, share)
 
-    def hold(self, rows: Tensor, weight: float) -> float:
-        """Accumulate the gradients of the mean KL from the target as it was, weighted, and return it.
-
-        Args:
-            rows: tokens of the corpus  # [rows, length].
-            weight: a factor for the mean.
-        """
+    def hold(self, rows: Tensor) -> float:
+        """Accumulate the gradients of the mean KL from the target as it was, over `[rows, length]`, and return it."""
         with torch.no_grad():
             before = self.before.model(input_ids=rows, use_cache=False).last_hidden_state.flatten(0, 1)
         hidden = self.body(input_ids=rows, use_cache=False).last_hidden_state.flatten(0, 1)
         head, head_before = self.model.lm_head.weight, self.before.lm_head.weight.detach()
         return backward_through_head(
-            hidden, before, lambda now, then: divergence(now, head, then, head_before), weight / len(hidden)
+            hidden, before, lambda now, then: divergence(now, head, then, head_before), 1 / len(hidden)
         )
 
     def step(self) -> float:
@@ -189,8 +172,7 @@ class UnlikelihoodRun(TargetRun):
         if texts:
             self.penalise(texts)
         count, length = CORPUS_ROWS
-        weight = max(weight for start, weight in HOLDS if self.budget.progress >= start)
-        kl = self.hold(self.rows.take(count, length)[:, :-1].to(self.device), weight) / weight
+        kl = self.hold(self.rows.take(count, length)[:, :-1].to(self.device))
         self.tokens += count * length
         self.optimiser.step(RATE * self.budget.factor)
         self.budget.step += 1

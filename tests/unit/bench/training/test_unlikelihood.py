@@ -14,7 +14,7 @@ from torch import Tensor
 from bench.corpus import ASSISTANT, USER, Split, render_chat
 from bench.training.data import encode
 from bench.training.train import Budget
-from bench.training.unlikelihood import LEAST_MARKED, MARKED, PROMPT, PromptSource, UnlikelihoodRun, cut, unlikelihood
+from bench.training.unlikelihood import LEAST_MARKED, PROMPT, PromptSource, UnlikelihoodRun, unlikelihood
 from runtime.store.resolve import resolve_model
 
 if TYPE_CHECKING:
@@ -64,13 +64,6 @@ def test_descent_moves_the_token_down_and_the_others_up() -> None:
     after = (logits - 0.5 * logits.grad).softmax(-1)[0].tolist()
     assert after[4] < before[4]
     assert all(now > then for i, (now, then) in enumerate(zip(after, before, strict=True)) if i != 4)
-
-
-def test_a_text_is_cut_after_the_marks_that_count() -> None:
-    text, marks = list(range(100)), [False] * 10 + [True] * 3 + [False] * 5 + [True] * 82
-    kept, kept_marks = cut(text, marks)
-    assert (kept, sum(kept_marks)) == (list(range(18 + MARKED - 3)), MARKED)
-    assert cut(text[:20], marks[:20]) == (text[:20], marks[:20])
 
 
 def test_prompts_are_short_and_begin_where_a_line_or_a_chat_does(
