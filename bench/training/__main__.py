@@ -158,6 +158,7 @@ def unlikelihood(
     run = shop.open_unlikelihood(weights or shop.output / "target" / "model.safetensors", Budget(steps, minutes))
     with shop.arithmetic():
         run.run(shop.documents[1], until, compiled)
+    shop.note(target_tokens=run.tokens)
     shop.note(unlikelihood_steps=run.budget.step, unlikelihood_minutes=run.budget.seconds / 60)
     export_target(run.model, shop.tokenizer, run.tokens, shop.output / "target")
 

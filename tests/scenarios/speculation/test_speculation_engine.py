@@ -30,6 +30,7 @@ PROMPTS = 200
 TOKENS = 10
 TIE = 1e-3  # in log-probability: two tokens this close may change places with the shape of a batch
 WORDS = ("import os\n", "def main(argv):\n", "    return self.", "for name in ", "\nclass ", "None\n", "if not ", "'''")
+LINE = "\n        self.value = value"
 
 
 @asynccontextmanager
@@ -63,13 +64,14 @@ async def ask(engine: Engine, i: int, prompt: Sequence[int], *, speculate: bool,
 
 @pytest.fixture(scope="module")
 def prompts() -> list[list[int]]:
-    """Code, noise, and code said twice, of one to sixty tokens."""
+    """Code, noise, and code that says one line again and again and is in the midst of it, of one to a hundred tokens."""
     options = LoadOptions(resolve_model(None))
     encode = describe_model(options, "embedded")[0].tokenizer.encode
     texts = []
     for i in range(PROMPTS):
         code = encode("".join(WORDS[(i * 3 + j * j) % len(WORDS)] for j in range(1 + i % 7)))
-        texts.append([code, random_tokens(1 + i % 40, below=4096, seed=i), code * 2][i % 3])
+        again = [*code, *encode(LINE * (4 + i % 3))[:-3]]
+        texts.append([code, random_tokens(1 + i % 40, below=4096, seed=i), again][i % 3])
     return texts
 
 
