@@ -64,7 +64,7 @@ async def ask(engine: Engine, i: int, prompt: Sequence[int], *, speculate: bool,
 
 @pytest.fixture(scope="module")
 def prompts() -> list[list[int]]:
-    """Code, noise, and code that says one line again and again and is in the midst of it, of one to a hundred tokens."""
+    """Code, noise, and code that is in the midst of saying one line again and again, of one to sixty tokens."""
     options = LoadOptions(resolve_model(None))
     encode = describe_model(options, "embedded")[0].tokenizer.encode
     texts = []
