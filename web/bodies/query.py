@@ -104,8 +104,8 @@ def flag(name: str) -> bool:
 
 def number(name: str, default: int, *, least: int, most: int = 10**9) -> int:
     """Return a number of the query string.  Raises RequestError."""
-    given = query.args.get(name, "")
-    if not given:
+    given = query.args.get(name)
+    if given is None:
         return default
     digits = given.removeprefix("-")
     if not (digits.isascii() and digits.isdigit() and len(given) < 11 and least <= int(given) <= most):

@@ -101,8 +101,8 @@ def _receipts_shown(engine: Engine, request_id: str | None) -> Iterator[Receipt]
 
 def _limit(default: int = 100) -> int:
     """Return the `limit` of the query string.  Raises RequestError."""
-    given = query.args.get("limit", "")
-    if not given:
+    given = query.args.get("limit")
+    if given is None:
         return default
     if not (given.isascii() and given.isdigit() and len(given) < 10):
         raise RequestError("Invalid 'limit': it should be a non-negative integer.", param="limit")

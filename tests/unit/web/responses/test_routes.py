@@ -101,7 +101,7 @@ async def test_items_are_listed_in_pages() -> None:
                 break
             after = f"&after={page['last_id']}"
         assert seen == ["4", "3", "2", "1", "0"]
-        for wrong in ("limit=0", "limit=101", "limit=x", "order=up", "after=nothing"):
+        for wrong in ("limit=0", "limit=101", "limit=x", "limit=", "order=up", "after=nothing"):
             error = await error_in(await client.get(f"{PATH}/{made['id']}/input_items?{wrong}"), 400)
             assert error["param"] == wrong.partition("=")[0]
 
