@@ -107,6 +107,7 @@ class WatchedFeed:
         assert self.feed.output_tokens == happened.tokens, "I16: tokens are not counted once"
         await self._check_late()
         self._check_steps(happened)
+        self._check_departures(happened)
         kinds = [event["type"] for event in self.watcher.seen]
         assert kinds.count("refused") == len(happened.turned_away), "I16: refusals"
         of: dict[GenerationKey, list[Json]] = defaultdict(list)
@@ -126,6 +127,16 @@ class WatchedFeed:
         assert frame["lost"] == lost, f"I16: of {len(seen)} events {len(frame['events'])} came, {frame['lost']} lost"
         assert kind == ("lagged" if lost else "snapshot"), f"I16: who has lost {lost} events is told of a {kind}"
         assert frame["events"] == json.loads(json.dumps(seen[lost:])), "I16: two viewers are told different things"
+
+    def _check_departures(self, happened: Happened) -> None:
+        """Each request departs once, and nothing is told of it after that."""
+        gone: set[str] = set()
+        told = [event for event in self.watcher.seen if "request_id" in event]
+        for event in told:
+            assert event["request_id"] not in gone, f"I16: {event} is told of who has departed"
+            if event["type"] == "departed":
+                gone.add(event["request_id"])
+        assert gone == {asked.id for asked in happened.gone}, f"I16: by the feed these have departed: {gone}"
 
     def _check_steps(self, happened: Happened) -> None:
         """Each step that begins ends before the next one does."""
