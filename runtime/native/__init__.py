@@ -1,0 +1,8 @@
+"""Kernels of cede's own for CPUs: a decoder layer of few rows in one call.
+
+- `source/`: C++, without PyTorch's headers or Python's; pip builds it where there is a compiler
+- `structures`: what is handed to it
+- `kernels`: `Kernels`, the library that was loaded, and its threads
+
+PyTorch's operations are the reference, and do all that these do not: prompts, other formats, other processors.
+"""

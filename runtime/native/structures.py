@@ -1,0 +1,74 @@
+"""The structures of `source/layer.cpp`, field by field; addresses are of tensors that somebody else keeps alive."""
+
+from __future__ import annotations
+
+from ctypes import Structure, c_float, c_int32, c_int64, c_void_p
+
+MOST_ROWS = 8  # of a step
+BLOCK = 64  # outputs of a matrix that one piece of work has
+LANES = 16  # numbers of a vector
+
+
+class Int4(Structure):
+    """A matrix of four bits."""
+
+    _fields_ = [
+        ("weight", c_void_p),
+        ("scales_zeros", c_void_p),
+        ("bias", c_void_p),  # float32; None for none
+        ("out", c_int32),
+        ("in_", c_int32),
+        ("group", c_int32),
+    ]
+
+
+class Layer(Structure):
+    """A decoder layer's weights and sizes."""
+
+    _fields_ = [
+        ("hidden", c_int32),
+        ("heads", c_int32),
+        ("kv_heads", c_int32),
+        ("dim", c_int32),
+        ("inner", c_int32),
+        ("is_bfloat16", c_int32),  # of the rows and of the KV; else they are float32
+        ("attention_norm", c_void_p),
+        ("mlp_norm", c_void_p),
+        ("head_norm", c_void_p),
+        ("attention_least", c_float),
+        ("mlp_least", c_float),
+        ("head_least", c_float),
+        ("attention_scale", c_float),
+        ("residual_scale", c_float),
+        ("qkv", Int4),
+        ("output", Int4),
+        ("gate_up", Int4),
+        ("down", Int4),
+    ]
+
+
+class Rows(Structure):
+    """The rows of one sequence in a step, and its KV: `Segment` there."""
+
+    _fields_ = [
+        ("first_row", c_int32),
+        ("rows", c_int32),
+        ("keys", c_void_p),
+        ("values", c_void_p),
+        ("head_stride", c_int64),
+        ("length", c_int32),
+    ]
+
+
+class Step(Structure):
+    """All rows of a step."""
+
+    _fields_ = [
+        ("rows", c_int32),
+        ("segments", c_int32),
+        ("threads", c_int32),
+        ("hidden", c_void_p),
+        ("cos", c_void_p),
+        ("sin", c_void_p),
+        ("segment", c_void_p),
+    ]

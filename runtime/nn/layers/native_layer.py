@@ -1,0 +1,163 @@
+"""A decoder layer by `runtime.native`: few rows in one call, with the weights of the layer that it stands for."""
+
+from __future__ import annotations
+
+from ctypes import addressof
+from typing import TYPE_CHECKING, TypeAlias
+
+import torch
+
+from runtime.native.structures import BLOCK, LANES, MOST_ROWS, Int4, Layer, Rows, Step
+from runtime.nn.layers.mlp import GatedMlp
+from runtime.nn.layers.norm import RMSNorm
+from runtime.nn.layers.query_key_norm import HeadNorm
+from runtime.nn.layers.self_attention import SelfAttention
+from runtime.nn.matrices.int4 import CpuInt4
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torch import Tensor
+
+    from runtime.checkpoint.config import ModelConfig
+    from runtime.kv.cache import KVCache
+    from runtime.native.kernels import Kernels
+    from runtime.nn.layers.batch import Batch
+    from runtime.nn.layers.decoder_layer import DecoderLayer
+    from runtime.nn.layers.norm import Norm
+    from runtime.nn.matrices.linear import Linear
+
+AnyLayer: TypeAlias = "DecoderLayer | NativeLayer"
+
+DTYPES = (torch.float32, torch.bfloat16)
+
+
+class NotInKernels(Exception):
+    """What a layer has and the kernels do not."""
+
+
+class NativeLayer:
+    """Computes what a layer does, to the rounding of sums; of a batch with many rows the layer itself does.
+
+    Args:
+        layer: whose weights it uses.
+        index: of the layer.
+        config: the model's.
+        dtype: of the rows and the KV.
+        kernels: compute it.
+
+    Raises:
+        NotInKernels: the kernels do not have what the layer is made of.
+    """
+
+    def __init__(
+        self, layer: DecoderLayer, index: int, config: ModelConfig, dtype: torch.dtype, kernels: Kernels
+    ) -> None:
+        attention, mlp = _parts(layer, index, config, dtype)
+        self._layer = layer
+        self._index = index
+        assert attention.rope is not None, "such a layer was refused"
+        self._rope = attention.rope
+        self._kernels = kernels
+        self._kept: list[Tensor] = []  # what the description refers to, and nobody else keeps
+        self._described = Layer(
+            hidden=config.hidden_size,
+            heads=config.num_heads,
+            kv_heads=config.num_kv_heads,
+            dim=config.head_dim,
+            inner=config.intermediate_size,
+            is_bfloat16=dtype == torch.bfloat16,
+            attention_scale=config.scales.attention,
+            residual_scale=config.scales.residual,
+            qkv=self._matrix(attention.qkv),
+            output=self._matrix(attention.output),
+            gate_up=self._matrix(mlp.gate_up),
+            down=self._matrix(mlp.down),
+        )
+        self._described.attention_norm, self._described.attention_least = _norm(layer.before_attention)
+        self._described.mlp_norm, self._described.mlp_least = _norm(layer.before_mlp)
+        if isinstance(attention.query_key_norm, HeadNorm):
+            self._described.head_norm, self._described.head_least = _norm(attention.query_key_norm.joint)
+
+    def __call__(self, batch: Batch, kv: KVCache) -> None:
+        """Transform the hidden states of all rows, in place, and write their KV."""
+        hidden = batch.hidden
+        if hidden.shape[0] > MOST_ROWS:
+            self._layer(batch, kv)
+            return
+        rows = (Rows * len(batch.segments))()
+        for own, segment, places in zip(rows, batch.segments, batch.ranges, strict=True):
+            keys, values = kv.read(self._index, segment.slot, segment.first, segment.end, segment.origin)
+            own.first_row, own.rows, own.length = places.start, len(places), keys.shape[1]
+            own.keys, own.values, own.head_stride = keys.data_ptr(), values.data_ptr(), keys.stride(0)
+        cos, sin = batch.rotations[self._rope]
+        step = Step(
+            rows=hidden.shape[0],
+            segments=len(rows),
+            threads=torch.get_num_threads(),
+            hidden=hidden.data_ptr(),
+            cos=cos.data_ptr(),
+            sin=sin.data_ptr(),
+            segment=addressof(rows),
+        )
+        self._kernels.run_layer(self._described, step)
+
+    def _matrix(self, linear: Linear) -> Int4:
+        """Describe a matrix.  Raises NotInKernels if it is not in whole blocks of four bits."""
+        packed = [matrix.packed for matrix in linear.matrices if isinstance(matrix, CpuInt4)]
+        if len(packed) != 1 or len(linear.matrices) != 1:
+            raise NotInKernels("weights in another format")
+        (own,) = packed
+        groups, outputs, _ = own.scales_zeros.shape
+        if own.block != BLOCK or own.group % LANES:
+            raise NotInKernels("a matrix in another layout")
+        bias = None
+        if own.bias is not None:
+            self._kept.append(own.bias.float())
+            bias = self._kept[-1].data_ptr()
+        return Int4(
+            weight=own.weight.data_ptr(),
+            scales_zeros=own.scales_zeros.data_ptr(),
+            bias=bias,
+            out=outputs,
+            in_=groups * own.group,
+            group=own.group,
+        )
+
+
+def with_native_layers(
+    layers: Sequence[DecoderLayer], config: ModelConfig, dtype: torch.dtype, kernels: Kernels
+) -> list[AnyLayer]:
+    """Return what computes each layer: the kernels those that they can, and the layers themselves the others."""
+    chosen: list[AnyLayer] = []
+    for index, layer in enumerate(layers):
+        try:
+            chosen.append(NativeLayer(layer, index, config, dtype, kernels))
+        except NotInKernels:
+            chosen.append(layer)
+    return chosen
+
+
+def _parts(layer: DecoderLayer, index: int, config: ModelConfig, dtype: torch.dtype) -> tuple[SelfAttention, GatedMlp]:
+    """Return attention and MLP of a layer that has nothing which the kernels do not.  Raises NotInKernels."""
+    attention, mlp, norms, rope = layer.attention, layer.mlp, config.norms, config.ropes[index]
+    if not isinstance(attention, SelfAttention) or not isinstance(mlp, GatedMlp):
+        raise NotInKernels("latent attention, or experts")
+    if norms.after_attention is not None or norms.after_mlp is not None or norms.parallel:
+        raise NotInKernels("norms elsewhere")
+    if not isinstance(attention.query_key_norm, HeadNorm | None):
+        raise NotInKernels("a norm of all heads together")
+    if config.window[index] is not None or config.sinks or config.scales.attention_softcap is not None:
+        raise NotInKernels("a window, sinks or capped scores")
+    if rope is None or rope.rotary_dim != config.head_dim or config.head_dim % (2 * LANES):
+        raise NotInKernels("heads of which not all is rotated, or of another size")
+    if config.activation != "silu" or config.intermediate_size % BLOCK or dtype not in DTYPES:
+        raise NotInKernels("another activation, size or dtype")
+    return attention, mlp
+
+
+def _norm(norm: Norm) -> tuple[int, float]:
+    """Return the address of a norm's weight, and its least length.  Raises NotInKernels for another kind."""
+    if not isinstance(norm, RMSNorm):
+        raise NotInKernels("another norm")
+    return norm.scaled.data_ptr(), norm.least

@@ -1,0 +1,1 @@
+"""The kernels, built here with the compiler that there is, against PyTorch's operations."""

@@ -1,0 +1,23 @@
+"""What the sanitizers say of the kernels, on one thread and on several; their results are the same bits."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.unit.runtime.native.building import build
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [("-fsanitize=address,undefined", "-fno-sanitize-recover=all"), ("-fsanitize=thread",)],
+    ids=["address and undefined", "thread"],
+)
+def test_they_find_nothing(tmp_path: Path, flags: tuple[str, ...]) -> None:
+    program = build(Path(__file__).with_name("sanitized.cpp"), tmp_path / "sanitized", "-O1", "-g1", *flags)
+    ran = subprocess.run([program], capture_output=True, text=True, check=False)
+    if ran.stdout.strip() == "not supported":
+        pytest.skip("the kernels do not run on this processor")
+    assert (ran.returncode, ran.stdout.strip()) == (0, "same"), ran.stdout + ran.stderr
