@@ -1,0 +1,237 @@
+"""Where the slots' sequences lie in the arena of KV: their extents are given, grown, shrunk and moved.
+
+What a sequence may come to need is its *promise*.  Sequences run only as long as the sum of their promises fits the
+arena, so that each can be given what it was promised, whatever the others take; what is not used yet is lent to
+residents, the KV in free slots.
+
+One sequence is moved at a time, in pieces between two steps.  Until the last of them it has its old place and the new
+one, and nobody may read or write it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from runtime.step.transfer import Relocate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from actors.core.places.record import SlotRecord
+    from actors.core.slot_views import SlotView
+    from runtime.kv.arena import Arena, Relocation
+
+MAX_ATTEMPTS = 3  # to move a piece
+MAX_PIECES = 64  # in one turn, however small they are
+
+
+@dataclass(frozen=True, slots=True)
+class Moving:
+    """A sequence on its way to another place.
+
+    Attributes:
+        slot: whose.
+        source, target: the positions of the arena where it begins, before and afterwards.
+        rows: positions to be copied.
+        done: how many of them are; the first ones if it goes down, the last ones if it goes up.
+        failures: of the piece that is next.
+    """
+
+    slot: int
+    source: int
+    target: int
+    rows: int
+    done: int = 0
+    failures: int = 0
+
+    def place(self, position: int) -> int:
+        """Return where a position of the sequence lies now."""
+        is_moved = position < self.done if self.target < self.source else position >= self.rows - self.done
+        return (self.target if is_moved and position < self.rows else self.source) + position
+
+    def pieces(self, limit: int) -> list[Relocate]:
+        """Return what is to be copied next, up to `limit` rows.
+
+        No piece overlaps the place that it is copied to, so that one which failed can be copied again.
+        """
+        longest, left, pieces = abs(self.target - self.source), min(limit, self.rows - self.done), list[Relocate]()
+        done = self.done
+        while left > 0 and len(pieces) < MAX_PIECES:
+            rows = min(left, longest)
+            first = done if self.target < self.source else self.rows - done - rows
+            pieces.append(Relocate(self.slot, self.source + first, self.target + first, rows))
+            done, left = done + rows, left - rows
+        return pieces
+
+
+@dataclass(slots=True)
+class ExtentCounts:
+    """What has been done since the start.
+
+    Attributes:
+        grown: extents that grew in place.
+        moves: sequences that were moved.
+        moved_positions: that were copied for it.
+        compactions: of the moves, those that made room for another sequence.
+        given_up: residents that made room.
+    """
+
+    grown: int = 0
+    moves: int = 0
+    moved_positions: int = 0
+    compactions: int = 0
+    given_up: int = 0
+
+
+class Extents:
+    """Part of the slot table: changed by its owner, and not while a step runs that names the slot.
+
+    Attributes:
+        counts: since the start; not to be changed.
+        moving: the sequence that is on its way; None if none is.
+
+    Args:
+        arena: the allocator.
+        records: of the slots.
+        changing: returns a slot's record if it may be changed now, and raises if not.
+    """
+
+    def __init__(self, arena: Arena, records: Sequence[SlotRecord], changing: Callable[[SlotView], SlotRecord]) -> None:
+        self.counts = ExtentCounts()
+        self.moving: Moving | None = None
+        self._arena = arena
+        self._records = records
+        self._changing = changing
+
+    # --- looking in ---------------------------------------------------------------------------------------------------
+
+    @property
+    def positions(self) -> int:
+        """Of the arena."""
+        return self._arena.positions
+
+    @property
+    def free(self) -> int:
+        """Positions that are in no extent."""
+        return self._arena.free
+
+    @property
+    def promised(self) -> int:
+        """Positions that the sequences of held slots may come to need."""
+        return sum(record.promise for record in self._records if record.owner is not None)
+
+    def promise(self, positions: int) -> int:
+        """Return what has to be there for a sequence that may come to have so many tokens."""
+        return self._arena.rounded(positions)
+
+    def grantable(self, promises: Iterable[int]) -> int:
+        """Return how many of these, in order, could be granted a slot and kept their promise."""
+        free = sum(record.owner is None for record in self._records)
+        left, count = self.positions - self.promised, 0
+        for positions in promises:
+            left -= self.promise(positions)
+            if count == free or left < 0:
+                break
+            count += 1
+        return count
+
+    def is_moving(self, slot: SlotView) -> bool:
+        """Whether a slot's sequence is on its way to another place."""
+        return self.moving is not None and self.moving.slot == slot.id
+
+    def place(self, slot: SlotView, position: int) -> int:
+        """Return where a position of a slot's sequence lies in the arena, also while that is moved."""
+        moving = self.moving
+        return moving.place(position) if moving is not None and moving.slot == slot.id else slot.origin + position
+
+    def check_integrity(self) -> None:
+        """Raise AssertionError if a sequence has no place, or a place that is another's."""
+        self._arena.check_integrity()
+        for record in self._records:
+            assert record.used <= record.capacity, f"slot {record.id}: {record.used} of {record.capacity} positions"
+        assert self.promised <= self.positions, f"{self.promised} positions are promised, of {self.positions}"
+
+    # --- changes ------------------------------------------------------------------------------------------------------
+
+    def give(self, slot: SlotView, least: int, wanted: int) -> bool:
+        """Let a slot have at least so many positions, and as many as are wanted if they are there; False if not.
+
+        They have to follow what it has; where it has nothing, they may be anywhere.
+        """
+        record = self._changing(slot)
+        if not record.capacity:
+            return self._arena.allocate(record.id, least, wanted)
+        given = self._arena.grow(record.id, least, wanted)
+        self.counts.grown += given
+        return given
+
+    def drop(self, slot: SlotView) -> None:
+        """Take back all that a slot has: nothing lies there."""
+        record = self._changing(slot)
+        assert not record.used, f"slot {slot.id} has {record.used} positions in use"
+        assert not self.is_moving(record), f"slot {slot.id} is being moved"
+        self._arena.shrink(record.id, 0)
+
+    def fit(self, slot: SlotView, least: int = 0) -> None:
+        """Take back what a slot does not need for its tokens, its promise, and so many positions besides."""
+        record = self._changing(slot)
+        if record.capacity and not self.is_moving(record):
+            promise = 0 if record.owner is None else record.promise
+            self._arena.shrink(record.id, max(record.used, promise, least))
+
+    def plan_move(self, slot: SlotView, least: int, wanted: int, kept: Callable[[int], int]) -> Relocation | None:
+        """Return the next move with which a slot gets at least so many positions; None if there is none.
+
+        `kept` says of each slot up to which position it has something besides its tokens that may not be lost.
+        """
+        rows = {record.id: max(record.used, kept(record.id)) for record in self._records if record.capacity}
+        return self._arena.plan_move(slot.id, least, wanted, rows)
+
+    def begin_move(self, relocation: Relocation, kept: int, *, wanted_by: SlotView) -> None:
+        """Begin to move a slot's sequence, with all up to position `kept`, so that another or itself has room."""
+        record = self._changing(self._records[relocation.owner])
+        assert self.moving is None, f"{relocation} begins, and {self.moving} goes on"
+        self._arena.begin_move(relocation)
+        self.moving = Moving(record.id, record.origin, relocation.target.first, max(record.used, kept))
+        self.counts.moves += 1
+        self.counts.compactions += wanted_by.id != record.id
+        self._go_on(0)
+
+    def pieces(self, limit: int) -> list[Relocate]:
+        """Return what is to be copied next of the sequence that is on its way, up to `limit` rows."""
+        return [] if self.moving is None else self.moving.pieces(limit)
+
+    def note_moved(self, piece: Relocate) -> None:
+        """A piece was copied."""
+        self._go_on(piece.rows)
+
+    def note_failed(self) -> SlotView | None:
+        """A piece could not be copied.  It is tried again; returns the slot if that was in vain, and the move is over.
+
+        What the slot holds is then lost.
+        """
+        assert self.moving is not None, "a piece of no move"
+        record = self._changing(self._records[self.moving.slot])
+        self.moving = replace(self.moving, failures=self.moving.failures + 1)
+        if self.moving.failures < MAX_ATTEMPTS:
+            return None
+        self._arena.abandon_move(record.id)
+        self.moving = None
+        return record
+
+    def clear(self) -> None:
+        """Let no slot have anything: the device was lost, and all KV with it."""
+        for record in self._records:
+            self._changing(record)
+        self._arena.clear()
+        self.moving = None
+
+    def _go_on(self, rows: int) -> None:
+        assert self.moving is not None, "a piece of no move"
+        record = self._changing(self._records[self.moving.slot])
+        self.counts.moved_positions += rows
+        self.moving = replace(self.moving, done=self.moving.done + rows, failures=0)
+        if self.moving.done >= self.moving.rows:
+            self._arena.end_move(record.id)
+            self.moving = None

@@ -1,0 +1,84 @@
+"""The slots as everybody may look at them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from actors.core.life import State
+    from actors.core.places.record import SlotRecord
+    from actors.core.slot_views import GenerationKey, SlotStatus, SlotView
+    from runtime.kv.token_chain import TokenChain
+
+
+class SlotsInView:
+    """What the slot table has, to be looked at: nothing here changes it.
+
+    Args:
+        records: of the slots.
+        context: the most tokens of one.
+        drafts_from_states: the drafter goes on from the target's hidden states.
+    """
+
+    def __init__(self, records: Sequence[SlotRecord], context: int, *, drafts_from_states: bool) -> None:
+        self.context = context
+        self._records = records
+        self._drafts_from_states = drafts_from_states
+        self._grants = 0
+
+    def __len__(self) -> int:
+        """How many slots there are."""
+        return len(self._records)
+
+    def __iter__(self) -> Iterator[SlotView]:
+        """Look at each slot, by its number."""
+        return iter(self._records)
+
+    def slot(self, slot_id: int) -> SlotView:
+        """The slot of that id."""
+        return self._records[slot_id]
+
+    @property
+    def free(self) -> list[SlotView]:
+        """The slots that nobody holds."""
+        return [slot for slot in self._records if slot.owner is None]
+
+    @property
+    def held(self) -> list[SlotView]:
+        """The others."""
+        return [slot for slot in self._records if slot.owner is not None]
+
+    @property
+    def grants(self) -> int:
+        """How many there were."""
+        return self._grants
+
+    def longest_live_prefix(
+        self, prompt: TokenChain, *, limit: int, besides: SlotView | None
+    ) -> tuple[SlotView | None, int]:
+        """The other slot from which most of `prompt` can be copied, and how much of that; none under suspicion."""
+        others = [slot for slot in self._records if slot is not besides and not slot.suspect]
+        shared = [(slot, slot.usable(min(slot.tokens.shared_with(prompt), limit))) for slot in others]
+        return max(shared, key=lambda source: source[1], default=(None, 0))
+
+    def draft_start(self, slot: SlotView) -> int:
+        """The first position that the drafter has not read and can read."""
+        return max(slot.draft_length, slot.computed_from + 1) if self._drafts_from_states else slot.draft_length
+
+    def draft_first(self, slot: SlotView, start: int) -> int:
+        """The first position of which the drafter has KV, once it has read on from `start`."""
+        return slot.draft_first if start == slot.draft_length and start else start
+
+    def status(self, state_of: Callable[[GenerationKey], State]) -> Iterator[SlotStatus]:
+        """Every slot as a frozen snapshot, made when its turn comes: there may be thousands."""
+        for slot in self._records:
+            yield slot.status(state_of)
+
+    def check_integrity(self) -> None:
+        """Raise AssertionError if the table contradicts itself."""
+        owners = [slot.owner for slot in self._records if slot.owner is not None]
+        assert len(owners) == len(set(owners)), f"one generation holds two slots: {owners}"
+        for slot in self._records:
+            slot.check_integrity(self.context)

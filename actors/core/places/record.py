@@ -1,0 +1,113 @@
+"""The slot table's record of one slot, with what concerns it alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from actors.core.slot_views import Candidate, Resident, SlotStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from actors.core.life import State
+    from actors.core.slot_views import GenerationKey, Session
+    from runtime.kv.arena import Arena
+    from runtime.kv.blocks import BlockKey
+    from runtime.kv.rings import Rings
+    from runtime.kv.token_chain import TokenChain
+
+
+@dataclass(slots=True, eq=False)
+class SlotRecord:
+    """One place for a running sequence, as the slot table changes it; see `SlotView`."""
+
+    id: int
+    tokens: TokenChain
+    rings: Rings | None
+    arena: Arena
+    owner: GenerationKey | None = None
+    promise: int = 0
+    session: Session | None = None  # of whoever was last granted it
+    last_used: int = 0  # the table's grant count at the last release
+    held_until: float = 0.0
+    before: Resident | None = None
+    trial: list[BlockKey] = field(default_factory=list)
+    stands_on: set[BlockKey] = field(default_factory=set)
+    suspect: bool = False
+    computed_from: int = 0
+    least: int = 0
+    staged: int = 0
+    draft_first: int = 0
+    draft_length: int = 0
+
+    @property
+    def origin(self) -> int:
+        """Where position 0 of its sequence lies in the arena."""
+        extent = self.arena.extent(self.id)
+        return 0 if extent is None else extent.first
+
+    @property
+    def capacity(self) -> int:
+        """How many positions its extent has; 0 if it has none."""
+        extent = self.arena.extent(self.id)
+        return 0 if extent is None else extent.capacity
+
+    @property
+    def used(self) -> int:
+        """Of these, how many have something that may not be lost; blocks that wait to be kept are not known here."""
+        return max(len(self.tokens), self.staged, self.draft_length)
+
+    @property
+    def windows_from(self) -> int:
+        """The position from which on the layers with rings have all rows."""
+        return 0 if self.rings is None else self.rings.first_kept(self.least)
+
+    def resident(self) -> Resident:
+        """What it holds now, in a copy that does not change with it."""
+        tokens = self.tokens.head(len(self.tokens))
+        return Resident(tokens, frozenset(self.trial), frozenset(self.stands_on), self.windows_from)
+
+    def usable(self, length: int) -> int:
+        """Return that length, or 0 where the rings have not what a sequence goes on with from there."""
+        return length if length >= self.least else 0
+
+    def usable_for(self, prompt: TokenChain) -> int:
+        """Return how many tokens a prompt can go on after; its last one is left to compute."""
+        return self.usable(min(self.tokens.shared_with(prompt), len(prompt) - 1))
+
+    def candidate(self, usable: int, grants: int, now: float) -> Candidate:
+        """Return the slot as the choice of a grant sees it."""
+        idle, is_held = grants - self.last_used, self.held_until > now
+        return Candidate(len(self.tokens), usable, idle, is_held, self.session, self.last_used)
+
+    def trim_draft(self, length: int) -> None:
+        """Keep no more than so many positions of the drafter's KV."""
+        self.draft_length = min(self.draft_length, length)
+        if self.draft_length <= self.draft_first:
+            self.draft_first = self.draft_length = 0
+
+    def status(self, state_of: Callable[[GenerationKey], State]) -> SlotStatus:
+        """Return a frozen snapshot."""
+        return SlotStatus(
+            id=self.id,
+            state="idle" if self.owner is None else state_of(self.owner),
+            request_id=self.owner[0] if self.owner else None,
+            tokens=len(self.tokens) if self.owner else 0,
+            resident_tokens=len(self.tokens),
+            draft_tokens=self.draft_length,
+            origin=self.origin,
+            capacity=self.capacity,
+        )
+
+    def check_integrity(self, context: int) -> None:
+        """Raise AssertionError if the record contradicts itself."""
+        self.tokens.check_integrity()
+        assert len(self.tokens) <= context, self
+        assert self.computed_from <= len(self.tokens), self
+        assert self.least <= len(self.tokens), self
+        assert self.draft_first <= self.draft_length <= context, self
+        if self.owner is None:
+            assert not self.staged, self
+            assert self.draft_length <= len(self.tokens), self
+            assert not self.suspect, self

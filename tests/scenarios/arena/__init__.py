@@ -1,0 +1,1 @@
+"""Sequences that share the arena of KV."""
