@@ -1,0 +1,1 @@
+"""Who goes first, and who makes room for it."""

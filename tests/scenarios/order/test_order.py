@@ -1,0 +1,100 @@
+"""Who goes first: priorities, fair shares among owners, and deadlines that cannot be met."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from actors.core.receipts import CancelReason
+from runtime.errors import DeadlineExceeded
+from tests.fakes.simulation import Simulation, Story, ask, open_simulation, prompt, simulated
+from tests.scenarios.engine.together import STEP, same_time, together
+
+
+def begun(stories: list[Story]) -> list[str]:
+    """Return who got a first token, in that order."""
+    return [story.asked.id for story in sorted(stories, key=lambda story: story.times[0])]
+
+
+@simulated(seeds=4)
+async def test_the_lower_priority_goes_first_and_the_rest_as_they_came() -> None:
+    async with open_simulation(slots=1, step_seconds=same_time) as sim:
+        numbers = [0, 10, -10, 0, -10]
+        stories = [
+            sim.expect(ask(f"r{n}", prompt(5, start=n + 3), max_tokens=2, priority=number))
+            for n, number in enumerate(numbers)
+        ]
+        await together(sim, *((story, {"arrives": 0.001 * n}) for n, story in enumerate(stories)))
+        assert begun(stories) == ["r0", "r2", "r4", "r3", "r1"]
+
+
+@simulated(seeds=2)
+async def test_nobody_starves_beside_those_who_are_more_important() -> None:
+    """A newcomer of a better class in each step, and one who waits: it is served when ten levels have passed."""
+    async with open_simulation(slots=1, queue=300, step_seconds=same_time, ageing_seconds=0.05) as sim:
+        patient = sim.expect(ask("patient", prompt(5), max_tokens=2, priority=10))
+        others = [sim.expect(ask(f"r{n}", prompt(5, start=n + 4), max_tokens=2)) for n in range(100)]
+        await together(
+            sim, (patient, {"arrives": 0.005}), *((one, {"arrives": 0.01 * n}) for n, one in enumerate(others))
+        )
+        assert patient.times[0] <= 10 * 0.05 + 10 * STEP
+        assert begun([patient, *others]).index("patient") > 10
+
+
+@simulated(seeds=2)
+async def test_two_owners_get_shares_close_to_their_weights() -> None:
+    """Alice's requests are four times as large as Bob's, and half of what they seem; her weight is twice his."""
+    async with open_simulation(slots=2, queue=400, step_seconds=same_time) as sim:
+        alice = [
+            sim.expect(ask(f"a{n}", prompt(60, start=n + 3), max_tokens=200, owner="alice", weight=2.0))
+            for n in range(60)
+        ]
+        bob = [sim.expect(ask(f"b{n}", prompt(12, start=n + 90), max_tokens=8, owner="bob")) for n in range(240)]
+        end = {"hang_up_at": 6.0}  # while both want more
+        await together(
+            sim, *((story, end | {"hang_up_after": 20}) for story in alice), *((story, end) for story in bob)
+        )
+        used = {name: computed(sim, name) for name in "ab"}
+        assert used["a"] / used["b"] == pytest.approx(2, rel=0.15), used
+
+
+def computed(sim: Simulation, name: str) -> int:
+    """Return the rows that were computed for those whose ids begin with a letter."""
+    return sum(run.rows for step in sim.steps for run in step.runs if run.owner[0].startswith(name))
+
+
+@simulated()
+async def test_a_prompt_of_a_better_priority_is_read_first() -> None:
+    async with open_simulation(slots=2, chunk_tokens=8, step_seconds=same_time) as sim:
+        long = sim.expect(ask("long", prompt(80), priority=0))
+        urgent = sim.expect(ask("urgent", prompt(40, start=9), priority=-1))
+        await together(sim, (long, {}), (urgent, {"arrives": 2.5 * STEP}))
+        assert urgent.times[0] == pytest.approx((3 + 5) * STEP), "five chunks, and nobody else's between them"
+
+
+@simulated(seeds=2)
+async def test_a_deadline_that_cannot_be_met_is_refused_at_the_door() -> None:
+    """Once steps are known: 400 rows at 1 ms each do not end in 50 ms, twice as fast neither; in 500 ms perhaps."""
+    async with open_simulation(slots=1, step_seconds=lambda rows: 0.001 * rows, context=512) as sim:
+        await sim.client(ask("first", prompt(100)))
+        late = await sim.client(ask("late", prompt(400, start=8), timeout=0.05))
+        assert isinstance(late.error, DeadlineExceeded)
+        assert "cannot be met" in str(late.error)
+        assert not late.receipts
+        tight = await sim.client(ask("tight", prompt(400, start=9), timeout=0.5))
+        assert tight.finished().completion_tokens == 4
+        again = await sim.client(ask("again", prompt(400, start=9), timeout=0.05))
+        assert again.error is None, "all of it may be cached"
+
+
+@simulated(seeds=2)
+async def test_a_deadline_that_waiting_made_impossible_is_cut_before_it_gets_a_slot() -> None:
+    async with open_simulation(slots=1, step_seconds=lambda rows: 0.001 * rows, context=512) as sim:
+        await sim.client(ask("first", prompt(100)))
+        busy = sim.expect(ask("busy", prompt(20, start=7), max_tokens=300))
+        late = sim.expect(ask("late", prompt(400, start=8), timeout=0.35))
+        await together(sim, (busy, {}), (late, {"arrives": trio.current_time() + 0.01}))
+        error = late.failed()
+        assert isinstance(error, DeadlineExceeded)
+        assert (late.receipt.reason, late.receipt.phase) == (CancelReason.DEADLINE, "queued")
+        assert late.times[0] < 0.35 + busy.times[0], "before the deadline itself"
