@@ -1,0 +1,1 @@
+"""Groups, races, successors, on the whole engine."""

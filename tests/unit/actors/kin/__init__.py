@@ -1,0 +1,1 @@
+"""Requests that say something of one another."""

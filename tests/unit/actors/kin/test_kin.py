@@ -1,0 +1,64 @@
+"""Who is in which group, without an engine."""
+
+from contextlib import ExitStack
+
+import pytest
+
+from actors.control import NO_CONTROL, Control
+from actors.core.hold import Place
+from actors.core.receipts import CancelReason
+from actors.kin.groups import is_within
+from actors.kin.kin import REMEMBERED, Kin
+from runtime.errors import EndedByKin, RequestError
+
+
+def test_names_of_groups_are_paths() -> None:
+    assert is_within("a", "a")
+    assert is_within("a/b/c", "a/b")
+    assert not is_within("a", "a/b")
+    assert not is_within("ab", "a")
+    assert not is_within(None, "a")
+
+
+@pytest.mark.parametrize("reason", [CancelReason.GROUP, CancelReason.SIBLING_WON, CancelReason.SUPERSEDED])
+def test_what_was_ended_on_its_way_is_not_admitted(reason: CancelReason) -> None:
+    kin = Kin()
+    with kin.joined("a", None, Control(group="g")) as member:
+        member.end(reason)
+        with pytest.raises(EndedByKin) as refused:
+            member.check()
+        assert (refused.value.status, refused.value.code) == (409, reason.value)
+    with pytest.raises(RequestError, match="'a'"), kin.joined("b", None, Control(after="a")):
+        pass
+
+
+def test_the_first_reason_counts() -> None:
+    kin, told = Kin(), list[CancelReason]()
+    with kin.joined("a", None, Control(group="g", supersede="s")) as member:
+        member.admit([Place()], told.append)
+        with kin.joined("b", None, Control(supersede="s")):
+            assert kin.end_group(None, "g") == ["a"]
+    assert told == [CancelReason.SUPERSEDED]
+
+
+def test_a_successor_takes_the_places_that_are_still_taken() -> None:
+    kin, places = Kin(), [Place(), Place(is_left=True)]
+    with ExitStack() as stack:
+        first = stack.enter_context(kin.joined("a", None, Control(supersede="s")))
+        first.admit(places, lambda reason: None)
+        second = stack.enter_context(kin.joined("b", None, Control(supersede="s")))
+        third = stack.enter_context(kin.joined("c", None, Control(supersede="s")))
+        assert second.succeeds() == third.succeeds() == (places[0],)
+        places[0].is_left = True
+        assert third.succeeds() == ()
+
+
+def test_of_those_that_have_ended_the_newest_are_remembered() -> None:
+    kin = Kin()
+    for number in range(REMEMBERED + 1):
+        with kin.joined(f"r{number}", None, NO_CONTROL) as member:
+            member.admit([Place()], lambda reason: None)
+    with kin.joined("x", None, Control(after="r1")) as member:
+        assert member.after() == ()
+    with pytest.raises(RequestError), kin.joined("x", None, Control(after="r0")):
+        pass
