@@ -1,0 +1,1 @@
+"""Clients that leave, or are killed, and come back to their requests."""

@@ -1,0 +1,1 @@
+"""Unit tests of `web.detached`, module by module."""

@@ -1,0 +1,82 @@
+"""The routes of groups: which there are, and the end of one."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from web.bodies.json_encoding import LazyJsonArray
+from web.bodies.json_response import json_response
+from web.bodies.paged_response import paged_json_response, response_backlog
+from web.http.asgi import current_request
+from web.openapi.operations import ANY_ROUTE, LISTS, Answer, Operation, Parameter, Reply
+
+if TYPE_CHECKING:
+    from quart_trio.wrappers import TrioResponse as Response
+
+    from actors.engine import Engine
+    from web.http.asgi import ScopedApp
+
+
+class LiveGroup(Answer):
+    """A group that has live requests; their ids are the oldest first, without those of the groups in it."""
+
+    name: str
+    owner: str | None
+    requests: list[str]
+
+
+class GroupList(Answer):
+    """The groups."""
+
+    data: list[LiveGroup]
+
+
+class EndedGroup(Answer):
+    """The ids of the requests that were ended, those of the groups in it among them."""
+
+    group: str
+    cancelled: list[str]
+
+
+OPERATIONS = (
+    Operation(
+        "get",
+        "/v1/groups",
+        "list_groups",
+        "The groups that have live requests",
+        {200: Reply.json(GroupList)},
+        errors=ANY_ROUTE | LISTS,
+    ),
+    Operation(
+        "delete",
+        "/v1/groups/{group}",
+        "end_group",
+        "Cancel all live requests of a group, and of the groups in it",
+        {200: Reply.json(EndedGroup)},
+        parameters=(Parameter("group", "As in the requests' `cede.group`; it may have slashes.", place="path"),),
+        errors=ANY_ROUTE,
+    ),
+)
+
+
+def add_routes(app: ScopedApp, engine: Engine, write_bytes: int) -> None:
+    """Add the routes to an application.
+
+    Args:
+        app: to be extended.
+        engine: whose requests belong to groups.
+        write_bytes: of one write to a connection.
+    """
+
+    @app.get("/v1/groups")
+    async def groups() -> Response:
+        key = current_request().key
+        found = [group for group in engine.kin.groups() if key is None or key.may_see(group.owner)]
+        answer = {"data": LazyJsonArray(map(asdict, found))}
+        return await paged_json_response(answer, response_backlog(engine.unread), write_bytes)
+
+    @app.delete("/v1/groups/<path:group>")
+    async def end_group(group: str) -> Response:
+        """End a group of whoever asks: another's of the same name is another group."""
+        return json_response({"group": group, "cancelled": engine.kin.end_group(current_request().owner, group)})

@@ -1,0 +1,120 @@
+"""One request that may outlive its client, as others see it, and who reads it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import trio
+
+from actors.control import NO_CONTROL, Control, OnDisconnect
+from web.detached.event_log import EventLog
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from runtime.errors import CedeError
+
+logger = logging.getLogger("cede.web")
+
+
+@dataclass(frozen=True, slots=True)
+class RunStatus:
+    """What is shown of a `Run`; the fields are as there, and as in `web.detached.answers`."""
+
+    id: str
+    status: str
+    stream: bool
+    on_disconnect: OnDisconnect
+    readers: int
+    detached_at: float | None
+    unread_tokens: int
+    events: int
+    bytes: int
+    kept_until: float | None
+    owner: str | None
+
+
+@dataclass(eq=False)
+class Run:
+    """A request from its admission until its answer is dropped.
+
+    Attributes:
+        id: of the request.
+        owner: the name of the API key that asked, which alone may read it; None where there are no keys.
+        log: the events of its answer, encoded; of one that is sent whole, the answer alone.
+        streamed: whether its answer is a stream.
+        content_type, headers: of the answer.
+        control: what its client says of its fate.
+        keep_seconds: how long the log is kept when the request has ended.
+        error: what it ended with in place of an answer that is sent whole.
+        ended: set once its answer is complete, and nothing of it runs.
+        keeping: scope of the wait in which the log is kept.
+        readers: how many read it now.
+        unread_tokens: that were generated since the last of them left.
+        detached_at: seconds since the epoch at which the last left; None while somebody reads, or nobody ever did.
+        kept_until: seconds since the epoch; None while it runs.
+    """
+
+    id: str
+    owner: str | None
+    log: EventLog = field(default_factory=EventLog)
+    streamed: bool = True
+    content_type: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    control: Control = NO_CONTROL
+    keep_seconds: float = 0.0
+    error: CedeError | None = None
+    ended: trio.Event = field(default_factory=trio.Event)
+    keeping: trio.CancelScope = field(default_factory=trio.CancelScope)
+    readers: int = 0
+    unread_tokens: int = 0
+    detached_at: float | None = None
+    kept_until: float | None = None
+    _readers_changed: trio.lowlevel.ParkingLot = field(default_factory=trio.lowlevel.ParkingLot)
+
+    def status(self) -> RunStatus:
+        """Return it as a frozen snapshot."""
+        return RunStatus(
+            id=self.id,
+            status="ended" if self.ended.is_set() else "in_progress",
+            stream=self.streamed,
+            on_disconnect=self.control.on_disconnect,
+            readers=self.readers,
+            detached_at=self.detached_at,
+            unread_tokens=self.unread_tokens,
+            events=len(self.log),
+            bytes=self.log.size,
+            kept_until=self.kept_until,
+            owner=self.owner,
+        )
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Be one of its readers while the scope lasts, however that ends."""
+        if self.detached_at is not None and not self.ended.is_set():
+            logger.info("%s: attached again", self.id, extra={"request_id": self.id})
+        self.readers += 1
+        self.unread_tokens = 0
+        self.detached_at = None
+        self._readers_changed.unpark_all()
+        try:
+            yield
+        finally:
+            self.readers -= 1
+            if not self.readers:
+                self.detached_at = time.time()
+            self._readers_changed.unpark_all()
+
+    async def deserted(self) -> None:
+        """Return once nobody reads it."""
+        while self.readers:
+            await self._readers_changed.park()
+
+    async def attended(self) -> None:
+        """Return once somebody reads it."""
+        while not self.readers:
+            await self._readers_changed.park()
