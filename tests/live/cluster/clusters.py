@@ -1,0 +1,228 @@
+"""`cede cluster` as a process, and its workers as servers to look into."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import queue
+import re
+import signal
+import subprocess
+import tempfile
+import threading
+from typing import IO, TYPE_CHECKING, Any, Self
+
+from tests.live.server import CHAT, PATIENCE, Json, Server, command, environment, wait_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import TracebackType
+
+WORKER = re.compile(r"worker (?P<id>[0-9a-f]{16}) pid (?P<pid>\d+) at (?P<url>http://\S+)")
+DOOR = re.compile(r"cede cluster at (?P<url>http://\S+)")
+MODEL = "cede-embedded"
+FLAGS = ("--port", "0", "--log-format", "text", "--dtype", "float32", "--slots", "2", "--chunk-tokens", "16")
+
+
+class Worker(Server):
+    """A worker of a cluster; what looks into a server looks into it."""
+
+    def __init__(self, worker_id: str, pid: int, url: str) -> None:
+        self.worker_id = worker_id
+        self._pid = pid
+        self._url = url
+        self._is_killed = False
+
+    @property
+    def pid(self) -> int:
+        """The process's id."""
+        return self._pid
+
+    def kill(self, number: int = signal.SIGKILL) -> None:
+        """Send it a signal."""
+        self._is_killed = number == signal.SIGKILL
+        os.kill(self._pid, number)
+
+    @property
+    def lives(self) -> bool:
+        """Whether the process is there; one that was killed is not, even if it has not noticed yet."""
+        if self._is_killed:
+            return False
+        try:
+            os.kill(self._pid, 0)
+        except ProcessLookupError:
+            return False
+        return True
+
+
+class Cluster:
+    """A `cede cluster` process.  Workers that were started again take the place of those before them."""
+
+    def __init__(self, *flags: str, workers: int = 2) -> None:
+        self._log: IO[str] = tempfile.TemporaryFile("w+", encoding="utf-8")  # closed by `end`
+        self.process = subprocess.Popen(
+            command("cluster", "--workers", str(workers), *FLAGS, *flags),
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+            env=environment(),
+        )
+        self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        self.workers: dict[str, Worker] = {}
+        self.url = ""
+
+    def __enter__(self) -> Self:
+        """Return itself, once requests are accepted."""
+        self.wait_open()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        """End it, the polite way first."""
+        self.process.terminate()
+        try:
+            self.process.wait(PATIENCE)
+        finally:
+            self.process.kill()
+            self.process.wait()
+            self._log.close()
+
+    def log(self) -> str:
+        """What was written to the standard error so far."""
+        self._log.seek(0)
+        return self._log.read()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        with self.process.stdout:
+            for line in self.process.stdout:
+                self._lines.put(line)
+
+    def read_lines(self) -> None:
+        """Read what it has said since."""
+        while not self._lines.empty():
+            line = self._lines.get()
+            if found := WORKER.match(line):
+                self.workers[found["id"]] = Worker(found["id"], int(found["pid"]), found["url"])
+            elif found := DOOR.match(line):
+                self.url = found["url"]
+            else:
+                raise AssertionError(line)
+
+    def wait_open(self) -> None:
+        """Wait until it says where the front door is."""
+
+        def is_open() -> bool:
+            assert self.process.poll() is None, self.log()
+            self.read_lines()
+            return bool(self.url)
+
+        wait_for(is_open, "the front door")
+
+    def wait_whole(self, workers: int = 2) -> None:
+        """Wait until so many workers live, the front door knows them and no others, and nothing runs."""
+
+        def is_whole() -> bool:
+            self.read_lines()
+            self.workers = {name: worker for name, worker in self.workers.items() if worker.lives}
+            return len(self.workers) == workers and self.known() == set(self.workers)
+
+        try:
+            wait_for(is_whole, "the front door to know the workers")
+        except AssertionError as error:
+            raise AssertionError(f"{error}: {self.known()}, {set(self.workers)}: {self.log()[-4000:]}") from None
+        for worker in self.workers.values():
+            worker.wait_idle()
+
+    def known(self) -> set[str]:
+        """The ids of the workers that the front door knows."""
+        connection = http.client.HTTPConnection(self.url.removeprefix("http://"), timeout=PATIENCE)
+        with contextlib.closing(connection):
+            connection.request("GET", "/health")
+            return {f"{instance['instance_id']:016x}" for instance in json.load(connection.getresponse())["instances"]}
+
+    # --- its front door -----------------------------------------------------------------------------------------------
+
+    def ask(self, body: Json, path: str = CHAT) -> tuple[int, Any]:
+        """One whole exchange."""
+        connection, response = self._send(body, path)
+        with contextlib.closing(connection):
+            return response.status, json.loads(response.read())
+
+    def stream(self, body: Json) -> Stream:
+        """A streaming chat that has begun."""
+        connection, response = self._send(body | {"stream": True}, CHAT)
+        assert response.status == 200, response.read()
+        return Stream(connection, response)
+
+    def _send(self, body: Json, path: str) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
+        connection = self.send(body, path)
+        return connection, connection.getresponse()
+
+    def send(self, body: Json, path: str = CHAT) -> http.client.HTTPConnection:
+        """A request whose response nobody has looked at."""
+        connection = http.client.HTTPConnection(self.url.removeprefix("http://"), timeout=PATIENCE)
+        connection.request("POST", path, json.dumps(body), {"content-type": "application/json"})
+        return connection
+
+    def serving(self) -> Worker:
+        """The worker that has a request."""
+        found: list[Worker] = []
+
+        def is_found() -> bool:
+            found.extend(worker for worker in self.workers.values() if worker.lives and worker.requests())
+            return bool(found)
+
+        wait_for(is_found, "a worker to have the request")
+        return found[0]
+
+
+class Stream:
+    """A chat that streams, read event by event."""
+
+    def __init__(self, connection: http.client.HTTPConnection, response: http.client.HTTPResponse) -> None:
+        self._connection = connection
+        self._response = response
+        self.text = ""
+        self.pieces = 0
+        self.id = ""
+        self.finish_reason: str | None = None
+        self.error: Json | None = None
+        self._events = self._read()
+
+    def _read(self) -> Iterator[Json]:
+        for line in self._response:
+            if line.startswith(b"data: ") and line != b"data: [DONE]\n":
+                yield json.loads(line.removeprefix(b"data: "))
+
+    def read(self, pieces: int | None = None) -> str:
+        """Read on, to the end or until so many pieces of text have come in all; the text so far."""
+        while pieces is None or self.pieces < pieces:
+            event = next(self._events, None)
+            if event is None:
+                self.close()
+                break
+            if "error" in event:
+                self.error = event["error"]
+                continue
+            self.id = event["id"].removeprefix("chatcmpl-")
+            for choice in event["choices"]:
+                self.text += choice["delta"].get("content") or ""
+                self.pieces += bool(choice["delta"].get("content"))
+                self.finish_reason = choice["finish_reason"] or self.finish_reason
+        return self.text
+
+    def close(self) -> None:
+        """Hang up."""
+        self._response.close()
+        self._connection.close()
+
+
+def chat(content: str, max_tokens: int, **fields: Any) -> Json:  # noqa: ANN401
+    """A greedy chat that does not end by itself."""
+    messages = [{"role": "user", "content": content}]
+    asked = {"model": MODEL, "messages": messages, "max_tokens": max_tokens, "temperature": 0, "ignore_eos": True}
+    return asked | fields

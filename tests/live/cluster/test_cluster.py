@@ -1,0 +1,142 @@
+"""A cluster of two workers: a chat, a hang-up, the death of a worker, of the front door, and a drain."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+
+from tests.live.cluster.clusters import Cluster, chat
+from tests.live.server import PATIENCE, wait_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytest.importorskip("dynamo._core", reason="cede[cluster] is not installed")
+
+LONG = "def f(x):\n    return x\n" * 120
+TOKENS = 500
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Cluster]:
+    with Cluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def cluster(running: Cluster) -> Cluster:
+    running.wait_whole()
+    return running
+
+
+def test_a_streaming_chat_is_answered_and_counted(cluster: Cluster) -> None:
+    stream = cluster.stream(chat("def f", 12, stream_options={"include_usage": True}))
+    stream.read()
+    assert (stream.finish_reason, stream.error) == ("length", None)
+    status, answer = cluster.ask(chat("def f", 12))
+    assert status == 200
+    assert answer["choices"][0]["message"]["content"] == stream.text
+    assert answer["usage"]["completion_tokens"] == 12
+
+
+def test_what_is_wrong_with_a_request_is_said_by_the_worker(cluster: Cluster) -> None:
+    status, answer = cluster.ask(
+        chat("def f", 12, response_format={"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": 7}}})
+    )
+    assert status == 400
+    assert "schema" in answer["message"]
+
+
+def test_a_hang_up_in_the_prefill_leaves_its_receipt_on_the_worker(cluster: Cluster) -> None:
+    connection = cluster.send(chat(LONG, TOKENS, stream=True))
+    worker = cluster.serving()
+    (request_id,) = worker.requests()
+    worker.wait_state(request_id, "prefill")
+    connection.close()
+    (receipt,) = worker.wait_ended(request_id)
+    assert (receipt["reason"], receipt["phase"]) == ("client_disconnect", "prefill")
+    assert receipt["layers_after_cancel"] <= 2
+    worker.wait_idle()
+
+
+@pytest.mark.parametrize("fields", [{}, {"temperature": 1.0, "seed": 7}], ids=["greedy", "seeded"])
+def test_a_stream_outlives_the_worker_that_makes_it(cluster: Cluster, fields: dict[str, float]) -> None:
+    body = chat("class Tree:", TOKENS, **fields)
+    alone = cluster.stream(body).read()
+    stream = cluster.stream(body)
+    stream.read(40)
+    cluster.serving().kill()
+    assert stream.read() == alone
+    assert (stream.finish_reason, stream.error) == ("length", None)
+
+
+def test_a_stream_outlives_a_worker_that_says_nothing_any_more(cluster: Cluster) -> None:
+    body = chat("class Tree:", TOKENS)
+    alone = cluster.stream(body).read()
+    stream = cluster.stream(body)
+    stream.read(40)
+    worker = cluster.serving()
+    worker.kill(signal.SIGSTOP)
+    try:
+        assert stream.read() == alone
+        assert (stream.finish_reason, stream.error) == ("length", None)
+        wait_for(lambda: worker.worker_id not in cluster.known(), "the worker to leave discovery")
+    finally:
+        worker.kill()
+
+
+def test_a_request_with_two_choices_ends_with_an_error_that_invites_to_try_again(cluster: Cluster) -> None:
+    stream = cluster.stream(chat("class Tree:", TOKENS, n=2, temperature=1.0, seed=7))
+    stream.read(40)
+    cluster.serving().kill()
+    stream.read()
+    assert stream.error is not None
+    assert (stream.error["code"], stream.error["type"]) == (503, "service_unavailable")
+
+
+def test_a_worker_that_is_told_to_stop_moves_what_it_cannot_finish(cluster: Cluster) -> None:
+    body = chat("import os", TOKENS)
+    alone = cluster.stream(body).read()
+    stream = cluster.stream(body)
+    stream.read(40)
+    worker = cluster.serving()
+    worker.kill(signal.SIGTERM)
+    assert stream.read() == alone
+    assert (stream.finish_reason, stream.error) == ("length", None)
+    wait_for(lambda: not worker.lives, "the worker to end")
+
+
+def test_the_requests_of_a_front_door_that_dies_are_cancelled(cluster: Cluster) -> None:
+    stream = cluster.stream(chat("class Tree:", 3000))
+    stream.read(5)
+    worker = cluster.serving()
+    os.kill(front_door_of(cluster), signal.SIGKILL)
+    stream.close()  # the kernel has closed its other end
+    (receipt,) = worker.wait_ended(stream.id)
+    assert receipt["reason"] == "client_disconnect"
+    cluster.url = ""
+    cluster.wait_open()
+
+
+def front_door_of(cluster: Cluster) -> int:
+    """The process that is neither the parent nor a worker."""
+    children = {child.pid for child in psutil.Process(cluster.process.pid).children()}
+    door: int
+    (door,) = children - {worker.pid for worker in cluster.workers.values()}
+    return door
+
+
+def test_all_end_when_the_cluster_is_told_to() -> None:
+    with Cluster("--grace", "5", workers=1) as cluster:
+        stream = cluster.stream(chat("class Tree:", 50))
+        stream.read(1)
+        (worker,) = cluster.workers.values()
+        cluster.process.send_signal(signal.SIGINT)
+        stream.read()
+        assert (stream.finish_reason, stream.error) == ("length", None)
+        assert cluster.process.wait(PATIENCE) == 0
+        assert not worker.lives

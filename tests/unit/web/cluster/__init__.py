@@ -1,0 +1,1 @@
+"""Tests of what is between Dynamo and an engine, without Dynamo."""

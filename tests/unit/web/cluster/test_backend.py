@@ -1,0 +1,184 @@
+"""The backend over a scripted engine, with a context such as Dynamo's."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import trio
+
+from actors.core.generation import Failed, FinishReason
+from actors.core.receipts import CancelReason
+from runtime.errors import CedeError, QueueFull, RequestError, ShuttingDown, StepFailed
+from tests.fakes.engine import FakeEngine, FakeRequest, as_engine, finished, say, token
+from web.cluster import backend
+from web.cluster.backend import Backend, sorted_out
+from web.cluster.chunks import SIGN_OF_LIFE
+from web.cluster.guest import from_asyncio, run_as_guest
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from actors.core.generation import Event
+
+ASKED = {"token_ids": [5, 6], "stop_conditions": {"max_tokens": 4}, "sampling_options": {"temperature": 0}}
+
+
+class Context:
+    """Of a request; `stop` is a hang-up."""
+
+    def __init__(self, name: str = "r1") -> None:
+        self._name = name
+        self._stopped: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+    def id(self) -> str:
+        """The request's."""
+        return self._name
+
+    def async_killed_or_stopped(self) -> asyncio.Future[bool]:
+        """Done when the client is gone."""
+        return asyncio.ensure_future(self._wait())
+
+    async def _wait(self) -> bool:
+        return await asyncio.shield(self._stopped)
+
+    def stop(self) -> None:
+        """Hang up."""
+        self._stopped.set_result(True)
+
+
+class Told(Exception):
+    """In place of Dynamo's exceptions."""
+
+
+@pytest.fixture(autouse=True)
+def no_dynamo(monkeypatch: pytest.MonkeyPatch) -> None:
+    def told(error: CedeError) -> Exception:
+        return Told(type(error).__name__, str(error))
+
+    monkeypatch.setattr(backend, "dynamo_error", told)
+
+
+async def collect(over: Backend, context: Context, asked: dict[str, Any] = ASKED) -> list[dict[str, Any]]:
+    return [chunk async for chunk in over.generate(asked, context)]
+
+
+def run(engine: FakeEngine, test: Callable[[Backend], Awaitable[None]], beat: float = 60.0) -> None:
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            await test(Backend(as_engine(engine), nursery, beat))
+
+    run_as_guest(main)
+
+
+def test_the_events_of_a_request_are_its_chunks() -> None:
+    async def test(over: Backend) -> None:
+        chunks = await from_asyncio(collect(over, Context()))
+        assert [token for chunk in chunks for token in chunk["token_ids"]] == [97, 98]
+        assert chunks[-1]["finish_reason"] == "stop"
+        request = await engine.next_request()
+        assert (request.id, request.asked.prompts, request.cancels) == ("r1", ((5, 6),), [])
+
+    engine = FakeEngine(say("a", "b"))
+    run(engine, test)
+
+
+def test_a_hang_up_cancels_the_request_whatever_is_waited_for() -> None:
+    async def test(over: Backend) -> None:
+        context = Context()
+        collecting = asyncio.ensure_future(collect(over, context))
+        with trio.fail_after(60):
+            await begun.wait()
+            context.stop()
+            assert await from_asyncio(collecting) == []
+            request = await engine.next_request()
+            await request.left.wait()
+            assert request.hung_up is CancelReason.DISCONNECT
+
+    async def silent(request: FakeRequest) -> None:
+        begun.set()
+        await trio.sleep_forever()
+
+    begun = trio.Event()
+    engine = FakeEngine(silent)
+    run(engine, test)
+
+
+def test_a_generator_that_is_closed_cancels_the_request() -> None:
+    async def test(over: Backend) -> None:
+        async def read_one() -> None:
+            chunks = over.generate(ASKED, Context())
+            await anext(chunks)
+            await chunks.aclose()  # type: ignore[attr-defined]  # it is a generator
+
+        with trio.fail_after(60):
+            await from_asyncio(read_one())
+            request = await engine.next_request()
+            await request.left.wait()
+            assert request.hung_up is CancelReason.DISCONNECT
+
+    async def endless(request: FakeRequest) -> None:
+        request.emit(token("a"))
+        await trio.sleep_forever()
+
+    engine = FakeEngine(endless)
+    run(engine, test)
+
+
+def test_a_stream_on_which_nothing_comes_says_that_it_lives() -> None:
+    async def test(over: Backend) -> None:
+        async def read_three() -> list[dict[str, Any]]:
+            chunks = over.generate(ASKED, Context())
+            try:
+                return [await anext(chunks) for _ in range(3)]
+            finally:
+                await chunks.aclose()  # type: ignore[attr-defined]  # it is a generator
+
+        with trio.fail_after(60):
+            assert await from_asyncio(read_three()) == [SIGN_OF_LIFE] * 3
+
+    async def silent(request: FakeRequest) -> None:
+        await trio.sleep_forever()
+
+    run(FakeEngine(silent), test, beat=0.0)
+
+
+def test_what_is_wrong_with_a_request_is_told() -> None:
+    async def test(over: Backend) -> None:
+        with pytest.raises(Told) as caught:
+            await from_asyncio(collect(over, Context(), ASKED | {"token_ids": []}))
+        assert caught.value.args[0] == "RequestError"
+        assert engine.openings == 0
+
+    engine = FakeEngine(say("a"))
+    run(engine, test)
+
+
+def test_an_engine_that_refuses_is_told_of() -> None:
+    async def test(over: Backend) -> None:
+        with pytest.raises(Told, match="QueueFull"):
+            await from_asyncio(collect(over, Context()))
+
+    engine = FakeEngine(say("a"))
+    engine.refusal = QueueFull("full")
+    run(engine, test)
+
+
+def test_a_generation_that_fails_ends_the_request_with_its_error_behind_its_tokens() -> None:
+    events: list[Event] = [token("a"), Failed(0, StepFailed("x")), token("b")]
+    told, error = sorted_out(events)
+    assert told == [token("a")]
+    assert isinstance(error, StepFailed)
+
+
+def test_what_a_shutdown_cancels_goes_on_elsewhere_and_what_else_is_cancelled_is_told() -> None:
+    moved = replace(finished(reason=FinishReason.CANCELLED), cancelled=CancelReason.SHUTDOWN)
+    assert isinstance(sorted_out([moved])[1], ShuttingDown)
+    ended = replace(moved, cancelled=CancelReason.OPERATOR)
+    assert sorted_out([ended]) == ([ended], None)
+
+
+def test_a_request_error_is_no_cancel() -> None:
+    assert sorted_out([Failed(0, RequestError("x"))])[0] == []

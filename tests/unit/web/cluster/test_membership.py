@@ -1,0 +1,50 @@
+"""In discovery, and out of it."""
+
+from __future__ import annotations
+
+import asyncio
+
+from web.cluster.membership import Membership
+
+
+class Endpoint:
+    """Of a worker that is in discovery; notes what is asked of it."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    async def register_endpoint_instance(self) -> None:
+        """Be found."""
+        self.calls.append("in")
+        await asyncio.sleep(0)
+
+    async def unregister_endpoint_instance(self) -> None:
+        """Be found no more."""
+        self.calls.append("out")
+        await asyncio.sleep(0)
+
+
+def test_a_worker_is_out_for_as_long_as_there_is_any_reason() -> None:
+    async def main() -> None:
+        membership = Membership(endpoint)
+        await membership.leave("a")
+        await membership.leave("b")
+        await membership.come_back("a")
+        assert not membership.is_in
+        await membership.come_back("b")
+        assert membership.is_in
+
+    endpoint = Endpoint()
+    asyncio.run(main())
+    assert endpoint.calls == ["out", "in"]
+
+
+def test_changes_at_the_same_time_end_as_the_last_asked_for() -> None:
+    async def main() -> None:
+        membership = Membership(endpoint)
+        await asyncio.gather(membership.leave("a"), membership.come_back("a"), membership.leave("a"))
+        assert not membership.is_in
+
+    endpoint = Endpoint()
+    asyncio.run(main())
+    assert endpoint.calls[-1] == "out"

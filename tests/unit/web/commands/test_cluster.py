@@ -1,0 +1,69 @@
+"""What `cede cluster` hands on to its children."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+
+from tests.unit.web.commands.options.choosing import chosen
+from web.cluster import installed
+from web.commands.cluster import child_environment, cluster, programs
+from web.commands.front_door import front_door
+from web.commands.worker import worker
+
+if TYPE_CHECKING:
+    import click
+
+
+def test_what_the_command_line_says_is_the_childrens_by_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CEDE_SLOTS", "3")
+    environment = child_environment(
+        chosen(["--queue", "7", "--api-key", "a", "--api-key", "b", "--kv-ram", "2GiB", "--dtype", "float32"]), "x.toml"
+    )
+    said = {name: value for name, value in environment.items() if name.startswith("CEDE_")}
+    assert said == {
+        "CEDE_SLOTS": "3",
+        "CEDE_QUEUE": "7",
+        "CEDE_API_KEY": "a b",
+        "CEDE_KV_RAM": "2GiB",
+        "CEDE_DTYPE": "float32",
+        "CEDE_CONFIG": "x.toml",
+    }
+    assert environment["PATH"] == os.environ["PATH"]
+
+
+def test_children_read_the_same_from_the_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    flags = ["--queue", "7", "--hang-timeout", "0", "--speculate", "off", "--namespace", "n", "smollm2"]
+    for name, value in child_environment(chosen(flags), None).items():
+        monkeypatch.setenv(name, value)
+    again = chosen()
+    keys = ("queue", "hang-timeout", "speculate", "namespace", "model")
+    assert [again[key].value for key in keys] == [7, None, "off", "n", "smollm2"]
+
+
+def test_workers_take_any_port_and_the_front_door_the_one_that_was_asked_for() -> None:
+    workers, door = programs({"A": "b"}, 2, "127.0.0.9", 4000)
+    assert [each.name for each in workers] == ["worker 1", "worker 2"]
+    assert workers[0].command == [
+        *[sys.executable, "-m", "web", "worker", "--host", "127.0.0.1", "--port", "0", "--with-parent"]
+    ]
+    assert door.command[3:] == ["front-door", "--host", "127.0.0.9", "--port", "4000", "--with-parent"]
+
+
+@pytest.mark.parametrize("command", [cluster, worker, front_door])
+def test_without_dynamo_they_say_what_to_do(command: click.Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def nothing(name: str) -> None:
+        return None
+
+    for module in ("web.commands.cluster", "web.commands.worker", "web.commands.front_door"):
+        monkeypatch.setattr(f"{module}.begin_log", lambda chosen: None)
+    monkeypatch.setattr("web.commands.cluster.exit_on_signals", lambda: None)
+    monkeypatch.setattr("web.process.signals.EarlyStop.install", lambda self: None)
+    monkeypatch.setattr(installed, "find_spec", nothing)
+    result = CliRunner().invoke(command, [])
+    assert result.exit_code == 1
+    assert "cede[cluster]" in result.output

@@ -1,0 +1,21 @@
+"""Many engines behind one front door, on NVIDIA Dynamo (the extra `cede[cluster]`, for Linux).
+
+For `web.commands`; rests on the server and on OpenAI's completions, whose parser checks what the front door passes on.
+asyncio is imported here and nowhere else, and so is Dynamo; both are for the front door's side of a worker.  Trio runs
+as a guest on that loop, so all of a worker is one thread but for what Dynamo and the device do in theirs.
+
+    installed     require_dynamo: whether the extra is there
+    settings      what Dynamo is told by its environment
+    requests      from what the front door asks to a body that cede's own parser checks
+    chunks        from an engine's events to what the front door is told
+    failures      which errors move a request to another worker, and which the client is told
+    guest         run_as_guest: a Trio program on asyncio's loop
+    handoff       from a Trio task to an asyncio generator, one piece at a time
+    backend       Backend: a request of the front door's is a request of the engine's
+    card          what the front door has to know of a model
+    membership    Membership: a worker in discovery, or out of it
+    stall         StallWatch: leaves discovery for a loop that does not turn
+    worker        WorkerFittings: what makes a server a worker
+    front_door    run_front_door: Dynamo's HTTP server and router
+    children      run_children: the front door and its workers as child processes
+"""

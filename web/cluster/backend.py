@@ -1,0 +1,151 @@
+"""A worker's requests: each of the front door's is one of the engine's, with a cancel scope of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+import trio
+
+from actors.core.generation import Failed, Finished
+from actors.core.receipts import CancelReason
+from actors.engine import client_disconnect
+from runtime.errors import CedeError, ShuttingDown
+from web.bodies.body_parser import BodyParser
+from web.cluster.chunks import SIGN_OF_LIFE, ChunkWriter
+from web.cluster.failures import dynamo_error
+from web.cluster.handoff import Closed, Handoff
+from web.cluster.requests import completion_body, parse_asked
+from web.cluster.settings import BEAT_SECONDS
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from actors.core.generation import Event, Progress
+    from actors.engine import Engine
+    from actors.request import Request
+
+logger = logging.getLogger("cede.web")
+
+Json = dict[str, Any]
+MAX_EVENTS = 256  # in one piece, for a reader who is behind
+Piece: TypeAlias = "list[Progress] | CedeError"
+"""Of a request: what happened lately, or the error that it ends with."""
+
+
+class Context(Protocol):
+    """What Dynamo tells of a request besides what is asked."""
+
+    def id(self) -> str:
+        """The request's id, the same wherever it goes on."""
+
+    def async_killed_or_stopped(self) -> asyncio.Future[bool]:
+        """Return what is done when nobody wants the answer any longer."""
+
+
+class Backend:
+    """Serves an engine to Dynamo.
+
+    Args:
+        engine: runs in the same thread, as does asyncio's loop.
+        nursery: Trio's, in which requests run; open as long as any may come.
+        beat: seconds after which a stream on which nothing comes says that it lives.
+    """
+
+    def __init__(self, engine: Engine, nursery: trio.Nursery, beat: float = BEAT_SECONDS) -> None:
+        self._engine = engine
+        self._nursery = nursery
+        self._beat = beat
+        self._parser = BodyParser(engine)
+
+    async def generate(self, asked: Mapping[str, Any], context: Context) -> AsyncIterator[Json]:
+        """Yield the chunks of one request; asyncio's, called by Dynamo.
+
+        When the client hangs up, or the front door is gone, the request's scope is cancelled in that moment, whatever
+        this generator waits for.
+
+        Raises:
+            Exception: one of Dynamo's, which says what becomes of the request.
+        """
+        pieces: Handoff[Piece] = Handoff()
+        scope = trio.CancelScope()
+
+        def leave(_: object = None) -> None:
+            scope.cancel()
+            pieces.close()
+
+        gone = asyncio.ensure_future(context.async_killed_or_stopped())
+        gone.add_done_callback(leave)
+        self._nursery.start_soon(self._run, dict(asked), context.id(), pieces, scope)
+        writer = ChunkWriter(self._engine.model.tokenizer)
+        try:
+            while True:
+                piece = await pieces.take(self._beat)
+                if piece is None:
+                    yield SIGN_OF_LIFE
+                elif isinstance(piece, CedeError):
+                    raise dynamo_error(piece)
+                else:
+                    for chunk in writer.chunks(piece):
+                        yield chunk
+        except Closed:
+            return
+        finally:
+            gone.remove_done_callback(leave)
+            gone.cancel()
+            leave()
+
+    async def _run(self, asked: Json, request_id: str, pieces: Handoff[Piece], scope: trio.CancelScope) -> None:
+        """Trio's side of a request, to its end."""
+        with scope:
+            if (error := await self._serve(asked, request_id, pieces)) is not None:
+                await pieces.put(error)
+            pieces.close()
+
+    async def _serve(self, asked: Json, request_id: str, pieces: Handoff[Piece]) -> CedeError | None:
+        """Hand over what the engine makes of it; returns the error that ended it."""
+        try:
+            raw = completion_body(asked)
+            request = await self._parser.parse(
+                lambda raw, model, most: parse_asked(raw, model, most, request_id=request_id), raw
+            )
+            async with self._engine.open_request(request, disconnect_reason=client_disconnect) as opened:
+                return await self._pass_on(opened, pieces)
+        except CedeError as error:
+            return error
+        except Exception:
+            logger.exception("request %s of the front door failed", request_id)
+            return CedeError("internal error; the log says more")
+
+    async def _pass_on(self, request: Request, pieces: Handoff[Piece]) -> CedeError | None:
+        try:
+            async for event in request:
+                events = [event]
+                while len(events) < MAX_EVENTS and (more := request.event_nowait()) is not None:
+                    events.append(more)
+                told, error = sorted_out(events)
+                if told:
+                    await pieces.put(told)
+                if error is not None:
+                    return error
+        except CedeError as error:  # caught here, where no nursery has wrapped it yet
+            return error
+        return None
+
+
+def sorted_out(events: list[Event]) -> tuple[list[Progress], CedeError | None]:
+    """What the client is told, and the error that the request ends with.
+
+    A generation that a shutdown has cancelled goes on at another worker, so that is an error here.
+    """
+    told: list[Progress] = []
+    for event in events:
+        match event:
+            case Failed(error=error):
+                return told, error
+            case Finished(cancelled=CancelReason.SHUTDOWN):
+                return told, ShuttingDown("the worker is shutting down")
+            case _:
+                told.append(event)
+    return told, None

@@ -1,0 +1,61 @@
+"""Trio as a guest of asyncio: both loops in one thread, so that nothing between them needs a lock.
+
+What is synchronous may be called from either side: `trio.Event.set`, `CancelScope.cancel`, `Nursery.start_soon` from
+asyncio's, and whatever takes no `await` of asyncio's from Trio's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, TypeVar
+
+import trio
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from outcome import Outcome
+
+T = TypeVar("T")
+
+
+def run_as_guest(main: Callable[[], Awaitable[None]], clock: trio.abc.Clock | None = None) -> None:
+    """Run a Trio program to its end, on an asyncio loop made for it.
+
+    Signals are Trio's: asyncio's loop takes none.
+
+    Args:
+        main: the program.
+        clock: Trio's; None for its own.
+    """
+    asyncio.run(_host(main, clock))
+
+
+async def _host(main: Callable[[], Awaitable[None]], clock: trio.abc.Clock | None) -> None:
+    loop = asyncio.get_running_loop()
+    over: asyncio.Future[Outcome[None]] = loop.create_future()
+    trio.lowlevel.start_guest_run(
+        main,
+        run_sync_soon_threadsafe=loop.call_soon_threadsafe,
+        run_sync_soon_not_threadsafe=loop.call_soon,
+        done_callback=over.set_result,
+        clock=clock,
+    )
+    (await over).unwrap()
+
+
+async def from_asyncio(awaitable: Awaitable[T]) -> T:
+    """In a Trio task: wait for something of asyncio's.  A cancel of the task cancels that, and waits for its end."""
+    future = asyncio.ensure_future(awaitable)
+    done = trio.Event()
+    future.add_done_callback(lambda _: done.set())
+    try:
+        await done.wait()
+    except trio.Cancelled:
+        future.cancel()
+        with trio.CancelScope(shield=True):
+            await done.wait()
+        if not future.cancelled():
+            future.exception()  # looked at, so that asyncio says nothing of it
+        raise
+    return future.result()

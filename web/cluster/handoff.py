@@ -1,0 +1,64 @@
+"""From a Trio task to an asyncio generator, one piece at a time.
+
+The task waits until a piece is wanted, so what a slow reader has not taken yet waits in the request's own buffer, where
+it is accounted for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Generic, TypeVar
+
+import trio
+
+T = TypeVar("T")
+
+
+class Closed(Exception):
+    """Nothing comes any more."""
+
+
+class _End:
+    """Stands in a piece's place when none comes any more."""
+
+
+class Handoff(Generic[T]):
+    """One task puts, one generator takes; both in the same thread."""
+
+    def __init__(self) -> None:
+        self._wanted = trio.Event()
+        self._coming: asyncio.Future[T | _End] | None = None
+        self._closed = False
+
+    async def put(self, piece: T) -> None:
+        """In the Trio task: hand over a piece, once it is wanted."""
+        await self._wanted.wait()
+        self._wanted = trio.Event()
+        assert self._coming is not None
+        if not self._coming.done():
+            self._coming.set_result(piece)
+
+    def close(self) -> None:
+        """Say that no piece comes any more; whoever waits for one is told."""
+        self._closed = True
+        if self._coming is not None and not self._coming.done():
+            self._coming.set_result(_End())
+
+    async def take(self, patience: float) -> T | None:
+        """In asyncio's generator: the next piece, or None if none comes within `patience` seconds.
+
+        Raises:
+            Closed: none comes any more.
+        """
+        if self._coming is None:
+            self._coming = asyncio.get_running_loop().create_future()
+            if self._closed:
+                raise Closed
+            self._wanted.set()
+        await asyncio.wait({self._coming}, timeout=patience)
+        if not self._coming.done():
+            return None
+        piece, self._coming = self._coming.result(), None
+        if isinstance(piece, _End):
+            raise Closed
+        return piece

@@ -1,0 +1,65 @@
+"""A worker in discovery, or out of it.  asyncio's side."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+logger = logging.getLogger("cede.web")
+
+
+class Endpoint(Protocol):
+    """Dynamo's, as far as it is used here."""
+
+    def register_endpoint_instance(self) -> Awaitable[Any]:
+        """Be found by front doors."""
+
+    def unregister_endpoint_instance(self) -> Awaitable[Any]:
+        """Be found no more."""
+
+
+class Membership:
+    """Says for one worker whether it is to be found.  It is, as long as nobody has a reason why not.
+
+    Args:
+        endpoint: registered.
+    """
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._reasons: set[str] = set()
+        self._is_in = True
+        self._changing = asyncio.Lock()
+
+    @property
+    def is_in(self) -> bool:
+        """Whether the worker can be found."""
+        return self._is_in
+
+    async def leave(self, reason: str) -> None:
+        """Be found no more, for as long as this reason holds."""
+        self._reasons.add(reason)
+        await self._follow()
+
+    async def come_back(self, reason: str) -> None:
+        """A reason holds no longer."""
+        self._reasons.discard(reason)
+        await self._follow()
+
+    async def _follow(self) -> None:
+        """Do what the reasons ask for.  One at a time, in whichever order they change."""
+        async with self._changing:
+            wanted = not self._reasons
+            if wanted == self._is_in:
+                return
+            if wanted:
+                logger.info("the worker is in discovery again")
+                await self._endpoint.register_endpoint_instance()
+            else:
+                logger.info("the worker leaves discovery: %s", ", ".join(sorted(self._reasons)))
+                await self._endpoint.unregister_endpoint_instance()
+            self._is_in = wanted

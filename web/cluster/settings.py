@@ -1,0 +1,32 @@
+"""What Dynamo is told by variables of its own: it has no other way for these."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import MutableMapping
+
+    from web.options import Cluster
+
+BEAT_SECONDS = 2.0  # between two signs of life of a stream on which nothing comes
+SILENCE_SECONDS = 10  # of a stream, after which its worker is taken to be dead; several beats
+LOOPBACK = "127.0.0.1"
+ADDRESSES = ("DYN_TCP_RPC_HOST", "DYN_TCP_RESPONSE_STREAM_HOST", "DYN_EVENT_PLANE_HOST")
+"""Where Dynamo's processes listen for one another; nobody has to say who he is there."""
+
+
+def tell_dynamo(cluster: Cluster, environment: MutableMapping[str, str]) -> None:
+    """Set the variables that the options ask for, before Dynamo is imported; those that are set already stay.
+
+    With discovery by files all processes are taken to be on this machine, so they listen on loopback alone.
+    """
+    if cluster.discovery_dir is not None:
+        environment["DYN_FILE_KV"] = str(cluster.discovery_dir.absolute())
+    if cluster.discovery == "file":
+        for name in ADDRESSES:
+            environment.setdefault(name, LOOPBACK)
+    environment.setdefault("DYN_LOG", "error")
+    environment.setdefault("DYN_SDK_DISABLE_ANSI_LOGGING", "1")
+    environment.setdefault("DYN_HTTP_BACKEND_STREAM_TIMEOUT_SECS", str(SILENCE_SECONDS))
+    environment.setdefault("DYN_SELF_HOST_METADATA", "0")

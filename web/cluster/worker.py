@@ -1,0 +1,154 @@
+"""What makes a server a worker: its engine is in Dynamo's discovery from when it runs until it is to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from actors.core.observer import Observer
+from runtime.kv.blocks import BLOCK_TOKENS
+from web.cluster.backend import Backend
+from web.cluster.card import card_files, write_card
+from web.cluster.guest import from_asyncio
+from web.cluster.membership import Membership
+from web.cluster.settings import tell_dynamo
+from web.cluster.stall import StallWatch
+from web.fittings import Fittings
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from actors.core.events import DeviceIsBack, DeviceIsLost
+    from actors.engine import Engine
+    from runtime.step.step import StepModel
+    from web.options import Cluster
+
+COMPONENT = "backend.generate"
+NO_DEVICE, STOPPING = "the device is lost", "the worker stops"
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A worker that front doors know.
+
+    Attributes:
+        id: Dynamo's, 16 hex digits.
+        membership: whether it is to be found.
+    """
+
+    id: str
+    membership: Membership
+
+
+class WorkerFittings(Fittings):
+    """Brings a server's engine into a cluster.  For a server that runs as a guest of asyncio (`run_as_guest`).
+
+    Args:
+        cluster: where it is to be found.
+        inner: what the server is fitted with besides.
+    """
+
+    def __init__(self, cluster: Cluster, inner: Fittings) -> None:
+        self._cluster = cluster
+        self._inner = inner
+        self._registered: Registered | None = None
+        self.clock = inner.clock
+        self.disk_blocks = inner.disk_blocks
+
+    @property
+    def worker_id(self) -> str:
+        """What discovery calls it, once it is there."""
+        assert self._registered is not None
+        return self._registered.id
+
+    def model(self, model: StepModel[Any], *, drafting: bool) -> StepModel[Any]:
+        """Return what runs the steps of a model that was just loaded."""
+        return self._inner.model(model, drafting=drafting)
+
+    @asynccontextmanager
+    async def attend(self, engine: Engine) -> AsyncIterator[None]:
+        """Serve the engine to front doors; when this ends, all of their requests have ended."""
+        tell_dynamo(self._cluster, os.environ)  # some of it is read by the import
+        from dynamo.runtime import DistributedRuntime
+
+        loop = asyncio.get_running_loop()
+        async with self._inner.attend(engine), trio.open_nursery() as nursery:
+            runtime = DistributedRuntime(loop, self._cluster.discovery, "tcp", event_plane="zmq")
+            endpoint = runtime.endpoint(f"{self._cluster.namespace}.{COMPONENT}")
+            await from_asyncio(self._register(engine, endpoint))
+            backend = Backend(engine, nursery)
+            serving = asyncio.ensure_future(endpoint.serve_endpoint(backend.generate, graceful_shutdown=True))
+            membership = Membership(endpoint)
+            self._registered = Registered(f"{endpoint.connection_id():016x}", membership)
+            health = DeviceHealth()
+            nursery.start_soon(health.follow, membership)
+            try:
+                with engine.observed_by(health), StallWatch(loop, endpoint, membership):
+                    yield
+            finally:
+                with trio.CancelScope(shield=True):
+                    runtime.shutdown()
+                    await from_asyncio(serving)
+                nursery.cancel_scope.cancel()
+
+    async def leave(self) -> None:
+        """Leave discovery, so that no further requests come."""
+        await self._inner.leave()
+        assert self._registered is not None
+        await from_asyncio(self._registered.membership.leave(STOPPING))
+
+    async def _register(self, engine: Engine, endpoint: Any) -> None:  # noqa: ANN401  # Dynamo's
+        """Tell discovery of the model.  asyncio's."""
+        from dynamo.llm import ModelInput, ModelRuntimeConfig, ModelType, WorkerType, register_model
+
+        model = engine.model
+        config = ModelRuntimeConfig()
+        config.context_length = model.context_length
+        config.max_num_seqs = engine.config.slots
+        config.total_kv_blocks = engine.config.slots * model.context_length // BLOCK_TOKENS
+        serves = ModelType.Completions if model.chat is None else ModelType.Chat | ModelType.Completions
+        card = await asyncio.to_thread(self._write_card, engine)
+        await register_model(
+            ModelInput.Tokens,
+            serves,
+            endpoint,
+            str(card),
+            self._cluster.model_name or model.name,
+            worker_type=WorkerType.Aggregated,
+            kv_cache_block_size=BLOCK_TOKENS,
+            runtime_config=config,
+        )
+
+    def _write_card(self, engine: Engine) -> Path:
+        return write_card(card_files(engine.model))
+
+
+class DeviceHealth(Observer):
+    """Takes the worker out of discovery while its device is lost."""
+
+    def __init__(self) -> None:
+        self._lost = False
+        self._changed = trio.Event()
+
+    def device_lost(self, event: DeviceIsLost) -> None:
+        """No step can run."""
+        self._lost = True
+        self._changed.set()
+
+    def device_back(self, event: DeviceIsBack) -> None:
+        """Steps can run again."""
+        self._lost = False
+        self._changed.set()
+
+    async def follow(self, membership: Membership) -> None:
+        """Do so until cancelled."""
+        while True:
+            await self._changed.wait()
+            self._changed = trio.Event()
+            await from_asyncio(membership.leave(NO_DEVICE) if self._lost else membership.come_back(NO_DEVICE))

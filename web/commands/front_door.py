@@ -1,0 +1,42 @@
+"""`cede front-door`: the address at which the workers of a cluster are one server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from runtime.errors import CedeError
+from web.commands.options.chosen import Chosen
+from web.commands.options.flags import SectionedCommand, option_flags
+from web.commands.serve import begin_log
+from web.commands.worker import with_parent
+from web.options import Cluster
+from web.process.streams import say
+
+
+@click.command("front-door", cls=SectionedCommand, short_help="Serve a cluster's workers at one address.")
+@option_flags("host", "port", "discovery", "discovery-dir", "namespace", "log-level", "log-format")
+@with_parent
+@click.pass_context
+def front_door(ctx: click.Context, /, with_parent: bool, **_: Any) -> None:  # noqa: ANN401  # the context has them, too
+    """Serve OpenAI's HTTP API, and pass each request on to one of the workers that discovery knows.
+
+    It asks for no key: put something in front of it that does, where it can be reached by others.
+    """
+    chosen = Chosen.of(ctx)
+    begin_log(chosen)
+    try:
+        from web.cluster.installed import require_dynamo
+
+        require_dynamo()
+        if with_parent:
+            from web.cluster.children import stop_with_parent
+
+            stop_with_parent()
+        from web.cluster.front_door import Door, run_front_door
+
+        door = Door(chosen["host"].value, chosen["port"].value)
+        run_front_door(chosen.config(Cluster, model_name=None), door, lambda url: say(f"cede cluster at {url}"))
+    except CedeError as error:
+        raise click.ClickException(str(error)) from None

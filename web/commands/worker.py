@@ -1,0 +1,80 @@
+"""`cede worker`: an engine in a cluster."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from runtime.errors import CedeError
+from web.commands.assembly import refuse_contradictions, server_options
+from web.commands.completion import complete_model
+from web.commands.foreign import ServeCommand
+from web.commands.options.chosen import Chosen
+from web.commands.options.flags import option_flags
+from web.commands.serve import LoadingBar, begin_log, fault_plan, find_model, fittings_of
+from web.options import Cluster
+from web.process.signals import EarlyStop
+from web.process.streams import say
+
+if TYPE_CHECKING:
+    from runtime.testing.faults import FaultPlan
+    from web.server import ServerOptions
+
+WITH_PARENT = "--with-parent"
+"""The flag of those that `cede cluster` starts."""
+
+with_parent = click.option(WITH_PARENT, is_flag=True, hidden=True, help="Stop when the standard input ends.")
+
+
+@click.command(cls=ServeCommand, short_help="Serve a model to a cluster's front door.")
+@click.argument("named", required=False, metavar="[MODEL]", shell_complete=complete_model)
+@option_flags()
+@with_parent
+@click.pass_context
+def worker(ctx: click.Context, /, named: str | None, with_parent: bool, **_: Any) -> None:  # noqa: ANN401
+    """Serve a model to the front doors of a cluster, which `cede front-door` and `cede cluster` are.
+
+    It has all of the options of `cede serve`, and at --port the same server: receipts, slots, metrics and the page of
+    this worker.  SIGTERM or Ctrl-C leaves the cluster, lets running requests finish within --grace, and moves the rest
+    to other workers.
+    """
+    chosen = Chosen.of(ctx, named)
+    begin_log(chosen)
+    early = EarlyStop()
+    early.install()
+    refuse_contradictions(chosen)
+    try:
+        from web.cluster.installed import require_dynamo
+
+        require_dynamo()
+        if with_parent:
+            from web.cluster.children import stop_with_parent
+
+            stop_with_parent()
+        plan = fault_plan(chosen)
+        _run(server_options(chosen, partial(find_model, early)), chosen.config(Cluster), early, plan)
+    except CedeError as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _run(options: ServerOptions, cluster: Cluster, early: EarlyStop, plan: FaultPlan | None) -> None:
+    from web.cluster.guest import run_as_guest
+    from web.cluster.worker import WorkerFittings
+    from web.server import run_server
+
+    fittings = WorkerFittings(cluster, fittings_of(plan))
+
+    def announce(url: str) -> None:
+        early.has_served = True
+        gc.collect()  # as in `cede serve`
+        gc.freeze()
+        say(f"worker {fittings.worker_id} pid {os.getpid()} at {url}")
+
+    progress = LoadingBar() if sys.stderr.isatty() else None
+    run = partial(run_server, options, progress=progress, announce=announce, fittings=fittings)
+    run_as_guest(run, fittings.clock)
