@@ -48,6 +48,12 @@ class NotFound(RequestError):
     status = 404
 
 
+class EndedByKin(RequestError):
+    """The request was ended before it began: with its group, or because of another request."""
+
+    status = 409
+
+
 class AnswerTooLarge(RequestError):
     """The answer outgrew the memory that one reader may have."""
 

@@ -48,6 +48,7 @@ class ChatTemplate:
 
     Attributes:
         source: the same.
+        token_names: the same.
         variables: names that the template reads and does not set itself.
 
     Raises:
@@ -65,7 +66,7 @@ class ChatTemplate:
             raise CheckpointError(f"the chat template is broken at line {error.lineno}: {error}") from error
         except (SyntaxError, ValueError, RecursionError) as error:  # from the Python code that jinja2 makes of it
             raise CheckpointError(f"the chat template cannot be compiled: {error}") from error
-        self._token_names = dict(token_names or {})
+        self.token_names = dict(token_names or {})
 
     @classmethod
     def load(cls, checkpoint: Checkpoint) -> ChatTemplate | None:
@@ -103,7 +104,7 @@ class ChatTemplate:
         arguments = {
             "tools": None,
             "documents": None,
-            **self._token_names,
+            **self.token_names,
             **variables,
             "messages": [_without_nones(message) for message in messages],
             "add_generation_prompt": add_generation_prompt,

@@ -38,7 +38,8 @@ class Matcher:
     def accept(self, token_id: int) -> None:
         """Take the output's next token."""
         with self._lock:
-            self._go_to([token_id])
+            own = self._go_to((token_id,))
+            _check(own)
             self._ahead.clear()
 
     def mask_after(self, token_ids: Sequence[int]) -> bytes:
@@ -76,20 +77,20 @@ class Matcher:
             return tokens[:valid]
 
     def _go_to(self, ahead: Sequence[int]) -> LLMatcher:
-        """Bring the library's matcher to where it has taken the output and these."""
+        """Bring the library's matcher to where it has taken the output and these; whoever uses it checks it then."""
         if self._own is None:
             self._own = self._template.deep_copy()
         own, common = self._own, 0
-        while common < min(len(ahead), len(self._ahead)) and ahead[common] == self._ahead[common]:
-            common += 1
-        if len(self._ahead) > common:
-            own.rollback(len(self._ahead) - common)
-            del self._ahead[common:]
+        if self._ahead:
+            while common < min(len(ahead), len(self._ahead)) and ahead[common] == self._ahead[common]:
+                common += 1
+            if len(self._ahead) > common:
+                own.rollback(len(self._ahead) - common)
+                del self._ahead[common:]
         for token_id in ahead[common:]:
-            own.consume_token(token_id)
-            _check(own)
+            if not own.consume_token(token_id):
+                _check(own)
             self._ahead.append(token_id)
-        _check(own)
         return own
 
 

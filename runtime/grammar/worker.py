@@ -6,6 +6,8 @@ import queue
 import threading
 from typing import TYPE_CHECKING, Protocol
 
+from runtime.grammar.masks import SLOW_SECONDS
+
 if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
@@ -14,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class MaskComputer(Protocol):
-    """Has masks computed that will be needed soon."""
+    """Is told of masks that will be needed soon, and may compute them before."""
 
     def submit(self, mask: Mask) -> None:
-        """Have a mask computed, now or soon; returns without an error, whatever becomes of the mask."""
+        """Take a mask that somebody will need soon; returns without an error, whatever becomes of the mask."""
 
 
 class InlineMasks:
@@ -29,10 +31,11 @@ class InlineMasks:
 
 
 class MaskWorker:
-    """Computes masks in the order of their submission, on a thread of its own.  As a scope: the thread's life.
+    """Computes slow masks in the order of their submission, on a thread of its own.  As a scope: the thread's life.
 
     The library lets go of the interpreter while it computes.  A mask that this thread has not begun when the device
-    needs it is computed there, so nobody depends on the thread: without it there are only fewer hands.
+    needs it is computed there, so nobody depends on the thread: without it there are only fewer hands.  A mask that is
+    not expected to be slow is left to the device's thread at once: it takes less than to wake another.
     """
 
     def __init__(self) -> None:
@@ -56,8 +59,9 @@ class MaskWorker:
         self._masks.put(None)
 
     def submit(self, mask: Mask) -> None:
-        """Have a mask computed soon."""
-        self._masks.put(mask)
+        """Have a mask computed soon, if that is likely to take long."""
+        if mask.expected >= SLOW_SECONDS:
+            self._masks.put(mask)
 
     def _work(self) -> None:
         while (mask := self._masks.get()) is not None and not self._ending:

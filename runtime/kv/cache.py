@@ -1,9 +1,13 @@
-"""The slots' keys and values.
+"""The keys and values of all sequences.
 
-One tensor a layer, `[parts, slots, kv_heads, capacity, dim]`, contiguous for each slot and head so that attention reads
-it in place.  `ModelConfig.kv_shape` says what the parts are; the capacity is the context or, in a layer with a ring
-(`runtime.kv.rings`), what its window needs.  Lengths are not here: what is valid in a slot is for the slot manager to
-say (DESIGN.md, section 3), and rows beyond a committed length do not exist, whatever a dropped segment wrote there.
+One tensor a layer, `[parts, kv_heads, positions, dim]`, the *arena*: all sequences share its axis of positions.  A
+sequence has a contiguous range of them, the same in every layer, which begins at its *origin*; so attention reads it in
+place, as a view.  A layer with a ring (`runtime.kv.rings`) has instead what its window needs, for each slot: `[parts,
+slots, kv_heads, capacity, dim]`.  `ModelConfig.kv_shape` says what the parts are.
+
+Neither lengths nor origins are here: where a sequence lies, and what of it is valid, is for the slot manager to say
+(DESIGN.md, section 3), with each call.  Rows beyond a committed length do not exist, whatever a dropped segment wrote
+there.
 """
 
 from __future__ import annotations
@@ -30,12 +34,21 @@ def kv_bytes_per_token(config: ModelConfig, dtype: torch.dtype) -> int:
     return config.num_layers * math.prod(config.kv_shape) * dtype.itemsize
 
 
-def kv_bytes(config: ModelConfig, dtype: torch.dtype, *, slots: int, context: int, slack: int = SLACK) -> int:
-    """Return the bytes that a `KVCache` takes for so many slots of `context` tokens, with rings of that slack."""
+def kv_bytes(
+    config: ModelConfig,
+    dtype: torch.dtype,
+    *,
+    slots: int,
+    context: int,
+    positions: int | None = None,
+    slack: int = SLACK,
+) -> int:
+    """Return the bytes that a `KVCache` of these sizes takes, with rings of that slack."""
     rings = plan_rings(config.window, context, slack)
     capacities = [None if rings is None else rings.capacity(layer) for layer in range(config.num_layers)]
-    positions = sum(context if capacity is None else capacity for capacity in capacities)
-    return slots * positions * kv_bytes_per_token(config, dtype) // config.num_layers
+    shared = slots * context if positions is None else positions
+    rows = sum(shared if capacity is None else slots * capacity for capacity in capacities)
+    return rows * kv_bytes_per_token(config, dtype) // config.num_layers
 
 
 def kv_agrees(first: torch.Tensor, second: torch.Tensor) -> bool:
@@ -54,14 +67,16 @@ class KVCache:
     """The tensors.  Touched by the device thread during a step or a transfer, and by nobody else.
 
     Attributes:
-        slots: how many sequences it holds.
-        context: tokens of each.
+        slots: the most sequences that it holds.
+        context: the most tokens of one.
+        positions: of the arena, which they share.
         rings: of the layers that do not keep all positions.
 
     Args:
         config: of the model.
         device: where the tensors lie.
         dtype: of keys and values.
+        positions: None for as many as all sequences have at their longest.
     """
 
     def __init__(
@@ -73,17 +88,24 @@ class KVCache:
         device: torch.device,
         dtype: torch.dtype,
         rings: Rings | None = None,
+        positions: int | None = None,
     ) -> None:
         self.slots = slots
         self.context = context
+        self.positions = slots * context if positions is None else positions
         self.rings = rings
         self._written = [0] * slots  # rows of each that rings were given; see `note_rows`
         self._ring = [None if rings is None else rings.capacity(layer) for layer in range(config.num_layers)]
         parts, kv_heads, dim = config.kv_shape
-        shapes = [(parts, slots, kv_heads, ring or context, dim) for ring in self._ring]
+        arena = (parts, kv_heads, self.positions, dim)
+        shapes = [arena if ring is None else (parts, slots, kv_heads, ring, dim) for ring in self._ring]
         # Not zeroed: rows are written before they are read, and pages that no sequence reached are never touched.
         self._layers = [torch.empty(shape, device=device, dtype=dtype) for shape in shapes]
-        self._slots = [layer.unbind(1) for layer in self._layers]  # views, [parts, kv_heads, capacity, dim]
+        self._row_shape = (config.num_layers, parts, kv_heads, dim)
+        # Views, [parts, kv_heads, capacity, dim] for each slot; none in the layers of the arena.
+        self._rings = [
+            () if ring is None else layer.unbind(1) for layer, ring in zip(self._layers, self._ring, strict=True)
+        ]
 
     # --- rows of a step ---------------------------------------------------------------------------------------------
 
@@ -103,38 +125,39 @@ class KVCache:
             raise RuntimeError(f"rows {start} to {end} of slot {slot} see what its rings, up to {written}, have lost")
         self._written[slot] = max(written, end)
 
-    def write(self, layer: int, slot: int, start: int, keys_values: torch.Tensor) -> None:
-        """Store `keys_values`, `[parts, kv_heads, rows, dim]`, at the positions from `start`.
+    def write(self, layer: int, slot: int, start: int, keys_values: torch.Tensor, origin: int = 0) -> None:
+        """Store `keys_values`, `[parts, kv_heads, rows, dim]`, at the positions from `start` of a sequence.
 
         One copy a sequence: less than half the time of one indexed write of all sequences' rows (bench/LOG.md).
         """
         ring = self._ring[layer]
         if ring is None:
-            self._slots[layer][slot].narrow(2, start, keys_values.shape[2]).copy_(keys_values)
+            self._layers[layer].narrow(2, origin + start, keys_values.shape[2]).copy_(keys_values)
             return
         skipped = max(0, keys_values.shape[2] - ring)  # rows that the last ones would overwrite
         for first, place, rows in _arcs(start + skipped, start + keys_values.shape[2], ring):
-            self._slots[layer][slot].narrow(2, place, rows).copy_(keys_values.narrow(2, first - start, rows))
+            self._rings[layer][slot].narrow(2, place, rows).copy_(keys_values.narrow(2, first - start, rows))
 
-    def read(self, layer: int, slot: int, start: int, end: int) -> tuple[torch.Tensor, ...]:
-        """Return the parts at positions `start` to `end`, `[kv_heads, end - start, dim]` each.
+    def read(self, layer: int, slot: int, start: int, end: int, origin: int = 0) -> tuple[torch.Tensor, ...]:
+        """Return the parts at positions `start` to `end` of a sequence, `[kv_heads, end - start, dim]` each.
 
         They are views; where a ring ends between the two, copies.
         """
-        return self._rows(layer, slot, start, end).unbind()
+        return self._rows(layer, slot, start, end, origin).unbind()
 
-    def _rows(self, layer: int, slot: int, start: int, end: int) -> torch.Tensor:
+    def _rows(self, layer: int, slot: int, start: int, end: int, origin: int) -> torch.Tensor:
         """Return `[parts, kv_heads, end - start, dim]`."""
-        ring, own = self._ring[layer], self._slots[layer][slot]
+        ring = self._ring[layer]
         if ring is None:
-            return own.narrow(2, start, end - start)
+            return self._layers[layer].narrow(2, origin + start, end - start)
         assert end - start <= ring, f"{end - start} positions are read of a ring of {ring}: a step had too many rows"
+        own = self._rings[layer][slot]
         pieces = [own.narrow(2, place, rows) for _, place, rows in _arcs(start, end, ring)]
         return pieces[0] if len(pieces) == 1 else torch.cat(pieces, dim=2)
 
     # --- transfers --------------------------------------------------------------------------------------------------
 
-    def save(self, slot: int, start: int, end: int, *, windows: bool = True) -> torch.Tensor:
+    def save(self, slot: int, start: int, end: int, *, windows: bool = True, origin: int = 0) -> torch.Tensor:
         """Return a copy in host memory, `[layers, parts, kv_heads, end - start, dim]`.
 
         Args:
@@ -142,25 +165,36 @@ class KVCache:
             start: the first of their positions.
             end: the position after the last.
             windows: with the rows of the layers that have a ring, which must still have them; else of the others only.
+            origin: of the sequence.
         """
         layers = self._layers_of(windows=windows)
         shape = (len(layers), *self.row_shape[1:3], end - start, self.row_shape[3])
         saved = torch.empty(shape, dtype=self.dtype)
         for place, layer in enumerate(layers):
-            saved[place].copy_(self._rows(layer, slot, start, end))
+            saved[place].copy_(self._rows(layer, slot, start, end, origin))
         return saved
 
-    def load(self, slot: int, start: int, data: torch.Tensor, *, windows: bool = True) -> None:
+    def load(self, slot: int, start: int, data: torch.Tensor, *, windows: bool = True, origin: int = 0) -> None:
         """Write what `save` gave to the positions from `start`; to rings if `windows`, and if it has their rows."""
         given = self._layers_of(windows=data.shape[0] == len(self._layers))
         for place, layer in enumerate(given):
             if windows or self._ring[layer] is None:
-                self.write(layer, slot, start, data[place])
+                self.write(layer, slot, start, data[place], origin)
         if windows and len(given) == len(self._layers):
             self._written[slot] = start + data.shape[3]
 
-    def copy(self, source: int, slot: int, start: int, end: int, least: int | None = 0) -> None:
-        """Copy positions of one slot to the same ones of another.
+    def copy(
+        self,
+        source: int,
+        slot: int,
+        start: int,
+        end: int,
+        least: int | None = 0,
+        *,
+        source_origin: int = 0,
+        origin: int = 0,
+    ) -> None:
+        """Copy positions of one sequence to the same ones of another.
 
         Args:
             source: the slot that has them.
@@ -169,15 +203,23 @@ class KVCache:
             end: the position after the last.
             least: of rings, all is copied with which a sequence can go on from this length or any up to `end`; nothing
                 where it is None.
+            source_origin: of the sequence in the slot that has them.
+            origin: of the other's.
         """
         for layer in self._layers_of(windows=least is not None):
             first = start
             if self.rings is not None and (window := self.rings.windows[layer]) is not None and least is not None:
                 first = max(0, least - window + 1)
             if first < end:
-                self.write(layer, slot, first, self._rows(layer, source, first, end))
+                self.write(layer, slot, first, self._rows(layer, source, first, end, source_origin), origin)
         if least is not None:
             self._written[slot] = end
+
+    def relocate(self, source: int, target: int, rows: int) -> None:
+        """Copy so many rows from one place of the arena to another; the two do not overlap."""
+        for layer in self._layers_of(windows=False):
+            arena = self._layers[layer]
+            arena.narrow(2, target, rows).copy_(arena.narrow(2, source, rows))
 
     def _layers_of(self, *, windows: bool) -> list[int]:
         """Return the layers, in order, all of them or those without a ring."""
@@ -188,8 +230,7 @@ class KVCache:
     @property
     def row_shape(self) -> tuple[int, int, int, int]:
         """The shape of one token's KV: `(layers, parts, kv_heads, dim)`."""
-        parts, _, kv_heads, _, dim = self._layers[0].shape
-        return (len(self._layers), parts, kv_heads, dim)
+        return self._row_shape
 
     @property
     def full_layers(self) -> int:

@@ -50,8 +50,8 @@ class DrafterPlan(Protocol):
     def memory(self, device: torch.device, dtype: torch.dtype) -> DrafterMemory:
         """Return what it will take beside a target on `device` in `dtype`."""
 
-    def states(self, slots: int, context: int, device: torch.device, dtype: torch.dtype) -> HiddenStates | None:
-        """Allocate room for the target's hidden states; None where the drafter does not read them."""
+    def states(self, positions: int, device: torch.device, dtype: torch.dtype) -> HiddenStates | None:
+        """Allocate room for the target's hidden states at so many positions; None where the drafter reads none."""
 
     def load(self, target: Transformer) -> Transformer | None:
         """Load it for the target's slots and context, on the calling thread; None where nothing is to be loaded.
@@ -71,7 +71,7 @@ class NoDrafter:
         """Return that it takes nothing."""
         return DrafterMemory()
 
-    def states(self, slots: int, context: int, device: torch.device, dtype: torch.dtype) -> HiddenStates | None:
+    def states(self, positions: int, device: torch.device, dtype: torch.dtype) -> HiddenStates | None:
         """Return None: no states are read."""
         return None
 
@@ -100,10 +100,10 @@ class MtpPlan:
         per_token = kv_bytes_per_token(one_layer_config(self.config), dtype) + self.config.hidden_size * dtype.itemsize
         return DrafterMemory(mtp_bytes(self.config, dtype, self.source.layout), per_token)
 
-    def states(self, slots: int, context: int, device: torch.device, dtype: torch.dtype) -> HiddenStates | None:
-        """Allocate the target's hidden states, `[slots, context, hidden]`."""
+    def states(self, positions: int, device: torch.device, dtype: torch.dtype) -> HiddenStates | None:
+        """Allocate the target's hidden states, `[positions, hidden]`."""
         pre_norm = self.source.layout.pre_norm_states
-        return HiddenStates(slots, context, self.config.hidden_size, device, dtype, pre_norm=pre_norm)
+        return HiddenStates(positions, self.config.hidden_size, device, dtype, pre_norm=pre_norm)
 
     def load(self, target: Transformer) -> Transformer | None:
         """Load the module, which shares the target's embedding and head."""
@@ -140,7 +140,7 @@ class DraftModelPlan:
         weights = planned_bytes(config, self.quantize, device, own, self.checkpoint.tensors()).total()
         return DrafterMemory(weights, kv_bytes_per_token(config, own))
 
-    def states(self, slots: int, context: int, device: torch.device, dtype: torch.dtype) -> HiddenStates | None:
+    def states(self, positions: int, device: torch.device, dtype: torch.dtype) -> HiddenStates | None:
         """Return None: no states are read."""
         return None
 
@@ -151,7 +151,10 @@ class DraftModelPlan:
         dtype = select_dtype(self.dtype, device, config.dtype)
         formats = choose_formats(self.quantize, device, dtype)
         weights = load_weights(self.checkpoint, device=device, dtype=dtype, formats=formats)
-        kv = KVCache(config, slots=target.kv.slots, context=target.context, device=device, dtype=dtype)
+        arena = target.kv
+        kv = KVCache(
+            config, slots=arena.slots, context=arena.context, positions=arena.positions, device=device, dtype=dtype
+        )
         return DraftModel(config, weights, kv, self.vocab_size)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from runtime.errors import CheckpointError
+from runtime.kv.blocks import BLOCK_TOKENS
 from runtime.kv.cache import kv_bytes
 from runtime.nn.layers.attention import TILE
 from runtime.nn.matrices.quantization import Quantization
@@ -54,6 +55,16 @@ class SlotMemory:
     def nbytes(self, context: int) -> int:
         """Return the bytes of a slot of so many positions."""
         return kv_bytes(self.config, self.dtype, slots=1, context=context) + context * self.drafter_per_token
+
+    def positions(self, nbytes: int, slots: int, context: int) -> int:
+        """Return the positions of an arena that takes no more than `nbytes` with the rings of so many slots.
+
+        They are no more than all slots have at their longest.
+        """
+        sizes = {"slots": slots, "context": context}
+        rings = kv_bytes(self.config, self.dtype, **sizes, positions=0)
+        each = kv_bytes(self.config, self.dtype, **sizes, positions=1) - rings + self.drafter_per_token
+        return slots * context if not each else max(0, min((nbytes - rings) // each, slots * context))
 
     def longest_context(self, nbytes: int) -> int:
         """Return the most positions, up to the model's own context, of which a slot takes no more than `nbytes`."""
@@ -151,6 +162,14 @@ def check_memory(
             f"{' with its drafter' if takes.drafter else ''}, {format_size(takes.without_kv)} while it is loaded and"
             f" runs, and {format_size(max(0, free))} are free{_smaller(options, dtype)}"
         )
+    if options.kv_memory is not None:
+        if options.kv_memory > beside:
+            raise CheckpointError(
+                f"--kv-memory {format_size(options.kv_memory)} does not fit beside {format_size(takes.without_kv)} for"
+                f" the model: {format_size(free)} are free"
+            )
+        arena_sizes(options, takes.slot)
+        return
     if options.context is None:
         return
     slot = takes.slot.nbytes(options.context)
@@ -164,6 +183,25 @@ def check_memory(
         f" {format_size(takes.without_kv)} for the model, and {format_size(free)} are free;"
         f" what fits: {' or '.join(filter(None, fits)) or 'a smaller model'}"
     )
+
+
+def arena_sizes(options: LoadOptions, slot: SlotMemory) -> tuple[int, int]:
+    """Return the longest sequence and the positions of the arena that `--kv-memory` has room for.
+
+    Raises:
+        CheckpointError: it has no room for one sequence of the context that was asked for, or of a block.
+    """
+    assert options.kv_memory is not None, "only where a size was given"
+    wanted = options.context or slot.config.context_length
+    positions = slot.positions(options.kv_memory, options.slots, wanted)
+    least = options.context or BLOCK_TOKENS
+    if positions < least:
+        raise CheckpointError(
+            f"--kv-memory {format_size(options.kv_memory)} has room for {positions} tokens; it must hold at least one"
+            f" sequence of {least}"
+        )
+    context = min(wanted, positions)
+    return context, slot.positions(options.kv_memory, options.slots, context)
 
 
 def _smaller(options: LoadOptions, dtype: torch.dtype) -> str:

@@ -16,8 +16,9 @@ from runtime.kv.cache import KVCache
 from runtime.kv.rings import plan_rings
 from runtime.loading.drafters import NoDrafter, log_drafter
 from runtime.loading.facts import facts_of
-from runtime.loading.footprint import SlotMemory, check_memory
+from runtime.loading.footprint import SlotMemory, arena_sizes, check_memory
 from runtime.loading.served import ServedModel
+from runtime.native.kernels import open_kernels
 from runtime.nn.matrices.formats import choose_formats
 from runtime.nn.model import Transformer
 from runtime.nn.weights import load_weights, weight_bytes
@@ -107,16 +108,28 @@ def load_model(
     _set_threads(options.threads, weight_bytes(config, dtype))
     formats = choose_formats(options.quantize, device, dtype)
     weights = load_weights(checkpoint, device=device, dtype=dtype, formats=formats, progress=progress)
-    context = options.context or _affordable_context(config, options.slots, device, dtype, takes)
-    rings = plan_rings(config.window, context)
-    kv = KVCache(config, slots=options.slots, context=context, device=device, dtype=dtype, rings=rings)
+    context, positions = _sizes(options, config, device, dtype, takes)
+    kv = KVCache(
+        config,
+        slots=options.slots,
+        context=context,
+        device=device,
+        dtype=dtype,
+        rings=plan_rings(config.window, context),
+        positions=positions,
+    )
+    native = options.native == "auto" and device.type == "cpu"
+    kernels = open_kernels(torch.get_num_threads()) if native else None
     logger.info(
-        "%s on %s in %s, weights: %s, %d CPU threads: %d slots of %d tokens, %.2f GiB of KV",
+        "%s on %s in %s, weights: %s, %d CPU threads: %d slots, %d tokens in all and %d in one, %.2f GiB of KV",
         *(config.architecture, device, str(dtype).removeprefix("torch."), _weights_text(weights)),
-        *(torch.get_num_threads(), options.slots, context, kv.nbytes / 2**30),
+        *(torch.get_num_threads(), options.slots, positions, context, kv.nbytes / 2**30),
     )
     log_drafter(drafter.proposer, options.draft)
-    return Transformer(config, weights, kv, drafter.states(options.slots, context, device, dtype))
+    model = Transformer(config, weights, kv, drafter.states(kv.positions, device, dtype), kernels)
+    if model.native_layers:
+        logger.info("few rows of %d layers by kernels of its own", model.native_layers)
+    return model
 
 
 def _weights_text(weights: Weights) -> str:
@@ -139,6 +152,16 @@ def _set_threads(threads: int | None, weights: int) -> None:
         threads = 1
     if threads is not None:
         torch.set_num_threads(threads)
+
+
+def _sizes(
+    options: LoadOptions, config: ModelConfig, device: torch.device, dtype: torch.dtype, drafter: DrafterMemory
+) -> tuple[int, int]:
+    """Return the most tokens of one sequence, and of all together."""
+    if options.kv_memory is not None:
+        return arena_sizes(options, SlotMemory(config, dtype, drafter.per_token))
+    context = options.context or _affordable_context(config, options.slots, device, dtype, drafter)
+    return context, options.slots * context
 
 
 def _affordable_context(

@@ -52,6 +52,14 @@ class LoadOptions:
             "have."
         ),
     ] = Quantization.AUTO
+    native: Annotated[
+        str,
+        Option(
+            "Whether cede's own kernels compute few rows of 4-bit layers on a CPU: auto where they were built and the "
+            "processor has what they take; off, or 0, leaves all to PyTorch.",
+            words=("auto", "off", "0"),
+        ),
+    ] = "auto"
     threads: Annotated[
         int | None,
         Option(
@@ -87,3 +95,12 @@ class LoadOptions:
         ),
     ] = PoolingChoice.AUTO
     draft: Path | None = None
+    kv_memory: Annotated[
+        int | None,
+        Option(
+            "Memory for the KV that all running sequences share; auto is what they take at their longest. A request "
+            "begins when what it may come to need, its prompt and max_tokens, fits beside the others'.",
+            unit="bytes",
+            none=("auto",),
+        ),
+    ] = None

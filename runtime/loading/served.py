@@ -36,7 +36,7 @@ class ServedModel:
     Attributes:
         name: the one that `GET /v1/models` shows.
         created: when the model was loaded, in seconds since the epoch.
-        context_length: tokens that a slot has room for, prompt and output together.
+        context_length: the most tokens that one sequence may have, prompt and output together.
         vocab_size: logits of a row; the tokenizer may have fewer tokens.
         eos_token_ids: tokens that end an output, unless the request ignores them.
         tokenizer: the checkpoint's.
@@ -45,6 +45,8 @@ class ServedModel:
         facts: what its files say about themselves.
         pooling: how the states of a text become its embedding; None where no embeddings are served.
         rings: where its windowed layers keep their KV, as `KVCache.rings`; None if all layers keep all of it.
+        positions: of the arena that all sequences share, as `KVCache.positions`; None for as many as all slots have at
+            their longest.
     """
 
     name: str
@@ -58,6 +60,7 @@ class ServedModel:
     facts: ModelFacts = field(default_factory=ModelFacts)
     pooling: Pooling | None = Pooling.MEAN
     rings: Rings | None = None
+    positions: int | None = None
 
     def text(
         self, stop: StopAutomaton, *, continues: bool = False, visible: Collection[int] = frozenset()

@@ -37,9 +37,9 @@ class DraftModel(Transformer):
         absent = max(0, vocab_size - config.vocab_size)
         self._absent = torch.full((1, absent), ABSENT_LOGIT, device=weights.embedding.device)
 
-    def embed(self, token_ids: torch.Tensor, slots: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+    def embed(self, token_ids: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
         """Embed the tokens, `[rows]` to `[rows, hidden]`."""
-        return super().embed(token_ids.clamp(max=self.config.vocab_size - 1), slots, positions)
+        return super().embed(token_ids.clamp(max=self.config.vocab_size - 1), places)
 
     def compute_logits(self, states: torch.Tensor) -> torch.Tensor:
         """Return the logits of the target's vocabulary, float32 `[rows, vocab]`."""

@@ -13,6 +13,7 @@ import torch
 
 from runtime.nn.layers.attention import step_mask
 from runtime.nn.layers.batch import Batch
+from runtime.nn.layers.native_layer import NativeLayer, with_native_layers
 from runtime.nn.layers.rope import rope_tables
 from runtime.prompt_rows.gather import PromptRows
 from runtime.prompt_rows.wanted import NOTHING
@@ -21,7 +22,7 @@ from runtime.sampling.batch import SamplingBatch
 from runtime.sampling.staging import StagingBuffer
 from runtime.step.device import RunAhead
 from runtime.step.step import SegmentOutput
-from runtime.step.transfer import Copy, Load, Save
+from runtime.step.transfer import Copy, Load, Relocate, Save
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from runtime.checkpoint.config import ModelConfig
     from runtime.checkpoint.families.scales import Scales
     from runtime.kv.cache import KVCache
+    from runtime.native.kernels import Kernels
+    from runtime.nn.layers.native_layer import AnyLayer
     from runtime.nn.weights import Weights
     from runtime.prompt_rows.wanted import RowsGiven
     from runtime.sampling.sampler import SampledRow
@@ -38,14 +41,15 @@ if TYPE_CHECKING:
 
 
 class HiddenStates:
-    """The target's last hidden states, `[slots, context, hidden]`, which a module drafts from.
+    """The target's last hidden states, `[positions, hidden]`, which a module drafts from.
+
+    They lie where the KV of their rows does in the arena: at a sequence's origin and its position there.
 
     A row is valid where the slot's KV is and a step computed it, not where KV was moved in.  The device thread alone
     reads and writes them.
 
     Args:
-        slots: sequences to have room for.
-        context: positions per slot.
+        positions: of the arena.
         hidden: size of a state.
         device: where they are.
         dtype: the target's.
@@ -53,18 +57,22 @@ class HiddenStates:
     """
 
     def __init__(
-        self, slots: int, context: int, hidden: int, device: torch.device, dtype: torch.dtype, *, pre_norm: bool = False
+        self, positions: int, hidden: int, device: torch.device, dtype: torch.dtype, *, pre_norm: bool = False
     ) -> None:
         self.pre_norm = pre_norm
-        self._rows = torch.empty(slots, context, hidden, device=device, dtype=dtype)
+        self._rows = torch.empty(positions, hidden, device=device, dtype=dtype)
 
-    def write(self, slots: torch.Tensor, positions: torch.Tensor, rows: torch.Tensor) -> None:
-        """Store `rows`, `[rows, hidden]`, each at its slot and position, `[rows]`."""
-        self._rows[slots, positions] = rows
+    def write(self, places: torch.Tensor, rows: torch.Tensor) -> None:
+        """Store `rows`, `[rows, hidden]`, each at its place in the arena, `[rows]`."""
+        self._rows[places] = rows
 
-    def read(self, slots: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
-        """Return the states at these slots and positions, `[rows, hidden]`."""
-        return self._rows[slots, positions]
+    def read(self, places: torch.Tensor) -> torch.Tensor:
+        """Return the states at these places, `[rows, hidden]`."""
+        return self._rows[places]
+
+    def relocate(self, source: int, target: int, rows: int) -> None:
+        """Copy so many states from one place to another; the two do not overlap."""
+        self._rows.narrow(0, target, rows).copy_(self._rows.narrow(0, source, rows))
 
     @property
     def nbytes(self) -> int:
@@ -82,9 +90,17 @@ class Transformer:
         weights: of that config.
         kv: likewise.
         states: takes the last hidden state of each row; None where no drafter wants them.
+        kernels: compute few rows of the layers that they can; None where PyTorch is to compute all.
     """
 
-    def __init__(self, config: ModelConfig, weights: Weights, kv: KVCache, states: HiddenStates | None = None) -> None:
+    def __init__(
+        self,
+        config: ModelConfig,
+        weights: Weights,
+        kv: KVCache,
+        states: HiddenStates | None = None,
+        kernels: Kernels | None = None,
+    ) -> None:
         self.config = config
         self.num_layers = config.num_layers
         self.context = kv.context
@@ -96,7 +112,15 @@ class Transformer:
         self._ropes = [rope_tables(rope, kv.context, self._device, self._dtype) for rope in config.distinct_ropes]
         # Rounded as transformers rounds it: Gemma was trained with the square root of its size in bfloat16.
         self._embedding_scale = torch.tensor(config.scales.embedding, dtype=self._dtype).item()
+        self._layers: Sequence[AnyLayer] = weights.layers
+        if kernels is not None:
+            self._layers = with_native_layers(weights.layers, config, self._dtype, kernels)
         self._run_ahead = RunAhead(self._device)
+
+    @property
+    def native_layers(self) -> int:
+        """How many layers the kernels compute for few rows."""
+        return sum(isinstance(layer, NativeLayer) for layer in self._layers)
 
     # --- StepModel ------------------------------------------------------------------------------------------------
 
@@ -108,15 +132,15 @@ class Transformer:
         staging = StagingBuffer()
         token_ids = staging.ints([token for segment in segments for token in segment.token_ids])
         positions = staging.ints([p for segment in segments for p in range(segment.start, segment.end)])
-        slots = staging.ints([segment.slot for segment in segments for _ in segment.token_ids])
+        places = staging.ints([segment.origin + p for segment in segments for p in range(segment.start, segment.end)])
         sampled_rows, sampling = _stage_sampling(segments, ranges, staging)
         prompt_rows = _stage_prompt_rows(segments, ranges, staging)
         staging.send(self._device)
         return Batch(
             segments=list(segments),
             ranges=ranges,
-            hidden=self.embed(token_ids.tensor, slots.tensor, positions.tensor),
-            slots=slots.tensor,
+            hidden=self.embed(token_ids.tensor, places.tensor),
+            places=places.tensor,
             positions=positions.tensor,
             sampled_rows=sampled_rows.tensor,
             sampling=sampling,
@@ -137,12 +161,12 @@ class Transformer:
         batch.prompt_rows = _stage_prompt_rows(batch.segments, batch.ranges, staging)
         staging.send(self._device)
         rows, batch.sampled_rows = kept_rows.tensor, sampled_rows.tensor
-        batch.hidden, batch.slots, batch.positions = batch.hidden[rows], batch.slots[rows], batch.positions[rows]
+        batch.hidden, batch.places, batch.positions = batch.hidden[rows], batch.places[rows], batch.positions[rows]
         batch.rotations = [(cos[rows], sin[rows]) for cos, sin in batch.rotations]
 
     def run_layer(self, batch: Batch, index: int) -> int:
         """Encode one layer; returns how many layers the device has not finished."""
-        self.weights.layers[index](batch, self.kv)
+        self._layers[index](batch, self.kv)
         return self._run_ahead.layer_encoded()
 
     def abandon(self, batch: Batch) -> None:
@@ -175,25 +199,31 @@ class Transformer:
     def transfer(self, transfer: Transfer) -> torch.Tensor | None:
         """Move KV; returns what a `Save` copied, `[layers, parts, kv_heads, tokens, dim]` in host memory."""
         match transfer:
-            case Save(slot, start, end, windows):
-                return self.kv.save(slot, start, end, windows=windows)
-            case Load(slot, start, data, windows):
-                self.kv.load(slot, start, data, windows=windows)
-            case Copy(source, slot, start, end, least):
-                self.kv.copy(source, slot, start, end, least)
+            case Save(slot, start, end, windows, origin):
+                return self.kv.save(slot, start, end, windows=windows, origin=origin)
+            case Load(slot, start, data, windows, origin):
+                self.kv.load(slot, start, data, windows=windows, origin=origin)
+            case Copy(source, slot, start, end, least, source_origin, origin):
+                self.kv.copy(source, slot, start, end, least, source_origin=source_origin, origin=origin)
+            case Relocate(_, source, target, rows):
+                self.kv.relocate(source, target, rows)
+                if (
+                    self.states is not None
+                ):  # a module shares its target's: they are copied twice, which changes nothing
+                    self.states.relocate(source, target, rows)
         return None
 
     # --- what a drafter overrides -----------------------------------------------------------------------------------
 
-    def embed(self, token_ids: torch.Tensor, slots: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
-        """Return what goes into the first layer, `[rows, hidden]`; the arguments are `[rows]` each."""
+    def embed(self, token_ids: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+        """Return what goes into the first layer, `[rows, hidden]`; the arguments are `[rows]` each, see `Batch`."""
         embedded = self.weights.embedding(token_ids)
         return embedded if self._embedding_scale == 1.0 else embedded.mul_(self._embedding_scale)
 
     def store_states(self, batch: Batch, states: torch.Tensor) -> None:
         """Store what a drafter goes on from; `states` is `[rows, hidden]`, after the final norm."""
         if self.states is not None:
-            self.states.write(batch.slots, batch.positions, batch.hidden if self.states.pre_norm else states)
+            self.states.write(batch.places, batch.hidden if self.states.pre_norm else states)
 
     def compute_logits(self, states: torch.Tensor) -> torch.Tensor:
         """Return the logits of the tokens after rows of `states`, float32 `[rows, vocab]`."""

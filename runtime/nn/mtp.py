@@ -77,6 +77,7 @@ class MtpModule(Transformer):
                 one_layer_config(config),
                 slots=target.kv.slots,
                 context=target.context,
+                positions=target.kv.positions,
                 device=shared.embedding.device,
                 dtype=shared.embedding.dtype,
             ),
@@ -84,11 +85,11 @@ class MtpModule(Transformer):
         )
         self._mtp = weights
 
-    def embed(self, token_ids: torch.Tensor, slots: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+    def embed(self, token_ids: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
         """Project the tokens' embeddings and the states before them to `[rows, hidden]`."""
         assert self.states is not None
-        embedded = self._mtp.token_norm(super().embed(token_ids, slots, positions))
-        state = self._mtp.state_norm(self.states.read(slots, positions - 1))
+        embedded = self._mtp.token_norm(super().embed(token_ids, places))
+        state = self._mtp.state_norm(self.states.read(places - 1))
         return self._mtp.projection(torch.cat((embedded, state), dim=-1))
 
     def store_states(self, batch: Batch, states: torch.Tensor) -> None:
@@ -99,7 +100,7 @@ class MtpModule(Transformer):
         """
         assert self.states is not None
         rows = batch.sampled_rows
-        self.states.write(batch.slots[rows], batch.positions[rows], states[rows])
+        self.states.write(batch.places[rows], states[rows])
 
 
 def one_layer_config(config: ModelConfig, *, experts: bool = False) -> ModelConfig:

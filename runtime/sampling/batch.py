@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from runtime.sampling.masks import BYTE_PENALTIES
 from runtime.sampling.random_numbers import DRAFT_STREAM, REJECTION_STREAM, TOKEN_STREAM, uniform
 
 if TYPE_CHECKING:
@@ -78,10 +79,17 @@ class LogitBiases:
 
 @dataclass(frozen=True, slots=True)
 class MaskedRows:
-    """The rows in which a grammar decides which tokens may be drawn: `index` on the device, and each one's `mask`."""
+    """The rows in which a grammar decides which tokens may be drawn.
+
+    Attributes:
+        index: of the rows, on the device.
+        masks: one for each of them.
+        table: `runtime.sampling.masks.BYTE_PENALTIES`, on the device.
+    """
 
     index: StagedTensor
     masks: list[TokenMask]
+    table: StagedTensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +246,9 @@ def _completions(spec: SampleSpec) -> Iterator[int]:
 def _masked_rows(specs: Sequence[SampleSpec], staging: StagingBuffer) -> MaskedRows | None:
     """Stage which rows have a mask; the masks themselves are computed while the layers run."""
     masks = {row: spec.mask for row, spec in enumerate(specs) if spec.mask is not None}
-    return MaskedRows(staging.ints(masks), list(masks.values())) if masks else None
+    if not masks:
+        return None
+    return MaskedRows(staging.ints(masks), list(masks.values()), staging.floats(BYTE_PENALTIES))
 
 
 def _random_rows(specs: Sequence[SampleSpec], staging: StagingBuffer) -> RandomRows | None:

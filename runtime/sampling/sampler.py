@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from runtime.sampling.masks import forbidden_tokens
+from runtime.sampling.masks import mask_penalties
 from runtime.sampling.tokens import SampledToken, TokenLogprobs
 
 if TYPE_CHECKING:
@@ -96,16 +96,9 @@ def adjust_logits(logits: torch.Tensor, batch: SamplingBatch) -> torch.Tensor:
     Returns:
         `[rows, vocab]`, a copy where anything changes.
     """
-    asked = (
-        batch.repetition_penalties,
-        batch.count_penalties,
-        batch.logit_biases,
-        batch.banned_tokens,
-        batch.masked_rows,
-    )
-    if all(part is None for part in asked):
-        return logits
-    logits = logits.clone()
+    entries = batch.repetition_penalties, batch.count_penalties, batch.logit_biases, batch.banned_tokens
+    if any(part is not None for part in entries):
+        logits = logits.clone()
     if batch.repetition_penalties is not None:
         _penalise_repetitions(logits, batch.repetition_penalties)
     if batch.count_penalties is not None:
@@ -114,9 +107,7 @@ def adjust_logits(logits: torch.Tensor, batch: SamplingBatch) -> torch.Tensor:
         logits[batch.logit_biases.entries.index] += batch.logit_biases.biases.tensor
     if batch.banned_tokens is not None:
         logits[batch.banned_tokens.index] = float("-inf")
-    if batch.masked_rows is not None:
-        _forbid(logits, batch.masked_rows)
-    return logits
+    return logits if batch.masked_rows is None else _masked(logits, batch.masked_rows)
 
 
 def distribution(logits: torch.Tensor, random_rows: RandomRows) -> torch.Tensor:
@@ -179,14 +170,12 @@ def _penalise_counts(logits: torch.Tensor, counts: CountPenalties) -> None:
     logits[index] -= counts.frequency.tensor[rows] * counts.counts.tensor + counts.presence.tensor[rows]
 
 
-def _forbid(logits: torch.Tensor, masked: MaskedRows) -> None:
-    """Take what grammars forbid from `[rows, vocab]`, in place."""
-    forbidden = forbidden_tokens(masked.masks, logits.shape[-1], logits.device)
+def _masked(logits: torch.Tensor, masked: MaskedRows) -> torch.Tensor:
+    """Return `[rows, vocab]` without what grammars forbid."""
+    penalties = mask_penalties(masked.masks, logits.shape[-1], masked.table.tensor)
     if len(masked.masks) == len(logits):
-        logits.masked_fill_(forbidden, float("-inf"))
-    else:
-        rows = masked.index.tensor
-        logits[rows] = logits[rows].masked_fill(forbidden, float("-inf"))
+        return penalties.add_(logits)
+    return logits.index_add(0, masked.index.tensor, penalties)
 
 
 def _logprobs(logits: torch.Tensor, tokens: torch.Tensor, batch: SamplingBatch) -> torch.Tensor:

@@ -199,11 +199,11 @@ class Parity:
         self._subject.score(0, text[:middle], middle)
         saved = model.transfer(Save(0, 0, middle))
         assert saved is not None
-        model.transfer(Load(1, 0, saved))
-        model.transfer(Copy(1, 2, 0, middle))
+        model.transfer(Load(1, 0, saved, origin=model.context))
+        model.transfer(Copy(1, 2, 0, middle, source_origin=model.context, origin=2 * model.context))
         figures = []
         for slot in (1, 2):
-            again = model.transfer(Save(slot, 0, middle))
+            again = model.transfer(Save(slot, 0, middle, origin=slot * model.context))
             assert again is not None
             if not torch.equal(again, saved):
                 raise Mismatch(f"KV that was moved to slot {slot} is not what it was")

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import random
 import time
-from typing import TYPE_CHECKING, cast
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol, cast
 
 import torch
 import torch.nn.functional as F
@@ -83,9 +84,20 @@ def random_prompt(model: Transformer, length: int, seed: int) -> tuple[int, ...]
     return tuple(random.Random(seed).choices(range(model.config.vocab_size), k=length))
 
 
+class HasContext(Protocol):
+    """A model whose sequences have at most so many tokens."""
+
+    context: int
+
+
+def placed(model: HasContext, segments: Sequence[Segment]) -> list[Segment]:
+    """Return the same segments, each slot with a place of its own in the arena, as long as the context."""
+    return [replace(segment, origin=segment.slot * model.context) for segment in segments]
+
+
 def step(model: Transformer, segments: Sequence[Segment]) -> StepResult:
     """One step from begin to end."""
-    running = run_step(model, segments, time.perf_counter)
+    running = run_step(model, placed(model, segments), time.perf_counter)
     while True:
         try:
             next(running)

@@ -11,7 +11,7 @@ from runtime.nn.matrices.linear import Linear
 from runtime.nn.model import Transformer
 from runtime.sampling.tokens import DraftToken, SampleSpec
 from runtime.selftest.findings import Mismatch
-from runtime.selftest.rates import GREEDY
+from runtime.selftest.rates import GREEDY, placed
 from runtime.step.step import Segment, run_step
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Subject:
         `on` is a module that shares this model's head.
         """
         self._head.scores.clear()
-        running = run_step(on or self.model, segments, lambda: 0.0)
+        running = run_step(on or self.model, placed(self.model, segments), lambda: 0.0)
         next(running)
         if cancel is not None:
             cancel.mark.set(0.0)

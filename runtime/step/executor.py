@@ -15,6 +15,7 @@ import outcome
 import trio
 
 from runtime.step.step import run_step
+from runtime.step.transfer import Relocate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -92,7 +93,7 @@ class InlineExecutor:
     async def transfer(self, transfers: Sequence[Transfer]) -> list[outcome.Outcome[torch.Tensor | None]]:
         """Move KV, as `Executor.transfer`."""
         await trio.lowlevel.cancel_shielded_checkpoint()
-        return transfer_all(self._model, transfers)
+        return transfer_all(self._model, self._drafter, transfers)
 
     async def recover(self) -> None:
         """Do nothing: there is no thread to be lost."""
@@ -143,7 +144,7 @@ class SimulatedExecutor:
         """Move KV, as `Executor.transfer`, after a sleep for each transfer."""
         with trio.CancelScope(shield=True):
             await trio.sleep(self._layer_seconds(0) * len(transfers))
-        return transfer_all(self._model, transfers)
+        return transfer_all(self._model, self._drafter, transfers)
 
     async def recover(self) -> None:
         """Do nothing: there is no thread to be lost."""
@@ -162,9 +163,21 @@ def run_to_end(step: Generator[None, None, StepResult], *layer_done: LayerHook |
                 hook()
 
 
-def transfer_all(model: StepModel[Any], transfers: Sequence[Transfer]) -> list[outcome.Outcome[torch.Tensor | None]]:
-    """Carry out `transfers` in order, and return what each returned or raised."""
-    return [attempt(partial(model.transfer, transfer)) for transfer in transfers]
+def transfer_all(
+    model: StepModel[Any], drafter: StepModel[Any] | None, transfers: Sequence[Transfer]
+) -> list[outcome.Outcome[torch.Tensor | None]]:
+    """Carry out `transfers` in order, and return what each returned or raised.
+
+    They are of the target's KV, but for what moves within the arena: the drafter's has the same places there.
+    """
+    return [attempt(partial(transfer_one, model, drafter, transfer)) for transfer in transfers]
+
+
+def transfer_one(model: StepModel[Any], drafter: StepModel[Any] | None, transfer: Transfer) -> torch.Tensor | None:
+    """Carry out a transfer, and return what the target returned."""
+    if drafter is not None and isinstance(transfer, Relocate):
+        drafter.transfer(transfer)
+    return model.transfer(transfer)
 
 
 def attempt(function: Callable[[], T]) -> outcome.Outcome[T]:

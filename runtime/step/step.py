@@ -53,6 +53,7 @@ class Segment:
             where no token is wanted, as after all but the last prefill chunk.
         drafts: tokens to be verified, which the last of the rows are.
         first: no position before this one has KV; above 0 only where a drafter began in the middle of a sequence.
+        origin: where position 0 of the sequence lies in the arena of KV.
         wanted: what its rows, which are a prompt's, are to give besides KV; None for nothing.
     """
 
@@ -64,6 +65,7 @@ class Segment:
     drafts: Sequence[DraftToken] = ()
     first: int = 0
     wanted: RowsWanted | None = None
+    origin: int = 0
 
     @property
     def end(self) -> int:

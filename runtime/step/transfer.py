@@ -1,4 +1,7 @@
-"""Transfers of KV between slots and host memory, which the device thread carries out between steps."""
+"""Transfers of KV between slots and host memory, which the device thread carries out between steps.
+
+Each says where the sequence of a slot lies, its origin in the arena: the device has no record of that.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,7 @@ class Save:
     start: int
     end: int
     windows: bool = True
+    origin: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,6 +38,7 @@ class Load:
     start: int
     data: KVData
     windows: bool = True
+    origin: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +54,21 @@ class Copy:
     start: int
     end: int
     least: int | None = 0
+    source_origin: int = 0
+    origin: int = 0
 
 
-Transfer: TypeAlias = Save | Load | Copy
+@dataclass(frozen=True, slots=True)
+class Relocate:
+    """Copy rows of a slot's sequence from one place of the arena to another, which do not overlap.
+
+    So is what the drafter has at these places, its KV and the states that it goes on from.
+    """
+
+    slot: int
+    source: int
+    target: int
+    rows: int
+
+
+Transfer: TypeAlias = Save | Load | Copy | Relocate

@@ -1,8 +1,8 @@
 """A stand-in for a model whose every output is a function of the exact token history.
 
-Its KV at a position is a hash chained over the tokens up to there, read back from the slot and never recomputed, and
-its next token is a function of that hash.  So a stale row, a row of another sequence or a row that was never
-committed changes every token after it: what a real model would blur, this one shows.
+Its KV at a position is a hash chained over the tokens up to there, read back from its place in the arena and never
+recomputed, and its next token is a function of that hash.  So a stale row, a row of another sequence or a row that was
+never committed changes every token after it: what a real model would blur, this one shows.
 
 It may have a layer with a sliding window, too, whose KV lies in a ring: each row there says which history it is of.
 A row is right only if all the rows that it sees there are those of the tokens before it, so that a ring that has lost
@@ -21,7 +21,7 @@ from runtime.prompt_rows.wanted import NOTHING, Pooling, RowsGiven, TokenScore
 from runtime.sampling.random_numbers import splitmix64
 from runtime.sampling.tokens import SampledToken, TokenLogprobs
 from runtime.step.step import SegmentOutput
-from runtime.step.transfer import Copy, Load, Save
+from runtime.step.transfer import Copy, Load, Relocate, Save
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -68,11 +68,12 @@ class SimulatedModel:
     """A `StepModel` without tensors.
 
     Args:
-        slots: how many sequences it has room for.
-        context: positions per slot.
+        slots: the most sequences that it has.
+        context: the most positions of one.
         num_layers: layer boundaries per step, where cancels take effect.
         vocab_size: token ids are below this.
         rings: of two layers, the second with a window; None for a model without one.
+        positions: of the arena; None for as many as all sequences have at their longest.
     """
 
     def __init__(
@@ -83,14 +84,19 @@ class SimulatedModel:
         num_layers: int = 4,
         vocab_size: int = 1000,
         rings: Rings | None = None,
+        positions: int | None = None,
     ) -> None:
+        self.slots = slots
+        self.context = context
+        self.positions = slots * context if positions is None else positions
         self.num_layers = num_layers
         self.vocab_size = vocab_size
         self.rings = rings
         self.ring = 0 if rings is None else rings.widest + rings.slack
         self.windows = [[_POISON] * self.ring for _ in range(slots)]
-        self.kv = [[_POISON] * context for _ in range(slots)]
-        self.states = [[_POISON] * context for _ in range(slots)]  # as the KV, but not where that was moved in
+        # By places in the arena.  States are the KV's, but not where that was moved in.
+        self.kv = [_POISON] * self.positions
+        self.states = [_POISON] * self.positions
 
     def continuation(
         self, prompt: Sequence[int], tokens: int, draw: Callable[[Sequence[int], int], int] | None = None
@@ -116,8 +122,8 @@ class SimulatedModel:
         """Take the segments in, and spoil the rows that they will write."""
         # A layer that is cut short leaves half-written rows behind; so does this.
         for segment in segments:
-            for position in range(segment.start, segment.end):
-                self.kv[segment.slot][position] = _POISON
+            first, end = segment.origin + segment.start, segment.origin + segment.end
+            self.kv[first:end] = [_POISON] * (end - first)
             self.write_windows(segment.slot, segment.start, [_POISON] * len(segment.token_ids))
         return SimulatedBatch(list(segments))
 
@@ -146,18 +152,21 @@ class SimulatedModel:
     def transfer(self, transfer: Transfer) -> torch.Tensor | None:
         """Move rows of KV; a `Save` gives them as `[layers, tokens]` of int64."""
         match transfer:
-            case Save(slot, start, end, windows):
-                layers = [self.kv[slot][start:end]]
+            case Save(slot, start, end, windows, origin):
+                layers = [self.kv[origin + start : origin + end]]
                 layers += [self.read_windows(slot, start, end)] if windows and self.ring else []
                 return torch.tensor([[state - _SIGN for state in rows] for rows in layers])
-            case Load(slot, start, data, windows):
+            case Load(slot, start, data, windows, origin):
                 layers = [[state + _SIGN for state in rows] for rows in data.tolist()]
-                self.kv[slot][start : start + len(layers[0])] = layers[0]
+                self.kv[origin + start : origin + start + len(layers[0])] = layers[0]
                 if windows and self.ring and len(layers) > 1:
                     self.write_windows(slot, start, layers[1])
-            case Copy(source, slot, start, end, least):
-                self.kv[slot][start:end] = self.kv[source][start:end]
+            case Copy(source, slot, start, end, least, source_origin, origin):
+                self.kv[origin + start : origin + end] = self.kv[source_origin + start : source_origin + end]
                 self.copy_windows(source, slot, end, least)
+            case Relocate(_, source, target, rows):
+                for held in (self.kv, self.states):
+                    held[target : target + rows] = held[source : source + rows]
         return None
 
     # --- the windowed layer -----------------------------------------------------------------------------------------
@@ -178,23 +187,23 @@ class SimulatedModel:
             first = max(0, least - self.rings.widest + 1)
             self.write_windows(slot, first, self.read_windows(source, first, end))
 
-    def lost(self, slot: int, first: int, end: int) -> list[int]:
+    def lost(self, slot: int, origin: int, first: int, end: int) -> list[int]:
         """The positions, from `first` on, whose rows are not in the ring of a slot that has these positions' KV."""
         if not self.ring:
             return []
         rows = zip(range(first, end), self.read_windows(slot, first, end), strict=True)
-        return [position for position, row in rows if row != window_row(self.kv[slot][position])]
+        return [position for position, row in rows if row != window_row(self.kv[origin + position])]
 
     # ------------------------------------------------------------------------------------------------------------------
 
     def _write(self, segment: Segment) -> None:
-        kv = self.kv[segment.slot]
-        state = kv[segment.start - 1] if segment.start > segment.first else _ROOT
+        origin, rings = segment.origin, self.rings
+        state = self.kv[origin + segment.start - 1] if segment.start > segment.first else _ROOT
         for position, token_id in enumerate(segment.token_ids, start=segment.start):
             state = chain(state, token_id)
-            if self.rings is not None and self.lost(segment.slot, self.rings.first_needed(position), position):
+            if rings is not None and self.lost(segment.slot, origin, rings.first_needed(position), position):
                 state ^= _LOST
-            kv[position] = self.states[segment.slot][position] = state
+            self.kv[origin + position] = self.states[origin + position] = state
             self.write_windows(segment.slot, position, [window_row(state)])
 
     def _sample(self, segment: Segment) -> list[int]:
@@ -204,7 +213,7 @@ class SimulatedModel:
         drafts, tokens = segment.drafts, list[int]()
         for i, position in enumerate(range(segment.end - 1 - len(drafts), segment.end)):
             mask = None if segment.sample.mask is None else segment.sample.masks[i]
-            tokens.append(self.allowed_token(self.next_token(self.kv[segment.slot][position]), mask))
+            tokens.append(self.allowed_token(self.next_token(self.kv[segment.origin + position]), mask))
             if i < len(drafts) and drafts[i].token_id != tokens[-1]:
                 break
         return tokens
@@ -214,7 +223,7 @@ class SimulatedModel:
         wanted = segment.wanted
         if wanted is None:
             return NOTHING
-        rows = self.kv[segment.slot][segment.start : segment.end]
+        rows = self.kv[segment.origin + segment.start : segment.origin + segment.end]
         pooled = {Pooling.MEAN: rows, Pooling.LAST: rows[-1:], None: []}[wanted.pooling]
         scores = tuple(
             self.score(state, target, wanted.alternatives) for state, target in zip(rows, wanted.targets, strict=False)
@@ -263,13 +272,19 @@ class SimulatedDrafter(SimulatedModel):
     the tokens before, its guesses are no better than chance, and the count of accepted drafts shows it.
 
     Args:
-        target: of which it has the slots, context and vocabulary.
+        target: of which it has the arena and vocabulary.
         accuracy: share of right guesses.
         from_states: goes on from the target's states, as an MTP module does.
     """
 
     def __init__(self, target: SimulatedModel, *, accuracy: float, from_states: bool = False) -> None:
-        super().__init__(slots=len(target.kv), context=len(target.kv[0]), num_layers=1, vocab_size=target.vocab_size)
+        super().__init__(
+            slots=target.slots,
+            context=target.context,
+            num_layers=1,
+            vocab_size=target.vocab_size,
+            positions=target.positions,
+        )
         self._target = target
         self._accuracy = accuracy
         self._from_states = from_states
@@ -283,15 +298,16 @@ class SimulatedDrafter(SimulatedModel):
     def _sample(self, segment: Segment) -> list[int]:
         if segment.sample is None:
             return []
-        last = segment.end - 1
+        last = segment.origin + segment.end - 1
         if not self._from_states:
-            return [self.allowed_token(self.guess(self.kv[segment.slot][last]), segment.sample.mask)]
-        states = self._target.states[segment.slot]
+            return [self.allowed_token(self.guess(self.kv[last]), segment.sample.mask)]
+        states = self._target.states
         states[last] = _StandIn(chain(states[last - 1], segment.token_ids[-1]))
         return [self.allowed_token(self.guess(states[last]), segment.sample.mask)]
 
     def _write(self, segment: Segment) -> None:
         """Rows that go on from what only stands in for the target's state are not those that will be right."""
         super()._write(segment)
-        if self._from_states and isinstance(self._target.states[segment.slot][segment.start - 1], _StandIn):
-            self.kv[segment.slot][segment.end - 1] ^= 1
+        before = segment.origin + segment.start - 1
+        if self._from_states and isinstance(self._target.states[before], _StandIn):
+            self.kv[segment.origin + segment.end - 1] ^= 1

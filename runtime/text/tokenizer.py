@@ -72,6 +72,10 @@ class Tokenizer:
         """The id of every token, by its spelling in the file, added tokens included."""
         return dict(self._backend.get_vocab(with_added_tokens=True))
 
+    def to_json(self) -> str:
+        """Return the text of a `tokenizer.json` that describes it."""
+        return str(self._backend.to_str())
+
     def token_id(self, token: str) -> int | None:
         """Return the id of the token with exactly this spelling in the vocabulary (`"<|im_end|>"`), or None."""
         return self._backend.token_to_id(token)

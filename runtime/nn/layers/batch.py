@@ -23,8 +23,8 @@ class Batch:
     segments: list[Segment]
     ranges: list[range]  # each segment's rows
     hidden: torch.Tensor  # [rows, hidden]
-    slots: torch.Tensor  # [rows]
-    positions: torch.Tensor  # [rows]
+    places: torch.Tensor  # [rows], where they lie in the arena of KV
+    positions: torch.Tensor  # [rows], in their sequences
     sampled_rows: torch.Tensor  # [sampled rows], the rows after which a token is drawn
     sampling: SamplingBatch  # what these ask for
     prompt_rows: PromptRows  # what rows of prompts give besides KV

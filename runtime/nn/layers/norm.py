@@ -55,6 +55,16 @@ class RMSNorm:
         return self._weight
 
     @property
+    def scaled(self) -> Tensor:
+        """The weight with its offset, times the square root of the size, float32."""
+        return self._scaled
+
+    @property
+    def least(self) -> float:
+        """What a row's length is put together with, as the other side of a right angle: `sqrt(size * eps)`."""
+        return self._min_norm.item()
+
+    @property
     def nbytes(self) -> int:
         """Bytes of memory."""
         return self._weight.nbytes

@@ -28,7 +28,7 @@ class HeadNorm:
     def __init__(self, query: Tensor, key: Tensor, config: ModelConfig) -> None:
         self.weights = query, key
         weights = query.expand(config.num_heads, -1), key.expand(config.num_kv_heads, -1)
-        self._norm: Norm = make_norm(torch.cat(weights), config)
+        self.joint: Norm = make_norm(torch.cat(weights), config)  # of all heads, each with its weight
 
     @property
     def nbytes(self) -> int:
@@ -37,7 +37,7 @@ class HeadNorm:
 
     def __call__(self, heads: Tensor) -> Tensor:
         """Normalise query heads and the key heads behind them, `[rows, heads + kv_heads, head_dim]`."""
-        return self._norm(heads)
+        return self.joint(heads)
 
 
 class JointNorm:

@@ -35,7 +35,7 @@ class SelfAttention:
         self._index = index
         self._window = config.window[index]
         rope = config.ropes[index]
-        self._rope = None if rope is None else config.distinct_ropes.index(rope)
+        self.rope = None if rope is None else config.distinct_ropes.index(rope)
         query, key_value = self._heads * self._dim, self._kv_heads * self._dim
         parts = {"q_proj": query, "k_proj": key_value, "v_proj": key_value}
         self.qkv = source.linear(parts, config.hidden_size, bias=config.qkv_bias)
@@ -63,9 +63,9 @@ class SelfAttention:
         mask = batch.masks[self._window]
         attended = []
         for segment, own, new in zip(batch.segments, queries, written, strict=True):
-            kv.write(self._index, segment.slot, segment.start, new)
+            kv.write(self._index, segment.slot, segment.start, new, segment.origin)
             first = first_visible(segment, self._window)
-            keys, values = kv.read(self._index, segment.slot, first, segment.end)
+            keys, values = kv.read(self._index, segment.slot, first, segment.end, segment.origin)
             attended.append(attend(own, keys, values, mask, self._tile_kernel))
         return self.output(torch.cat(attended) if len(attended) > 1 else attended[0])
 
@@ -73,8 +73,8 @@ class SelfAttention:
         """Normalise and rotate query and key heads, `[rows, heads + kv_heads, head_dim]`, in place."""
         norm = self.query_key_norm
         normed = heads if norm is None else norm(heads)
-        if self._rope is not None:
-            cos, sin = batch.rotations[self._rope]
+        if self.rope is not None:
+            cos, sin = batch.rotations[self.rope]
             apply_rope(normed, cos, sin, out=heads)
         elif norm is not None:
             heads.copy_(normed)

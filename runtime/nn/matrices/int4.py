@@ -32,6 +32,25 @@ _FORM = "int4 by "
 _TILE = 16  # inputs of a tile of CUDA's layout
 
 
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """Four bits as the CPU's kernel has them in memory.
+
+    Attributes:
+        weight: `[out, in / 2]`, in blocks of outputs; see `CpuInt4`.
+        scales_zeros: `[in / group, out, 2]`, bfloat16.
+        bias: `[out]`; None for none.
+        group: inputs that share a scale.
+        block: outputs of a block; None where they are not in whole blocks, or lie otherwise.
+    """
+
+    weight: Tensor
+    scales_zeros: Tensor
+    bias: Tensor | None
+    group: int
+    block: int | None
+
+
 class CpuInt4:
     """The CPU's 4 bits.  Rows and results are bfloat16 in the kernel, whatever the model computes in.
 
@@ -52,6 +71,11 @@ class CpuInt4:
         self._block = _block_outputs(outputs)
         self.form = int4_form(codes.group)
         self.nbytes = total_bytes(self._weight, self._scales_zeros, bias)
+
+    @property
+    def packed(self) -> Packed:
+        """What the kernel reads."""
+        return Packed(self._weight, self._scales_zeros, self._bias, self._group, self._block)
 
     @classmethod
     def quantised(cls, weight: Tensor, bias: Tensor | None) -> CpuInt4:

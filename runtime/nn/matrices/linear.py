@@ -18,6 +18,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from runtime.checkpoint.stored import GroupCodes
 
 
@@ -135,6 +137,11 @@ class Linear:
 
     def __init__(self, *matrices: WeightMatrix) -> None:
         self._matrices = matrices
+
+    @property
+    def matrices(self) -> Sequence[WeightMatrix]:
+        """The weight, in one format or in several."""
+        return self._matrices
 
     @property
     def weight(self) -> Tensor:

@@ -58,6 +58,26 @@ def test_what_nobody_needs_any_more_is_not_computed() -> None:
     assert calls == []
 
 
+def test_a_quick_mask_is_left_to_whoever_needs_it() -> None:
+    calls: list[str] = []
+
+    def quick() -> bytes:
+        calls.append(threading.current_thread().name)
+        return b"quick"
+
+    with MaskWorker() as worker:
+        mask, last = Mask(quick, expected=0.0), Mask(lambda: b"last")
+        done = threading.Event()
+        weakref.finalize(last, done.set)
+        worker.submit(mask)
+        worker.submit(last)
+        del last
+        assert done.wait(30), "the thread computes in order, so it has been past the first one"
+        assert calls == []
+        assert mask.take() == b"quick"
+    assert calls == [threading.current_thread().name]
+
+
 def test_a_mask_that_was_computed_is_not_kept() -> None:
     with MaskWorker() as worker:
         done = threading.Event()

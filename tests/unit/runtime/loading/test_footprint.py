@@ -144,3 +144,24 @@ def test_what_fits_is_loaded(llama: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(footprint, "memory_limit", lambda device: GIB)
     model = _load(LoadOptions(llama, slots=2, context=64, device="cpu", dtype="float32"))
     assert (model.kv.slots, model.kv.context) == (2, 64)
+
+
+def test_a_size_for_kv_is_as_many_tokens_as_it_has_room_for(llama: Path) -> None:
+    """No more than all slots have at their longest, and one sequence may have all of them."""
+    config = open_checkpoint(llama).config
+    token = footprint.SlotMemory(config, torch.float32).nbytes(1)
+    for slots, size, expected in ((4, 100 * token, (100, 100)), (1, 10_000_000 * token, (config.context_length,) * 2)):
+        options = LoadOptions(llama, slots=slots, kv_memory=size, device="cpu", dtype="float32")
+        model = _load(options)
+        assert (model.context, model.kv.positions) == expected
+        assert model.kv.nbytes <= size
+
+
+def test_a_size_for_kv_that_is_too_small_or_too_large_is_refused(llama: Path) -> None:
+    for kv_memory, context, says in (
+        (10, None, "--kv-memory 10 B has room for 0 tokens; it must hold at least one sequence of 64"),
+        (2**50, None, "--kv-memory 1 PiB does not fit|--kv-memory 1024 TiB does not fit|does not fit beside"),
+        (100_000, 256, "it must hold at least one sequence of 256"),
+    ):
+        with pytest.raises(CheckpointError, match=says):
+            _load(LoadOptions(llama, kv_memory=kv_memory, context=context, device="cpu", dtype="float32"))

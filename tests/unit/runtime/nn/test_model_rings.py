@@ -120,7 +120,7 @@ def test_a_prefix_is_copied_to_a_slot_that_had_something_else(subject: Subject, 
     assert model.kv.rings is not None
     generate(model, [Running(0, PROMPT, chunk=CHUNK), Running(1, PROMPT[30:], chunk=CHUNK)], 1)
     least, shared = model.kv.rings.least_length(len(PROMPT)), len(PROMPT) - 5
-    model.transfer(Copy(0, 1, 0, shared, least))
+    model.transfer(Copy(0, 1, 0, shared, least, origin=model.context))
     changed = [*PROMPT[:shared], *PROMPT[:20]]
     other = Running(1, changed, chunk=CHUNK, committed=shared)
     assert generate(model, [other], TOKENS)[0] == solo(subject.folder, changed)
@@ -130,7 +130,7 @@ def test_a_copy_can_be_trimmed_as_far_as_was_asked_for(subject: Subject, model: 
     assert model.kv.rings is not None
     generate(model, [Running(0, PROMPT, chunk=CHUNK)], 1)
     least = model.kv.rings.least_length(len(PROMPT))
-    model.transfer(Copy(0, 1, 0, len(PROMPT), least))
+    model.transfer(Copy(0, 1, 0, len(PROMPT), least, origin=model.context))
     changed = [*PROMPT[:least], *PROMPT[:20]]
     other = Running(1, changed, chunk=CHUNK, committed=least)
     assert generate(model, [other], TOKENS)[0] == solo(subject.folder, changed)
@@ -148,8 +148,8 @@ def test_blocks_without_windows_serve_all_but_the_end_of_a_prefix(subject: Subje
     assert whole is not None
     assert part.shape[0] == model.kv.full_layers
     assert whole.shape[0] == model.num_layers
-    model.transfer(Load(1, 0, part))
-    model.transfer(Load(1, middle, whole))
+    model.transfer(Load(1, 0, part, origin=model.context))
+    model.transfer(Load(1, middle, whole, origin=model.context))
     changed = [*PROMPT[:end], *PROMPT[:20]]
     other = Running(1, changed, chunk=CHUNK, committed=end)
     assert generate(model, [other], TOKENS)[0] == solo(subject.folder, changed)
@@ -159,9 +159,9 @@ def test_blocks_can_be_loaded_without_a_change_of_the_rings(subject: Subject, mo
     generate(model, [Running(0, PROMPT, chunk=CHUNK), Running(1, PROMPT, chunk=CHUNK)], 1)
     other = generate(model, [Running(2, PROMPT[:WINDOW])], 1)
     assert other
-    whole = model.transfer(Save(2, 0, WINDOW))
+    whole = model.transfer(Save(2, 0, WINDOW, origin=2 * model.context))
     assert whole is not None
-    model.transfer(Load(1, 0, whole, windows=False))
+    model.transfer(Load(1, 0, whole, windows=False, origin=model.context))
     running = Running(1, [*PROMPT], chunk=CHUNK, committed=len(PROMPT) - 1)
     assert generate(model, [running], TOKENS)[0] == subject.solo
 

@@ -119,7 +119,7 @@ def test_a_module_may_begin_in_the_middle(subject: Subject) -> None:
     """As it does where the target's KV was moved in: there are no states before."""
     read(subject.target, 1, PROMPT[:-1])
     assert subject.target.states is not None
-    subject.target.states.write(torch.tensor(1), torch.arange(22), torch.tensor(torch.nan))
+    subject.target.states.write(subject.target.context + torch.arange(22), torch.tensor(torch.nan))
     found = chain(subject, 1, PROMPT, DRAFTS, first=23)
     assert_close(found, subject.reference.drafts(PROMPT, DRAFTS, first=23))
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from runtime.sampling.masks import forbidden_tokens
+from runtime.sampling.masks import BYTE_PENALTIES, mask_penalties
 from runtime.sampling.params import SamplingParams
 from runtime.sampling.tokens import SampleSpec
 from tests.models.sampler_driver import adjust, sample
@@ -36,11 +36,13 @@ def spec(*masks: Allowing, temperature: float = 0.0) -> SampleSpec:
 
 
 def test_each_bit_stands_for_its_token() -> None:
+    table = torch.tensor(BYTE_PENALTIES)
     for token in (0, 1, 30, 31, 32, 63, 64, 69):
-        forbidden = forbidden_tokens([allowing(token), Allowing(None)], VOCABULARY, torch.device("cpu"))
-        assert forbidden.shape == (2, VOCABULARY)
-        assert (~forbidden[0]).nonzero().flatten().tolist() == [token]
-        assert not forbidden[1].any()
+        penalties = mask_penalties([allowing(token), Allowing(None)], VOCABULARY, table)
+        assert penalties.shape == (2, VOCABULARY)
+        assert (penalties[0] == 0).nonzero().flatten().tolist() == [token]
+        assert (penalties[0] == float("-inf")).sum() == VOCABULARY - 1
+        assert not penalties[1].any()
 
 
 def test_only_rows_with_a_grammar_are_masked() -> None:

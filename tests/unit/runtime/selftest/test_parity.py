@@ -55,8 +55,8 @@ def test_rows_that_are_not_written_are_noticed(
     parity.trim_and_resume()
     write = model.kv.write
 
-    def lose(layer: int, slot: int, start: int, rows: torch.Tensor) -> None:
-        write(layer, slot, start, rows[:, :, :-1])
+    def lose(layer: int, slot: int, start: int, rows: torch.Tensor, origin: int = 0) -> None:
+        write(layer, slot, start, rows[:, :, :-1], origin)
 
     monkeypatch.setattr(model.kv, "write", lose)
     for check in (parity.trim_and_resume, parity.mixed_batch):
@@ -67,8 +67,10 @@ def test_rows_that_are_not_written_are_noticed(
 def test_kv_that_is_not_moved_is_noticed(model: Transformer, parity: Parity, monkeypatch: pytest.MonkeyPatch) -> None:
     parity.moved_kv()
 
-    def fill(_source: int, slot: int, start: int, end: int, _least: int | None) -> None:
-        for rows in model.kv.read(3, slot, start, end):
+    def fill(
+        _source: int, slot: int, start: int, end: int, _least: int | None, *, source_origin: int, origin: int
+    ) -> None:
+        for rows in model.kv.read(3, slot, start, end, origin):
             rows.fill_(1)
 
     monkeypatch.setattr(model.kv, "copy", fill)

@@ -21,7 +21,7 @@ PATIENCE = 20  # seconds, spent by a test that fails only
 
 def segments_of(count: int = 3) -> list[Segment]:
     """Return so many segments of two tokens, each in a slot of its own."""
-    return [Segment(slot, 0, [slot, 7], sample=greedy(2)) for slot in range(count)]
+    return [Segment(slot, 0, [slot, 7], sample=greedy(2), origin=8 * slot) for slot in range(count)]
 
 
 def thread_executor(model: RecordingModel) -> AbstractAsyncContextManager[ThreadExecutor[RecordingModel]]:

@@ -55,7 +55,7 @@ async def test_a_thread_may_adapt_how_many_threads_its_steps_use(monkeypatch: py
     async with open_thread_executor(load, adapt_threads=True) as executor:
         for rows in (2, FEW_ROWS + 1):
             await executor.run_step([Segment(0, 0, [7] * rows, sample=greedy(rows))])
-        cancelled = Segment(1, 0, [7])
+        cancelled = Segment(1, 0, [7], origin=8)
         cancelled.mark.set(0)
         await executor.run_step([Segment(0, 0, [7]), cancelled])
         await executor.call(lambda: torch.set_num_threads(before))

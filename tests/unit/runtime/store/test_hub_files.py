@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,7 +49,9 @@ def pull(hub: FakeHub, cache: Path, name: str = "org/name") -> tuple[int, str, s
 
 def written(cache: Path) -> int:
     """Bytes of what has come of a file."""
-    return max((path.stat().st_size for path in cache.rglob("*.incomplete")), default=0)
+    with suppress(FileNotFoundError):  # a folder of the client's own came and went meanwhile
+        return max((path.stat().st_size for path in cache.rglob("*.incomplete")), default=0)
+    return 0
 
 
 def whole(cache: Path) -> list[Path]:

@@ -37,7 +37,7 @@ def _stored(folder: Path) -> list[torch.Tensor]:
     model = open_transformer(folder)
     run(model, [Segment(0, 0, TEXTS[0][:30]), Segment(1, 0, TEXTS[1][:5])])
     run(model, [Segment(0, 30, TEXTS[0][30:]), Segment(1, 5, TEXTS[1][5:]), Segment(2, 0, TEXTS[2])])
-    return [model.kv.save(slot, 0, len(text)) for slot, text in enumerate(TEXTS)]
+    return [model.kv.save(slot, 0, len(text), origin=slot * model.context) for slot, text in enumerate(TEXTS)]
 
 
 @torch.inference_mode()
