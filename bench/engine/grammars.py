@@ -23,8 +23,8 @@ import trio
 
 from actors.config import EngineConfig
 from actors.core.generation import Failed, GenerationRequest, Token
-from actors.engine import compiler_of, open_engine
-from actors.generating.grammars import ThreadedGrammars
+from actors.engine import open_engine
+from actors.generating.grammars import ThreadedGrammars, compiler_of
 from runtime.grammar.grammar import Grammar, GrammarKind
 from runtime.loading.load import describe_model, load_model
 from runtime.loading.options import LoadOptions

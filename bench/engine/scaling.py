@@ -89,7 +89,7 @@ def measure(model: Transformer, length: int, slots: int, tokens: int, rounds: in
         f"{line.slope * 1000:.4f} s for every 1000 tokens before it; curvature {line.curved:+.1%} of the last chunk"
     )
     for slot in range(1, slots):
-        model.kv.copy(0, slot, 0, length)
+        model.kv.copy(0, slot, 0, length, origin=slot * model.context)
     step = seconds_per_step(decode(model, slots, length, tokens))
     print(
         f"{slots} streams, {length} tokens deep: {slots / step:.1f} tokens/s; "

@@ -114,7 +114,7 @@ class Client:
         sent = len(spec.prompt.split() if isinstance(spec.prompt, str) else spec.prompt)  # a word is a token or more
         if (trace.prompt_tokens or sent) < sent:
             self.doubts["prompts counted shorter than they were sent: are they cut to the server's context?"] += 1
-        if (trace.usage.get("completion_tokens") or spec.max_tokens) < spec.max_tokens:
+        if not spec.may_be_cut and (trace.usage.get("completion_tokens") or spec.max_tokens) < spec.max_tokens:
             self.doubts["responses shorter than asked for: does the server know ignore_eos?"] += 1
 
     async def get(self, path: str, **params: str | int) -> Json | None:

@@ -22,12 +22,14 @@ class RequestSpec:
         max_tokens: of the response.
         stream: whether the response is streamed.
         fields: added to the body last.
+        may_be_cut: a response that is shorter than asked for is no surprise.
     """
 
     prompt: Prompt
     max_tokens: int
     stream: bool = True
     fields: Mapping[str, Any] = field(default_factory=dict)
+    may_be_cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)

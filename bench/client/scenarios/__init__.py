@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bench.client.scenarios.autocomplete import Autocomplete
 from bench.client.scenarios.cache import Cache
 from bench.client.scenarios.cascade import Cascade, Neighbours
 from bench.client.scenarios.goodput import Goodput
@@ -31,6 +32,7 @@ SCENARIOS: dict[str, type[Scenario]] = {
         Hangup,
         Retry,
         Impatience,
+        Autocomplete,
         Cascade,
         Neighbours,
         Goodput,

@@ -46,6 +46,7 @@ class BareModel:
         self.eos_token_ids: tuple[int, ...] = ()
         self.vocab_size = config.vocab_size
         self.rings = None
+        self.positions = None  # of the arena: as many as all slots have at their longest
         self.tokenizer = None  # no request here has a grammar
 
     def text(self, stop: Sequence[str], *, continues: bool = False, visible: Collection[int] = frozenset()) -> Text:
