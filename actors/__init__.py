@@ -4,7 +4,8 @@ Rests on `runtime`, and knows nothing of `web`.  The front door is `engine.open_
 owns all that the device works on.  The rooms, each of which may use those before it:
 
 - `core`: what passes between tasks, and the records of slots and cancels; `config` at the root: the engine's options
-- `kv`: KV outside the slots, and how it comes and goes; `generating`: from the queue to the last token
+- `kv`: KV outside the slots, and how it comes and goes; `generating`: from the queue to the last token; `kin`: requests
+  that say something of one another
 - `manager`: the slot manager, its queue, its steps, and what happens when the device is lost
 - at the root: `request`, `engine`, and `statistics` of the whole
 - `diagnostics`, `testing`, `selftest`: who held the event loop; faults and a clock that jumps; what the doctor checks

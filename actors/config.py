@@ -17,6 +17,7 @@ class EngineConfig:
         answer_bytes, unread_bytes: None for no bound, which no option can say.
         step_seconds: the target time of a step that decoding neighbours share with a prompt, where `chunk_tokens` is
             None.
+        ageing_seconds: count as one level of priority for a class of the queue that is passed over.
         speculate: where drafts come from; the executor has a drafter if that takes one.
         isolate_owners: KV that was computed for one owner is used for no other.
         log_texts: the log has the text of prompts and answers.
@@ -66,6 +67,7 @@ class EngineConfig:
         ),
     ] = 256 * MIB
     step_seconds: float = 0.05
+    ageing_seconds: float = 3.0
     speculate: Proposer = Proposer.OFF
     isolate_owners: bool = False
     log_texts: bool = False

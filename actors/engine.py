@@ -6,28 +6,31 @@ Inside `async with open_engine(executor, model, config) as engine`, a request is
 
 from __future__ import annotations
 
+import math
 import time
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
 
 from actors.core.events import Refused
-from actors.core.hold import Ticket
+from actors.core.hold import Rank
 from actors.core.receipts import CancelReason, Receipt
 from actors.core.slots import SlotTable
 from actors.generating.assembly import Assembly
 from actors.generating.attended import attended
-from actors.generating.grammars import InlineGrammars
+from actors.generating.grammars import InlineGrammars, compiler_of
 from actors.generating.unread import Unread
+from actors.kin.kin import Kin
+from actors.kin.tickets import make_tickets
 from actors.kv.prefix_cache import empty_cache
-from actors.kv.prompts import chains, check_length
+from actors.kv.prompts import chains, check_length, most_tokens
 from actors.manager.planner import ChunkLimits
 from actors.manager.slot_manager import SlotManager
 from actors.request import Request
-from actors.statistics import EngineStatistics, SpeculationStatistics
+from actors.statistics import EngineStatistics, speculation_statistics
 from runtime.errors import CedeError, RequestError, ShuttingDown
-from runtime.grammar.compiler import GrammarCompiler
 from runtime.kv.blocks import owner_root
 from runtime.loading.served import Proposer
 
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
     from actors.core.observer import Observer
     from actors.core.slot_views import SlotStatus
     from actors.generating.grammars import Compiled, Grammars
+    from actors.kin.member import Member
     from actors.kv.prefix_cache import PrefixCache
     from runtime.grammar.worker import MaskComputer
     from runtime.kv.blocks import BlockKey
@@ -55,7 +59,7 @@ def client_disconnect() -> CancelReason:
 
 
 class Engine:
-    """Admits requests and lets people look in.  Made by `open_engine`."""
+    """Admits requests and lets people look in; `kin` are those that belong together.  Made by `open_engine`."""
 
     def __init__(
         self,
@@ -71,6 +75,7 @@ class Engine:
         table = SlotTable(
             config.slots,
             model.context_length,
+            positions=model.positions,
             root=cache.root,
             drafts_from_states=config.speculate is Proposer.MTP,
             rings=model.rings,
@@ -82,8 +87,10 @@ class Engine:
             cache,
             ChunkLimits(config.chunk_tokens, config.step_seconds),
             queue_limit=config.queue,
+            ageing=config.ageing_seconds,
             epoch=time.time() - executor.clock(),
         )
+        self.kin = Kin()
         self.unread = Unread(config.unread_bytes, config.answer_bytes)
         self._assembly = Assembly(model, config, self._manager.costs, masks)
         self._grammars = grammars
@@ -110,14 +117,15 @@ class Engine:
             disconnect_reason: asked when a cancel came from outside the request.
 
         Raises:
-            RequestError: a prompt is empty or leaves no room in the context, or there are more of them than the
-                slots and the queue together could ever hold; or its grammar cannot be used.
+            RequestError: a prompt is empty or leaves no room in the context, or there are more of them than slots and
+                queue could ever hold; its grammar cannot be used; `after` names nobody; or its kin ended it meanwhile.
             QueueFull: too many wait already.
+            DeadlineExceeded: its deadline cannot be met, however soon it is served.
             ShuttingDown: admission is closed.
             DeviceLost: no step can run now.
         """
-        with attended(asked, self._manager.observers):
-            request = await self._let_in(asked, disconnect_reason)
+        with attended(asked, self._manager.observers), ExitStack() as kin:
+            request = await self._let_in(asked, kin, disconnect_reason)
             try:
                 # Opening a nursery is no checkpoint: from the places in the queue to the actors that wait there, no
                 # cancel can come between.
@@ -130,13 +138,16 @@ class Engine:
                 self._served += 1
                 request.log_end()
 
-    async def _let_in(self, asked: GenerationRequest, disconnect_reason: Callable[[], CancelReason]) -> Request:
-        """Admit a request, or say that it was refused."""
+    async def _let_in(
+        self, asked: GenerationRequest, kin: ExitStack, disconnect_reason: Callable[[], CancelReason]
+    ) -> Request:
+        """Admit a request, or say that it was refused; in `kin` it is among its kin."""
         try:
             self._check(asked)
+            member = kin.enter_context(self.kin.joined(asked.id, asked.owner, asked.control))
             prompts = await chains(self._root_of(asked), asked.prompts)
             grammar = None if asked.grammar is None else await self._grammars.compile(asked.grammar)
-            return await self._admit(asked, prompts, grammar, disconnect_reason)
+            return await self._admit(asked, prompts, grammar, member, disconnect_reason)
         except CedeError as error:
             if (observers := self._manager.observers).refused:
                 observers.tell(observers.refused, Refused(asked.id, len(asked.prompts), error))
@@ -167,18 +178,18 @@ class Engine:
         asked: GenerationRequest,
         prompts: Sequence[TokenChain],
         grammar: Compiled | None,
+        member: Member,
         disconnect_reason: Callable[[], CancelReason],
     ) -> Request:
         self._check_open()
         if asked.id in self._live:
             raise RequestError(f"request id {asked.id!r} is in use")
         handle = self._manager.handle
-        session = None if asked.session is None else (asked.owner, asked.session)  # no owner names another's
-        tickets = [
-            Ticket(handle, asked.id, index, prompt, asked.reuses_kv, asked.owner, asked.queue_share, session)
-            for index, prompt in enumerate(prompts)
-        ]
         timeout = self.config.request_timeout if asked.timeout is None else asked.timeout
+        deadline = math.inf if timeout is None else trio.current_time() + timeout
+        rank = Rank(asked.priority, asked.weight, asked.max_tokens, deadline)
+        promise = partial(most_tokens, wanted=asked.max_tokens, context=self.model.context_length)
+        tickets = make_tickets(handle, asked, prompts, rank, member, promise)
         request = Request(
             asked,
             tickets,
@@ -186,11 +197,13 @@ class Engine:
             lambda: self._assembly.drafting(asked),
             handle,
             self.unread.backlog(f"request {asked.id}", request_id=asked.id),
-            deadline=float("inf") if timeout is None else trio.current_time() + timeout,
+            deadline=deadline,
             queue_timeout=self.config.queue_timeout,
             disconnect_reason=disconnect_reason,
             log=self._assembly.log(asked),
+            finish=member.finish,
         )
+        member.admit([ticket.place for ticket in tickets], request.cancel)
         if not self._live:  # else somebody may wait for the event that there is
             self._all_ended = trio.Event()
         self._live[asked.id] = request
@@ -281,16 +294,7 @@ class Engine:
 
     def statistics(self) -> EngineStatistics:
         """Counts since the start, and what is held now."""
-        counts = self._manager.counts
-        speculation = SpeculationStatistics(
-            proposer=self.config.speculate,
-            draft_steps=counts.draft_steps,
-            draft_rows=counts.draft_rows,
-            verify_steps=counts.verify_steps,
-            drafted_tokens=counts.drafted,
-            accepted_tokens=counts.accepted,
-            acceptance_rate=counts.accepted / counts.drafted if counts.drafted else None,
-        )
+        speculation = speculation_statistics(self.config.speculate, self._manager.counts)
         return EngineStatistics(len(self._live), self._manager.statistics(), speculation, self.unread.statistics())
 
     def check_integrity(self) -> None:
@@ -319,11 +323,6 @@ async def open_engine(
     with grammars.masks() as masks:
         async with _run(Engine(executor, model, config, cache or empty_cache(), grammars, masks)) as engine:
             yield engine
-
-
-def compiler_of(model: ServedModel) -> GrammarCompiler:
-    """A compiler of grammars for a model."""
-    return GrammarCompiler(model.tokenizer, model.vocab_size, model.eos_token_ids)
 
 
 @asynccontextmanager

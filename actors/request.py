@@ -30,11 +30,12 @@ from actors.generating.decode import decode
 from actors.generating.prefill import prefill
 from actors.generating.prompt_reading import PromptReading
 from actors.generating.request_log import Ending, Seconds
+from actors.prefills import Prefills
 from runtime.errors import CedeError, DeadlineExceeded, GrammarFailed, ShuttingDown
 
 if TYPE_CHECKING:
     from array import array
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
     from actors.core.hold import Ticket
     from actors.generating.drafting import Drafting
@@ -60,6 +61,8 @@ class Request:
         queue_timeout: seconds.
         disconnect_reason: asked when a cancel came from outside this request.
         log: says how it ended.
+        finish: is awaited when all generations have all their tokens, in the hold of the last one; a cancel point where
+            another may finish instead.
     """
 
     def __init__(
@@ -75,6 +78,7 @@ class Request:
         queue_timeout: float | None,
         disconnect_reason: Callable[[], CancelReason],
         log: RequestLog,
+        finish: Callable[[], Awaitable[None]],
     ) -> None:
         self.asked = asked
         self.created = time.time()
@@ -92,6 +96,9 @@ class Request:
         self._outputs = [outputs(i, self._buffer.put) for i in range(len(tickets))]
         self._drafting = drafting
         self._log = log
+        self._finish_well = finish
+        self._unfinished = len(tickets)
+        self._prefills = Prefills() if asked.control.on_disconnect == "finish_prefill" else None
 
     @property
     def id(self) -> str:
@@ -114,6 +121,14 @@ class Request:
             self._reason = reason
         self._scope.cancel(reason=reason.value)
 
+    def finish_prefill(self) -> None:
+        """Let each generation read its prompt to the end, and cancel it then; one that has read it, at once.
+
+        Only for a request whose `control.on_disconnect` says so.
+        """
+        assert self._prefills is not None
+        self._prefills.want()
+
     def _cut(self, error: CedeError) -> None:
         """Give up a reader who has left too much: it finds the error next, and the actors stop."""
         self._buffer.fail(error)
@@ -130,6 +145,10 @@ class Request:
             slots=tuple(self._manager.slot_of(ticket) for ticket in self._tickets),
             owner=self.asked.owner,
             deadline=self._deadline,
+            priority=self.asked.priority,
+            group=self.asked.control.group,
+            supersede=self.asked.control.supersede,
+            after=self.asked.control.after,
         )
 
     def log_end(self) -> None:
@@ -143,7 +162,14 @@ class Request:
         with self._buffer, self._scope:
             async with trio.open_nursery() as actors:
                 for ticket, output in zip(self._tickets, self._outputs, strict=True):
-                    actors.start_soon(self._generate, ticket, output)
+                    actors.start_soon(self._run_generation, ticket, output)
+
+    async def _run_generation(self, ticket: Ticket, output: Output) -> None:
+        if self._prefills is None:
+            await self._generate(ticket, output)
+        else:
+            with self._prefills.scope_of(ticket.index):
+                await self._generate(ticket, output)
 
     async def _generate(self, ticket: Ticket, output: Output) -> None:
         """One generation from the queue to its last event.  A fault costs this generation and nothing else."""
@@ -151,12 +177,17 @@ class Request:
         reading = PromptReading(ticket.index, ticket.prompt, self.asked.outputs, self._buffer.put)
         try:
             async with self._manager.hold(
-                ticket, queue_timeout=self._queue_timeout, cancel_reason=self._cancel_reason
+                ticket, queue_timeout=self._queue_timeout, cancel_reason=lambda: self._cancel_reason(ticket.index)
             ) as hold:
                 stopwatch.granted()
                 first = await prefill(hold, self._manager.restoration(hold), output.first_sample(), reading)
                 stopwatch.first_token()
+                if self._prefills is not None:
+                    await self._prefills.finished(ticket.index)
                 reason = await decode(hold, first, output, self._drafting())
+                self._unfinished -= 1
+                if not self._unfinished:
+                    await self._finish_well()
                 stopwatch.done()
             # The slot is free: a follow-up finds its tokens there.
             self._finish(ticket, output, reason, stopwatch, reading.end())
@@ -186,7 +217,7 @@ class Request:
 
     def _say_cancelled(self, ticket: Ticket, output: Output, stopwatch: Stopwatch) -> None:
         """Tell whoever still listens.  With nothing generated, what ended the request is its error."""
-        reason = self._cancel_reason()
+        reason = self._cancel_reason(ticket.index)
         if len(output) == 0 and reason is CancelReason.DEADLINE:
             error = DeadlineExceeded("the request's deadline passed before its first token")
             self._fail(ticket, output, error, stopwatch, reason)
@@ -207,7 +238,7 @@ class Request:
         vector: array[float] | None = None,
     ) -> None:
         account = ticket.ended.value
-        cancelled = self._cancel_reason() if reason is FinishReason.CANCELLED else None
+        cancelled = self._cancel_reason(ticket.index) if reason is FinishReason.CANCELLED else None
         last = Finished(
             index=ticket.index,
             reason=reason,
@@ -236,11 +267,16 @@ class Request:
         ticket.tell_ended(last)
         self._buffer.put(last)
 
-    def _cancel_reason(self) -> CancelReason:
+    def _cancel_reason(self, index: int) -> CancelReason:
         """Why the cancel that is now unwinding came."""
         if self._reason is None:
-            expired = self._scope.cancel_called  # nobody called cancel(), so it was the deadline
-            self._reason = CancelReason.DEADLINE if expired else self._disconnect_reason()
+            if self._scope.cancel_called:  # nobody called cancel(), so it was the deadline
+                self._reason = CancelReason.DEADLINE
+            elif self._prefills is not None and self._prefills.wanted:  # of this generation, not of the others
+                only_read = index in self._prefills.only_read
+                return CancelReason.PREFILL_FINISHED if only_read else CancelReason.DISCONNECT
+            else:
+                self._reason = self._disconnect_reason()
         return self._reason
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from actors.generating.unread import UnreadStatistics
     from actors.manager.statistics import ManagerStatistics
+    from actors.manager.step_runner import StepCounts
     from runtime.loading.served import Proposer
 
 
@@ -29,6 +30,19 @@ class SpeculationStatistics:
     drafted_tokens: int
     accepted_tokens: int
     acceptance_rate: float | None
+
+
+def speculation_statistics(proposer: Proposer, counts: StepCounts) -> SpeculationStatistics:
+    """Return what drafting has brought, of what was counted."""
+    return SpeculationStatistics(
+        proposer=proposer,
+        draft_steps=counts.draft_steps,
+        draft_rows=counts.draft_rows,
+        verify_steps=counts.verify_steps,
+        drafted_tokens=counts.drafted,
+        accepted_tokens=counts.accepted,
+        acceptance_rate=counts.accepted / counts.drafted if counts.drafted else None,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,10 +62,16 @@ class GenerationEvent:
 
 @dataclass(frozen=True, slots=True)
 class Queued(GenerationEvent):
-    """A generation joined the end of the queue; `owner` is the name of the API key that asked."""
+    """A generation joined the queue; `owner` is the name of the API key that asked.
+
+    Those that go first are served before all others; in one owner's line, the lower number goes before the higher.
+    """
 
     prompt_tokens: int
     owner: str | None = None
+    priority: int = 0
+    number: int = 0
+    goes_first: bool = False
 
 
 @dataclass(frozen=True, slots=True)

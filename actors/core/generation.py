@@ -10,6 +10,7 @@ import enum
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+from actors.control import NO_CONTROL, Control
 from runtime.prompt_rows.wanted import NO_OUTPUTS, PromptOutputs
 from runtime.text.stop_strings import NO_STOPS, StopAutomaton
 
@@ -67,6 +68,9 @@ class GenerationRequest:
         queue_share: how much of the queue the owner's generations may take, from 0 to 1.
         session: what the client calls the session that the request belongs to; None where it says nothing of one.
         trace: which the client has begun; None where it says nothing of one.
+        control: what the client says of its fate.
+        priority: of its generations: the lower, the earlier, as in vLLM.
+        weight: of its owner's share among those of the same priority.
     """
 
     id: str
@@ -89,6 +93,9 @@ class GenerationRequest:
     queue_share: float = 1.0
     session: str | None = None
     trace: TraceContext | None = None
+    control: Control = NO_CONTROL
+    priority: int = 0
+    weight: float = 1.0
 
     @property
     def reuses_kv(self) -> bool:
@@ -181,3 +188,7 @@ class RequestStatus:
     slots: tuple[int | None, ...] = field(default=())  # one per generation; None while it has none
     owner: str | None = None  # as of the request
     deadline: float | None = None  # seconds since the epoch; None if it has none
+    priority: int = 0  # as of the request
+    group: str | None = None  # this and the next as of the request's control
+    supersede: str | None = None
+    after: str | None = None

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from actors.control import NO_CONTROL, Control
 from actors.core.commands import Audit, CopyPrefix, LoadBlocks, Restart, Submit, Trim
 from actors.core.events import Cancelled, Emitted, Ended, StageBegun, Submitted
 from actors.core.reply import Reply
@@ -49,6 +51,45 @@ class Manager(Protocol):
         """How many others generate tokens now, and so have rows in most steps."""
 
 
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """How important a generation is, and what is known of its work before it begins.
+
+    Attributes:
+        priority: the lower, the earlier; those of one number are a class.
+        weight: of its owner's share in that class.
+        most_tokens: that it may generate; None where only the context bounds that.
+        deadline: on Trio's clock; infinite where there is none.
+    """
+
+    priority: int = 0
+    weight: float = 1.0
+    most_tokens: int | None = None
+    deadline: float = math.inf
+
+
+DEFAULT_RANK = Rank()
+
+
+@dataclass(slots=True, eq=False)
+class Place:
+    """A generation's place in the queue, and then in a slot; the slot manager's task alone changes it.
+
+    Others look at it, to wait for its end or to take it over: it names nobody, so nothing that has ended is kept.
+
+    Attributes:
+        number: the order of the places; whoever takes one over has its number.
+        goes_first: it goes before all that wait, for it was taken over from one that had a slot.
+        is_granted: it is, or was, in a slot.
+        is_left: nothing is left of the generation.
+    """
+
+    number: int = 0
+    goes_first: bool = False
+    is_granted: bool = False
+    is_left: bool = False
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Ticket:
     """One generation's claim to a slot.
@@ -57,10 +98,16 @@ class Ticket:
         manager: to whom it is to be given.
         request_id, index: which generation it is.
         prompt: with the names of its blocks.
+        promise: how many tokens its sequence may come to have, the prompt's included.
         reuse: whether KV that is already there may serve the prompt.
         owner: the name of the API key that asked; None where there are no keys.
         queue_share: how much of the queue the owner's tickets may take, from 0 to 1.
         session: whose slot is the first to be displaced; None where the client named none.
+        rank: how important it is among those who wait.
+        control: what the client says of the request's fate.
+        succeeds: whose places it takes, in the queue or in a slot, once they have been left.
+        after: it is granted nothing before these have been left.
+        place: its own.
         mark: set in the moment in which the generation is cancelled; the device looks at it at each layer boundary.
         granted: the hold, or `DeviceLost`.
         ended: the account, once nothing of it is left.
@@ -70,10 +117,16 @@ class Ticket:
     request_id: str
     index: int
     prompt: TokenChain
+    promise: int
     reuse: bool = True
     owner: str | None = None
     queue_share: float = 1.0
     session: Session | None = None
+    rank: Rank = DEFAULT_RANK
+    control: Control = NO_CONTROL
+    succeeds: tuple[Place, ...] = ()
+    after: tuple[Place, ...] = ()
+    place: Place = field(default_factory=Place)
     mark: CancelMark = field(default_factory=CancelMark)
     granted: Reply[Hold] = field(default_factory=Reply)
     ended: Reply[Account] = field(default_factory=Reply)
@@ -82,6 +135,11 @@ class Ticket:
     def key(self) -> GenerationKey:
         """The generation's identity."""
         return self.request_id, self.index
+
+    @property
+    def is_due(self) -> bool:
+        """Whether all places have been left that it waits for."""
+        return all(place.is_left for place in (*self.succeeds, *self.after))
 
     def note_cancel(self) -> None:
         """Mark the generation cancelled, now: the device thread sees it at its next layer boundary."""

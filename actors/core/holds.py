@@ -67,6 +67,11 @@ class HoldRecord:
         return self._life.phase
 
     @property
+    def priority(self) -> int:
+        """How important it is: the lower, the earlier."""
+        return self.hold.ticket.rank.priority
+
+    @property
     def length(self) -> int:
         """Committed tokens of the slot."""
         return len(self.slot.tokens)

@@ -20,7 +20,7 @@ logger = logging.getLogger("cede.engine")
 
 
 class CancelReason(enum.StrEnum):
-    """Who ended a generation before it was done."""
+    """Who ended a generation before it was done, or what."""
 
     DISCONNECT = "client_disconnect"
     DEADLINE = "deadline"
@@ -29,6 +29,11 @@ class CancelReason(enum.StrEnum):
     OPERATOR = "operator"
     SHUTDOWN = "shutdown"
     FAULT = "fault"
+    GROUP = "group"  # all of its group was ended
+    SIBLING_WON = "sibling_won"  # another of its group finished first
+    SUPERSEDED = "superseded"  # a newer request took its place
+    PREFILL_FINISHED = "prefill_finished"  # the client hung up, and wanted its prompt to be read all the same
+    ABANDONED = "abandoned"  # nobody came back to a request that was detached, within its bounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +44,8 @@ class Receipt:
     committed to its slot (a retry finds them), and those dropped with the step in flight or as drafts not accepted.
     `last_kernel_at` and `slot_freed_at` are None for a generation that was still queued.  `layers_after_cancel` counts
     the layers of the step in flight that ended after `detected_at` with this generation's rows still in the batch.
-    `owner` is the name of the API key that asked; None where there are no keys.
+    `owner` is the name of the API key that asked; None where there are no keys.  `group`, `supersede` and `after` are
+    what the request said; None where it said nothing.
     """
 
     request_id: str
@@ -58,6 +64,9 @@ class Receipt:
     drafted_tokens: int
     accepted_tokens: int
     owner: str | None = None
+    group: str | None = None
+    supersede: str | None = None
+    after: str | None = None
 
 
 class ReceiptLog:
@@ -103,6 +112,9 @@ class ReceiptLog:
             drafted_tokens=account.drafted,
             accepted_tokens=account.accepted,
             owner=ticket.owner,
+            group=ticket.control.group,
+            supersede=ticket.control.supersede,
+            after=ticket.control.after,
         )
         self.add(receipt)
         logger.info(

@@ -50,6 +50,26 @@ class SlotView(Protocol):
         """Its number."""
 
     @property
+    def origin(self) -> int:
+        """Where position 0 of its sequence lies in the arena of KV."""
+
+    @property
+    def capacity(self) -> int:
+        """How many positions its extent there has; 0 if it has none."""
+
+    @property
+    def used(self) -> int:
+        """How many of these have something that may not be lost; blocks that wait to be kept are not known here."""
+
+    @property
+    def promise(self) -> int:
+        """How many the sequence of its holder may come to need."""
+
+    @property
+    def last_used(self) -> int:
+        """The table's grant count at the last release."""
+
+    @property
     def tokens(self) -> TokenChain:
         """Those whose KV is committed; they stay after the release."""
 
@@ -110,7 +130,8 @@ class SlotStatus:
     """A slot as `GET /slots` shows it.
 
     `tokens` counts the sequence of whoever holds it, `resident_tokens` what is reusable, and `draft_tokens` how far the
-    drafter has read: at rest no farther than the resident ones.
+    drafter has read: at rest no farther than the resident ones.  Its KV lies in `capacity` positions of the arena, from
+    `origin` on.
     """
 
     id: int
@@ -119,6 +140,8 @@ class SlotStatus:
     tokens: int
     resident_tokens: int
     draft_tokens: int
+    origin: int = 0
+    capacity: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,3 +186,17 @@ def grant_cost(
     robbed = lost > candidate.usable and candidate.is_held and not own
     age = candidate.idle + (slots if own else 0)
     return robbed, (prompt_length - candidate.usable) + lost / (1 + age), candidate.last_used
+
+
+def resident_value(slot: SlotView, grants: int, now: float) -> tuple[bool, float, int]:
+    """Return what is compared of residents, the least first, where one has to make room: its tokens.
+
+    They weigh less the longer nobody wanted them, as in `grant_cost`; those that a cancel left and whose retry may
+    still come are the last.
+
+    Args:
+        slot: free.
+        grants: of all slots so far.
+        now: on Trio's clock.
+    """
+    return slot.held_until > now, len(slot.tokens) / (1 + grants - slot.last_used), slot.last_used

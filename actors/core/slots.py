@@ -8,18 +8,20 @@ compared by the names of their blocks, so that what a long one costs is the same
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from actors.core.slot_views import Candidate, Resident, SlotStatus, grant_cost
+from actors.core.places.extents import Extents
+from actors.core.places.in_view import SlotsInView
+from actors.core.places.record import SlotRecord
+from actors.core.slot_views import grant_cost
+from runtime.kv.arena import Arena
 from runtime.kv.token_chain import TokenChain
 from runtime.ownership import TaskOwner
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
+    from collections.abc import Collection, Iterable, Iterator, Sequence, Set
 
-    from actors.core.life import State
-    from actors.core.slot_views import GenerationKey, Session, SlotView
+    from actors.core.slot_views import GenerationKey, Resident, Session, SlotView
     from runtime.kv.blocks import BlockKey
     from runtime.kv.rings import Rings
 
@@ -28,54 +30,15 @@ class SlotInFlight(Exception):
     """A bug in the engine: a slot was to be changed while a step that names it runs."""
 
 
-@dataclass(slots=True, eq=False)
-class _Slot:
-    """One place for a running sequence; see `SlotView`."""
-
-    id: int
-    tokens: TokenChain
-    rings: Rings | None
-    owner: GenerationKey | None = None
-    session: Session | None = None  # of whoever was last granted it
-    last_used: int = 0  # the table's grant count at the last release
-    held_until: float = 0.0
-    before: Resident | None = None
-    trial: list[BlockKey] = field(default_factory=list)
-    stands_on: set[BlockKey] = field(default_factory=set)
-    suspect: bool = False
-    computed_from: int = 0
-    least: int = 0
-    staged: int = 0
-    draft_first: int = 0
-    draft_length: int = 0
-
-    @property
-    def windows_from(self) -> int:
-        return 0 if self.rings is None else self.rings.first_kept(self.least)
-
-    def resident(self) -> Resident:
-        tokens = self.tokens.head(len(self.tokens))
-        return Resident(tokens, frozenset(self.trial), frozenset(self.stands_on), self.windows_from)
-
-    def usable(self, length: int) -> int:
-        return length if length >= self.least else 0
-
-    def usable_for(self, prompt: TokenChain) -> int:
-        return self.usable(min(self.tokens.shared_with(prompt), len(prompt) - 1))
-
-    def candidate(self, usable: int, grants: int, now: float) -> Candidate:
-        idle, is_held = grants - self.last_used, self.held_until > now
-        return Candidate(len(self.tokens), usable, idle, is_held, self.session, self.last_used)
-
-
-class SlotTable:
+class SlotTable(SlotsInView):
     """All slots of one device.
 
     Every method that changes a slot raises `NotTheOwner` for a task that does not own the table, and `SlotInFlight`
     while a step that names the slot runs.
 
     Args:
-        slots, context: how many, and tokens in each.
+        slots, context: the most that run, and the most tokens of one.
+        positions: of the arena that they share; None for as many as all have at their longest.
         root: of the tokens' chains.
         drafts_from_states: the drafter goes on from the target's hidden states (an MTP module), so it can read only
             what the target has computed, and its rows that ran ahead of the target do not last.
@@ -88,70 +51,19 @@ class SlotTable:
         slots: int,
         context: int,
         *,
+        positions: int | None = None,
         root: BlockKey = b"",
         drafts_from_states: bool = False,
         rings: Rings | None = None,
         owner: TaskOwner | None = None,
     ) -> None:
-        self.context = context
         self.rings = rings
         self.owner = owner or TaskOwner()
-        self._drafts_from_states = drafts_from_states
-        self._slots = [_Slot(i, TokenChain(root), rings) for i in range(slots)]
+        arena = Arena(slots * context if positions is None else positions, longest=context)
+        records = [SlotRecord(i, TokenChain(root), rings, arena) for i in range(slots)]
+        super().__init__(records, context, drafts_from_states=drafts_from_states)
+        self.extents = Extents(arena, records, self._changing)
         self._in_flight: frozenset[int] = frozenset()
-        self._grants = 0
-
-    # --- looking in ---------------------------------------------------------------------------------------------------
-
-    def __len__(self) -> int:
-        """How many slots there are."""
-        return len(self._slots)
-
-    def __iter__(self) -> Iterator[SlotView]:
-        """Look at each slot, by its number."""
-        return iter(self._slots)
-
-    def slot(self, slot_id: int) -> SlotView:
-        """The slot of that id."""
-        return self._slots[slot_id]
-
-    @property
-    def free(self) -> list[SlotView]:
-        """The slots that nobody holds."""
-        return [slot for slot in self._slots if slot.owner is None]
-
-    @property
-    def held(self) -> list[SlotView]:
-        """The others."""
-        return [slot for slot in self._slots if slot.owner is not None]
-
-    def longest_live_prefix(
-        self, prompt: TokenChain, *, limit: int, besides: SlotView | None
-    ) -> tuple[SlotView | None, int]:
-        """The other slot from which most of `prompt` can be copied, and how much of that; none under suspicion."""
-        others = [slot for slot in self._slots if slot is not besides and not slot.suspect]
-        shared = [(slot, slot.usable(min(slot.tokens.shared_with(prompt), limit))) for slot in others]
-        return max(shared, key=lambda source: source[1], default=(None, 0))
-
-    def draft_start(self, slot: SlotView) -> int:
-        """The first position that the drafter has not read and can read."""
-        return max(slot.draft_length, slot.computed_from + 1) if self._drafts_from_states else slot.draft_length
-
-    def draft_first(self, slot: SlotView, start: int) -> int:
-        """The first position of which the drafter has KV, once it has read on from `start`."""
-        return slot.draft_first if start == slot.draft_length and start else start
-
-    def status(self, state_of: Callable[[GenerationKey], State]) -> Iterator[SlotStatus]:
-        """Every slot as a frozen snapshot, made when its turn comes: there may be thousands."""
-        for slot in self._slots:
-            yield _status(slot, state_of)
-
-    def check_integrity(self) -> None:
-        """Raise AssertionError if the table contradicts itself."""
-        owners = [slot.owner for slot in self._slots if slot.owner is not None]
-        assert len(owners) == len(set(owners)), f"one generation holds two slots: {owners}"
-        for slot in self._slots:
-            _check_slot(slot, self.context)
 
     # --- grant and release --------------------------------------------------------------------------------------------
 
@@ -163,39 +75,50 @@ class SlotTable:
         reuse: bool = True,
         now: float = 0.0,
         session: Session | None = None,
+        promise: int = 0,
     ) -> SlotView | None:
         """Give a generation the free slot that serves `prompt` at the least cost (`grant_cost`).
 
         The slot's `tokens` are then the part that is already there, none if its rings have not what the rest goes on
         with.  At least the prompt's last token is left to compute, because its logits are wanted.  A slot whose tokens
-        are held for a retry goes to another's prompt only if there is no other.  None if no slot is free.
+        are held for a retry goes to another's prompt only if there is no other.  `promise` is how many tokens the
+        sequence may come to have.  None if no slot is free, or the arena could not keep the promise.
         """
         self.owner.check()
-        candidates = [(slot, slot.usable_for(prompt) if reuse else 0) for slot in self._slots if slot.owner is None]
-        if not candidates:
+        candidates = [(slot, slot.usable_for(prompt) if reuse else 0) for slot in self._records if slot.owner is None]
+        if not self.extents.grantable([promise]):
             return None
         slot, usable = min(
             candidates,
             key=lambda free: grant_cost(
-                free[0].candidate(free[1], self._grants, now), len(prompt), session, len(self._slots)
+                free[0].candidate(free[1], self._grants, now), len(prompt), session, len(self._records)
             ),
         )
         self._grants += 1
         slot.before = slot.resident()
         slot.tokens = (slot.tokens if usable else prompt).head(usable)
         self.trim(slot, usable)
-        slot.owner, slot.session = owner, session
+        slot.owner, slot.session, slot.promise = owner, session, self.extents.promise(promise)
         return slot
 
     def release(self, slot: SlotView, held_until: float = 0.0) -> None:
         """Let a slot go.  The committed tokens stay resident, and on trial if they still were."""
         record = self._changing(slot)
         assert record.owner is not None, f"slot {slot.id} is released, and nobody holds it"
-        _trim_draft(record, len(record.tokens))
+        record.trim_draft(len(record.tokens))
         record.staged = 0
         record.owner = None
         record.held_until = held_until
         record.last_used = self._grants
+
+    def give_up(self, slot: SlotView) -> Resident:
+        """Forget what a free slot holds, so that others have its room; returns that."""
+        record = self._changing(slot)
+        assert record.owner is None, f"slot {slot.id} is held, and is to be given up"
+        record.before = resident = record.resident()
+        self.trim(slot, 0)
+        self.extents.counts.given_up += 1
+        return resident
 
     @contextmanager
     def in_flight(self, slot_ids: Iterable[int]) -> Iterator[None]:
@@ -268,7 +191,7 @@ class SlotTable:
         record.tokens.truncate(length)
         record.computed_from = min(record.computed_from, length)
         record.staged = 0
-        _trim_draft(record, length)
+        record.trim_draft(length)
         if not length:
             record.least = 0
             record.trial.clear()
@@ -286,7 +209,7 @@ class SlotTable:
         invalidated when its prompt has been read, or at its end.
         """
         self.owner.check()
-        for slot in self._slots:
+        for slot in self._records:
             if slot.stands_on.isdisjoint(keys):
                 continue
             if slot.owner is None:
@@ -304,46 +227,17 @@ class SlotTable:
 
     def end_round(self, slot: SlotView, start: int) -> None:
         """A step has committed rows from `start` on: trim the drafter's KV to what is still that of these tokens."""
-        _trim_draft(self._changing(slot), start + 1 if self._drafts_from_states else len(slot.tokens))
+        self._changing(slot).trim_draft(start + 1 if self._drafts_from_states else len(slot.tokens))
 
     def forget_draft(self, slot: SlotView) -> None:
         """Drop the drafter's KV: it met a failure."""
-        _trim_draft(self._changing(slot), 0)
+        self._changing(slot).trim_draft(0)
 
     # ------------------------------------------------------------------------------------------------------------------
 
-    def _changing(self, slot: SlotView) -> _Slot:
+    def _changing(self, slot: SlotView) -> SlotRecord:
         """The slot's record, if the current task may change it now."""
         self.owner.check()
         if slot.id in self._in_flight:
             raise SlotInFlight(f"slot {slot.id} is to be changed, and the step that runs names it")
-        return self._slots[slot.id]
-
-
-def _status(slot: _Slot, state_of: Callable[[GenerationKey], State]) -> SlotStatus:
-    return SlotStatus(
-        id=slot.id,
-        state="idle" if slot.owner is None else state_of(slot.owner),
-        request_id=slot.owner[0] if slot.owner else None,
-        tokens=len(slot.tokens) if slot.owner else 0,
-        resident_tokens=len(slot.tokens),
-        draft_tokens=slot.draft_length,
-    )
-
-
-def _check_slot(slot: _Slot, context: int) -> None:
-    slot.tokens.check_integrity()
-    assert len(slot.tokens) <= context, slot
-    assert slot.computed_from <= len(slot.tokens), slot
-    assert slot.least <= len(slot.tokens), slot
-    assert slot.draft_first <= slot.draft_length <= context, slot
-    if slot.owner is None:
-        assert not slot.staged, slot
-        assert slot.draft_length <= len(slot.tokens), slot
-        assert not slot.suspect, slot
-
-
-def _trim_draft(slot: _Slot, length: int) -> None:
-    slot.draft_length = min(slot.draft_length, length)
-    if slot.draft_length <= slot.draft_first:
-        slot.draft_first = slot.draft_length = 0
+        return self._records[slot.id]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runtime.errors import GrammarFailed
-from runtime.grammar.masks import Mask
+from runtime.grammar.masks import SLOW_SECONDS, Mask
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,17 +14,27 @@ if TYPE_CHECKING:
     from runtime.grammar.worker import MaskComputer
 
 
+NEWEST_SHARE = 0.125
+"""How much the newest mask counts in what is expected of the next."""
+
+LONGEST = 10 * SLOW_SECONDS
+"""A mask that took longer counts as one that took so long: more often the thread had to wait for a processor."""
+
+
 class Constraint:
     """Holds one output to its grammar.
 
+    What a mask takes is expected to be the moving average of those before it, and of the first one that it is slow.
+
     Args:
         matcher: fresh; nobody else uses it.
-        computer: has masks computed beside the steps that need them.
+        computer: has slow masks computed beside the steps that need them.
     """
 
     def __init__(self, matcher: OutputMatcher, computer: MaskComputer) -> None:
         self._matcher = matcher
         self._computer = computer
+        self._expected = SLOW_SECONDS  # of a mask
         self._masks: dict[tuple[int, ...], Mask] = {}  # by the drafted tokens before them, since the last `accept`
 
     def masks(self, drafted: Sequence[int] = ()) -> tuple[Mask, ...]:
@@ -32,12 +42,14 @@ class Constraint:
 
         Each is one and the same, however often it is asked for: a draft is drawn under the mask that verifies it.
         """
+        if not drafted:
+            return (self._mask(()),)
         return tuple(self._mask(tuple(drafted[:i])) for i in range(len(drafted) + 1))
 
     def _mask(self, drafted: tuple[int, ...]) -> Mask:
         mask = self._masks.get(drafted)
         if mask is None:
-            mask = self._masks[drafted] = Mask(lambda: self._matcher.mask_after(drafted))
+            mask = self._masks[drafted] = Mask(lambda: self._matcher.mask_after(drafted), self._expected)
             self._computer.submit(mask)
         return mask
 
@@ -50,6 +62,8 @@ class Constraint:
         for mask in self._masks.values():
             if mask.error is not None:
                 raise GrammarFailed(f"what the grammar allows could not be computed: {mask.error}") from mask.error
+            if mask.seconds is not None:
+                self._expected += NEWEST_SHARE * (min(mask.seconds, LONGEST) - self._expected)
         self._matcher.accept(token_id)
         self._masks.clear()
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import trio
 
+from runtime.grammar.compiler import GrammarCompiler
 from runtime.grammar.worker import InlineMasks, MaskWorker
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from runtime.grammar.grammar import Grammar
     from runtime.grammar.worker import MaskComputer
+    from runtime.loading.served import ServedModel
 
 COMPILING = 2
 """Grammars that are compiled at the same time: it takes a processor each."""
@@ -110,3 +112,8 @@ class ThreadedGrammars:
         """What computes masks, as `Grammars.masks`."""
         with MaskWorker() as worker:
             yield worker
+
+
+def compiler_of(model: ServedModel) -> GrammarCompiler:
+    """Return a compiler of grammars for a model."""
+    return GrammarCompiler(model.tokenizer, model.vocab_size, model.eos_token_ids)

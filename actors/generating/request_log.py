@@ -20,7 +20,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("cede.engine")
 
-HANG_UPS = (CancelReason.DISCONNECT, CancelReason.STALLED_READER)
+HANG_UPS = (
+    CancelReason.DISCONNECT,
+    CancelReason.STALLED_READER,
+    CancelReason.PREFILL_FINISHED,
+    CancelReason.ABANDONED,
+)
 CLIENT_CLOSED_REQUEST = 499  # nginx's
 SHOWN_TOKENS, SHOWN_CHARACTERS = 1024, 1500  # of a prompt, and of an answer, where they are logged; half from each end
 LEFT_OUT = " […] "

@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING
 
 from actors.core.events import SavedBlock, TransferBegins, TransferEnded
 from actors.kv.moves import Moves
+from actors.kv.room import RoomMaker
 from runtime.kv.blocks import BLOCK_TOKENS
 from runtime.step.transfer import Save
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import outcome
 
     from actors.core.holds import Holds
     from actors.core.observer import Observers
+    from actors.core.slot_views import SlotView
     from actors.core.slots import SlotTable
     from actors.kv.moves import PlannedMove
     from actors.kv.prefix_cache import PrefixCache
@@ -33,21 +35,35 @@ class KVMover:
 
     Args:
         executor, table, cache, observers: the manager's.
+        lose: gives up the KV of a slot that could not be moved within the arena.
     """
 
-    def __init__(self, executor: Executor, table: SlotTable, cache: PrefixCache, observers: Observers) -> None:
+    def __init__(
+        self,
+        executor: Executor,
+        table: SlotTable,
+        cache: PrefixCache,
+        observers: Observers,
+        lose: Callable[[SlotView], None],
+    ) -> None:
         self._executor = executor
         self._table = table
         self._cache = cache
         self._observers = observers
         self._moves = Moves(table, cache, observers)
+        self._room = RoomMaker(table, cache)
+        self._lose = lose
+
+    def make_room(self, holds: Holds) -> None:
+        """Give those who wait for room in the arena what there is, and begin what has to be done for it."""
+        self._room.make(holds)
 
     async def move(self, holds: Holds) -> bool:
         """Move a bounded piece of KV; False if there was none.
 
-        First come blocks that are to be kept and are in slots that are held, since nothing may be written there before;
-        then what actors want moved.  Blocks of free slots are copied when there are no others, and one at a time while
-        anyone waits for tokens.
+        First come blocks that are to be kept and are in slots that are held, since nothing may be written there before,
+        or whose room is wanted; then what actors want moved, and a piece of a sequence that gets another place.  Blocks
+        of free slots are copied when there are no others, and one at a time while anyone waits for tokens.
 
         Raises:
             DeviceLost: no step can run now.
@@ -55,10 +71,12 @@ class KVMover:
         self._cache.write_behind.offer()
         saves = self._next_saves(holds)
         moves = [move for record in holds if (move := self._moves.plan(record)) is not None]
-        if not saves and not moves:
+        pieces = self._room.pieces()
+        if not saves and not moves and not pieces:
             return False
-        transfers: list[Transfer] = [_save(slot, block) for slot, block in saves]
+        transfers: list[Transfer] = [_save(self._table.slot(slot), block) for slot, block in saves]
         transfers += [transfer for move in moves for transfer in move.transfers]
+        transfers += pieces
         if self._observers.transfer_begins:
             saved = tuple(SavedBlock(block.key, slot, block.start) for slot, block in saves)
             self._observers.tell(self._observers.transfer_begins, TransferBegins(tuple(transfers), saved))
@@ -66,12 +84,21 @@ class KVMover:
         if self._observers.transfer_ended:
             self._observers.tell(self._observers.transfer_ended, TransferEnded())
         self._settle(saves, moves, results)
+        lost = self._room.settle(pieces, results)
+        if lost is not None:
+            self._lose(lost)
         return True
 
     def _next_saves(self, holds: Holds) -> list[tuple[int, SlotBlock]]:
         piece = self._cache.saved_blocks
-        urgent = self._cache.next_saves([record.slot.id for record in holds], piece)
-        return urgent or self._cache.next_saves([slot.id for slot in self._table.free], 1 if holds else piece)
+        held = [record.slot.id for record in holds]
+        moving = self._table.extents.moving
+        still = {slot.id for slot in self._table if moving is None or slot.id != moving.slot}
+        urgent = self._cache.next_saves([slot for slot in (*held, *self._room.urgent) if slot in still], piece)
+        if urgent:
+            return urgent
+        free = [slot.id for slot in self._table.free if slot.id in still]
+        return self._cache.next_saves(free, 1 if holds else piece)
 
     def _settle(
         self,
@@ -96,5 +123,5 @@ class KVMover:
             self._cache.keep(slot, block, data)
 
 
-def _save(slot: int, block: SlotBlock) -> Save:
-    return Save(slot, block.start, block.start + BLOCK_TOKENS, block.whole)
+def _save(slot: SlotView, block: SlotBlock) -> Save:
+    return Save(slot.id, block.start, block.start + BLOCK_TOKENS, block.whole, slot.origin)

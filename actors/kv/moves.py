@@ -77,6 +77,8 @@ class Moves:
         command = record.pending
         if record.mark.at is not None or self._cache.waiting.any_of(record.slot.id):
             return None
+        if len(record.hold.prompt) > record.slot.capacity or self._table.extents.is_moving(record.slot):
+            return None
         match command:
             case CopyPrefix():
                 return self._plan_copy(record, command)
@@ -84,7 +86,7 @@ class Moves:
                 return self._plan_load(record, command)
             case Audit(start=start, block=block):
                 windows = block.whole and start >= record.slot.windows_from
-                save = Save(record.slot.id, start, start + BLOCK_TOKENS, windows)
+                save = Save(record.slot.id, start, start + BLOCK_TOKENS, windows, record.slot.origin)
                 return PlannedMove(record, command, [save], record.length)
         return None
 
@@ -94,6 +96,8 @@ class Moves:
             command.reply.set(outcome.Value(True))
             return None
         source, rings = self._table.slot(command.source), self._table.rings
+        if self._table.extents.is_moving(source):
+            return None
         start, least = min(max(record.length, record.slot.staged), command.end), None
         if rings is None:
             least = 0
@@ -102,7 +106,7 @@ class Moves:
         return PlannedMove(
             record,
             command,
-            [Copy(source.id, record.slot.id, start, command.end, least)],
+            [Copy(source.id, record.slot.id, start, command.end, least, source.origin, record.slot.origin)],
             command.end,
             # Now: who is granted the source while it is copied trims it.
             trial=list(source.trial),
@@ -129,7 +133,7 @@ class Moves:
             record,
             command,
             [
-                Load(record.slot.id, place, block.data, windows=place >= filled)
+                Load(record.slot.id, place, block.data, windows=place >= filled, origin=record.slot.origin)
                 for place, block in zip(places, blocks, strict=True)
             ],
             max(end, record.length),

@@ -32,6 +32,14 @@ def check_length(prompt: Sequence[int], context: int) -> None:
         )
 
 
+def most_tokens(prompt: int, wanted: int | None, context: int) -> int:
+    """Return how many tokens the sequence of a prompt of so many may come to have; `wanted` is of its output.
+
+    That is what it is promised of the arena: it is granted a slot when there is room for all of them.
+    """
+    return context if wanted is None else min(prompt + wanted, context)
+
+
 async def chains(root: BlockKey, prompts: Sequence[tuple[int, ...]]) -> list[TokenChain]:
     """Return the chain of each prompt; prompts that are one object share one.  Short ones take no checkpoint."""
     known: dict[int, TokenChain] = {}

@@ -83,6 +83,11 @@ class WaitingBlocks:
         """Whether any block waits in that slot."""
         return any(batch.numbers for batch in self._batches.get(slot, ()))
 
+    def end(self, slot: int) -> int:
+        """Return the position behind the last block that waits in that slot; 0 if none does."""
+        numbers = (max(batch.numbers) for batch in self._batches.get(slot, ()) if batch.numbers)
+        return (max(numbers, default=-1) + 1) * BLOCK_TOKENS
+
     def held_until(self, slot: int) -> float:
         """Return the time, by the event loop's clock, until which what is kept of a slot is not to be let go."""
         return self._held_until.get(slot, 0.0)

@@ -1,8 +1,12 @@
-"""Admission: who waits for a slot, how many may, and who is next."""
+"""Admission: who waits for a slot, how many may, and whether they can be served in time.
+
+Who of them is next, `actors.queue` says.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import outcome
@@ -11,12 +15,17 @@ import trio
 from actors.core.events import Granted, Queued
 from actors.core.holds import device_lost
 from actors.core.life import Event, Life, State
+from actors.manager.punctuality import Punctuality
+from actors.queue.order import Claim, Order
+from actors.queue.shares import OutputLengths
 from runtime.errors import QueueFull, RateLimited
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from actors.core.account import Account
     from actors.core.commands import Enqueue
+    from actors.core.costs import StepCosts
     from actors.core.hold import Ticket
     from actors.core.holds import Holds
     from actors.core.observer import Observers
@@ -34,14 +43,29 @@ class _Waiting:
 
 
 class Admission:
-    """The queue, first come, first served; the slot manager's task alone changes it.
+    """The queue; the slot manager's task alone changes it.
+
+    Whoever takes over another's place is served as if it had come when that one came, or next, if that one had a slot;
+    and nobody before those have left whom it waits for.
 
     Args:
         table, cache, holds, observers: the manager's.
+        costs: of steps.
         limit: how many may wait.
+        ageing: seconds that count as one level of priority for a class that is passed over.
     """
 
-    def __init__(self, table: SlotTable, cache: PrefixCache, holds: Holds, observers: Observers, *, limit: int) -> None:
+    def __init__(
+        self,
+        table: SlotTable,
+        cache: PrefixCache,
+        holds: Holds,
+        observers: Observers,
+        costs: StepCosts,
+        *,
+        limit: int,
+        ageing: float,
+    ) -> None:
         self._table = table
         self._cache = cache
         self._holds = holds
@@ -49,13 +73,17 @@ class Admission:
         self._limit = limit
         self._owner = table.owner
         self._queue: dict[GenerationKey, _Waiting] = {}
+        self._order: Order[GenerationKey] = Order(ageing)
+        self._lengths = OutputLengths()
+        self._places = 0  # given so far
+        self._punctual = Punctuality(table, cache, holds, costs.target)
         self._held_back = False  # no slot is granted: no step can run
         self._closed: str | None = None  # why nobody may wait
 
     @property
     def tickets(self) -> Sequence[Ticket]:
-        """Those in the queue, the next first."""
-        return [waiting.ticket for waiting in self._queue.values()]
+        """Those in the queue: the better class first, and in a class those who came first."""
+        return [self._queue[key].ticket for key in self._order]
 
     def enqueue(self, command: Enqueue) -> None:
         """Give every ticket a place in the queue, or none of them; the command is answered."""
@@ -65,18 +93,41 @@ class Admission:
     def _enqueue(self, tickets: Sequence[Ticket]) -> None:
         if self._closed is not None:
             raise device_lost(self._closed)
-        free, wait = len(self._table.free), len(self._queue)
-        if wait + len(tickets) - free > self._limit:
+        due = (waiting.ticket for waiting in self._queue.values() if waiting.ticket.is_due)
+        free, wait = self._table.extents.grantable(one.promise for one in chain(due, tickets)), len(self._queue)
+        more = len(tickets) - self._room_for(tickets[0], free)
+        if wait + more > self._limit:
             raise QueueFull(
-                f"no room for {len(tickets)} more: {free} slots are free, {wait} of at most {self._limit} wait",
+                f"no room for {len(tickets)} more: {free} can begin at once, {wait} of at most {self._limit} wait",
                 retry_after=1.0,
             )
-        self._check_share(tickets[0], len(tickets) - free)
+        self._check_share(tickets[0], more)
+        for ticket in tickets:
+            self._punctual.check(ticket)
         for ticket in tickets:
             self._cache.verdicts.add_root(ticket.prompt.root)
-            self._queue[ticket.key] = _Waiting(ticket, Life(self._owner))
-            if self._observers.queued:
-                self._observers.tell(self._observers.queued, Queued(*ticket.key, len(ticket.prompt), ticket.owner))
+            self._join(ticket)
+
+    def _join(self, ticket: Ticket) -> None:
+        rank, place = ticket.rank, ticket.place
+        self._give_place(ticket)
+        self._queue[ticket.key] = _Waiting(ticket, Life(self._owner))
+        self._order.add(Claim(ticket.key, place.number, trio.current_time(), rank.priority, ticket.owner, rank.weight))
+        if self._observers.queued:
+            length, standing = len(ticket.prompt), (rank.priority, place.number, place.goes_first)
+            event = Queued(ticket.request_id, ticket.index, length, ticket.owner, *standing)
+            self._observers.tell(self._observers.queued, event)
+
+    def _give_place(self, ticket: Ticket) -> None:
+        """Put a ticket behind all others, or where the one was whose place it takes."""
+        place, before = ticket.place, ticket.succeeds
+        self._places += 1
+        place.number = min((one.number for one in before), default=self._places)
+        place.goes_first = any(one.is_granted or one.goes_first for one in before)
+
+    def _room_for(self, ticket: Ticket, free: int) -> int:
+        """How many such need no further place in the queue: free slots take them, or they take over others' places."""
+        return free if ticket.is_due else sum(not place.is_left for place in ticket.succeeds)
 
     def _check_share(self, first: Ticket, more: int) -> None:
         """Raise RateLimited if the owner of these tickets, of which so many would wait, may not have so many wait."""
@@ -92,32 +143,67 @@ class Admission:
         """Take a ticket out of the queue."""
         self._owner.check()
         self._queue.pop(ticket.key).life.take(Event.CANCELLED)
+        self._order.remove(ticket.key)
+
+    def settle(self, ticket: Ticket, account: Account) -> None:
+        """Correct what a generation was charged, which has ended."""
+        self._owner.check()
+        self._order.settle(ticket.key, account.computed)
+        if account.slot is not None:
+            self._lengths.learn(max(0, account.computed - (len(ticket.prompt) - account.cached)))
 
     def admit(self) -> None:
         """Grant the free slots to those who wait, in order; to each the one that costs it least."""
         self._owner.check()
         if self._held_back or not self._queue:
             return
-        # One that ends but has not left yet is passed over: a grant would give up resident KV, for nobody.
-        alive = [one for one in self._queue.values() if one.ticket.mark.at is None and one.life.state is State.QUEUED]
-        for waiting in alive:
+        for waiting in self._heirs():
             if not self._grant(waiting):
                 return
+        while (key := self._order.next(trio.current_time(), self._is_passed_over)) is not None:
+            if not self._grant(self._queue[key]):
+                return
+
+    def _heirs(self) -> list[_Waiting]:
+        """Those whose predecessor has left them a slot."""
+        heirs = [
+            one for key, one in self._queue.items() if one.ticket.place.goes_first and not self._is_passed_over(key)
+        ]
+        return sorted(heirs, key=lambda one: one.ticket.place.number)
+
+    def _is_passed_over(self, key: GenerationKey) -> bool:
+        """Whether one waits for somebody's end, or ends but has not left yet: a grant would give up KV for nobody."""
+        waiting = self._queue[key]
+        is_leaving = waiting.ticket.mark.at is not None or waiting.life.state is not State.QUEUED
+        return is_leaving or not waiting.ticket.is_due
 
     def _grant(self, waiting: _Waiting) -> bool:
-        """False if no slot is free."""
+        """False if no slot is free, or the arena has not the room that is promised with one."""
         ticket = waiting.ticket
-        slot = self._table.grant(
-            ticket.key, ticket.prompt, reuse=ticket.reuse, now=trio.current_time(), session=ticket.session
-        )
-        if slot is None:
+        if not self._table.extents.grantable([ticket.promise]):
             return False
+        if (late := self._punctual.complaint(ticket)) is not None:
+            ticket.note_cancel()  # it leaves the queue itself
+            ticket.granted.set(outcome.Error(late))
+            return True
+        slot = self._table.grant(
+            ticket.key,
+            ticket.prompt,
+            reuse=ticket.reuse,
+            now=trio.current_time(),
+            session=ticket.session,
+            promise=ticket.promise,
+        )
+        assert slot is not None
         assert slot.before is not None
         self._cache.displace(slot.id, slot.before, len(slot.tokens))
         self._cache.count_hit("resident", len(slot.tokens))
         self._cache.leftovers.take(slot.tokens, 0, len(slot.tokens))
         waiting.life.take(Event.GRANTED)
+        ticket.place.is_granted = True
         del self._queue[ticket.key]
+        cost = len(ticket.prompt) - len(slot.tokens) + self._lengths.expected(ticket.rank.most_tokens)
+        self._order.start(ticket.key, cost, trio.current_time())
         record = self._holds.add(ticket, slot, waiting.life)
         if self._observers.granted:
             event = Granted(*ticket.key, slot.id, len(slot.tokens), record.leaders)

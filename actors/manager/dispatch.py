@@ -117,6 +117,7 @@ class Dispatch:
         self._table.release(slot, held_until)
         if not self._cache.waiting.any_of(slot.id):  # else what this hold has not overwritten yet is still to be kept
             self._cache.leave(slot.id, slot.resident(), held_until)
+        self._table.extents.fit(slot, self._cache.waiting.end(slot.id))
         self._holds.remove(record)
         account = record.close(Event.FINISHED if reason is None else Event.CANCELLED, self._now())
         self._close(hold.ticket, reason, account)
@@ -125,10 +126,12 @@ class Dispatch:
 
     def _close(self, ticket: Ticket, reason: CancelReason | None, account: Account) -> None:
         """End a generation: write its receipt, if it was cancelled, and hand out its account."""
+        self._admission.settle(ticket, account)
         if reason is not None:
             receipt = self._receipts.write(ticket, reason, account)
             if self._observers.receipt:
                 self._observers.tell(self._observers.receipt, receipt)
+        ticket.place.is_left = True
         ticket.ended.set(outcome.Value(account))
         if self._observers.released:
             event = Released(*ticket.key, account.slot, reason, account.computed, account.committed)

@@ -13,7 +13,7 @@ from actors.core.events import ActorStage
 from actors.core.life import State
 from actors.core.receipts import CancelReason
 from actors.kv.restore import Restoration
-from runtime.errors import QueueTimeout
+from runtime.errors import DeadlineExceeded, QueueTimeout
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -68,6 +68,7 @@ class Handle:
 
         Raises:
             QueueFull: too many wait already.
+            DeadlineExceeded: one of them cannot be served in time, however soon it is.
             DeviceLost: no step can run, and perhaps none ever will.
         """
         command = Enqueue(tickets)
@@ -91,6 +92,7 @@ class Handle:
 
         Raises:
             QueueTimeout: no grant came in time.
+            DeadlineExceeded: no grant came early enough for the deadline to be met.
             DeviceLost: the device was lost, and with it what was held or waited for.
         """
         hold, reason = None, None
@@ -102,6 +104,9 @@ class Handle:
             raise
         except QueueTimeout:
             reason = CancelReason.QUEUE_TIMEOUT
+            raise
+        except DeadlineExceeded:
+            reason = CancelReason.DEADLINE
             raise
         except Exception:
             reason = CancelReason.FAULT

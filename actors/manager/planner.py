@@ -1,7 +1,7 @@
 """Which rows go into the next step, as pure functions of what is pending and of what steps cost.
 
 Decode, draft and verify rows come first and always fit; what is left of the step's budget goes to the prompts that are
-being read, one half to the oldest and one half to the shortest.
+being read: to those of the best priority first, and among these one half to the oldest and one half to the shortest.
 """
 
 from __future__ import annotations
@@ -39,6 +39,21 @@ def share_budget(wanted: Sequence[int], budget: int) -> list[int]:
         more = min(wanted[i] - shares[i], left)
         shares[i] += more
         left -= more
+    return shares
+
+
+def share_by_priority(wanted: Sequence[tuple[int, int]], budget: int) -> list[int]:
+    """Split `budget` rows over prompts of `(priority, rows)` each, the oldest first: the lower number's come first.
+
+    >>> share_by_priority([(0, 500), (-1, 100), (-1, 300)], 200)
+    [0, 100, 100]
+    """
+    shares = [0] * len(wanted)
+    for best in sorted({priority for priority, _ in wanted}):
+        places = [i for i, (priority, _) in enumerate(wanted) if priority == best]
+        for i, share in zip(places, share_budget([wanted[i][1] for i in places], budget), strict=True):
+            shares[i] = share
+            budget -= share
     return shares
 
 

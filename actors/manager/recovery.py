@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from actors.core.holds import HoldRecord, Holds
     from actors.core.observer import Observers
+    from actors.core.slot_views import SlotView
     from actors.core.slots import SlotTable
     from actors.kv.prefix_cache import PrefixCache
     from actors.manager.admission import Admission
@@ -84,6 +85,7 @@ class Recovery:
         for slot in self._table.free:
             self._cache.waiting.forget(slot.id)
             self._table.invalidate(slot)
+        self._table.extents.clear()
         queue_waits = isinstance(loss, DeviceThreadEnded)
         if queue_waits:
             self._admission.hold_back()
@@ -91,6 +93,17 @@ class Recovery:
             self._admission.turn_away(self.lost)
         if self._observers.device_lost:
             self._observers.tell(self._observers.device_lost, DeviceIsLost(self.lost, queue_waits=queue_waits))
+
+    def lose_slot(self, slot: SlotView) -> None:
+        """Give up the KV of one slot, which the device could not move; whoever holds it is told that it is lost."""
+        record = next((record for record in self._holds if record.slot is slot), None)
+        if record is None:
+            self._cache.waiting.forget(slot.id)
+            self._table.invalidate(slot)
+        else:
+            logger.error("the KV of request %s could not be moved", record.hold.request_id)
+            self._invalidate(record)
+            record.lose("its KV could not be moved")
 
     async def bring_back(self, loss: DeviceLost) -> None:
         """Post `Recovered` once steps can run again, or once it is known that they never will."""

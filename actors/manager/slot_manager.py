@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from actors.core.hold import Ticket
     from actors.core.life import State
-    from actors.core.slot_views import GenerationKey, SlotStatus
+    from actors.core.slot_views import GenerationKey, SlotStatus, SlotView
     from actors.core.slots import SlotTable
     from actors.kv.prefix_cache import PrefixCache
     from actors.manager.planner import ChunkLimits
@@ -66,6 +66,7 @@ class SlotManager:
         cache: KV outside the slots, with the same owner; handed over for good.
         chunks: limits of prefill chunks.
         queue_limit: how many may wait for a slot.
+        ageing: seconds that count as one level of priority for a class of the queue that is passed over.
         epoch: seconds since the epoch at which the executor's clock was 0.
     """
 
@@ -77,6 +78,7 @@ class SlotManager:
         chunks: ChunkLimits,
         *,
         queue_limit: int,
+        ageing: float = 3.0,
         epoch: float = 0.0,
     ) -> None:
         self.table = table
@@ -89,8 +91,10 @@ class SlotManager:
         self._chunks = chunks
         self._mailbox = Mailbox()
         self._device = Device(executor, table)
-        self._admission = Admission(table, cache, self.holds, self.observers, limit=queue_limit)
-        self._mover = KVMover(self._device, table, cache, self.observers)
+        self._admission = Admission(
+            table, cache, self.holds, self.observers, self.costs, limit=queue_limit, ageing=ageing
+        )
+        self._mover = KVMover(self._device, table, cache, self.observers, self._lose_kv)
         self._planner = StepPlanner(table, cache, chunks, self.costs, self.observers)
         self._steps = StepRunner(self._device, self._counts, self.costs, self.observers)
         self._settlement = Settlement(table, cache, self.observers, self._counts)
@@ -155,12 +159,18 @@ class SlotManager:
         self._admission.admit()
 
     async def _move(self) -> bool:
-        """Move a bounded piece of KV out of slots and into them; False if there was none."""
+        """Make room for sequences, and move a bounded piece of KV; False if there was none to move."""
+        self._mover.make_room(self.holds)
         moved = await self._mover.move(self.holds)
         if moved:
             self._drain()
             self._admit()  # a slot that came free while KV was moved does not wait for this step
+            self._mover.make_room(self.holds)
         return moved
+
+    def _lose_kv(self, slot: SlotView) -> None:
+        """Give up what a slot holds: it could not be moved."""
+        self._recovery.lose_slot(slot)
 
     def _plan(self) -> list[Planned]:
         """Choose the rows of the next step, from what actors have submitted."""
@@ -255,6 +265,7 @@ class SlotManager:
     def check_integrity(self) -> None:
         """Raise AssertionError if slots, holds, queue and receipts contradict one another."""
         self.table.check_integrity()
+        self.table.extents.check_integrity()
         self.cache.check_integrity()
         self.holds.check_integrity(self.table)
         assert all(self.holds.get(ticket.key) is None for ticket in self.queue), "one who waits for a slot holds one"

@@ -10,7 +10,7 @@ import outcome
 from actors.core.commands import Chunk, Submit
 from actors.core.events import HandedBack
 from actors.core.life import State, planned
-from actors.manager.planner import share_budget
+from actors.manager.planner import share_by_priority
 from runtime.step.step import Segment
 
 if TYPE_CHECKING:
@@ -68,8 +68,10 @@ class StepPlanner:
         pending = [one for one in pending if one[0].runs_alone][:1] or pending
         drafts = [one for one in pending if one[1].phase is State.DRAFT]
         others = [one for one in pending if one[1].phase is not State.DRAFT]
-        # Rows that somebody's next token waits for: in this step, or in the other model's, which comes after it.
-        urgent = sum(len(work.token_ids) for _, work in pending if not work.is_bulk)
+        # Rows that somebody's next token waits for: in this step, or in the other model's, which comes after it.  A
+        # prompt of a better priority than theirs is read as if they were not there.
+        best = min((record.priority for record, work in pending if work.is_bulk), default=0)
+        urgent = sum(len(work.token_ids) for record, work in pending if not work.is_bulk and record.priority <= best)
         if drafts and not (others and self._drafter_caught_up):
             self._drafter_caught_up = any(work.is_bulk for _, work in drafts)
             return self._fill(drafts, self._costs.drafter, urgent)
@@ -90,16 +92,20 @@ class StepPlanner:
                 self._observers.tell(self._observers.handed_back, HandedBack(*record.key))
             work.reply.set(outcome.Value(Chunk(0)))
             return None
-        return work
+        if self._table.extents.is_moving(record.slot):
+            return None
+        return work if self._start(record, work) + len(work.token_ids) <= record.slot.capacity else None
 
     def _fill(self, pending: Sequence[tuple[HoldRecord, Submit]], costs: StepCostModel, urgent: int) -> list[Planned]:
         """A step of all that must go in whole, and of as much of the rest as there is room for."""
         whole = [(record, work) for record, work in pending if not work.is_bulk]
         bulk = [(record, work) for record, work in pending if work.is_bulk]
         depth = sum(self._start(record, work) for record, work in bulk) / max(len(bulk), 1)
-        budget = self._chunks.budget(costs, urgent, depth)
+        # One that will be superseded soon is read as beside a neighbour, in steps of which more end before that.
+        is_brief = any(record.hold.ticket.control.supersede is not None for record, _ in bulk)
+        budget = self._chunks.budget(costs, max(urgent, 1) if is_brief else urgent, depth)
         rings = self._table.rings
-        shares = share_budget([len(work.token_ids) for _, work in bulk], budget)
+        shares = share_by_priority([(record.priority, len(work.token_ids)) for record, work in bulk], budget)
         if rings is not None:  # what a ring has room for; the rest has its turn in the next step
             shares = [min(share, rings.max_rows) for share in shares]
         return [
@@ -119,6 +125,7 @@ class StepPlanner:
             drafts=work.drafts,
             first=self._table.draft_first(record.slot, start) if work.phase is State.DRAFT else 0,
             wanted=work.outputs.of_rows(work.token_ids, rows),
+            origin=record.slot.origin,
         )
         return Planned(record, work, segment)
 
