@@ -19,6 +19,8 @@ from web.anthropic.models import VERSION_HEADER
 from web.anthropic.operations import ANTHROPIC
 from web.anthropic.routes import MESSAGES
 from web.anthropic.routes import add_routes as add_anthropic_routes
+from web.control.groups import add_routes as add_group_routes
+from web.detached.routes import add_routes as add_detached_routes
 from web.errors.handlers import install_error_handlers
 from web.errors.shapes import ErrorRoute, ErrorShapes
 from web.generation.responder import Responder
@@ -121,7 +123,8 @@ def create_app(
     if keys:
         _require_key(app, keys, usage or KeyUsage())
     openai = OpenAISettings(reasoning=(wire or Wire()).reasoning_field)
-    responder = Responder(engine, limits.write_bytes, keep_alive)
+    runs = None if state is None else state.runs
+    responder = Responder(engine, limits.write_bytes, keep_alive, runs)
     add_openai_routes(app, responder, None if state is None else state.store, openai)
     add_anthropic_routes(app, responder)
     add_ollama_routes(app, responder)
@@ -129,7 +132,9 @@ def create_app(
     add_infill_routes(app, responder, openai)
     add_utility_routes(app, responder)
     add_model_routes(app, engine)
-    add_inspection_routes(app, engine, limits.write_bytes, watch)
+    add_group_routes(app, engine, limits.write_bytes)
+    add_inspection_routes(app, engine, limits.write_bytes, watch, runs)
+    add_detached_routes(app, engine, runs, limits.write_bytes)
     add_feed_routes(app, feed or Feed(engine), limits.write_bytes, keep_alive)
     add_metrics_routes(app, metrics or Metrics(engine))
     add_page_routes(app, engine, limits.write_bytes)

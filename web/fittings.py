@@ -39,3 +39,6 @@ class Fittings:
     async def attend(self, engine: Engine) -> AsyncIterator[None]:
         """Stand by while the engine serves."""
         yield
+
+    async def leave(self) -> None:
+        """Do what has to be done before running requests are let finish, as no further ones are to come."""

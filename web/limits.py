@@ -43,6 +43,9 @@ MAX_TOKEN_ID = 2**31 - 1
 MAX_INTEGER = 2**63 - 1
 """The largest of all other integers: some clients write it where they want no limit."""
 
+MAX_PRIORITY = 1000
+"""The largest `priority`, and its negative the least."""
+
 MAX_STOP_STRINGS = 16
 """Stop strings of a request."""
 

@@ -143,18 +143,32 @@ class StateOptions:
         Option("How long something is stored after it was last used.", POSITIVE, unit="seconds"),
     ] = 30 * 86400.0
     max_background: Annotated[
-        int, Option("Responses that may run in the background at a time.", whole(0), unit="responses")
-    ] = 16
-    background_timeout: Annotated[
-        float, Option("How long a response may run in the background.", POSITIVE, unit="seconds")
-    ] = 3600.0
-    background_events: Annotated[
         int,
         Option(
-            "Size of the events that are kept, for five minutes, of background responses that have ended.",
-            unit="bytes",
+            "Requests at a time that may go on without a client: background responses, and those that ask to outlive a "
+            "hang-up; 0 for none.",
+            whole(0),
+            unit="requests",
         ),
+    ] = 16
+    background_timeout: Annotated[
+        float, Option("How long a request may go on without a client.", POSITIVE, unit="seconds")
+    ] = 3600.0
+    background_tokens: Annotated[
+        int, Option("Tokens that a request may generate after its client has left.", whole(1), unit="tokens")
+    ] = 65536
+    background_events: Annotated[
+        int,
+        Option("Size of the answers that are kept of such requests when they have ended.", unit="bytes"),
     ] = 32 * MIB
+    max_grace: Annotated[
+        float,
+        Option("The longest grace after a hang-up that a request may ask for.", NOT_NEGATIVE, unit="seconds"),
+    ] = 300.0
+    max_keep: Annotated[
+        float,
+        Option("How long a request may ask that its answer is kept.", NOT_NEGATIVE, unit="seconds"),
+    ] = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +185,29 @@ class Patience:
             none=("none", "0"),
         ),
     ] = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """How the workers of a cluster and its front door find each other."""
+
+    discovery: Annotated[
+        str,
+        Option(
+            "Where workers are found: `file`, a folder, for processes on one machine; `etcd`, as ETCD_ENDPOINTS says; "
+            "or `kubernetes`.",
+            words=("file", "etcd", "kubernetes"),
+        ),
+    ] = "file"
+    discovery_dir: Annotated[
+        Path | None,
+        Option("Folder of --discovery file.", unit="folder", none=("Dynamo's own, among temporary files",)),
+    ] = None
+    namespace: Annotated[str, Option("Workers and front doors of one namespace find each other.")] = "cede"
+    model_name: Annotated[
+        str | None,
+        Option("What requests at the front door call the model.", none=("as /v1/models shows it",)),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)

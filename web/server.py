@@ -20,8 +20,8 @@ from hypercorn.app_wrappers import ASGIWrapper
 from hypercorn.config import Config
 
 from actors.diagnostics.loop_watch import LoopWatch, watch_loop
-from actors.engine import Engine, compiler_of, open_engine
-from actors.generating.grammars import ThreadedGrammars
+from actors.engine import Engine, open_engine
+from actors.generating.grammars import ThreadedGrammars, compiler_of
 from actors.kv.config import CacheConfig, TierOptions
 from actors.kv.opening import open_prefix_cache
 from runtime.checkpoint.sampling_defaults import SamplingDefaults
@@ -143,14 +143,15 @@ async def run_server(
         StateFolderError: the folder for stored answers cannot be used.
         RecordingError: the file for a recording cannot be written.
     """
+    fittings = fittings or Fittings()
     async with (
         open_listeners(options.listening.host, options.listening.port) as listeners,
-        _open_engine(options, progress, fittings or Fittings()) as (engine, executor),
+        _open_engine(options, progress, fittings) as (engine, executor),
         open_tracing(engine, os.environ) if options.traced else nullcontext(),
         open_recording(engine, options.record) if options.record is not None else nullcontext(),
         open_state(engine, options.state) as state,
     ):
-        await _serve_until_signal(options, engine, state, listeners, announce)
+        await _serve_until_signal(options, engine, state, listeners, announce, fittings)
     if executor.hangs:
         logger.error("the device thread has not come back, and the process ends without it")
         exit_now(1)  # what runs at an ordinary exit might wait for it, or pull the device from under it
@@ -218,6 +219,7 @@ async def _open_engine(
                 facts=replace(described.facts, fingerprint=identity),
                 context_length=executor.model.context,
                 rings=executor.model.kv.rings,
+                positions=executor.model.kv.positions,
                 sampling=options.sampling,
             ),
             replace(options.engine, speculate=drafter.proposer),
@@ -235,13 +237,14 @@ async def _serve_until_signal(
     state: State,
     listeners: Sequence[trio.SocketListener],
     announce: Callable[[str], None],
+    fittings: Fittings,
 ) -> None:
     """Serve the engine; the connections end before the task that listens for signals does."""
     stop = trio.Event()
     watch = None if options.watch_loop is None else LoopWatch(options.watch_loop)
     entrance = replace(options.entrance, limits=fit_descriptors(options.entrance.limits))
     async with trio.open_nursery() as services:
-        await services.start(_stop_on_signal, engine, options.patience.grace, stop)
+        await services.start(_stop_on_signal, engine, fittings, options.patience.grace, stop)
         if entrance.read_keys is not None:
             await services.start(reload_on_hangup, entrance.keys, entrance.read_keys)
         async with trio.open_nursery() as serving:
@@ -310,7 +313,11 @@ async def serve_engine(
 
 
 async def _stop_on_signal(
-    engine: Engine, grace: float, stop: trio.Event, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    engine: Engine,
+    fittings: Fittings,
+    grace: float,
+    stop: trio.Event,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """On the first signal refuse new requests, let the running ones finish, then set `stop`; on the second, exit."""
     with trio.open_signal_receiver(*SIGNALS) as signals:
@@ -319,6 +326,7 @@ async def _stop_on_signal(
         logger.info("%s: finishing %d requests", signal.Signals(first).name, len(engine.requests()))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_exit_on_signal, signals)
+            await fittings.leave()
             await engine.drain(grace)
             stop.set()  # the connections end within their linger, and `run_server` then cancels this task
 

@@ -38,11 +38,13 @@ class KeyLimits:
         requests: at a time.
         queue_share: of the places in the queue, from 0 (it never waits) to 1.
         tokens_per_minute: that are computed, of prompts and of answers.
+        weight: of its share of the device among those of the same priority; that of a key without one is 1.
     """
 
     requests: int | None = None
     queue_share: float | None = None
     tokens_per_minute: int | None = None
+    weight: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

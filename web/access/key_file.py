@@ -31,6 +31,7 @@ logger = logging.getLogger("cede.web")
 
 PREFIX = "sk-cede-"  # so that whoever finds a key, such as a scanner of secrets, knows what it is
 KEY_BYTES = 32  # of randomness
+MAX_WEIGHT = 1000  # of a key's share
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 OTHERS = stat.S_IWGRP | stat.S_IRWXO
 """What nobody may do with the file but its owner, and, by reading it, its group."""
@@ -188,6 +189,9 @@ def _check_limits(record: dict[str, Any], place: str) -> KeyLimits:
     share = record.get("queue_share")
     if share is not None and (type(share) not in (int, float) or not 0 <= share <= 1):
         raise ApiKeyError(f"{place}: queue_share should be a number from 0 to 1, or left out")
+    weight = record.get("weight")
+    if weight is not None and (type(weight) not in (int, float) or not 1 / MAX_WEIGHT <= weight <= MAX_WEIGHT):
+        raise ApiKeyError(f"{place}: weight should be a number from {1 / MAX_WEIGHT:g} to {MAX_WEIGHT}, or left out")
     return KeyLimits(**record)
 
 

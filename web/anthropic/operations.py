@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from web.anthropic.answers.objects import Error, Message, StreamEvent, TokenCount
 from web.anthropic.prompts.schemas import CountBody, MessagesBody
+from web.control.operations import CONTROL_HEADERS
 from web.openapi.operations import ANY_ROUTE, READS_BODY, Api, Operation, Reply
 
 EXAMPLE = {"model": "any", "messages": [{"role": "user", "content": "What is the capital of France?"}]}
@@ -21,6 +22,7 @@ ANTHROPIC = Api(
             {200: Reply.generated(Message, StreamEvent)},
             MessagesBody,
             EXAMPLE | {"max_tokens": 16},
+            parameters=CONTROL_HEADERS,
             errors=ANY_ROUTE | READS_BODY | {504, 529},
         ),
         Operation(

@@ -19,9 +19,11 @@ from web.anthropic.prompts.schemas import HINTS, UNSUPPORTED, CountBody, Message
 from web.bodies.json_size import check_json_size
 from web.bodies.prompt_tokens import check_generations
 from web.bodies.strict_model import parse_model, unknown_fields
+from web.control.fields import control_of
 from web.generation.ignored import IgnoredFields
 from web.generation.prompts import conversation_prompt, visible_ids
 from web.generation.sampling import sampling_params
+from web.generation.tiers import priority_of
 from web.limits import MAX_PROMPTS
 
 if TYPE_CHECKING:
@@ -85,6 +87,8 @@ def parse_messages(
         speculate=body.speculate is not False,
         visible=visible_ids(prompt, model),
         grammar=prompt.grammar,
+        control=control_of(body.cede),
+        priority=priority_of(body.priority),
     )
     (ignored or IgnoredFields()).tell(request.id, unknown_fields(body, HINTS, UNSUPPORTED))
     options = MessageOptions(

@@ -8,11 +8,10 @@ from actors.core.generation import Failed
 from actors.core.receipts import CancelReason
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
 
-    from actors.core.generation import Progress
+    from actors.core.generation import Event, Progress
     from actors.generating.unread import Backlog
-    from actors.request import Request
     from runtime.errors import CedeError
 
 
@@ -29,7 +28,17 @@ class EventCollector(Protocol):
         """Return the response object, once all generations have finished; its long parts may be `SelfEncoding`."""
 
 
-async def collect(request: Request, begin: Callable[[], EventCollector], backlog: Backlog) -> dict[str, Any]:
+class Readable(Protocol):
+    """A request of the engine's, for the one who reads it."""
+
+    def __aiter__(self) -> AsyncIterator[Event]:
+        """Return the events as they come."""
+
+    def cancel(self, reason: CancelReason) -> None:
+        """Cancel the request."""
+
+
+async def collect(request: Readable, begin: Callable[[], EventCollector], backlog: Backlog) -> dict[str, Any]:
     """Collect the events of a request to its end, or to the first failure, and return the response object.
 
     Args:

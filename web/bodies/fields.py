@@ -6,7 +6,7 @@ walks the schemas and finds any string, array, object or number that has none.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
 from pydantic_core import PydanticCustomError
@@ -25,6 +25,7 @@ from web.limits import (
     MAX_METADATA_NAME,
     MAX_METADATA_VALUE,
     MAX_NAME,
+    MAX_PRIORITY,
     MAX_PROMPT_IDS,
     MAX_PROMPTS,
     MAX_SCHEMA_TEXT,
@@ -60,6 +61,9 @@ Bias = Annotated[float, Field(ge=-100, le=100)]
 TopLogprobs = Annotated[int, Field(ge=0, le=MAX_LOGPROBS)]
 # -1 asks for a fresh seed, as in vLLM and llama-server.
 Seed = Annotated[int, Field(ge=-(2**63), le=MAX_INTEGER), AfterValidator(lambda seed: None if seed == -1 else seed)]
+# The lower, the earlier, as in vLLM; a tier is a name for some of the numbers (`web.generation.tiers`).
+Priority = Annotated[int, Field(ge=-MAX_PRIORITY, le=MAX_PRIORITY)]
+ServiceTier = Literal["auto", "default", "flex", "scale", "priority"]
 
 
 # --- objects ------------------------------------------------------------------------------------------------------

@@ -85,8 +85,14 @@ def nothing_after() -> RequestError:
 
 
 def entries(name: str) -> dict[str, str]:
-    """Return what the query string has under `name[...]`, by what stands between the brackets."""
+    """Return what the query string has under `name[...]`, by what stands between the brackets.
+
+    Raises:
+        RequestError: nothing stands there, as in lists of other APIs.
+    """
     head, tail = f"{name}[", "]"
+    if head + tail in query.args:
+        raise RequestError(f"Invalid '{name}[]': between the brackets stands the entry's name.", param=name)
     return {
         key[len(head) : -len(tail)]: value
         for key, value in query.args.items()

@@ -9,7 +9,7 @@ from runtime.errors import RequestError
 from web.limits import MAX_BIASES, MAX_NAME, MAX_UNKNOWN_FIELDS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from pydantic import ValidationError
     from pydantic_core import ErrorDetails
@@ -54,6 +54,7 @@ WANTED_SIZES: dict[str, str] = {
     "too_much_in_it": (
         "should hold at most {most_values} values and {most_characters} characters, at all depths together"
     ),
+    "string_pattern_mismatch": "should match {pattern}",
     "media": "must be text: this server reads no {media}",
     "unknown_fields": f"should have at most {MAX_UNKNOWN_FIELDS} fields that this server does not know",
     "two_names": "should have '{name}' or another name of the same field, but not both",
@@ -71,10 +72,15 @@ _JSON_FAULTS = {
 }
 
 
-def request_error(error: ValidationError) -> RequestError:
-    """Return the first fault in `error` as one sentence, with the field's path as `param`."""
+def request_error(error: ValidationError, named: Callable[[Sequence[str | int]], str] | None = None) -> RequestError:
+    """Return the first fault in `error` as one sentence, with the field's path as `param`.
+
+    Args:
+        error: of a validation.
+        named: returns what the client calls the place of a fault; None for its path in the body.
+    """
     first = error.errors(include_url=False)[0]
-    kind, param = first["type"], dotted(first["loc"])
+    kind, param = first["type"], (named or dotted)(first["loc"])
     # A bound of 2.0 is shown as 2.
     context = {
         name: f"{value:g}" if isinstance(value, float) else value for name, value in first.get("ctx", {}).items()
@@ -83,6 +89,8 @@ def request_error(error: ValidationError) -> RequestError:
         return _json_error(context)
     if kind == "missing":
         return RequestError(f"Missing required parameter: '{param}'.", param=param, code="missing_required_parameter")
+    if kind == "extra_forbidden":
+        return RequestError(f"Unknown parameter: '{param}'.", param=param, code="unknown_parameter")
     if not param and kind == "model_type":
         return RequestError("The body must be a JSON object.")
     if kind in WANTED_SIZES:

@@ -22,15 +22,15 @@ WIDTH = 40  # of the values, where places stand one below the other
 
 
 @click.command(cls=ServeCommand, short_help="Show which options are in force, and why.")
-@click.argument("model_name", required=False, metavar="[MODEL]")
+@click.argument("named", required=False, metavar="[MODEL]")
 @option_flags()
 @click.pass_context
-def config(ctx: click.Context, /, model_name: str | None, **_: Any) -> None:  # noqa: ANN401  # the context has them, too
+def config(ctx: click.Context, /, named: str | None, **_: Any) -> None:  # noqa: ANN401  # the context has them, too
     """Show what `cede serve` would take from the same flags, variables and file, and where each value was found.
 
     It is written as a file that --config reads.  Keys (--api-key) are not shown.
     """
-    chosen = Chosen.of(ctx, model_name)
+    chosen = Chosen.of(ctx, named)
     refuse_contradictions(chosen)
     for section, definitions in groupby(DEFINITIONS.values(), key=lambda definition: definition.section):
         click.echo(f"# {section}")

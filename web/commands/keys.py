@@ -43,6 +43,12 @@ def keys() -> None:
 @click.option("--requests", type=click.IntRange(1), metavar="N", help="At a time; by default as many as there is room.")
 @click.option("--queue-share", type=click.FloatRange(0, 1), metavar="SHARE", help="Of the queue's places, from 0 to 1.")
 @click.option("--tokens-per-minute", type=click.IntRange(1), metavar="N", help="That are computed for it.")
+@click.option(
+    "--weight",
+    type=click.FloatRange(0.001, 1000),
+    metavar="WEIGHT",
+    help="Of its share among the keys; others have 1.",
+)
 @click.option("--admin", is_flag=True, help="It sees and cancels the others' requests, too.")
 def add(
     name: str,
@@ -50,6 +56,7 @@ def add(
     requests: int | None,
     queue_share: float | None,
     tokens_per_minute: int | None,
+    weight: float | None,
     admin: bool,
 ) -> None:
     """Make a key for NAME and print it, this once: the file has only its digest.
@@ -59,7 +66,7 @@ def add(
     from web.access.api_keys import KeyLimits
     from web.access.key_file import KeyFile
 
-    limits = KeyLimits(requests, queue_share, tokens_per_minute)
+    limits = KeyLimits(requests, queue_share, tokens_per_minute, weight)
     with _told():
         click.echo(KeyFile(api_key_file).add(name, limits=limits, admin=admin))
 
@@ -95,5 +102,6 @@ def _words(key: ApiKey) -> list[str]:
         None if limits.requests is None else f"requests={limits.requests}",
         None if limits.queue_share is None else f"queue-share={limits.queue_share:g}",
         None if limits.tokens_per_minute is None else f"tokens-per-minute={limits.tokens_per_minute}",
+        None if limits.weight is None else f"weight={limits.weight:g}",
     ]
     return [word for word in said if word is not None]

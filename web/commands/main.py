@@ -13,9 +13,11 @@ import click
 from web.commands.added import added_names, installed_version, load_added
 from web.commands.chat.command import chat
 from web.commands.client.run import run
+from web.commands.cluster import cluster
 from web.commands.completion import completion
 from web.commands.config import config
 from web.commands.doctor import doctor
+from web.commands.front_door import front_door
 from web.commands.keys import keys
 from web.commands.kv import kv
 from web.commands.models.listing import models
@@ -23,6 +25,7 @@ from web.commands.models.pull import pull
 from web.commands.models.remove import rm
 from web.commands.serve import serve
 from web.commands.top.command import top
+from web.commands.worker import worker
 from web.process.streams import open_closed_streams
 
 # GNU OpenMP spins at its barriers, without end by default: with the event loop busy on one of two cores, a small
@@ -33,6 +36,7 @@ GOMP_SPINCOUNT = "10000"
 
 SECTIONS: dict[str, tuple[click.Command, ...]] = {
     "Serve": (serve, config, keys, kv, doctor),
+    "Cluster": (cluster, worker, front_door),
     "Ask": (run, chat, top),
     "Models": (pull, models, rm),
     "Shell": (completion,),

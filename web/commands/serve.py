@@ -17,6 +17,7 @@ from web.commands.completion import complete_model
 from web.commands.foreign import ServeCommand
 from web.commands.models.progress import DownloadProgress
 from web.commands.options.chosen import Chosen
+from web.commands.options.definitions import SERVER
 from web.commands.options.flags import option_flags
 from web.options import Diagnostics, Listening
 from web.process.signals import EarlyStop, unwound_by_signals
@@ -31,10 +32,10 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=ServeCommand, short_help="Serve a model over OpenAI's HTTP API, and others.")
-@click.argument("model_name", required=False, metavar="[MODEL]", shell_complete=complete_model)
-@option_flags()
+@click.argument("named", required=False, metavar="[MODEL]", shell_complete=complete_model)
+@option_flags(*SERVER)
 @click.pass_context
-def serve(ctx: click.Context, /, model_name: str | None, **_: Any) -> None:  # noqa: ANN401  # the context has them, too
+def serve(ctx: click.Context, /, named: str | None, **_: Any) -> None:  # noqa: ANN401  # the context has them, too
     """Serve a model over OpenAI's HTTP API.
 
     MODEL is the same as --model; without either, the small model that comes with cede is served.
@@ -44,25 +45,26 @@ def serve(ctx: click.Context, /, model_name: str | None, **_: Any) -> None:  # n
 
     SIGTERM or Ctrl-C lets running requests finish within --grace; a second one exits at once.
     """
-    chosen = Chosen.of(ctx, model_name)
-    _begin_log(chosen)
+    chosen = Chosen.of(ctx, named)
+    begin_log(chosen)
     early = EarlyStop()
     early.install()
     refuse_contradictions(chosen)
     try:
-        plan = _fault_plan(chosen)
-        _run(server_options(chosen, partial(_find, early)), early, plan)
+        plan = fault_plan(chosen)
+        _run(server_options(chosen, partial(find_model, early)), early, plan)
     except CedeError as error:
         raise click.ClickException(str(error)) from None
 
 
-def _begin_log(chosen: Chosen) -> None:
+def begin_log(chosen: Chosen) -> None:
+    """Log as the options say."""
     from web.logs.setup import log_to_stderr
 
     log_to_stderr(chosen["log-level"].value, chosen["log-format"].value, os.environ)
 
 
-def _find(early: EarlyStop, model: str | None, models_dir: Path | None) -> Path:
+def find_model(early: EarlyStop, model: str | None, models_dir: Path | None) -> Path:
     """Where a model lies.  One that is not here yet is downloaded; a signal ends that, and the process, in order.
 
     Only that: while torch is imported, an exception out of nowhere could be raised amid code that cannot pass it on.
@@ -71,7 +73,7 @@ def _find(early: EarlyStop, model: str | None, models_dir: Path | None) -> Path:
         return resolve_model(model, models_dir, DownloadProgress())
 
 
-def _fault_plan(chosen: Chosen) -> FaultPlan | None:
+def fault_plan(chosen: Chosen) -> FaultPlan | None:
     """What is to go wrong on this server.  Raises ChaosError."""
     path = chosen.config(Diagnostics).chaos
     if path is None:
@@ -81,7 +83,7 @@ def _fault_plan(chosen: Chosen) -> FaultPlan | None:
     return plan_for(chosen.config(Listening).host, path)
 
 
-def _fittings(plan: FaultPlan | None) -> Fittings:
+def fittings_of(plan: FaultPlan | None) -> Fittings:
     """What the server is fitted with: something that fails as planned, if there is a plan."""
     if plan is None:
         from web.fittings import Fittings
@@ -106,7 +108,7 @@ def _run(options: ServerOptions, early: EarlyStop, plan: FaultPlan | None) -> No
         say(f"cede serves {options.model_name} at {url}")
 
     progress = LoadingBar() if sys.stderr.isatty() else None
-    fittings = _fittings(plan)
+    fittings = fittings_of(plan)
     run = partial(run_server, options, progress=progress, announce=announce, fittings=fittings)
     trio.run(run, clock=fittings.clock)
 

@@ -40,12 +40,14 @@ class EmbeddingRequest:
         pooling: how their states become vectors.
         normalise: whether vectors get the length 1 (L2).
         answer: makes the response object of the vectors, in order.
+        priority: the lower, the earlier.
     """
 
     prompts: tuple[TokenIds, ...]
     pooling: Pooling
     normalise: bool
     answer: Callable[[list[array[float]]], Json]
+    priority: int = 0
 
     @property
     def num_tokens(self) -> int:
@@ -85,6 +87,7 @@ class Embedder:
                 SamplingParams(),
                 max_tokens=0,
                 outputs=PromptOutputs(asked.pooling),
+                priority=asked.priority,
             )
             async with self._responder.open(request) as running:
                 vectors += await _vectors(running, len(prompts), backlog)

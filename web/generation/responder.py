@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from quart_trio.wrappers import TrioResponse as Response
 
+from runtime.errors import RequestError
 from web.bodies.body_parser import BodyParser
 from web.bodies.collect import collect
 from web.bodies.event_stream import EventStream
 from web.bodies.json_response import encode_json
 from web.bodies.paged_response import paged_json_response, paged_response, response_backlog
+from web.control.fields import with_headers
+from web.detached.attaching import attached, whole
+from web.detached.makers import StreamMaker, WholeMaker
 from web.generation.keeping import KeepingWriter
 from web.http.asgi import current_request
 from web.http.body_budget import BODY_TIMEOUT
@@ -29,6 +33,8 @@ if TYPE_CHECKING:
     from runtime.loading.served import ServedModel
     from web.bodies.collect import EventCollector
     from web.bodies.event_stream import EventWriter
+    from web.detached.run import Run
+    from web.detached.runs import Maker, Runs
     from web.generation.asked import Asked
     from web.generation.keeping import Keep
 
@@ -46,17 +52,19 @@ class Responder:
         engine: serves the requests.
         write_bytes: of one write to a connection.
         keep_alive: seconds of silence after which a stream says that it is alive.
+        runs: has the requests that may outlive their clients; None where none may.
 
     Attributes:
         engine, write_bytes, keep_alive: the same.
         parser: of the bodies.
     """
 
-    def __init__(self, engine: Engine, write_bytes: int, keep_alive: float) -> None:
+    def __init__(self, engine: Engine, write_bytes: int, keep_alive: float, runs: Runs | None = None) -> None:
         self.engine = engine
         self.write_bytes = write_bytes
         self.keep_alive = keep_alive
         self.parser = BodyParser(engine)
+        self._runs = runs
 
     async def __call__(self, parse: ParseFunction) -> Response:
         """Answer the current request, whose body `parse` understands."""
@@ -68,9 +76,15 @@ class Responder:
         Args:
             asked: the request.
             keep: is given the whole answer, unless its client hung up before, or it failed; None to keep nothing.
+
+        Raises:
+            CedeError: it is refused, or what its headers say of its fate cannot be understood.
         """
         current_request().generation_id = asked.request.id
-        return await (self._stream(asked, keep) if asked.stream else self._respond(asked, keep))
+        request = self.controlled(asked.request)
+        if request.control.outlives_client:
+            return await self._detachable(asked, request, keep)
+        return await (self._stream(asked, request, keep) if asked.stream else self._respond(asked, request, keep))
 
     async def parse_body(self, parse: Callable[[bytes, ServedModel, int], T]) -> T:
         """Read the current request's body, and return what `parse` makes of it."""
@@ -95,8 +109,20 @@ class Responder:
         """Return a request as whoever sent the current HTTP request may ask it."""
         http_request = current_request()
         return replace(
-            request, owner=http_request.owner, queue_share=http_request.queue_share, trace=http_request.trace
+            request,
+            owner=http_request.owner,
+            queue_share=http_request.queue_share,
+            weight=http_request.weight,
+            trace=http_request.trace,
         )
+
+    def controlled(self, request: GenerationRequest) -> GenerationRequest:
+        """Return a request as the headers of the current HTTP request have it, where they say other than the body.
+
+        Raises:
+            RequestError: one of the headers `x-cede-…` cannot be understood.
+        """
+        return replace(request, control=with_headers(request.control, current_request().headers.items()))
 
     def reservation(self, request: GenerationRequest) -> AbstractContextManager[None]:
         """Return the scope in which the tokens are set aside that a request may take of those of its client's key."""
@@ -114,11 +140,60 @@ class Responder:
             async with self.engine.open_request(self.asked_by_client(request), disconnect_reason=reason) as opened:
                 yield opened
 
-    async def _stream(self, asked: Asked, keep: Keep | None) -> Response:
+    async def begin(self, request: GenerationRequest, maker: Maker, *held: AbstractContextManager[object]) -> Run:
+        """Begin a request that may outlive whoever sent the current HTTP request, and who is its first reader.
+
+        Args:
+            request: which says so.
+            maker: of its answer.
+            held: to be entered now, and left when the request has ended.
+
+        Raises:
+            CedeError: it is refused.
+        """
+        if self._runs is None:
+            raise RequestError(
+                "'cede.on_disconnect' is not supported by this server.",
+                param="cede.on_disconnect",
+                code="unsupported_parameter",
+            )
+        reader = current_request().resources.enter_context(ExitStack())
+        with current_request().hand_over_place() as place:
+            for scope in (self.reservation(request), *held):
+                place.enter_context(scope)
+            return await self._runs.start(self.asked_by_client(request), maker, place, reader)
+
+    async def show(self, run: Run) -> Response:
+        """Return the response that reads a request to its end, for the client who is its reader already."""
+        if run.streamed:
+            return attached(run, -1, self.write_bytes, reading=True)
+        await run.ended.wait()
+        return await whole(run, self.engine.unread, self.write_bytes)
+
+    async def _detachable(self, asked: Asked, request: GenerationRequest, keep: Keep | None) -> Response:
+        if not asked.stream:
+            return await self.show(await self.begin(request, self._whole_maker(asked, keep)))
+        if keep is None:
+            return await self.show(await self.begin(request, StreamMaker(asked.writer(), self.keep_alive)))
+        copy = self.engine.unread.backlog(f"copy of {request.id}", gathering=True, request_id=request.id)
+        writer = KeepingWriter(asked.writer(), asked.collector(self.write_bytes), copy)
+        maker = StreamMaker(writer, self.keep_alive, partial(writer.keep, keep))
+        return await self.show(await self.begin(request, maker, copy))
+
+    def _whole_maker(self, asked: Asked, keep: Keep | None) -> WholeMaker:
+        async def finish(response: dict[str, Any]) -> bytes:
+            content = await encode_json(response)
+            if keep is not None:
+                await keep(content)
+            return content
+
+        return WholeMaker(partial(asked.collector, self.write_bytes), finish)
+
+    async def _stream(self, asked: Asked, request: GenerationRequest, keep: Keep | None) -> Response:
         """Open the request and return the response that streams it.  What opening raises is an ordinary error."""
         resources = current_request().resources
         if keep is None:
-            return await self._stream_by(asked.writer(), asked, resources.aclose)
+            return await self._stream_by(asked.writer(), request, resources.aclose)
         backlog = response_backlog(self.engine.unread, "copy of")
         writer = KeepingWriter(asked.writer(), asked.collector(self.write_bytes), backlog)
 
@@ -126,16 +201,18 @@ class Responder:
             await writer.keep(keep)
             await resources.aclose()
 
-        return await self._stream_by(writer, asked, leave)
+        return await self._stream_by(writer, request, leave)
 
-    async def _stream_by(self, writer: EventWriter, asked: Asked, leave: Callable[[], Awaitable[None]]) -> Response:
-        request = await current_request().resources.enter_async_context(self.open(asked.request))
-        body = EventStream(request, writer, self.keep_alive, leave, self.write_bytes)
+    async def _stream_by(
+        self, writer: EventWriter, request: GenerationRequest, leave: Callable[[], Awaitable[None]]
+    ) -> Response:
+        running = await current_request().resources.enter_async_context(self.open(request))
+        body = EventStream(running, writer, self.keep_alive, leave, self.write_bytes)
         return Response(body, headers=dict(writer.headers), content_type=writer.content_type)
 
-    async def _respond(self, asked: Asked, keep: Keep | None) -> Response:
+    async def _respond(self, asked: Asked, request: GenerationRequest, keep: Keep | None) -> Response:
         """Run the request to its end and return the whole response.  What it raises is an ordinary error."""
-        response, backlog = await self.collect(asked.request, partial(asked.collector, self.write_bytes))
+        response, backlog = await self.collect(request, partial(asked.collector, self.write_bytes))
         if keep is None:
             return await paged_json_response(response, backlog, self.write_bytes)
         content = await encode_json(response)

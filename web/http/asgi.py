@@ -93,6 +93,12 @@ class ScopedRequest(TrioRequest):
         share = None if self.key is None else self.key.limits.queue_share
         return 1.0 if share is None else share
 
+    @property
+    def weight(self) -> float:
+        """The weight of whoever asks, among those of the same priority."""
+        weight = None if self.key is None else self.key.limits.weight
+        return 1.0 if weight is None else weight
+
     def claim_place(self) -> None:
         """Take one of the places that the key has, once, until the response is sent.
 
@@ -137,6 +143,8 @@ class ScopedConnection(TrioASGIHTTPConnection):
             await super().__call__(receive, send)
 
     def _create_request_from_scope(self, send: ASGISendCallable) -> ScopedRequest:
+        # Before anybody looks at it: `/v1/models/` is served as `/v1/models`, whatever is decided by the path.
+        self.scope["path"] = self.scope["path"].removesuffix("/") or "/"
         try:
             made = super()._create_request_from_scope(send)
         except ValueError:  # a target such as `http://[x/`: not a path, and not a URL that has one

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from web.control.operations import CONTROL_HEADERS
 from web.infill.objects import InfillAnswer, InfillPiece
 from web.infill.schemas import FimBody, InfillBody
 from web.openai.answers.objects import Error
@@ -21,6 +22,7 @@ INFILL = Api(
             {200: Reply.generated(InfillAnswer, InfillPiece)},
             InfillBody,
             {"input_prefix": "def add(a, b):\n    return ", "input_suffix": "\n", "n_predict": 16},
+            parameters=CONTROL_HEADERS,
             errors=ANY_ROUTE | GENERATES,
         ),
         Operation(
@@ -31,6 +33,7 @@ INFILL = Api(
             {200: Reply.generated(ChatCompletion, ChatCompletionChunk)},
             FimBody,
             {"model": "any", "prompt": "def add(a, b):", "max_tokens": 16},
+            parameters=CONTROL_HEADERS,
             errors=ANY_ROUTE | GENERATES,
         ),
     ),

@@ -10,6 +10,7 @@ from actors.core.life import State
 from actors.core.receipts import CancelReason
 from actors.diagnostics.loop_holds import Cause
 from runtime.loading.served import Proposer
+from web.detached.answers import DetachableRequest
 from web.openai.answers.objects import ErrorDetails
 from web.openapi.operations import Answer
 
@@ -35,6 +36,8 @@ class Slot(Answer):
     request_id: str | None
     tokens: int = Field(description="Of the sequence that it works on.")
     resident_tokens: int = Field(description="Whose KV stays in it while it is idle.")
+    origin: int = Field(description="The position of the KV arena where its sequence begins.")
+    capacity: int = Field(description="How many positions it has there; 0 for none.")
     draft_tokens: int = Field(description="Of which the drafter has KV.")
 
 
@@ -57,12 +60,19 @@ class LiveRequest(Answer):
     deadline: float | None = Field(
         description="When it is cancelled if it has not ended; null if it may take for ever."
     )
+    priority: int = Field(description="The lower, the earlier.")
+    group: str | None = Field(description="This and the next: what the request said of its kin, in `cede`.")
+    supersede: str | None
+    after: str | None
 
 
 class RequestList(Answer):
     """The live requests, the oldest first."""
 
     data: list[LiveRequest]
+    detachable: list[DetachableRequest] = Field(
+        description="Those of them that may outlive their clients, and those whose answers are kept."
+    )
 
 
 class Cancelled(Answer):
@@ -91,6 +101,9 @@ class Receipt(Answer):
     drafted_tokens: int
     accepted_tokens: int
     owner: str | None = Field(description="The name of the API key that asked.")
+    group: str | None = Field(description="This and the next: what the request said of its kin, in `cede`.")
+    supersede: str | None
+    after: str | None
 
 
 class ReceiptList(Answer):
@@ -204,6 +217,16 @@ class Loop(Answer):
     latest: list[LoopHold]
 
 
+class Detachable(Answer):
+    """Requests that may outlive their clients."""
+
+    running: int
+    detached: int = Field(description="Of those that run; nobody reads them.")
+    readers: int
+    kept: int = Field(description="Answers of those that have ended.")
+    kept_bytes: int
+
+
 class Statistics(Answer):
     """Counts since the start, and what is held now."""
 
@@ -212,4 +235,5 @@ class Statistics(Answer):
     speculation: Speculation
     unread: Unread
     tasks: int = Field(description="Of the event loop, that live.")
+    detachable: Detachable | None = Field(description="Null where no request may outlive its client.")
     loop: Loop | None = Field(None, description="Only with `--watch-loop`.")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from web.control.groups import OPERATIONS as GROUPS
+from web.detached.operations import OPERATIONS as DETACHED
 from web.inspection.answers import (
     Cancelled,
     Healthy,
@@ -50,11 +52,12 @@ INSPECTION = Api(
             "delete",
             "/v1/requests/{request_id}",
             "cancel_request",
-            "Cancel exactly this request",
+            "Cancel exactly this request; drop the answer of one that has ended and is kept",
             {200: Reply.json(Cancelled)},
             parameters=(Parameter("request_id", "The response's id, also in its `x-request-id`.", place="path"),),
             errors=ANY_ROUTE | {404},
         ),
+        *DETACHED,
         Operation(
             "get",
             "/v1/receipts",
@@ -79,6 +82,7 @@ INSPECTION = Api(
             "Counts since the start, and what is held now",
             {200: Reply.json(Statistics)},
         ),
+        *GROUPS,
         *FEED,
         *METRICS,
         *of_document.OPERATIONS,

@@ -28,13 +28,16 @@ if TYPE_CHECKING:
     from actors.core.receipts import Receipt
     from actors.diagnostics.loop_watch import LoopWatch
     from actors.engine import Engine
+    from web.detached.runs import Runs
     from web.http.asgi import ScopedApp
 
 MAX_WAIT = 60
 """Seconds for which a request for receipts may wait for the end of what they are of."""
 
 
-def add_routes(app: ScopedApp, engine: Engine, write_bytes: int, watch: LoopWatch | None) -> None:
+def add_routes(
+    app: ScopedApp, engine: Engine, write_bytes: int, watch: LoopWatch | None, runs: Runs | None = None
+) -> None:
     """Add the routes to an application.
 
     Args:
@@ -42,6 +45,7 @@ def add_routes(app: ScopedApp, engine: Engine, write_bytes: int, watch: LoopWatc
         engine: to be looked at.
         write_bytes: of one write to a connection.
         watch: of the event loop; None where it is not watched.
+        runs: the requests that may outlive their clients; None where there are none.
     """
 
     async def list_response(name: str, values: Iterable[DataclassInstance]) -> Response:
@@ -61,10 +65,6 @@ def add_routes(app: ScopedApp, engine: Engine, write_bytes: int, watch: LoopWatc
     async def slots() -> Response:
         return await list_response("slots", slots_shown(engine, current_request().key))
 
-    @app.get("/v1/requests")
-    async def requests() -> Response:
-        return await list_response("data", shown(engine.requests(), current_request().key))
-
     @app.get("/v1/receipts")
     async def receipts() -> Response:
         limit, request_id = _limit(), query.args.get("request_id")
@@ -75,12 +75,32 @@ def add_routes(app: ScopedApp, engine: Engine, write_bytes: int, watch: LoopWatc
     async def statistics() -> Response:
         tasks = trio.lowlevel.current_statistics().tasks_living
         loop = {} if watch is None else {"loop": asdict(watch.statistics())}
-        return json_response(asdict(engine.statistics()) | {"tasks": tasks} | loop)
+        detachable = None if runs is None else asdict(runs.statistics())
+        return json_response(asdict(engine.statistics()) | {"detachable": detachable, "tasks": tasks} | loop)
+
+    _add_request_routes(app, engine, write_bytes, runs)
+
+
+def _add_request_routes(app: ScopedApp, engine: Engine, write_bytes: int, runs: Runs | None) -> None:
+    @app.get("/v1/requests")
+    async def requests() -> Response:
+        key = current_request().key
+        detachable = shown((run.status() for run in runs or ()), key)
+        listed: dict[str, Iterable[DataclassInstance]] = {
+            "data": shown(engine.requests(), key),
+            "detachable": detachable,
+        }
+        arrays = {name: LazyJsonArray(map(asdict, values)) for name, values in listed.items()}
+        return await paged_json_response(arrays, response_backlog(engine.unread), write_bytes)
 
     @app.delete("/v1/requests/<request_id>")
     async def cancel(request_id: str) -> Response:
-        """Cancel a request.  Whether there is one that is somebody else's is not told."""
-        if request_id not in ids_shown(engine, current_request().key) or not engine.cancel(request_id):
+        """Cancel a request, or drop the answer of one that is kept.  One that is somebody else's is not told of."""
+        key = current_request().key
+        found = request_id in ids_shown(engine, key) and engine.cancel(request_id)
+        if not found and runs is not None:
+            found = runs.drop(request_id, key)
+        if not found:
             message = f"There is no live request '{request_id}'."
             raise NotFound(message, param="request_id", code="request_not_found")
         return json_response({"id": request_id, "cancelled": True})

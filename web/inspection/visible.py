@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from actors.core.slot_views import SlotStatus
     from actors.engine import Engine
     from web.access.api_keys import ApiKey
+    from web.detached.run import RunStatus
 
-ShownT = TypeVar("ShownT", "RequestStatus", "Receipt")
+ShownT = TypeVar("ShownT", "RequestStatus", "Receipt", "RunStatus")
 
 
 def shown(values: Iterable[ShownT], key: ApiKey | None) -> Iterator[ShownT]:

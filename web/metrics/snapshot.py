@@ -49,12 +49,12 @@ class Snapshot(Collector):
     def _standing(self, statistics: EngineStatistics) -> Iterable[Figure]:
         manager, unread = statistics.manager, statistics.unread
         held = sum(max(slot.tokens, slot.resident_tokens) for slot in self._engine.slots())
-        room = manager.slots * self._engine.model.context_length
+        room = self._engine.manager.table.extents.positions
         yield "up", "Whether requests can be served.", self._engine.health() is None
         yield "num_requests_running", "Generations that hold a slot.", manager.leased
         yield "num_requests_waiting", "Generations that wait for a slot.", manager.queued
         yield "slots", "Slots.", manager.slots
-        yield "kv_cache_usage_perc", "Share of the slots' KV that holds tokens, idle slots too; 1 is all.", held / room
+        yield "kv_cache_usage_perc", "Share of the KV arena that holds tokens, idle slots' too; 1 is all.", held / room
         yield "unread_bytes", "Events that their readers have not taken yet.", unread.bytes
         yield "unread_readers", "Readers for whom something waits.", unread.readers
 

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 from actors.core.generation import GenerationRequest
 from runtime.errors import RequestError
 from web.bodies.json_encoding import dumps
+from web.control.fields import control_of
 from web.generation.prompts import visible_ids
+from web.generation.tiers import priority_of
 from web.ollama.answers.builder import AnswerBuilder
 from web.ollama.answers.objects import AnswerOptions
 from web.ollama.answers.writer import LineWriter
@@ -24,9 +26,6 @@ if TYPE_CHECKING:
     from web.generation.ignored import IgnoredFields
     from web.ollama.answers.objects import AnswerShape, Json
     from web.ollama.schemas import GenerationBody
-
-UNLOADING = (0, "0", "0s", "0m", "0h")
-"""Values of `keep_alive` that would have the model unloaded at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +53,7 @@ class OllamaRequest:
 
 @dataclass(frozen=True, slots=True)
 class LoadRequest:
-    """A body without a prompt: by it clients of Ollama have a model loaded before they need it.
+    """A body without a prompt: by it clients of Ollama have a model loaded before they need it, or unloaded.
 
     Attributes:
         options: how to answer.
@@ -73,12 +72,9 @@ class LoadRequest:
 def load_request(body: GenerationBody, model: ServedModel, shape: AnswerShape) -> LoadRequest:
     """Make the request for a body without a prompt.
 
-    Raises:
-        RequestError: it asks that the model is unloaded.
+    With `keep_alive: 0` Ollama would unload the model, and answer `unload`.  Here the model stays, and the answer says
+    so.
     """
-    keep_alive = (body.model_extra or {}).get("keep_alive")
-    if keep_alive is not None and keep_alive in UNLOADING:
-        raise RequestError("This server does not unload its model.", param="keep_alive", code="unsupported_parameter")
     options = AnswerOptions("", body.model or model.name, shape, model.tokenizer)
     return LoadRequest(options, body.stream is not False)
 
@@ -124,6 +120,8 @@ def answer_request(
         end_ids=end_ids,
         visible=visible_ids(prompt, model),
         grammar=prompt.grammar,
+        control=control_of(body.cede),
+        priority=priority_of(body.priority),
     )
     ignored.tell(request.id, ignored_fields(body))
     answer = AnswerOptions(

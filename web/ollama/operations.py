@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from web.control.operations import CONTROL_HEADERS
 from web.ollama.answers.models import (
     ChatAnswer,
     EmbedAnswer,
@@ -45,6 +46,7 @@ OLLAMA = Api(
             {200: Reply.generated(ChatAnswer, ChatAnswer, CONTENT_TYPE)},
             ChatBody,
             {"model": "any", "messages": [{"role": "user", "content": "What is the capital of France?"}]},
+            parameters=CONTROL_HEADERS,
             errors=ANY_ROUTE | GENERATES,
         ),
         Operation(
@@ -55,6 +57,7 @@ OLLAMA = Api(
             {200: Reply.generated(GenerateAnswer, GenerateAnswer, CONTENT_TYPE)},
             GenerateBody,
             {"model": "any", "prompt": "What is the capital of France?", "options": {"num_predict": 16}},
+            parameters=CONTROL_HEADERS,
             errors=ANY_ROUTE | GENERATES,
         ),
         Operation(

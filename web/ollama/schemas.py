@@ -10,8 +10,20 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import Discriminator, Field, Tag
 
-from web.bodies.fields import TEXT, TEXTS, JsonObject, JsonSchema, Name, Text, TokenIds, TopLogprobs, list_or_text
+from web.bodies.fields import (
+    TEXT,
+    TEXTS,
+    JsonObject,
+    JsonSchema,
+    Name,
+    Priority,
+    Text,
+    TokenIds,
+    TopLogprobs,
+    list_or_text,
+)
 from web.bodies.strict_model import StrictModel, parse_model, refuse_unsupported, unknown_fields
+from web.control.fields import ControlFields
 from web.limits import MAX_CALLS, MAX_INPUTS, MAX_INTEGER, MAX_MESSAGES, MAX_TOOLS
 from web.ollama.options import IGNORED_OPTIONS, UNSUPPORTED_OPTIONS, Options
 
@@ -96,6 +108,8 @@ class GenerationBody(ModelOptions):
     format: Format | None = None
     logprobs: bool | None = None
     top_logprobs: TopLogprobs | None = None
+    cede: ControlFields | None = None
+    priority: Priority | None = None
 
 
 class ChatBody(GenerationBody):

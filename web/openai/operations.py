@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from web.control.operations import CONTROL_HEADERS
 from web.limits import MAX_METADATA
 from web.openai.answers.objects import Error
 from web.openai.chat.answers import ChatCompletion, ChatCompletionChunk
@@ -30,6 +31,7 @@ OPENAI = Api(
             {200: Reply.generated(ChatCompletion, ChatCompletionChunk)},
             ChatBody,
             {"messages": [{"role": "user", "content": "What is the capital of France?"}], "max_tokens": 16},
+            parameters=CONTROL_HEADERS,
             errors=ANY_ROUTE | GENERATES,
         ),
         Operation(
@@ -44,7 +46,12 @@ OPENAI = Api(
                 Parameter(
                     "metadata",
                     "Only those that have these entries: `metadata[key]=value`.",
-                    {"type": "object", "additionalProperties": {"type": "string"}, "maxProperties": MAX_METADATA},
+                    {
+                        "type": "object",
+                        "propertyNames": {"minLength": 1},
+                        "additionalProperties": {"type": "string"},
+                        "maxProperties": MAX_METADATA,
+                    },
                     deep=True,
                 ),
             ),
@@ -93,6 +100,7 @@ OPENAI = Api(
             {200: Reply.generated(Completion, CompletionChunk)},
             CompletionBody,
             {"prompt": "import os", "max_tokens": 16},
+            parameters=CONTROL_HEADERS,
             errors=ANY_ROUTE | GENERATES,
         ),
         Operation(

@@ -17,9 +17,11 @@ from runtime.errors import RequestError
 from runtime.prompt_rows.wanted import PromptOutputs
 from runtime.text.stop_strings import StopAutomaton
 from web.bodies.fields import NO_LIMIT
+from web.control.fields import control_of
 from web.generation.ignored import IgnoredFields
 from web.generation.infill import infill_end_ids
 from web.generation.sampling import allowed_ids, bad_words, end_ids, sampling_params
+from web.generation.tiers import priority_of
 from web.openai.answers.chunks import ChunkWriter
 from web.openai.answers.format import Format, ResponseOptions
 from web.openai.answers.response_builder import ResponseBuilder
@@ -118,8 +120,7 @@ def generation_request(
         model: to be served from.
         prefix: of the request's id.
         prompts: token ids.
-        max_tokens: the client's limit, which is cut to the context, because many clients send a large one; None for
-            as many tokens as the context has room for.
+        max_tokens: the client's limit, cut to the context, for many send a large one; None for all that there is room.
         logprobs: alternatives to show for each token; None for no log-probabilities.
         continues: whether the text goes on where the prompt ends, in the middle of a message for example.
         visible: special tokens that are to be in the text.
@@ -154,6 +155,8 @@ def generation_request(
         visible=visible,
         grammar=grammar,
         session=body.prompt_cache_key or None,
+        control=control_of(body.cede),
+        priority=priority_of(body.priority, body.service_tier),
     )
 
 

@@ -23,8 +23,10 @@ from web.bodies.fields import (
     MinTokens,
     Name,
     Penalty,
+    Priority,
     RepetitionPenalty,
     Seed,
+    ServiceTier,
     Stop,
     StopIds,
     Temperature,
@@ -33,6 +35,7 @@ from web.bodies.fields import (
     TopP,
 )
 from web.bodies.strict_model import StrictModel, show_unsupported
+from web.control.fields import ControlFields
 from web.generation.grammar_fields import GrammarFields
 
 BodyT = TypeVar("BodyT", bound="GenerationBody")
@@ -65,6 +68,7 @@ class GenerationBody(GrammarFields):
     seed: Seed | None = None
     user: Name | None = None
     prompt_cache_key: Name | None = None
+    service_tier: ServiceTier | None = None
 
     n_predict: MaxTokens | None = None
     top_k: TopK | None = None
@@ -83,11 +87,13 @@ class GenerationBody(GrammarFields):
     prompt_logprobs: TopLogprobs | None = None
     cache_prompt: bool | None = None
     speculate: bool | None = None
+    cede: ControlFields | None = None
+    priority: Priority | None = None
 
 
 # Hints to the server, which change nothing in the response.
 HINTS = frozenset(
-    "metadata prediction prompt_cache_options prompt_cache_retention safety_identifier service_tier "
+    "metadata prediction prompt_cache_options prompt_cache_retention safety_identifier "
     "parallel_tool_calls include_reasoning guided_decoding_backend".split()
 )
 

@@ -1,6 +1,7 @@
 """`--record FILE`: what the engine did, as a file that Perfetto and Chrome's tracing page open.
 
 - `trace_events`: the format, and which tracks there are
+- `steps`: a step, which becomes text where it is written
 - `recorder`: an `Observer` that turns the engine's events into spans, whole ones only
 - `file`: a bounded buffer, and the thread that writes it
 - `opening`: all of it, while a server serves

@@ -11,23 +11,28 @@ import json
 import logging
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from runtime.errors import CedeError
+from web.recording.steps import DrawnStep
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from web.recording.trace_events import Json
 
 logger = logging.getLogger("cede.web")
 
+Event: TypeAlias = "Json | DrawnStep"
+
 CAPACITY = 1 << 16  # events; a busy server makes some thousand in a second
 # Events are written together: a thread that woke for each layer of a step would take the interpreter from those that
 # run it (bench/LOG.md).
 PAUSE_SECONDS = 0.25
 HURRY_SHARE = 4  # of the buffer, a quarter that is full is written at once
+# While they become text the interpreter is taken, and let go of with each write: so not all that waits at once.
+WRITE_EVENTS = 32
 
 
 class RecordingError(CedeError):
@@ -83,7 +88,8 @@ class RecordingFile:
         self._capacity = capacity
         self._hurry = max(1, capacity // HURRY_SHARE)
         self._changed = threading.Condition()
-        self._waiting: list[Json] = []
+        self._waiting: list[tuple[Event, ...]] = []  # each what belongs together
+        self._count = 0  # of events that wait
         self._is_closed = False
         self._dropped = self._written = 0
         self._size = 0  # of what is whole
@@ -104,16 +110,18 @@ class RecordingFile:
         """Begin to write."""
         self._thread.start()
 
-    def put(self, *events: Json) -> None:
+    def put(self, *events: Event) -> None:
         """Have events written that belong together, or drop them all; never waits for the disk."""
+        count = _count(events)
         with self._changed:
-            if fits := len(self._waiting) + len(events) <= self._capacity and not self._is_closed:
+            if fits := self._count + count <= self._capacity and not self._is_closed:
                 was_empty = not self._waiting
-                self._waiting += events
-                if was_empty or len(self._waiting) >= self._hurry:
+                self._waiting.append(events)
+                self._count += count
+                if was_empty or self._count >= self._hurry:
                     self._changed.notify()
         if not fits:
-            self._drop(len(events), "the disk is too slow")
+            self._drop(count, "the disk is too slow")
 
     def close(self, seconds: float) -> bool:
         """Have the rest written, and wait for that; false if it took longer."""
@@ -131,21 +139,22 @@ class RecordingFile:
             logger.warning("--record: events are dropped: %s", why)
 
     def _run(self) -> None:
-        while batch := self._take():
-            text = ",\n".join(json.dumps(event, separators=(",", ":")) for event in batch)
-            if self._write(f"{',' if self._written else '['}\n{text}".encode()):
-                self._written += len(batch)
-            else:
-                self._drop(len(batch), self._fault)
+        while taken := self._take():
+            for texts in _batches(taken):
+                text = ",\n".join(texts)
+                if self._write(f"{',' if self._written else '['}\n{text}".encode()):
+                    self._written += len(texts)
+                else:
+                    self._drop(len(texts), self._fault)
         self._write(b"\n]\n" if self._written else b"[]\n")
 
-    def _take(self) -> list[Json]:
+    def _take(self) -> list[tuple[Event, ...]]:
         """What waits, a moment after there is something; nothing at the end."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._is_closed)
-            self._changed.wait_for(lambda: len(self._waiting) >= self._hurry or self._is_closed, PAUSE_SECONDS)
-            batch, self._waiting = self._waiting, []
-        return batch
+            self._changed.wait_for(lambda: self._count >= self._hurry or self._is_closed, PAUSE_SECONDS)
+            taken, self._waiting, self._count = self._waiting, [], 0
+        return taken
 
     def _write(self, data: bytes) -> bool:
         """Write all of it, or nothing: false where that failed."""
@@ -169,3 +178,24 @@ class RecordingFile:
             self._file.seek(self._size)
         except OSError:
             self._is_broken = True
+
+
+def _count(events: Iterable[Event]) -> int:
+    """How many events of the format these are."""
+    return sum(len(event) if isinstance(event, DrawnStep) else 1 for event in events)
+
+
+def _batches(taken: Iterable[tuple[Event, ...]]) -> Iterator[list[str]]:
+    """Yield all of it as JSON, some events at a time; what belongs together is not torn apart."""
+    texts: list[str] = []
+    for events in taken:
+        for event in events:
+            if isinstance(event, DrawnStep):
+                texts += event.texts()
+            else:
+                texts.append(json.dumps(event, separators=(",", ":")))
+        if len(texts) >= WRITE_EVENTS:
+            yield texts
+            texts = []
+    if texts:
+        yield texts

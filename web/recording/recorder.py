@@ -6,9 +6,9 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from actors.core.observer import Observer
-from runtime.step.transfer import Load, Save
 from web.recording import trace_events
-from web.recording.trace_events import DRAFT_STEPS, QUEUE, STEPS, TRANSFERS, WAITING, instant, span
+from web.recording.steps import BegunStep, DrawnStep
+from web.recording.trace_events import QUEUE, STEPS, TRANSFERS, WAITING, instant, span
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     )
     from actors.core.receipts import Receipt
     from actors.core.slot_views import GenerationKey
-    from runtime.step.step import SegmentResult
     from web.recording.trace_events import Json
 
 
@@ -46,7 +45,7 @@ class Recorder(Observer):
     """Remembers what has begun, and writes it when it has ended.  Of prompts and answers it writes numbers only.
 
     Args:
-        put: takes events that belong together; called on the event loop's thread and on the device's.
+        put: takes events that belong together, or a step; called on the event loop's thread.
         clock: seconds since the epoch, as receipts have them; in any thread.
         slots: how many there are.
     """
@@ -57,9 +56,8 @@ class Recorder(Observer):
         self._began = clock()
         self._queued: dict[GenerationKey, int] = {}
         self._held: dict[GenerationKey, _Held] = {}
-        self._step: tuple[int, StepBegins] | None = None
+        self._step: BegunStep | None = None
         self._transfer: tuple[int, TransferBegins] | None = None
-        self._layer_began = 0
         for event in trace_events.names(slots):
             put(event)
         put(instant(WAITING, "recording begins", 0, unix_time=self._began))
@@ -128,41 +126,26 @@ class Recorder(Observer):
 
     def step_begins(self, event: StepBegins) -> None:
         """Note what a step runs."""
-        self._layer_began = self._now()
-        self._step = self._layer_began, event
+        self._step = BegunStep(self._now(), event)
 
     def layer_done(self, event: LayerDone) -> None:
-        """Write a layer, unless the step was given up meanwhile."""
+        """Note when a layer ended, unless the step was given up meanwhile."""
         step = self._step
-        if step is None or (step[1].number, step[1].drafting) != (event.number, event.drafting):
-            return
-        began, self._layer_began = self._layer_began, self._now()
-        self._put(span(_steps(event.drafting), f"layer {event.layer}", began, self._layer_began))
+        if step is not None and step.event.number == event.number and step.event.drafting == event.drafting:
+            step.layers.append(self._now())
 
     def step_ended(self, event: StepEnded) -> None:
-        """Write a step, and what it did for each slot."""
-        self._end_step(event.result.segments)
+        """Write a step, its layers, and what it did for each slot."""
+        self._end_step(tuple((part.computed, part.layers_after_cancel) for part in event.result.segments))
 
     def step_raised(self, event: StepRaised) -> None:
         """Write a step that failed."""
         self._end_step(error=type(event.error).__name__)
 
-    def _end_step(self, results: tuple[SegmentResult, ...] = (), **args: Any) -> None:  # noqa: ANN401
-        if self._step is None:
-            return
-        (since, event), self._step = self._step, None
-        now, rows = self._now(), sum(len(part.token_ids) for part in event.parts)
-        name = "draft" if event.drafting else "step"
-        whole = span(_steps(event.drafting), f"{name} {event.number}", since, now, rows=rows, **args)
-        parts = []
-        for number, part in enumerate(event.parts):
-            about: Json = {"rows": len(part.token_ids), "start": part.start, "drafts": part.drafts} | args
-            if results:
-                result = results[number]
-                about |= {"computed": result.computed, "layers_after_cancel": result.layers_after_cancel}
-            track = trace_events.work(part.slot)
-            parts.append(span(track, part.phase.value, since, now, **_whose(part.key), **about))
-        self._put(whole, *parts)
+    def _end_step(self, outcomes: tuple[tuple[bool, int], ...] = (), *, error: str = "") -> None:
+        step, self._step = self._step, None
+        if step is not None:
+            self._put(DrawnStep(step, self._now(), outcomes, error))
 
     def transfer_begins(self, event: TransferBegins) -> None:
         """Note what is moved."""
@@ -179,7 +162,7 @@ class Recorder(Observer):
         now = self._now()
         moved: dict[int, dict[str, int]] = {}
         for transfer in event.transfers:
-            kind = "save" if isinstance(transfer, Save) else "load" if isinstance(transfer, Load) else "copy"
+            kind = type(transfer).__name__.lower()
             of_slot = moved.setdefault(transfer.slot, {})
             of_slot[kind] = of_slot.get(kind, 0) + 1
         spans = [span(trace_events.work(slot), " ".join(kinds), since, now, **kinds) for slot, kinds in moved.items()]
@@ -203,10 +186,6 @@ class Recorder(Observer):
     def _since(self, at: float) -> int:
         """Nanoseconds from the recording's start."""
         return round((at - self._began) * 1e9)
-
-
-def _steps(drafting: bool) -> trace_events.Track:
-    return DRAFT_STEPS if drafting else STEPS
 
 
 def _name(key: GenerationKey) -> str:

@@ -58,6 +58,14 @@ def span(track: Track, name: str, begin: int, end: int, **args: Any) -> Json:  #
     return _at("X", track, name, begin, args) | {"dur": (end - begin) / 1e3}
 
 
+def span_text(track: Track, name: str, begin: int, end: int, args: str) -> str:
+    """Return a span as JSON, as `span` has it: `name` is quoted, and `args` is what stands between the braces."""
+    return (
+        f'{{"ph":"X","name":{name},"pid":{track.pid},"tid":{track.tid},"ts":{begin / 1e3!r},"args":{{{args}}},'
+        f'"dur":{(end - begin) / 1e3!r}}}'
+    )
+
+
 def instant(track: Track, name: str, at: int, **args: Any) -> Json:  # noqa: ANN401
     """Return a moment of a track, in nanoseconds."""
     return _at("i", track, name, at, args) | {"s": "t"}

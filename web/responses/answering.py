@@ -11,9 +11,11 @@ from quart_trio.wrappers import TrioResponse as Response
 
 from actors.core.receipts import CancelReason
 from runtime.errors import RequestError
-from web.bodies.event_stream import CONTENT_TYPE, HEADERS, EventStream
-from web.bodies.json_response import json_response
+from web.bodies.event_stream import EventStream
+from web.bodies.json_response import encode_json, json_response
 from web.bodies.paged_response import paged_json_response, response_backlog
+from web.detached.attaching import attached
+from web.detached.makers import WholeMaker
 from web.generation.ignored import IgnoredFields
 from web.http.asgi import current_request
 from web.responses.conversion import check_state, count_input_tokens, prepare, read_body, read_prompt_body
@@ -21,7 +23,7 @@ from web.responses.output.collector import ResponseCollector
 from web.responses.output.writer import ResponseWriter
 from web.responses.stored.archive import no_history
 from web.responses.stored.ending import store_ended
-from web.responses.stored.event_log import AttachedStream
+from web.responses.stored.making import Making
 
 if TYPE_CHECKING:
     from runtime.errors import CedeError
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
     from web.generation.responder import Responder
     from web.responses.conversion import History, ParsedResponse
     from web.responses.input.schemas import PromptBody
-    from web.responses.stored.background import Run
     from web.responses.stored.conversations import Turn
     from web.responses.stored.state import State
 
@@ -62,10 +63,13 @@ class ResponseMaker:
                 return prepare(body, history, model, can_store=self._state is not None, ignored=self._ignored)
 
             parsed = await parser.parse(prepared, raw, size=len(raw) + history.size)
-        parsed = replace(parsed, request=self._responder.asked_by_client(parsed.request))
+        asked = self._responder.controlled(self._responder.asked_by_client(parsed.request))
+        parsed = replace(parsed, request=asked)
         current_request().generation_id = parsed.request.id
         if parsed.background:
             return await self._begin(parsed, turn)
+        if asked.control.outlives_client:
+            return await self._detachable(parsed, turn)
         return await (self._stream(parsed, turn) if parsed.stream else self._respond(parsed, turn))
 
     async def count(self) -> Response:
@@ -137,6 +141,19 @@ class ResponseMaker:
     async def _end(self, parsed: ParsedResponse, response: Json, turn: Turn | None) -> Json:
         return await store_ended(None if self._state is None else self._state.archive, parsed, response, turn)
 
+    async def _detachable(self, parsed: ParsedResponse, turn: Turn | None) -> Response:
+        """Begin a response that may outlive its client, and return what shows it to the end."""
+        archive = None if self._state is None else self._state.archive
+        maker: Making | WholeMaker = Making(parsed, archive, self._responder.keep_alive, turn)
+        if not parsed.stream:
+
+            async def finish(response: Json) -> bytes:
+                return await encode_json(response | await self._end(parsed, response, turn))
+
+            maker = WholeMaker(partial(ResponseCollector, parsed.options), finish)
+        held = () if turn is None else (turn,)
+        return await self._responder.show(await self._responder.begin(parsed.request, maker, *held))
+
     # --- without one --------------------------------------------------------------------------------------------------
 
     async def _begin(self, parsed: ParsedResponse, turn: Turn | None) -> Response:
@@ -145,24 +162,18 @@ class ResponseMaker:
             raise RequestError(
                 "'background' is not supported by this server.", param="background", code="unsupported_parameter"
             )
+        control = parsed.request.control
+        if control.on_disconnect == "finish_prefill" or control.grace_s is not None:
+            raise RequestError(
+                "'background' runs without its client: what a hang-up means is 'detach'.", param="cede.on_disconnect"
+            )
+        parsed = replace(parsed, request=replace(parsed.request, control=replace(control, on_disconnect="detach")))
         with current_request().hand_over_place() as place:
             place.enter_context(self._responder.reservation(parsed.request))
             if turn is not None:
                 place.enter_context(turn)
             run, response = await self._state.background.start(parsed, place, turn)
         if parsed.stream:
-            return attach(run, -1, self._responder.write_bytes)
+            return attached(run, -1, self._responder.write_bytes)
         backlog = response_backlog(self._responder.engine.unread)
         return await paged_json_response(response, backlog, self._responder.write_bytes)
-
-
-def attach(run: Run, starting_after: int, write_bytes: int) -> Response:
-    """Return a response that streams the events of a response in the background.
-
-    Args:
-        run: of which the events are there.
-        starting_after: number of the last event that the client knows; -1 for none.
-        write_bytes: of one write.
-    """
-    body = AttachedStream(run.log, starting_after + 1, write_bytes)
-    return Response(body, headers=HEADERS, content_type=CONTENT_TYPE)

@@ -113,6 +113,12 @@ class ConversationReference(Answer):
     id: str
 
 
+class Cut(Answer):
+    """What OpenAI has no word for."""
+
+    cancelled: str = Field(description="Why the response was cut short, as in its receipt.")
+
+
 class Response(Answer):
     """A response."""
 
@@ -149,6 +155,7 @@ class Response(Answer):
     truncation: Literal["auto", "disabled"]
     usage: Usage | None
     user: str | None
+    cede: Cut | None = None
 
 
 class Event(Answer):

@@ -16,10 +16,12 @@ from runtime.chat.conversation import Conversation, ReasoningChoice, Turn
 from runtime.errors import RequestError
 from web.bodies.json_size import check_json_size
 from web.bodies.strict_model import parse_model, unknown_fields
+from web.control.fields import control_of
 from web.generation.grammars import ANY_OBJECT, schema_grammar
 from web.generation.ignored import IgnoredFields
 from web.generation.prompts import conversation_prompt, errors_named, visible_ids
 from web.generation.sampling import sampling_params
+from web.generation.tiers import priority_of
 from web.responses.input.items import ITEMS, MAX_ITEMS, MessageItem, ReferenceItem
 from web.responses.input.schemas import HINTS, UNSUPPORTED, JsonFormat, PromptBody, ResponseBody, SchemaFormat
 from web.responses.input.stored_items import check_ids, stored_items
@@ -126,6 +128,11 @@ def references(body: PromptBody) -> list[str]:
     return [item.id for item in _own_items(body) if isinstance(item, ReferenceItem)]
 
 
+def _sampled(request: GenerationRequest) -> Json:
+    """Return how tokens are drawn, which a body need not say."""
+    return {"temperature": request.sampling.temperature, "top_p": request.sampling.top_p}
+
+
 def prepare(
     body: ResponseBody,
     history: History,
@@ -154,24 +161,24 @@ def prepare(
     if history.conversation is not None:
         check_ids([*json.loads(history.conversation), *own])
     shows_logprobs = LOGPROBS in (body.include or ()) or bool(body.top_logprobs)
-    room = model.context_length - len(ids)
     request = GenerationRequest(
         id=f"resp_{key}",
         prompts=(ids,),
         sampling=sampling_params(dict(body), model, (body.top_logprobs or 0) if shows_logprobs else None),
-        max_tokens=None if body.max_output_tokens is None else min(body.max_output_tokens, room),
+        max_tokens=_most_tokens(body, model.context_length - len(ids)),
         ignore_eos=bool(body.ignore_eos),
         cache_prompt=body.cache_prompt is not False,
         speculate=body.speculate is not False,
         visible=visible_ids(prompt, model),
         grammar=prompt.grammar,
         session=body.prompt_cache_key or None,
+        control=control_of(body.cede),
+        priority=priority_of(body.priority, body.service_tier),
     )
     (ignored or IgnoredFields()).tell(request.id, unknown_fields(body, HINTS, UNSUPPORTED))
-    sampled = {"temperature": request.sampling.temperature, "top_p": request.sampling.top_p}
     options = ResponseOptions(
         id=request.id,
-        asked=asked_fields(body, request.id, model.name, store=store) | sampled,
+        asked=asked_fields(body, request.id, model.name, store=store) | _sampled(request),
         tokenizer=model.tokenizer,
         parser=prompt.parser,
         custom=frozenset(tool.name for tool in tools if tool.custom),
@@ -186,6 +193,10 @@ def prepare(
         previous=body.previous_response_id,
         input=own,
     )
+
+
+def _most_tokens(body: ResponseBody, room: int) -> int | None:
+    return None if body.max_output_tokens is None else min(body.max_output_tokens, room)
 
 
 def count_input_tokens(body: PromptBody, history: History, model: ServedModel) -> int:

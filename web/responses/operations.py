@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from web.control.operations import CONTROL_HEADERS
 from web.openai.answers.objects import Error
 from web.openapi.operations import ANY_ROUTE, GENERATES, LISTS, PAGES, READS_BODY, Api, Operation, Parameter, Reply
 from web.responses.answers import (
@@ -102,6 +103,7 @@ RESPONSES = Api(
             {200: Reply.generated(Response, Event)},
             ResponseBody,
             {"input": "What is the capital of France?", "max_output_tokens": 16},
+            parameters=CONTROL_HEADERS,
             errors=ANY_ROUTE | GENERATES | {404},
         ),
         Operation(

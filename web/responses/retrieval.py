@@ -10,8 +10,8 @@ from runtime.errors import RequestError
 from web.bodies.json_response import json_response
 from web.bodies.paged_response import paged_json_response, response_backlog
 from web.bodies.query import flag, number, page_asked, page_of
+from web.detached.attaching import attached
 from web.http.asgi import current_request
-from web.responses.answering import attach
 from web.responses.stored.archive import ResponseNotFound
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ class StoredResponses:
         if not flag("stream"):
             return await self._long(await state.archive.load(response_id, owner))
         starting_after = number("starting_after", -1, least=-1)
-        if (run := state.background.find(response_id, owner)) is not None:
-            return attach(run, starting_after, self._write_bytes)
+        if (run := state.runs.find(response_id, owner)) is not None and run.streamed:
+            return attached(run, starting_after, self._write_bytes)
         await state.archive.load(response_id, owner)
         raise RequestError(
             "The events of this response are not kept: it did not run in the background, or it ended a while ago.",
@@ -57,8 +57,8 @@ class StoredResponses:
         """Delete a response; one that runs is cancelled."""
         state = self._stored(response_id)
         owner = current_request().owner
-        if (run := state.background.find(response_id, owner)) is not None:
-            await state.background.forget(run)
+        if (run := state.runs.find(response_id, owner)) is not None:
+            await state.runs.forget(run)
         await state.archive.delete(response_id, owner)
         return json_response({"id": response_id, "object": "response", "deleted": True})
 
@@ -66,13 +66,14 @@ class StoredResponses:
         """Cancel a response in the background, unless it has ended, and answer with it."""
         state = self._stored(response_id)
         owner = current_request().owner
-        if (run := state.background.find(response_id, owner)) is not None:
-            await state.background.cancel(run)
         response = await state.archive.load(response_id, owner)
         if not (await trio.to_thread.run_sync(response.response))["background"]:
             raise RequestError(
                 "Only responses in the background can be cancelled; to cancel another, hang up.", param="response_id"
             )
+        if (run := state.runs.find(response_id, owner)) is not None:
+            await state.runs.cancel(run)
+            response = await state.archive.load(response_id, owner)
         return await self._long(response)
 
     async def list_input_items(self, response_id: str) -> Response:

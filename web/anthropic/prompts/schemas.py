@@ -16,6 +16,7 @@ from web.bodies.fields import (
     JsonSchema,
     MinP,
     Name,
+    Priority,
     RepetitionPenalty,
     Seed,
     StopString,
@@ -25,6 +26,7 @@ from web.bodies.fields import (
     TopP,
 )
 from web.bodies.strict_model import StrictModel, show_unsupported
+from web.control.fields import ControlFields
 from web.limits import MAX_INTEGER, MAX_MESSAGES, MAX_STOP_STRINGS, MAX_TOOLS
 
 
@@ -110,6 +112,8 @@ class MessagesBody(PromptBody):
     ignore_eos: bool | None = None
     cache_prompt: bool | None = None
     speculate: bool | None = None
+    cede: ControlFields | None = None
+    priority: Priority | None = None
 
 
 # Hints to the server, which change nothing in the answer.

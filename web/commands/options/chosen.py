@@ -91,7 +91,9 @@ class Chosen:
     def config(self, group: type[Config], **others: Any) -> Config:  # noqa: ANN401  # as the config declares them
         """A config with the values of its options; `others` are its other fields, or override an option."""
         values = {
-            definition.field: self[key].value for key, definition in DEFINITIONS.items() if definition.group is group
+            definition.field: self[key].value
+            for key, definition in DEFINITIONS.items()
+            if definition.group is group and definition.field not in others
         }
         return group(**values | others)
 

@@ -21,7 +21,7 @@ from runtime.loading.options import LoadOptions
 from runtime.options import Option
 from runtime.units import GIB, KIB, MIB
 from web.limits import Limits
-from web.options import Access, Diagnostics, Listening, ModelChoice, Patience, StateOptions, Wire
+from web.options import Access, Cluster, Diagnostics, Listening, ModelChoice, Patience, StateOptions, Wire
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,6 +38,7 @@ SECTIONS: dict[str, tuple[type, ...]] = {
     "KV outside the slots": (TierOptions, CacheConfig),
     "Stored answers": (StateOptions,),
     "Operation": (Patience, Diagnostics),
+    "Cluster": (Cluster,),
 }
 
 Written = str | int | float | list[str]
@@ -149,3 +150,6 @@ DEFINITIONS: dict[str, Definition] = {
     for definition in _definitions_of(section, group)
 }
 """All options by their keys, in the order in which they are listed."""
+
+SERVER: tuple[str, ...] = tuple(key for key, definition in DEFINITIONS.items() if definition.group is not Cluster)
+"""Those of a server that is not in a cluster."""

@@ -18,8 +18,24 @@ if TYPE_CHECKING:
     from web.http.transport.context import ConnectionContext
 
 
+class LastRequestConnection(h11.Connection):
+    """h11's, but that bytes behind a request that is to be the last one are ignored (RFC 9112, 9.6).
+
+    To h11 they are an error, which Hypercorn would answer with a 400 in place of what the request is to get.
+    """
+
+    def receive_data(self, data: bytes) -> None:
+        """Take bytes, unless no request can come any more."""
+        if self.their_state is not h11.MUST_CLOSE:
+            super().receive_data(data)
+
+    def next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
+        """Return the next event; none comes behind the last request."""
+        return h11.NEED_DATA if self.their_state is h11.MUST_CLOSE else super().next_event()
+
+
 class Http1Protocol(H11Protocol):
-    """HTTP/1.1 by h11, as Hypercorn has it, but for upgrades and for responses that come before the request's end.
+    """HTTP/1.1 by h11, as Hypercorn has it, but for upgrades, early responses, and what comes behind a last request.
 
     A server may ignore an upgrade.  To HTTP/2 there is none any more (RFC 9113, 3.1), and web sockets are not served.
     """
@@ -36,6 +52,9 @@ class Http1Protocol(H11Protocol):
             context.client,
             context.local,
             context.send,
+        )
+        self.connection = LastRequestConnection(
+            h11.SERVER, max_incomplete_event_size=server.config.h11_max_incomplete_size
         )
 
     async def stream_send(self, event: StreamEvent) -> None:

@@ -98,7 +98,7 @@ class AnswerOptions:
             "prompt_eval_duration": prompt,
             "eval_count": finished.completion_tokens,
             "eval_duration": answer,
-        }
+        } | ({} if finished.cancelled is None else {"cede": {"cancelled": finished.cancelled.value}})
 
 
 class ContextIds(SelfEncoding):

@@ -44,7 +44,7 @@ class ResponseOptions:
         parser: makes the parser of a choice's text.
         fingerprint: of the model and how it was loaded.
         predicted: whether the client said what the answer would be.
-        service_tier: whether the client asked for one, of which there is the default only.
+        service_tier: that it is served in, if the client asked for one.
     """
 
     id: str
@@ -64,7 +64,7 @@ class ResponseOptions:
     parser: Callable[[], OutputParser] = PlainParser
     fingerprint: str | None = None
     predicted: bool = False
-    service_tier: bool = False
+    service_tier: str | None = None
 
     @property
     def choices(self) -> int:
@@ -74,7 +74,7 @@ class ResponseOptions:
     def envelope(self, kind: str) -> Json:
         """Return the fields that every object of this response begins with; `kind` is its `object`."""
         fields = {"id": self.id, "object": kind, "created": self.created, "model": self.model}
-        tier = {"service_tier": "default"} if self.service_tier else {}
+        tier = {"service_tier": self.service_tier} if self.service_tier else {}
         return fields | {"system_fingerprint": self.fingerprint} | tier
 
 

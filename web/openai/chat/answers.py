@@ -87,7 +87,7 @@ class ChatCompletion(Answer):
     created: int
     model: str
     system_fingerprint: str
-    service_tier: Literal["default"] | None = None
+    service_tier: Literal["flex", "default", "priority"] | None = None
     choices: list[Choice]
     usage: Usage
     timings: Timings
@@ -149,7 +149,7 @@ class ChatCompletionChunk(Answer):
     created: int
     model: str
     system_fingerprint: str
-    service_tier: Literal["default"] | None = None
+    service_tier: Literal["flex", "default", "priority"] | None = None
     choices: list[ChunkChoice]
     usage: Usage | RunningUsage | None = None
     timings: Timings | None = None

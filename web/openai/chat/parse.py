@@ -11,6 +11,7 @@ from web.bodies.prompt_tokens import check_generations, encode_prompt, kept_toke
 from web.bodies.strict_model import parse_model, unknown_fields
 from web.generation.grammars import grammar_of
 from web.generation.prompts import conversation_prompt, errors_named, visible_ids
+from web.generation.tiers import tier_of
 from web.limits import MAX_PROMPTS
 from web.openai.chat.format import ChatFormat
 from web.openai.chat.messages import conversation_of, text_of
@@ -73,7 +74,7 @@ def parse_chat(
     )
     settings.ignored.tell(request.id, unknown_fields(body, HINTS, UNSUPPORTED))
     options = response_options(body, request, model, parser=prompt.parser, logprobs=bool(body.logprobs))
-    options = replace(options, service_tier=body.service_tier is not None)
+    options = replace(options, service_tier=tier_of(request.priority) if body.service_tier else None)
     custom = frozenset(tool.name for tool in conversation.tools if tool.custom)
     format = ChatFormat(settings.reasoning, custom, is_legacy(body))
     record = record_of(body, request.id) if body.store else None

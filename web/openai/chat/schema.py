@@ -148,7 +148,6 @@ class ChatBody(GenerationBody):
     reasoning: Reasoning | None = None
     verbosity: Literal["low", "medium", "high"] | None = None
     prediction: Prediction | None = None
-    service_tier: Name | None = None
     store: bool | None = None
     metadata: Metadata | None = None
 

@@ -48,7 +48,7 @@ def parse_embeddings(
     tokens = sum(map(len, prompts))
     in_base64 = body.encoding_format == "base64"
     answer = partial(_answer, name=body.model or model.name, pooling=pooling, tokens=tokens, in_base64=in_base64)
-    return EmbeddingRequest(prompts, pooling, body.normalize is not False, answer)
+    return EmbeddingRequest(prompts, pooling, body.normalize is not False, answer, body.priority or 0)
 
 
 def _answer(

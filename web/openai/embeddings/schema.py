@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
-from web.bodies.fields import Name, Prompt
+from web.bodies.fields import Name, Priority, Prompt
 from web.bodies.strict_model import StrictModel, show_unsupported
 from web.limits import MAX_INTEGER
 
@@ -19,7 +19,7 @@ UNSUPPORTED: dict[str, tuple[object, ...]] = {
 }
 """Fields that would change a vector, with the values (beside null) that ask for nothing."""
 
-HINTS = frozenset({"priority", "request_id", "modality"})
+HINTS = frozenset({"request_id", "modality"})
 
 
 class EmbeddingBody(StrictModel):
@@ -33,3 +33,4 @@ class EmbeddingBody(StrictModel):
     dimensions: Annotated[int, Field(ge=1, le=MAX_INTEGER)] | None = None
     user: Name | None = None
     normalize: bool | None = None  # vLLM's
+    priority: Priority | None = None  # vLLM's, too

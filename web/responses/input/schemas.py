@@ -19,8 +19,10 @@ from web.bodies.fields import (
     Metadata,
     MinP,
     Name,
+    Priority,
     RepetitionPenalty,
     Seed,
+    ServiceTier,
     Temperature,
     TemplateVariables,
     Text,
@@ -31,6 +33,7 @@ from web.bodies.fields import (
     type_tag,
 )
 from web.bodies.strict_model import StrictModel, show_unsupported
+from web.control.fields import ControlFields
 from web.limits import MAX_INTEGER, MAX_TOOLS
 from web.responses.input.items import MAX_ITEMS, InputItem
 
@@ -240,7 +243,7 @@ class ResponseBody(PromptBody):
     metadata: Metadata | None = None
     prompt_cache_key: Name | None = None
     safety_identifier: Name | None = None
-    service_tier: Name | None = None
+    service_tier: ServiceTier | None = None
     store: bool | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
@@ -256,6 +259,8 @@ class ResponseBody(PromptBody):
     ignore_eos: bool | None = None
     cache_prompt: bool | None = None
     speculate: bool | None = None
+    cede: ControlFields | None = None
+    priority: Priority | None = None
 
 
 # Hints to the server, which change nothing in the response.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from runtime.chat.parts import PlainParser
 from web.errors.problem import INTERNAL
+from web.generation.tiers import priority_of, tier_of
 from web.responses.input.schemas import CustomTool, FunctionTool, SchemaFormat
 
 if TYPE_CHECKING:
@@ -41,12 +42,14 @@ class Ending:
         status: one of the last four.
         error: of a failed one.
         reason: of an incomplete one, in OpenAI's words.
+        cancelled: why one was cancelled, as in its receipt; None where that is not known.
         at: when; seconds since the epoch.
     """
 
     status: Status
     error: Json | None = None
     reason: str | None = None
+    cancelled: str | None = None
     at: int = field(default_factory=lambda: int(time.time()))
 
     @property
@@ -103,6 +106,7 @@ class ResponseOptions:
         status = Status.IN_PROGRESS if ending is None else ending.status
         incomplete = None if ending is None or ending.reason is None else {"reason": ending.reason}
         nothing_added = ending is not None and ending.status in (Status.FAILED, Status.CANCELLED)
+        cut = {"cede": {"cancelled": ending.cancelled}} if ending is not None and ending.cancelled else {}
         completed = {"completed_at": ending.at} if ending is not None and ending.status is Status.COMPLETED else {}
         return (
             self.asked
@@ -114,6 +118,7 @@ class ResponseOptions:
                 "usage": usage,
             }
             | completed
+            | cut
             | ({"conversation": None} if nothing_added else {})
         )
 
@@ -139,7 +144,7 @@ def asked_fields(body: ResponseBody, id: str, model: str, *, store: bool) -> Jso
         "prompt_cache_key": body.prompt_cache_key,
         "reasoning": {"effort": reasoning and reasoning.effort, "summary": None},
         "safety_identifier": body.safety_identifier,
-        "service_tier": "default",
+        "service_tier": tier_of(priority_of(body.priority, body.service_tier)),
         "store": store,
         "temperature": body.temperature,
         "text": {"format": _format(body), "verbosity": (text and text.verbosity) or "medium"},

@@ -187,4 +187,4 @@ def _ending(finished: Finished) -> Ending:
         case FinishReason.LENGTH:
             return Ending(Status.INCOMPLETE, reason="max_output_tokens")
         case FinishReason.CANCELLED:
-            return Ending(Status.CANCELLED)
+            return Ending(Status.CANCELLED, cancelled=None if finished.cancelled is None else finished.cancelled.value)

@@ -86,9 +86,7 @@ class Archive:
             ResponseNotFound: there is none of that id.
             StoreFailed: the store cannot be read.
         """
-        stored = await self._store.get(Kind.RESPONSE, response_id, owner)
-        if stored is None:
-            raise ResponseNotFound(response_id)
+        stored = await self._stored(response_id, owner)
         return await trio.to_thread.run_sync(KeptResponse, stored.body)
 
     async def items_seen(self, response_id: str, owner: str | None) -> list[Json]:
@@ -98,16 +96,19 @@ class Archive:
             ResponseNotFound: there is none of that id.
             StoreFailed: the store cannot be read.
         """
+        stored = await self._stored(response_id, owner)
+        items = await trio.to_thread.run_sync(lambda body: KeptResponse(body).input(), stored.body)
+        previous = stored.previous
+        while previous is not None and (before := await self._store.get(Kind.RESPONSE, previous, owner)) is not None:
+            items = [*await trio.to_thread.run_sync(_items, before.body), *items]
+            previous = before.previous
+        return items
+
+    async def _stored(self, response_id: str, owner: str | None) -> StoredObject:
         stored = await self._store.get(Kind.RESPONSE, response_id, owner)
         if stored is None:
             raise ResponseNotFound(response_id)
-        items = await trio.to_thread.run_sync(lambda body: KeptResponse(body).input(), stored.body)
-        while stored.previous is not None:
-            stored = await self._store.get(Kind.RESPONSE, stored.previous, owner)
-            if stored is None:
-                break
-            items = [*await trio.to_thread.run_sync(_items, stored.body), *items]
-        return items
+        return stored
 
     async def delete(self, response_id: str, owner: str | None) -> None:
         """Delete a response.

@@ -1,4 +1,4 @@
-"""What of the Responses API outlives a request: the stored responses, and those that run in the background."""
+"""What outlives a client: the stored answers, and the requests that run without one."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from web.detached.runs import RunBounds, Runs, open_runs
 from web.responses.stored.archive import Archive
-from web.responses.stored.background import BackgroundBounds, BackgroundResponses, open_background
+from web.responses.stored.background import BackgroundResponses
 from web.responses.stored.conversations import StoredConversations
 from web.storage.objects import Bounds
 from web.storage.store import ObjectStore, open_store
@@ -29,12 +30,14 @@ class State:
     Attributes:
         store: of objects of every kind.
         archive: the responses in it.
-        background: the responses that run.
+        runs: the requests of all APIs that may outlive their clients.
+        background: begins responses without a client.
         conversations: that responses begin from and add to.
     """
 
     store: ObjectStore
     archive: Archive
+    runs: Runs
     background: BackgroundResponses
     conversations: StoredConversations
 
@@ -49,6 +52,14 @@ async def open_state(engine: Engine, options: StateOptions, keep_alive: float = 
     async with open_store(options.state_dir, Bounds(options.state_size, options.state_age)) as store:
         archive = Archive(store)
         await archive.close_interrupted()
-        bounds = BackgroundBounds(options.max_background, options.background_timeout, options.background_events)
-        async with open_background(engine, archive, bounds, keep_alive) as background:
-            yield State(store, archive, background, StoredConversations(store))
+        bounds = RunBounds(
+            running=options.max_background,
+            timeout=options.background_timeout,
+            kept_bytes=options.background_events,
+            tokens=options.background_tokens,
+            grace=options.max_grace,
+            keep=options.max_keep,
+        )
+        async with open_runs(engine, bounds) as runs:
+            background = BackgroundResponses(runs, archive, keep_alive)
+            yield State(store, archive, runs, background, StoredConversations(store))

@@ -49,6 +49,11 @@ function paintLane(context, lane, { x, start, end, now, width, colours }) {
     const name = paintStay(context, lane, stay, lane.stays.at(place + 1)?.from ?? now, { x, start, end, now, colours });
     if (name) names.push(name);
   }
+  for (let place = lane.pieces.search((piece) => piece.to >= start); place < lane.pieces.length; place += 1) {
+    const piece = lane.pieces.at(place);
+    if (piece.from > end) break;
+    paintPiece(context, piece, x(piece.from), x(piece.to), colours);
+  }
   let painted = -1;
   for (let place = lane.spans.search((span) => span.to >= start); place < lane.spans.length; place += 1) {
     const span = lane.spans.at(place);
@@ -80,6 +85,19 @@ function paintNames(context, names, taken, colours) {
   context.fillStyle = colours.soft;
   for (const { text, left, right } of names) {
     if (!taken.some((box) => box.left < right && box.right > left)) context.fillText(text, left, NAMES - 2);
+  }
+}
+
+/** What was done in a piece of time long ago: each phase as high as its share of the work. */
+function paintPiece(context, { seconds }, left, right, colours) {
+  const phases = Object.entries(seconds);
+  const whole = phases.reduce((sum, [, each]) => sum + each, 0);
+  let top = WORK.top;
+  for (const [phase, each] of phases) {
+    const height = WORK.height * (whole ? each / whole : 1 / phases.length);
+    context.fillStyle = colours[phase];
+    context.fillRect(left, top, Math.max(1, right - left), height);
+    top += height;
   }
 }
 

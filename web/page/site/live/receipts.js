@@ -20,6 +20,9 @@ const REASONS = {
   stalled_reader: "Nobody read its answer",
   shutdown: "The server stopped",
   fault: "Failed",
+  group: "Ended with its group",
+  sibling_won: "Another of its group was first",
+  superseded: "A newer request took its place",
 };
 
 /** What ended a request, and where: a sentence without its full stop. */

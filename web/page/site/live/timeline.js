@@ -162,11 +162,18 @@ function describe(lane, at, slack) {
   if (span && span.from - slack <= at) {
     const verified = span.drafts ? `, ${span.accepted} of ${span.drafts} drafts stood` : "";
     const steps = span.steps > 1 ? ` in ${span.steps} steps` : "";
-    const name = span.id === null ? "another's" : shortName(span.id);
-    return `${name}: ${span.phase}, ${span.rows} tokens${steps}, ${((span.to - span.from) * 1e3).toFixed(1)} ms${verified}`;
+    return `${nameOf(span)}: ${span.phase}, ${span.rows} tokens${steps}, ${((span.to - span.from) * 1e3).toFixed(1)} ms${verified}`;
+  }
+  const piece = lane.pieces.at(lane.pieces.search(({ to }) => to + slack >= at));
+  if (piece && piece.from - slack <= at) {
+    const shares = Object.entries(piece.seconds).map(([phase, seconds]) => `${phase} ${(seconds * 1e3).toFixed(0)} ms`);
+    return `${nameOf(piece)}: ${piece.rows} tokens in ${piece.steps} steps, ${shares.join(", ")}`;
   }
   const stay = [...lane.stays].findLast(({ from, to }) => from <= at && at <= (to ?? Infinity));
   if (!stay) return "";
-  const name = stay.id === null ? "another's" : shortName(stay.id);
-  return `${name}: ${lane.kind === "slot" ? "between two steps" : "waits"}`;
+  return `${nameOf(stay)}: ${lane.kind === "slot" ? "between two steps" : "waits"}`;
+}
+
+function nameOf({ id }) {
+  return id === null ? "another's" : shortName(id);
 }

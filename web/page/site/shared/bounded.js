@@ -22,13 +22,16 @@ export class Bounded {
     return this.entries[(this.first + place) % this.capacity];
   }
 
+  /** Returns the entry that is forgotten for it; undefined for none. */
   push(entry) {
     if (this.length < this.capacity) {
       this.entries.push(entry);
-      return;
+      return undefined;
     }
+    const forgotten = this.entries[this.first];
     this.entries[this.first] = entry;
     this.first = (this.first + 1) % this.capacity;
+    return forgotten;
   }
 
   /** The place of the first entry for which `isLate` is true; entries before it are those for which it is false. */
