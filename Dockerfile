@@ -6,6 +6,8 @@
 #   docker run --rm -p 127.0.0.1:8000:8000 -v "$PWD/model:/model:ro" cede /model --slots 2
 
 FROM python:3.11-slim AS build
+# For the kernels; without a compiler they are left out.
+RUN apt-get update && apt-get install -y --no-install-recommends g++
 RUN python -m venv /opt/cede
 # Before cede asks for torch: PyPI's build for Linux brings three gigabytes of CUDA libraries.
 RUN /opt/cede/bin/pip install --no-cache-dir torch==2.13.0 --index-url https://download.pytorch.org/whl/cpu

@@ -28,6 +28,7 @@ from actors.core.life import State
 from actors.core.receipts import CancelReason, Receipt, ReceiptLog
 from actors.core.slot_views import SlotStatus
 from actors.generating.unread import Unread
+from actors.kin.kin import Kin
 from actors.kv.prefix_cache import CacheStatistics
 from actors.manager.statistics import ManagerStatistics
 from actors.statistics import EngineStatistics, SpeculationStatistics
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from web.http.asgi import ScopedApp
     from web.openai.requests import ParsedRequest
 
+POSITIONS = 128  # of the arena
 TIMINGS = Timings(prompt_n=3, cache_n=2, prompt_ms=6.0, predicted_n=4, predicted_ms=10.0)
 
 Script = Callable[["FakeRequest"], Awaitable[None]]
@@ -112,6 +114,7 @@ class FakeRequest:
         self.asked = asked
         self.id = asked.id
         self.cancels: list[CancelReason] = []
+        self.prefill_only = trio.Event()
         self.left = trio.Event()
         self.hung_up: CancelReason | None = None  # what `disconnect_reason` said, if a cancel came from outside
         self._send, self._receive = trio.open_memory_channel[Event](math.inf)
@@ -136,6 +139,10 @@ class FakeRequest:
         if not self._unfinished:
             self._send.close()
 
+    def finish_prefill(self) -> None:
+        """Note that the prompt alone is wanted any more."""
+        self.prefill_only.set()
+
     def cancel(self, reason: CancelReason) -> None:
         """Note the cancel, and end the generations."""
         self.cancels.append(reason)
@@ -156,6 +163,7 @@ class FakeEngine:
         self.live: dict[str, FakeRequest] = {}
         self.log: list[Receipt] = []
         self.unread = Unread()
+        self.kin = Kin()
         self.openings = 0
         self.in_slot = "cmpl-1"  # the id of the request in the first slot
         self._script = script
@@ -218,8 +226,9 @@ class FakeEngine:
 
     @property
     def manager(self) -> SimpleNamespace:
-        """What is looked at of the manager's: the clock."""
-        return SimpleNamespace(handle=SimpleNamespace(now=time.time), receipts=ReceiptLog())
+        """What is looked at of the manager's: the clock, the receipts, and how long the arena is."""
+        table = SimpleNamespace(extents=SimpleNamespace(positions=POSITIONS))
+        return SimpleNamespace(handle=SimpleNamespace(now=time.time), receipts=ReceiptLog(), table=table)
 
     def observed_by(self, *observers: Observer) -> AbstractContextManager[None]:
         """Tell these nothing: nothing happens here."""

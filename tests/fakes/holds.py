@@ -46,7 +46,7 @@ class Clerkless:
 
 def ticket_of(request_id: str, prompt: Sequence[int]) -> Ticket:
     """A ticket of a request's first generation."""
-    return Ticket(Clerkless(), request_id, 0, TokenChain(ROOT, prompt))
+    return Ticket(Clerkless(), request_id, 0, TokenChain(ROOT, prompt), len(prompt))
 
 
 def record_of(request_id: str, prompt: Sequence[int], slot: SlotView, owner: TaskOwner) -> HoldRecord:

@@ -8,7 +8,7 @@ depends on how fast a thread is.
 from __future__ import annotations
 
 import random
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -39,7 +39,7 @@ from tests.sim.kv.tiers import (
 from tests.sim.kv.watch import KVWatch, Moved
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -217,12 +217,13 @@ def _choose(keys: list[BlockKey], places: range | None) -> list[BlockKey]:
     return keys if places is None else [keys[place] for place in places if place < len(keys)]
 
 
-def _open_cache(
+@contextmanager
+def _cache(
     ram: int, disk: SettledDisk | None, rings: Rings | None, piece: int, hold_seconds: float, audit_share: float
-) -> PrefixCache:
+) -> Iterator[PrefixCache]:
     """Return a cache with room for so many whole blocks in memory, which moves so many at a time."""
     ring_bytes = 0 if rings is None else BLOCK_BYTES
-    return PrefixCache(
+    yield PrefixCache(
         *(ROOT, BLOCK_BYTES + ring_bytes, ring_bytes),
         ram=ram * (BLOCK_BYTES + ring_bytes),
         rings=rings,
@@ -255,6 +256,7 @@ async def open_kv_simulation(
     chaos: Chaos | None = None,
     lies: Lies | None = None,
     rings: Rings | None = None,
+    positions: int | None = None,
     **config: Any,  # noqa: ANN401  EngineConfig's
 ) -> AsyncIterator[KVSimulation]:
     """An engine over the stand-in model, with tiers; at the end, everything must have been given back.
@@ -279,17 +281,16 @@ async def open_kv_simulation(
         chaos: faults by step and layer, shutdowns and the like; those of the disk are up to `disk`.
         lies: are told about blocks that are kept.
         rings: of a model with a windowed layer, as `windowed` makes them.
+        positions: of the arena; None for as many as all slots have at their longest.
         config: for `EngineConfig`; prompts are read 32 rows at a time unless it says otherwise.
     """
-    faults, truth = Faults(), truth or Truth()
-    model = KVModel(faults, slots=slots, context=context, num_layers=layers, vocabulary=vocabulary, rings=rings)
-    model.lies = model.lies if lies is None else lies
+    faults, truth, sizes = Faults(), truth or Truth(), {"slots": slots, "context": context, "num_layers": layers}
+    model = KVModel(faults, **sizes, vocabulary=vocabulary, rings=rings, positions=positions, lies=lies)
     drafter = open_drafter(model, speculate, accuracy)
     watch = KVWatch(model, lambda rows: step_seconds(rows) / layers, chaos, truth, block_seconds, drafter)
-    served = serve_stand_in(context, end_ids, rings, faults)
+    served = serve_stand_in(context, end_ids, rings, faults, positions=positions)
     settings = EngineConfig(**{"slots": slots, "chunk_tokens": 32, "speculate": speculate, **config})
-    with reads_in_virtual_time(read_seconds, disk):
-        cache = _open_cache(ram, disk, rings, piece, hold_seconds, audit_share)
+    with reads_in_virtual_time(read_seconds, disk), _cache(ram, disk, rings, piece, hold_seconds, audit_share) as cache:
         async with open_engine(watch.device, served, settings, cache, StandInGrammars(faults)) as engine:
             simulation = KVSimulation(engine, model, watch, faults, truth)
             async with simulation.watched():

@@ -82,6 +82,7 @@ class Simulation:
         self.engine = engine
         self.model = model
         self.watch = watch
+        watch.ageing = engine.config.ageing_seconds
         self.faults = faults
         self.stories: dict[str, Story] = {}
 
@@ -171,6 +172,16 @@ class Simulation:
             story = self.stories[request_id]
             story.deleted_at = trio.current_time() if story.deleted_at is None else story.deleted_at
 
+    def end_group(self, owner: str | None, name: str) -> list[str]:
+        """End a group, as whoever has its owner's key does; returns the ids of the requests in it."""
+        expected = self.watch.kin.group_ends(owner, name)
+        ended = self.engine.kin.end_group(owner, name)
+        assert set(ended) == expected, f"I21: of group {name} {ended} were ended, and not {expected}"
+        for request_id in ended:
+            if (story := self.stories.get(request_id)) is not None and story.group_ended_at is None:
+                story.group_ended_at = trio.current_time()
+        return ended
+
     @asynccontextmanager
     async def watched(self) -> AsyncIterator[None]:
         """Look at the engine, and let the plan's faults happen to it; at the end, all must have been given back."""
@@ -212,11 +223,16 @@ class Simulation:
 
 
 def serve_stand_in(
-    context: int, end_ids: tuple[int, ...], rings: Rings | None, faults: Faults, chat: Chat | None = None
+    context: int,
+    end_ids: tuple[int, ...],
+    rings: Rings | None,
+    faults: Faults,
+    chat: Chat | None = None,
+    positions: int | None = None,
 ) -> FaultyServed:
     """What is served of the stand-in model."""
     plain = "stand-in", 0, context, VOCABULARY, end_ids, Tokenizer(byte_level())
-    return FaultyServed(*plain, chat=chat, rings=rings, faults=faults)
+    return FaultyServed(*plain, chat=chat, rings=rings, positions=positions, faults=faults)
 
 
 def windowed(window: int, slack: int) -> Rings:

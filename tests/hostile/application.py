@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 import trio
 
-from actors.engine import compiler_of
+from actors.generating.grammars import compiler_of
 from tests.fakes.simulation import open_simulation, serve_stand_in
 from tests.hostile.parsers import served_model
 from tests.sim.device import Faults

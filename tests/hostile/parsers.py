@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from werkzeug.datastructures import Headers
 
 from actors.core.generation import GenerationRequest
-from actors.engine import compiler_of
+from actors.generating.grammars import compiler_of
 from runtime.errors import RequestError
 from runtime.loading.load import describe_model
 from runtime.loading.options import LoadOptions

@@ -25,6 +25,11 @@ def imported(path: Path) -> set[str]:
     return names
 
 
+def roots(path: Path) -> set[str]:
+    """The packages that a file imports from."""
+    return {name.partition(".")[0] for name in imported(path)}
+
+
 def modules(layer: str) -> list[Path]:
     return sorted((ROOT / layer).rglob("*.py"))
 
@@ -48,6 +53,12 @@ def test_the_runtime_knows_trio_only_where_it_meets_tasks() -> None:
     """In the executors and the device thread, which tasks await, and in the check of which task changes what."""
     knowing = [str(path.relative_to(ROOT)) for path in modules("runtime") if "trio" in imported(path)]
     assert knowing == ["runtime/ownership.py", "runtime/step/device_thread.py", "runtime/step/executor.py"]
+
+
+@pytest.mark.parametrize("library", ["asyncio", "dynamo"])
+def test_asyncio_and_dynamo_are_met_in_the_cluster_alone(library: str) -> None:
+    knowing = {path.parent for layer in LAYERS for path in modules(layer) if library in roots(path)}
+    assert knowing == {ROOT / "web" / "cluster"}
 
 
 def test_relative_imports_are_not_used() -> None:

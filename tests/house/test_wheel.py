@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("runtime", "actors", "web", "bench")
 BUILT_FROM = ("pyproject.toml", "README.md", "LICENSE")
-SUFFIXES = (".py", ".jinja", ".json", ".safetensors")  # of what belongs into it, beside `py.typed`
+SUFFIXES = (".py", ".jinja", ".json", ".safetensors", ".cpp", ".h")  # of what belongs into it, beside `py.typed`
+BUILT = "runtime/native/_kernels"  # where there is a compiler
 DATA = ("runtime/embedded/", "web/openapi/viewer/", "web/page/site/")  # folders of which all belongs into it
 NOT_SERVED = ("bench/training/", "bench/results/")  # how the embedded model was made; what was measured
 LARGEST = 16 * 2**20  # bytes; the embedded model is most of it
@@ -51,8 +52,13 @@ def belongs(name: str) -> bool:
 def test_it_holds_exactly_the_packages_and_the_embedded_model(wheel: zipfile.ZipFile) -> None:
     source = [path.relative_to(ROOT).as_posix() for package in PACKAGES for path in (ROOT / package).rglob("*.*")]
     wanted = {name for name in source if belongs(name) and (ROOT / name).is_file()}
-    found = {name for name in wheel.namelist() if ".dist-info/" not in name}
+    found = {name for name in wheel.namelist() if ".dist-info/" not in name and not name.startswith(BUILT)}
     assert found == wanted
+
+
+def test_it_holds_the_kernels_where_they_can_be_built(wheel: zipfile.ZipFile) -> None:
+    built = [name for name in wheel.namelist() if name.startswith(BUILT)]
+    assert len(built) == (shutil.which("c++") is not None)
 
 
 def test_it_holds_what_serving_needs(wheel: zipfile.ZipFile) -> None:

@@ -55,13 +55,11 @@ def open_pair(
 
 def poison(model: Transformer) -> None:
     """Fill KV and states with NaN."""
-    slots, positions = torch.meshgrid(torch.arange(model.kv.slots), torch.arange(model.kv.context), indexing="ij")
-    for slot in range(model.kv.slots):
-        for layer in range(model.kv.row_shape[0]):
-            for rows in model.kv.read(layer, slot, 0, model.kv.context):
-                rows.fill_(torch.nan)
+    for layer in range(model.kv.row_shape[0]):
+        for rows in model.kv.read(layer, 0, 0, model.kv.positions):
+            rows.fill_(torch.nan)
     if model.states is not None:
-        model.states.write(slots, positions, torch.tensor(torch.nan, dtype=model.kv.dtype))
+        model.states.write(torch.arange(model.kv.positions), torch.tensor(torch.nan, dtype=model.kv.dtype))
 
 
 @dataclass

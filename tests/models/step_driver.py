@@ -16,7 +16,9 @@ from runtime.nn.model import Transformer
 from runtime.nn.weights import load_weights
 from runtime.sampling.params import SamplingParams
 from runtime.sampling.tokens import SampledToken, SampleSpec
+from runtime.selftest.rates import placed
 from runtime.step.step import Segment, SegmentOutput, StepResult, run_step
+from runtime.testing.simulated import SimulatedModel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -50,7 +52,7 @@ def open_transformer(
     poison = torch.full((parts, heads, context, dim), torch.nan, dtype=dtype)
     for layer in range(config.num_layers):
         for slot in range(slots):
-            kv.write(layer, slot, 0, poison)
+            kv.write(layer, slot, 0, poison, slot * context)
     weights = load_weights(
         open_checkpoint(folder),
         device=CPU,
@@ -84,9 +86,14 @@ def run(
     cancels: Mapping[int, Collection[Segment]] | None = None,
     clock: Callable[[], float] | None = None,
 ) -> StepResult:
-    """Run a step to its end, setting the marks of `cancels[0]` before it and of `cancels[n]` during its nth layer."""
+    """Run a step to its end, setting the marks of `cancels[0]` before it and of `cancels[n]` during its nth layer.
+
+    In a model with KV each slot has a place of its own in the arena, as long as the context.
+    """
     clock = clock or Ticks()
-    step = run_step(model, segments, clock)
+    step = run_step(
+        model, placed(model, segments) if isinstance(model, Transformer | SimulatedModel) else segments, clock
+    )
     layer = 0
     while True:
         for segment in (cancels or {}).get(layer, ()):

@@ -8,7 +8,7 @@ MUTANTS = (
     Mutant(
         "what a matcher has looked ahead at is not taken back",
         "runtime/grammar/matcher.py",
-        "            own.rollback(len(self._ahead) - common)\n",
+        "                own.rollback(len(self._ahead) - common)\n",
         "",
     ),
     Mutant(
@@ -55,6 +55,13 @@ MUTANTS = (
         "        with self._lock:\n",
         "        if self._lock.locked():\n            return None\n        with self._lock:\n",
         ("tests/unit/runtime/grammar/test_masks.py",),
+    ),
+    Mutant(
+        "a grammar whose masks are slow has them computed behind the layers",
+        "actors/generating/constraint.py",
+        "                self._expected += NEWEST_SHARE * (min(mask.seconds, LONGEST) - self._expected)\n",
+        "                self._expected -= NEWEST_SHARE * self._expected\n",
+        ("tests/unit/actors/generating/test_constraint.py",),
     ),
     Mutant(
         "a mask is put on the row before its own",

@@ -35,7 +35,7 @@ MUTANTS = (
     ),
     Mutant(
         "a session may be another API key's",
-        "actors/engine.py",
+        "actors/kin/tickets.py",
         "(asked.owner, asked.session)",
         "(None, asked.session)",
         ("tests/scenarios/engine/test_sessions.py",),
@@ -43,7 +43,7 @@ MUTANTS = (
     Mutant(
         "the drafter's KV is not trimmed after a rejection",
         "actors/core/slots.py",
-        "        _trim_draft(self._changing(slot), start + 1 if self._drafts_from_states else len(slot.tokens))\n",
+        "        self._changing(slot).trim_draft(start + 1 if self._drafts_from_states else len(slot.tokens))\n",
         "        pass\n",
     ),
     Mutant(
@@ -56,7 +56,7 @@ MUTANTS = (
         "what is displaced stands on nothing that its slot stood on before the grant",
         "actors/core/slots.py",
         "        slot.before = slot.resident()\n",
-        "        slot.before = Resident(slot.tokens)\n",
+        "        slot.before = type(slot.resident())(slot.tokens)\n",
         ("tests/scenarios/kv/test_provenance.py",),
     ),
     Mutant(
@@ -67,7 +67,7 @@ MUTANTS = (
     ),
     Mutant(
         "the prompt's last token is taken from the cache",
-        "actors/core/slots.py",
+        "actors/core/places/record.py",
         "return self.usable(min(self.tokens.shared_with(prompt), len(prompt) - 1))",
         "return self.usable(self.tokens.shared_with(prompt))",
     ),

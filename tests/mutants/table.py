@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.mutants import grammars, kv, manager, observers, rings, slots, steps
+from tests.mutants.web import detached
 
 MUTANTS = (
     *manager.MUTANTS,
@@ -12,4 +13,5 @@ MUTANTS = (
     *steps.MUTANTS,
     *grammars.MUTANTS,
     *observers.MUTANTS,
+    *detached.MUTANTS,
 )

@@ -49,6 +49,7 @@ class Generation:
     leaders: tuple[Leader, ...] = ()
     pending: Submitted | None = None  # the rows that it waits for
     runs_alone: bool = False  # these were in a step that raised
+    priority: int = 0
     computed: int = 0  # rows on the target
     committed: int = 0  # of these, since its slot was last given up
     receipt: Receipt | None = None
@@ -92,7 +93,7 @@ class Books(Observer):
         """Note a newcomer."""
         if self.find(event.key) is not None:
             self.violated(f"I11: {event.key} joins the queue twice")
-        self.waiting[event.key] = Generation(event.key)
+        self.waiting[event.key] = Generation(event.key, priority=event.priority)
         self.cancelled_at.pop(event.key, None)  # of an earlier request with this id
 
     def granted(self, event: Granted) -> None:

@@ -50,6 +50,7 @@ class Story:
     receipts: list[Receipt] = field(default_factory=list)
     left_at: float | None = None  # when the client hung up, in virtual time, and
     deleted_at: float | None = None  # when an operator cancelled it, where that is known
+    group_ended_at: float | None = None  # when its group was ended, if it was
 
     @property
     def hung_up(self) -> bool:

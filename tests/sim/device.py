@@ -56,12 +56,15 @@ class FaultyModel(SimulatedModel):
         num_layers: int,
         vocabulary: int = VOCABULARY,
         rings: Rings | None = None,
+        positions: int | None = None,
     ) -> None:
-        super().__init__(slots=slots, context=context, num_layers=num_layers, vocab_size=vocabulary, rings=rings)
+        super().__init__(
+            slots=slots, context=context, num_layers=num_layers, vocab_size=vocabulary, rings=rings, positions=positions
+        )
         self.faults = faults
 
-    def exact(self, slot: int, length: int) -> int:
-        """How many of a slot's first rows must be those of its tokens: all that no lie has tainted."""
+    def exact(self, origin: int, length: int) -> int:
+        """How many first rows of the sequence that begins there must be its tokens': all that no lie has tainted."""
         return length
 
     def begin(self, segments: Sequence[Segment]) -> SimulatedBatch:

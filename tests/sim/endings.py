@@ -14,6 +14,7 @@ from runtime.errors import (
     CedeError,
     DeadlineExceeded,
     DeviceLost,
+    EndedByKin,
     GrammarFailed,
     QueueFull,
     QueueTimeout,
@@ -22,6 +23,7 @@ from runtime.errors import (
     StepFailed,
 )
 from runtime.testing.faults import CancelAt, Shutdown, SlowStep
+from tests.sim.detached.visits import CAUSES
 from tests.sim.fairness import ROUNDING
 from tests.sim.grammars import Rule
 
@@ -123,7 +125,11 @@ def check_times(receipt: Receipt, watch: Watch) -> None:
 
 def check_detection(receipt: Receipt, story: Story, watch: Watch) -> None:
     """I5: the cancel was noticed in the moment in which it came, wherever the request was (C2)."""
-    causes = {CancelReason.DISCONNECT: story.left_at, CancelReason.OPERATOR: story.deleted_at}
+    causes = {
+        CancelReason.DISCONNECT: story.left_at,
+        CancelReason.OPERATOR: story.deleted_at,
+        CancelReason.GROUP: story.group_ended_at,
+    }
     came_at = causes.get(receipt.reason)
     if came_at is None:
         return
@@ -168,6 +174,17 @@ def check_endings(sim: KVSimulation, scenario: Scenario) -> None:
     assert len(by_chaos) <= planned, f"I9: {by_chaos} were cancelled by an operator, who cancelled {planned}"
 
 
+def _kin_causes(story: Story) -> set[CancelReason]:
+    """What its kin may do to it; whether they did, `tests.sim.kin.watch` says."""
+    control = story.asked.control
+    causes = {
+        CancelReason.GROUP: story.group_ended_at is not None,
+        CancelReason.SIBLING_WON: control.first_wins,
+        CancelReason.SUPERSEDED: control.supersede is not None,
+    }
+    return {reason for reason, is_possible in causes.items() if is_possible}
+
+
 def _blamed(sim: KVSimulation) -> set[tuple[str, int]]:
     """Generations that were alone in a step of the target that raised, or whose numbers were not finite.
 
@@ -195,12 +212,18 @@ class Explanation:
         match error:
             case None:
                 assert story.hung_up, f"I9: {name} was neither let in nor refused"
+            case EndedByKin(code=code):
+                assert code in _kin_causes(story), f"I9: {name} was refused: {error}"
+            case RequestError(param="cede.after"):
+                assert story.asked.control.after is not None, f"I9: {name} was refused: {error}"
             case RequestError():
                 assert len(story.asked.prompts) > self.places, f"I9: {name} was refused: {error}"
             case ShuttingDown():
                 assert self.shut_down, f"I9: {name} was refused: {error}"
             case DeviceLost():
                 assert self.queue_lost, f"I9: {name} was refused: {error}"
+            case DeadlineExceeded():
+                assert story.asked.timeout is not None, f"I9: {name} was refused: {error}"
             case _:
                 assert isinstance(error, QueueFull), f"I9: {name} was refused: {error!r}"
 
@@ -212,7 +235,8 @@ class Explanation:
         reason = None if receipt is None else receipt.reason
         match last:
             case Finished(reason=FinishReason.CANCELLED):
-                assert reason in self._causes(visit) | {CancelReason.OPERATOR}, f"I9: {name} was cancelled by {reason}"
+                causes = self._causes(visit) | _kin_causes(story)
+                assert reason in causes | {CancelReason.OPERATOR}, f"I9: {name} was cancelled by {reason}"
                 if reason is CancelReason.OPERATOR and visit.deleted_at is None:
                     by_chaos.add(story.asked.id)
             case Finished() if (story.asked.id, index) in sim.watch.deceived:
@@ -225,7 +249,7 @@ class Explanation:
                 assert story.hung_up, f"I7: {name} never ended"
 
     def _causes(self, visit: Visit) -> set[CancelReason]:
-        causes = set()
+        causes = set() if visit.leaving is None else set(CAUSES[visit.leaving.control.on_disconnect])
         if visit.hang_up_after is not None or visit.hang_up_at is not None or not visit.reads:
             causes.add(CancelReason.DISCONNECT)
         if visit.timeout is not None:
@@ -238,6 +262,7 @@ class Explanation:
         """All that the request would have got alone, and for the same reason."""
         prompt, most = story.asked.prompts[index], story.asked.max_tokens
         assert most is not None
+        most = min(most, sim.engine.model.context_length - len(prompt))
         expected = solo(sim.model, story.asked, prompt, most)
         complete = story.asked.grammar is not None and len(expected) == Rule.of(story.asked.grammar).length
         ends = FinishReason.STOP if complete else FinishReason.LENGTH

@@ -55,9 +55,9 @@ class TimedExecutor:
         self.jumped = 0.0
         self.recovery_seconds = 0.0
         self.target = UnreliableModel(model, chaos, sleep=self._be_late)
-        drafts = drafter and UnreliableModel(drafter, chaos, drafting=True, sleep=self._be_late)
-        self.inner: Executor = UnreliableExecutor(SimulatedExecutor(self.target, self._seconds, drafts))
-        self._kv = [model.kv, model.windows, *([] if drafter is None else [drafter.kv])]
+        self.drafter = drafter and UnreliableModel(drafter, chaos, drafting=True, sleep=self._be_late)
+        self.inner: Executor = UnreliableExecutor(SimulatedExecutor(self.target, self._seconds, self.drafter))
+        self._kv = [model.kv, *model.windows, *([] if drafter is None else [drafter.kv])]
         self._layer_seconds = layer_seconds
         self._late = 0.0  # seconds by which the layer that runs is slow
 
@@ -89,9 +89,8 @@ class TimedExecutor:
         """Come back after a while, without any KV."""
         await trio.sleep(self.recovery_seconds)
         await self.inner.recover()
-        for slots in self._kv:
-            for rows in slots:
-                rows[:] = [POISON] * len(rows)
+        for rows in self._kv:
+            rows[:] = [POISON] * len(rows)
 
     def jump(self, seconds: float) -> None:
         """Move virtual time ahead, in the middle of whatever is running."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from actors.core.events import ActorStage
 from actors.core.life import State
 from actors.core.observer import Observer
+from actors.queue.order import MAX_LEVELS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from tests.sim.books import Books, Generation, Owner
 
 ROUNDING = 2e-6  # of seconds since the epoch as floats
+MAX_STEPS_WITHOUT_ROOM = 300  # in a row, of one who waits for room in the arena: some hundred positions move in each
 MAX_DRAFTS = 40  # steps in a row: a round that has just begun for one, and those it then waits for
 
 
@@ -99,14 +102,29 @@ class Activity(Observer):
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """When a generation joined the queue, and how busy the device had been by then."""
+    """When a generation joined the queue, and in whose line it waits.
+
+    Attributes:
+        at, busy: when it joined, or nobody was left for whom it waits; and how busy the device had been by then.
+        number: of its place; in one line the lower goes first.
+        goes_first: it takes a slot that was left to it.
+        since: when it joined.
+    """
 
     at: float
     busy: float
+    number: int
+    goes_first: bool
+    owner: str | None
+    priority: int
+    since: float
 
 
 class Fairness(Observer):
     """Checks I8: slots are granted in order and without delay, and no step leaves out who could be in it.
+
+    In order means: one owner's of one priority as they came; and a worse priority before a better one only when it was
+    passed over for as long as that takes (`actors.queue.order`).
 
     Args:
         manager: whose slots and cache are looked at.
@@ -114,6 +132,7 @@ class Fairness(Observer):
         activity: of the device.
         clock: of the engine.
         violated: told what does not hold.
+        ageing: seconds that count as one level of priority.
     """
 
     def __init__(
@@ -123,48 +142,73 @@ class Fairness(Observer):
         activity: Activity,
         clock: Callable[[], float],
         violated: Callable[[str], None],
+        ageing: float,
     ) -> None:
+        self._ageing = ageing
+        self._served: dict[int, float] = {}  # when a class last was, as long as somebody waits there
         self._manager = manager
         self._books = books
         self._activity = activity
         self._clock = clock
         self._violated = violated
         self._arrivals: dict[Owner, Arrival] = {}
+        self._were_due: set[Owner] = set()
+        self._without_room: Counter[Owner] = Counter()  # steps that began while it waited for that
         self._waits_for_drafts = 0  # steps of the drafter, while someone has work for the target
 
     def queued(self, event: Queued) -> None:
         """Note when it came."""
-        self._arrivals[event.key] = Arrival(self._clock(), self._activity.seconds)
+        if all(arrival.priority != event.priority for arrival in self._arrivals.values()):
+            self._served.pop(event.priority, None)
+        now = self._clock()
+        standing = (event.number, event.goes_first, event.owner, event.priority)
+        self._arrivals[event.key] = Arrival(now, self._activity.seconds, *standing, since=now)
+        self._were_due = self._due()
 
     def granted(self, event: Granted) -> None:
         """Check that nobody was passed over, and that it waited for work and for nothing else."""
-        for ahead in self._arrivals:
-            if ahead == event.key:
-                break
-            generation = self._books.waiting.get(ahead)
-            if generation is not None and generation.is_alive:
-                self._violated(f"I8: {event.key} is granted a slot before {ahead}, who came earlier")
         mine = self._arrivals.pop(event.key, None)
         if mine is None:
             return  # which the books have complained of
+        due = self._due()
+        for other, theirs in self._arrivals.items():
+            if other in due:
+                self._check_order(event.key, mine, other, theirs)
+        self._served[mine.priority] = self._clock()
         waited, worked = self._clock() - mine.at, self._activity.seconds - mine.busy
         if waited > worked + ROUNDING:
             self._violated(f"I8: {event.key} waited {waited:.6f} s, of which the device worked only {worked:.6f}")
 
+    def _check_order(self, key: Owner, mine: Arrival, other: Owner, theirs: Arrival) -> None:
+        """Check that the one who is granted a slot may have it before another."""
+        if mine.goes_first:
+            return
+        if theirs.goes_first:
+            self._violated(f"I8: {key} is granted a slot before {other}, whose predecessor has left one")
+        if (mine.owner, mine.priority) == (theirs.owner, theirs.priority) and theirs.number < mine.number:
+            self._violated(f"I8: {key} is granted a slot before {other}, who came earlier")
+        passed_over = self._clock() - max(mine.since, self._served.get(mine.priority, mine.since))
+        if passed_over < min(mine.priority - theirs.priority, MAX_LEVELS) * self._ageing - ROUNDING:
+            self._violated(f"I8: {key} is granted a slot before {other}, who is more important")
+
     def released(self, event: Released) -> None:
-        """Forget one that never had a slot."""
+        """Forget one that never had a slot, and let the time of those begin who waited for it alone."""
         self._arrivals.pop(event.key, None)
+        for key in self._due() - self._were_due:
+            if (arrival := self._arrivals.get(key)) is not None:
+                self._arrivals[key] = replace(arrival, at=self._clock(), busy=self._activity.seconds)
+        self._were_due = self._due()
 
     def step_begins(self, event: StepBegins) -> None:
         """Check that nobody is left out who has work."""
-        if self._manager.table.free and any(one.is_alive for one in self._books.waiting.values()):
+        if self._could_be_granted():
             self._violated("I8: a step begins while a slot is free and somebody waits for one")
         ready = [(one, work) for one in self._books.holding.values() if (work := self._ready_work(one)) is not None]
         if any(one.runs_alone for one, _ in ready):
             return  # each of those who were in a step that raised runs alone
         served = {part.key for part in event.parts}
         oldest_prompt_is_served = False
-        for one, work in ready:
+        for one, work in sorted(ready, key=lambda pair: pair[0].priority):
             if (work.phase is State.DRAFT) != event.drafting:
                 continue
             if one.owner in served:
@@ -173,6 +217,17 @@ class Fairness(Observer):
                 self._violated(f"I8: {one.owner} has work, and a step begins without it")
         self._check_target_waits(ready_for_target=any(work.phase is not State.DRAFT for _, work in ready), of=event)
 
+    def _due(self) -> set[Owner]:
+        """Those who wait for a slot and for nobody's end."""
+        alive = {one.owner for one in self._books.waiting.values() if one.is_alive}
+        return {ticket.key for ticket in self._manager.queue if ticket.is_due} & alive
+
+    def _could_be_granted(self) -> bool:
+        """Whether a slot is free, and the arena has room for all that anybody who waits may come to need."""
+        due = self._due()
+        promises = [ticket.promise for ticket in self._manager.queue if ticket.key in due]
+        return bool(promises and self._manager.table.extents.grantable([max(promises)]))
+
     def _check_target_waits(self, *, ready_for_target: bool, of: StepBegins) -> None:
         waiting = of.drafting and ready_for_target
         self._waits_for_drafts = self._waits_for_drafts + 1 if waiting else 0
@@ -180,11 +235,26 @@ class Fairness(Observer):
             self._violated(f"I8: the target has work, and {self._waits_for_drafts} steps of the drafter go before it")
 
     def _ready_work(self, one: Generation) -> Submitted | None:
-        """What it waits for, unless it is cancelled, may not write to its slot yet, or is led by another's reading."""
+        """What it waits for, unless it is cancelled, may not write to its slot yet, or is led by another's reading.
+
+        Nor what there is no room for yet; but that must not last.
+        """
         assert one.slot is not None
         if not one.is_alive or self._manager.cache.waiting.any_of(one.slot) or self._is_led(one):
             return None
-        return one.pending
+        if one.pending is None or self._has_room(one.slot, one.pending):
+            self._without_room.pop(one.owner, None)
+            return one.pending
+        self._without_room[one.owner] += 1
+        if self._without_room[one.owner] > MAX_STEPS_WITHOUT_ROOM:
+            self._violated(f"I8: {one.owner} waits for room in the arena, and steps go on without it")
+        return None
+
+    def _has_room(self, slot_id: int, work: Submitted) -> bool:
+        table = self._manager.table
+        slot = table.slot(slot_id)
+        start = table.draft_start(slot) if work.phase is State.DRAFT else len(slot.tokens)
+        return start + work.rows <= slot.capacity and not table.extents.is_moving(slot)
 
     def _is_led(self, one: Generation) -> bool:
         for leader in one.leaders:

@@ -20,11 +20,14 @@
     I18 a recording's spans are whole and lie within one another; its cancels are the receipts
     I19 the counters are the sums of receipts, ends, refusals and tokens
     I20 tokens that are counted as served again are those that a cancel left, each once
+    I21 who belongs together ends together, one of those who race wins, a successor has the place that was left to it
+    I22 a position of the arena has one owner; a step's rows lie in their slot's extent, which stays while it runs
+    I24 who comes back to a request reads each event once, in order; nobody's absence is outlived beyond the bounds
 
 Here are those that can be seen at each step's boundaries, but for I8 (`tests.sim.fairness`), I10
-(`tests.sim.kv.watch`), I11 (`tests.sim.books`), I13 (`tests.sim.kv.isolation`) and I16 to I20
-(`tests.sim.instruments`); what can be said only when all is over is in `tests.sim.endings`.  A violation is kept, not
-raised: it comes to light when the scenario is over.
+(`tests.sim.kv.watch`), I11 (`tests.sim.books`), I13 (`tests.sim.kv.isolation`), I16 to I20 (`tests.sim.instruments`),
+I21 (`tests.sim.kin.watch`), I22 (`tests.sim.kv.places`) and I24 (`tests.sim.detached`); the end's are in
+`tests.sim.endings`.  A violation is kept, not raised: it comes to light when the scenario is over.
 """
 
 from __future__ import annotations
@@ -73,6 +76,7 @@ class Invariants(Observer):
         self._watch = watch
         self._books = watch.books
         self._manager = watch.manager
+        self._extents = watch.manager.table.extents
         self._violated = watch.violated
         self._model = watch.model
         self._truth = watch.truth
@@ -160,8 +164,8 @@ class Invariants(Observer):
         """Check that the tokens in the table are those whose KV is in the slots, row by row (seed 5)."""
         for slot in self._slots():
             rows = self._truth.rows(slot.tokens, slot.id)
-            exact = self._model.exact(slot.id, len(rows))
-            if self.kv_is_exact and self._model.kv[slot.id][:exact] != rows[:exact]:
+            exact = self._exact(slot, len(rows))
+            if self.kv_is_exact and self._lies(self._model.kv, slot, 0, exact) != rows[:exact]:
                 self._violated(f"I3: slot {slot.id}: its KV is not that of its {len(rows)} tokens")
             if self._watch.drafter is not None:
                 self._check_i3_drafts(slot, self._watch.drafter)
@@ -170,10 +174,23 @@ class Invariants(Observer):
         """What the drafter has read of the committed tokens is of them; beyond lie the drafts of this round."""
         first, end = slot.draft_first, min(slot.draft_length, len(slot.tokens))
         rows = self._truth.rows(slot.tokens[first:end], ("draft", slot.id))
-        if drafter.kv[slot.id][first : first + len(rows)] != rows:
+        if self._lies(drafter.kv, slot, first, first + len(rows)) != rows:
             self._violated(f"I3: slot {slot.id}: the drafter's KV from {first} to {end} is not that of its tokens")
         if slot.owner is None and slot.draft_length > len(slot.tokens):
             self._violated(f"I3: slot {slot.id}: idle, and the drafter is ahead of its tokens")
+
+    def _lies(self, arena: list[int], slot: SlotView, start: int, end: int) -> list[int]:
+        """What lies at positions of a slot's sequence, also while that is moved."""
+        if self._extents.is_moving(slot):
+            return [arena[self._extents.place(slot, position)] for position in range(start, end)]
+        return arena[slot.origin + start : slot.origin + end]
+
+    def _exact(self, slot: SlotView, length: int) -> int:
+        """How many first rows of a slot must be its tokens'."""
+        if not self._extents.is_moving(slot):
+            return self._model.exact(slot.origin, length)
+        places = (self._extents.place(slot, position) for position in range(length))
+        return next((i for i, place in enumerate(places) if not self._model.exact(place, 1)), length)
 
     def _check_i3_start(self, part: StepPart) -> None:
         committed = len(self._manager.table.slot(part.slot).tokens)
@@ -188,7 +205,7 @@ class Invariants(Observer):
             if part.request_id in self.not_predicted or not entry.tokens:
                 continue
             end = part.start + len(part.token_ids)
-            if self._model.exact(part.slot, end) < end:
+            if self._model.exact(self._manager.table.slot(part.slot).origin, end) < end:
                 continue  # of who was deceived
             drawn = [token.token_id for token in entry.tokens]
             rows = part.token_ids[: len(part.token_ids) - part.drafts]
@@ -233,8 +250,10 @@ class Invariants(Observer):
         if rings is None:
             return
         for slot in self._slots():
-            exact = self._model.exact(slot.id, len(slot.tokens))
-            lost = self._model.lost(slot.id, rings.first_needed(slot.least), exact)
+            if self._extents.is_moving(slot):
+                continue
+            exact = self._model.exact(slot.origin, len(slot.tokens))
+            lost = self._model.lost(slot.id, slot.origin, rings.first_needed(slot.least), exact)
             if lost:
                 self._violated(f"I12: slot {slot.id}: its ring has lost {lost}, and it may be trimmed to {slot.least}")
 

@@ -17,12 +17,15 @@ from actors.core.generation import Failed, Finished
 from runtime.loading.served import Proposer
 from runtime.testing.faults import Chaos
 from tests.fakes.kv_simulation import open_kv_simulation, open_settled_disk
+from tests.sim.detached import visits
+from tests.sim.detached.visits import BOUNDS
 from tests.sim.device import CULPRIT, VOCABULARY
 from tests.sim.endings import check_endings
 from tests.sim.instruments.attached import instruments_on
 from tests.sim.kv.lies import Lies
 from tests.sim.scenario import CONTEXT, LOOKED_UP, first_request, next_request
 from tests.sim.scheduler import run
+from web.detached.runs import open_runs
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -30,8 +33,10 @@ if TYPE_CHECKING:
     from actors.core.generation import GenerationRequest
     from tests.fakes.kv_simulation import KVSimulation
     from tests.sim.clients import Story
+    from tests.sim.kin.drawn import GroupEnd
     from tests.sim.kv.tiers import SettledDisk
     from tests.sim.scenario import Scenario, Visit
+    from web.detached.runs import Runs
 
 
 @dataclass(slots=True)
@@ -45,6 +50,7 @@ class Tally:
     steps: int = 0
     draft_steps: int = 0
     moves: int = 0
+    places: Counter[str] = field(default_factory=Counter)  # what was done in the arena
     cancels: Counter[str] = field(default_factory=Counter)  # by phase
     reasons: Counter[str] = field(default_factory=Counter)  # of the cancels
     faults: Counter[str] = field(default_factory=Counter)  # by kind
@@ -59,7 +65,7 @@ class Tally:
         self.draft_steps += other.draft_steps
         self.moves += other.moves
         self.virtual_seconds += other.virtual_seconds
-        for name in ("refused", "ended", "cancels", "reasons", "faults", "lies"):
+        for name in ("refused", "ended", "cancels", "reasons", "faults", "lies", "places"):
             getattr(self, name).update(getattr(other, name))
 
 
@@ -81,12 +87,14 @@ def play(scenario: Scenario) -> Played:
 
     async def main() -> Played:
         async with _opened(scenario) as sim:
-            async with trio.open_nursery() as clients:
+            async with open_runs(sim.engine, BOUNDS) as runs, trio.open_nursery() as clients:
                 for number, visit in enumerate(scenario.visits):
                     owner = scenario.owners[number % len(scenario.owners)]
-                    clients.start_soon(_visit, sim, clients, visit, f"r{number}", owner)
+                    clients.start_soon(_visit, sim, runs, clients, visit, f"r{number}", owner)
+                for end in scenario.group_ends:
+                    clients.start_soon(_end_group, sim, end)
         check_endings(sim, scenario)
-        return Played(_tally(sim), _digest(sim))
+        return Played(_tally(sim, scenario), _digest(sim))
 
     return run(main, seed=scenario.seed)
 
@@ -105,6 +113,7 @@ async def _opened(scenario: Scenario) -> AsyncIterator[KVSimulation]:
             layers=scenario.layers,
             step_seconds=lambda rows: base + row * rows,
             context=CONTEXT,
+            positions=scenario.positions,
             ram=scenario.ram,
             disk=disk,
             piece=scenario.piece,
@@ -120,6 +129,7 @@ async def _opened(scenario: Scenario) -> AsyncIterator[KVSimulation]:
             lies=Lies(scenario.lies, scenario.seed),
             rings=scenario.rings,
             isolate_owners=len(scenario.owners) > 1,
+            ageing_seconds=scenario.ageing,
         ) as sim:
             sim.faults.raise_on.add(CULPRIT)
             sim.faults.cursed = scenario.cursed_blocks
@@ -144,25 +154,31 @@ def _disk_of(scenario: Scenario, chaos: Chaos) -> Iterator[SettledDisk | None]:
 # --- clients ----------------------------------------------------------------------------------------------------------
 
 
-async def _visit(sim: KVSimulation, clients: trio.Nursery, visit: Visit, name: str, owner: str | None) -> None:
+async def _visit(
+    sim: KVSimulation, runs: Runs, clients: trio.Nursery, visit: Visit, name: str, owner: str | None
+) -> None:
     """A client, and its returns."""
     asked = first_request(visit, name, owner)
     await trio.sleep(visit.arrives)
     for number, retry in enumerate(visit.retries):
-        story = await _request(sim, clients, visit, asked)
+        story = await _request(sim, runs, clients, visit, asked)
         await trio.sleep(retry.after)
         whole = [*asked.prompts[0], *story.tokens()]
         asked = next_request(visit, retry, asked, f"{name}.{number + 1}", whole)
-    await _request(sim, clients, visit, asked)
+    await _request(sim, runs, clients, visit, asked)
 
 
-async def _request(sim: KVSimulation, clients: trio.Nursery, visit: Visit, asked: GenerationRequest) -> Story:
+async def _request(
+    sim: KVSimulation, runs: Runs, clients: trio.Nursery, visit: Visit, asked: GenerationRequest
+) -> Story:
     now = trio.current_time()
     hang_up_at = math.inf if visit.hang_up_at is None else now + visit.hang_up_at
     if not visit.reads:
         hang_up_at = min(hang_up_at, now + 1.0)  # one that only holds its connection would never leave
     if visit.deleted_at is not None:
         clients.start_soon(_delete, sim, asked.id, now + visit.deleted_at)
+    if visit.leaving is not None:
+        return await visits.visit(sim, runs, asked, visit.leaving)
     return await sim.client(
         asked, hang_up_after=visit.hang_up_after, hang_up_at=hang_up_at, pause=visit.pause, reads=visit.reads
     )
@@ -173,10 +189,15 @@ async def _delete(sim: KVSimulation, request_id: str, at: float) -> None:
     sim.delete(request_id)
 
 
+async def _end_group(sim: KVSimulation, end: GroupEnd) -> None:
+    await trio.sleep_until(end.at)
+    sim.end_group(end.owner, end.name)
+
+
 # --- figures ----------------------------------------------------------------------------------------------------------
 
 
-def _tally(sim: KVSimulation) -> Tally:
+def _tally(sim: KVSimulation, scenario: Scenario) -> Tally:
     tally = Tally(scenarios=1, requests=len(sim.stories), moves=len(sim.watch.moved))
     for story in sim.stories.values():
         if story.opened:
@@ -196,6 +217,9 @@ def _tally(sim: KVSimulation) -> Tally:
     tally.lies.update(told=len(sim.model.lies), found=len(sim.model.lies.found), deceived=len(sim.watch.deceived))
     tally.lies.update({"audits": statistics.audits, "audits that failed": statistics.audit_failures})
     tally.lies["scenarios"] = int(len(sim.model.lies) > 0)
+    counts = sim.manager.table.extents.counts
+    tally.places.update(grown=counts.grown, moves=counts.moves, compactions=counts.compactions)
+    tally.places.update({"given up": counts.given_up, "small arenas": int(scenario.positions is not None)})
     tally.virtual_seconds = sim.steps[-1].finished_at - sim.steps[0].started_at if sim.steps else 0.0
     return tally
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, replace
 
+from actors.control import NO_CONTROL, Control
 from actors.core.generation import GenerationRequest
 from runtime.kv.rings import Rings
 from runtime.loading.served import Proposer
@@ -28,8 +29,11 @@ from runtime.testing.faults import (
     TransferError,
 )
 from tests.sim.clients import GREEDY
+from tests.sim.detached.visits import Leaving, leavers
 from tests.sim.device import CULPRIT, VOCABULARY
 from tests.sim.grammars import Rule
+from tests.sim.kin.drawn import GroupEnd, with_kin
+from tests.sim.kv.places import with_small_arena
 
 CONTEXT = 512
 OWNERS = ("alice", "bob", None)
@@ -68,6 +72,10 @@ class Visit:
     rule: Rule | None = None  # which its outputs are held to
     session: str | None = None  # by which name the client goes
     outputs: PromptOutputs = NO_OUTPUTS  # of its prompts
+    priority: int = 0
+    weight: float = 1.0  # of its owner's share
+    control: Control = NO_CONTROL  # what it says of its fate
+    leaving: Leaving | None = None  # its request may outlive its client, who leaves and comes back
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +107,10 @@ class Scenario:
     rings: Rings | None = None  # of a model with a windowed layer
     owners: tuple[str | None, ...] = (None,)  # of the visits, in turns; isolated from one another if there are several
     late_masks: bool = False  # nobody computes a mask before the device needs it
+    ageing: float = 3.0  # seconds that count as one level of priority
+    positions: int | None = None  # of the arena; None for as many as all slots have at their longest
     instruments: bool = True  # the server's own are attached: feed, traces, recording, metrics
+    group_ends: tuple[GroupEnd, ...] = ()
 
 
 def draw(seed: int) -> Scenario:
@@ -108,7 +119,8 @@ def draw(seed: int) -> Scenario:
     In a third of them some blocks lie, and audits find that now and then; in a third of the others, outputs are held to
     grammars.  In a third of all, too, a layer has a window, and in a third clients name sessions.  In an eighth the
     requests have owners, who share no KV; in another, most of those who come want more of their prompts than KV.  To a
-    third the server's instruments are attached, which cost a third of all else.
+    third the server's instruments are attached, which cost a third of all else.  In two fifths those who come differ in
+    importance, in two fifths some belong together, in two fifths the arena is small, in a third clients come back.
     """
     dice, windows, grammars = (random.Random(f"{about} {seed}") for about in ("lies", "windows", "grammars"))
     scenario = _honest(seed)
@@ -120,13 +132,28 @@ def draw(seed: int) -> Scenario:
     scenario = _with_sessions(scenario, seed) if seed % 3 == 0 else scenario
     scenario = replace(scenario, owners=OWNERS) if seed % 16 in (8, 12) else scenario
     scenario = _with_outputs(scenario, random.Random(f"outputs {seed}")) if seed % 16 in (9, 13) else scenario
+    priorities = random.Random(f"priorities {seed}")
+    scenario = _with_priorities(scenario, priorities) if priorities.random() < 0.4 else scenario
+    scenario = with_kin(scenario, kin) if (kin := random.Random(f"kin {seed}")).random() < 0.4 else scenario
+    scenario = with_small_arena(scenario, random.Random(f"arena {seed}"))
+    scenario = replace(scenario, visits=leavers(scenario.visits, random.Random(f"leaving {seed}")))
     return replace(scenario, instruments=random.Random(f"instruments {seed}").random() < 1 / 3)
+
+
+def _with_priorities(scenario: Scenario, dice: random.Random) -> Scenario:
+    """The same with those who are more important than others, and with weights that matter where there are owners."""
+    numbers = dice.choice([(-10, 0, 10), (0, 1), (-1000, 0, 1000)])
+    weights = {owner: dice.choice([0.5, 1.0, 4.0]) for owner in scenario.owners}
+    visits = [
+        replace(visit, priority=dice.choice(numbers), weight=weights[scenario.owners[number % len(scenario.owners)]])
+        for number, visit in enumerate(scenario.visits)
+    ]
+    return replace(scenario, visits=tuple(visits), ageing=dice.choice([0.002, 0.02, 3.0]))
 
 
 def _with_outputs(scenario: Scenario, dice: random.Random) -> Scenario:
     """The same with pooled states and scores of prompts for most who come, of whom half want nothing else."""
-    visits = [_wanting(visit, dice) if dice.random() < 0.7 else visit for visit in scenario.visits]
-    return replace(scenario, visits=tuple(visits))
+    return replace(scenario, visits=tuple(_wanting(v, dice) if dice.random() < 0.7 else v for v in scenario.visits))
 
 
 def _wanting(visit: Visit, dice: random.Random) -> Visit:
@@ -136,9 +163,8 @@ def _wanting(visit: Visit, dice: random.Random) -> Visit:
 
 def _with_sessions(scenario: Scenario, seed: int) -> Scenario:
     """The same with names for most who come, few enough that they come again."""
-    dice = random.Random(f"sessions {seed}")
-    visits = tuple(replace(visit, session=dice.choice(["red", "blue", None])) for visit in scenario.visits)
-    return replace(scenario, visits=visits)
+    dice, names = random.Random(f"sessions {seed}"), ["red", "blue", None]
+    return replace(scenario, visits=tuple(replace(v, session=dice.choice(names)) for v in scenario.visits))
 
 
 def _with_grammars(scenario: Scenario, dice: random.Random) -> Scenario:
@@ -301,7 +327,7 @@ def next_request(
     visit: Visit, retry: Retry, before: GenerationRequest, name: str, whole: list[int]
 ) -> GenerationRequest:
     """What it asks when it comes back with `whole`, the prompt and what it got."""
-    kept = whole[: max(1, len(whole) - retry.forgets)]
+    kept = whole[: max(1, min(len(whole) - retry.forgets, CONTEXT - 40))]  # which leaves room for an answer
     return _request(visit, name, [[*kept, *text(retry.adds, len(whole))]], before.owner)
 
 
@@ -318,4 +344,7 @@ def _request(visit: Visit, request_id: str, prompts: list[list[int]], owner: str
         grammar=None if visit.rule is None else visit.rule.grammar,
         session=visit.session,
         outputs=visit.outputs,
+        priority=visit.priority,
+        weight=visit.weight,
+        control=visit.control,
     )

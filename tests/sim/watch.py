@@ -14,7 +14,9 @@ from tests.sim.executor import TimedExecutor
 from tests.sim.fairness import Activity, Fairness
 from tests.sim.history import Truth
 from tests.sim.invariants import Invariants
+from tests.sim.kin.watch import KinWatch
 from tests.sim.kv.device import CursedKV
+from tests.sim.kv.places import Places
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -117,8 +119,9 @@ class Watch:
 
     Attributes:
         device: the executor that the engine is to have.
+        ageing: seconds that count as one level of priority.
         violations: what did not hold; see `tests.sim.invariants`.
-        books, invariants: there once an engine is observed.
+        books, invariants, kin: there once an engine is observed.
     """
 
     def __init__(
@@ -135,11 +138,13 @@ class Watch:
         self.truth = truth or Truth()
         self.device = self._open_device(layer_seconds)
         self.violations: list[str] = []
+        self.ageing = 3.0
         self.activity = Activity(trio.current_time)
         self.record = Record()
         self.manager: SlotManager
         self.books: Books
         self.invariants: Invariants
+        self.kin: KinWatch
 
     def _open_device(self, layer_seconds: Callable[[int], float]) -> TimedExecutor:
         return TimedExecutor(self.model, self.drafter, layer_seconds, self.chaos)
@@ -168,8 +173,10 @@ class Watch:
         self.manager = manager
         self.books = Books(manager.table, self.violated)
         self.invariants = Invariants(self)
-        fairness = Fairness(manager, self.books, self.activity, trio.current_time, self.violated)
-        self._observers: tuple[Observer, ...] = (self.activity, self.record, self.books, fairness, self.invariants)
+        fairness = Fairness(manager, self.books, self.activity, trio.current_time, self.violated, self.ageing)
+        self.kin = KinWatch(manager, self.books, trio.current_time, self.violated)
+        invariants = fairness, self.kin, self.invariants, Places(self)
+        self._observers: tuple[Observer, ...] = (self.activity, self.record, self.books, *invariants)
         return self._observers
 
     def check(self) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Literal
 
 from axe_playwright_python.sync_playwright import Axe
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-THEMES = ("dark", "light")
+THEMES: Final[tuple[Literal["dark", "light"], ...]] = ("dark", "light")
 
 
 def broken_rules(page: Page) -> list[str]:

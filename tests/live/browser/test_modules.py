@@ -40,7 +40,8 @@ const steps = (from, count, gap) => Array.from({ length: count }, (_, n) => [
   { type: "step_begins", at: from + n * gap, step: n, drafting: false, parts: [part] },
   { type: "step_ended", at: from + n * gap + gap / 2, step: n, drafting: false, failed: false },
 ]).flat();
-const sizes = (model) => model.lanes.map(({ stays, spans, marks }) => [stays.length, spans.length, marks.length]);
+const sizes = (model) =>
+  model.lanes.map((lane) => [lane.stays, lane.spans, lane.pieces, lane.marks].map(({ length }) => length));
 """
 
 
@@ -107,6 +108,27 @@ def test_short_steps_become_one_span_and_long_ones_stay(evaluate: Any) -> None: 
     """
     )
     assert counts == [[1, 50], [50, 50]]
+
+
+def test_what_is_too_old_for_spans_is_summed_up_for_each_second(evaluate: Any) -> None:  # noqa: ANN401
+    """A minute of steps that alternate, so that no two become one span."""
+    rows, longest, phases, oldest = evaluate(
+        FRAMES
+        + """
+      const model = new LiveModel();
+      model.apply("snapshot", first(0, [slot(0, "decode", "a")]));
+      const turns = steps(1, 12000, 0.005).map((event) =>
+        event.parts && event.step % 2 ? { ...event, parts: [{ ...part, phase: "verify", rows: 3 }] } : event);
+      model.apply("frame", frame(61, turns, [slot(0, "decode", "a")]));
+      const { pieces, spans } = model.slots[0];
+      const rows = [pieces, spans].map((list) => [...list].reduce((sum, { rows }) => sum + rows, 0));
+      const seconds = [...pieces].map(({ from, to }) => to - from);
+      return [rows, Math.max(...seconds), Object.keys(pieces.at(0).seconds), pieces.at(0).from];
+    """
+    )
+    assert rows == [2 * 9000, 2 * 3000]
+    assert longest <= 1
+    assert (phases, oldest) == (["decode", "verify"], 1)
 
 
 def test_lanes_agree_with_the_state_where_events_were_lost(evaluate: Any) -> None:  # noqa: ANN401

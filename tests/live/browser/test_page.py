@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 
+from tests.live.browser.rules import THEMES, broken_rules
 from tests.live.browser.watching import Watched
 from tests.live.server import Server
 
@@ -71,6 +72,19 @@ def test_it_asks_for_the_key_and_keeps_it_in_its_tab_alone(chromium: Chromium, k
     in_tab, elsewhere = chromium.visit(look)
     assert in_tab == KEY
     assert KEY not in elsewhere
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_the_question_for_the_key_breaks_no_rule(
+    chromium: Chromium, keyed: Server, theme: Literal["dark", "light"]
+) -> None:
+    def look(page: Page) -> list[str]:
+        page.emulate_media(color_scheme=theme)
+        page.goto(keyed.url)
+        page.get_by_label("Yours").wait_for()
+        return broken_rules(page)
+
+    assert chromium.visit(look) == []
 
 
 @pytest.mark.parametrize("sink", SINKS)

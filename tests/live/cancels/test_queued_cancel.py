@@ -1,4 +1,4 @@
-"""A queued request that hangs up leaves the active one alone (seed 2), on a real server."""
+"""A queued request that hangs up leaves the active one alone (seed 2), and so do many that end together."""
 
 from __future__ import annotations
 
@@ -78,3 +78,54 @@ def _come_and_go(server: Server, count: int, draw: random.Random) -> list[str]:
     for client in left:
         client.close()
     return [client.id for client in left]
+
+
+# --- those of one group, and of one series ---------------------------------------------------------------------------
+
+TREE = ["agent", *(f"agent/{i}" for i in range(3)), *(f"agent/{i}/{j}" for i in range(3) for j in range(12))]
+"""A root, three below it, and twelve below each of those: forty."""
+
+
+def test_a_tree_of_forty_ends_with_one_call_and_a_neighbour_notices_nothing(
+    four_slots: Server, neighbour: Http1
+) -> None:
+    before = len(neighbour.read_tokens(3))
+    tree = [
+        Http1(four_slots, completion(prompt(60, seed=n), 4000, cede={"group": name})) for n, name in enumerate(TREE)
+    ]
+    wait_for(lambda: len(four_slots.requests()) == 41, "the tree")
+    ids = four_slots.requests().keys() - {neighbour.id}
+    wait_for(lambda: all(slot["state"] != "idle" for slot in four_slots.slots()), "full slots")
+    assert len(four_slots.get("/v1/groups")["data"]) == 40
+
+    status, answer = four_slots.ask("DELETE", "/v1/groups/agent")
+    assert (status, answer["group"], set(answer["cancelled"])) == (200, "agent", ids)
+    wait_for(lambda: list(four_slots.requests()) == [neighbour.id], "the end of the tree")
+    receipts = [receipt for request_id in ids for receipt in four_slots.receipts(request_id)]
+    assert len(receipts) == 40
+    assert {receipt["reason"] for receipt in receipts} == {"group"}
+    assert {receipt["group"] for receipt in receipts} == set(TREE)
+    assert sum(receipt["slot_freed_at"] is not None for receipt in receipts) == 3, "one of four is the neighbour's"
+    assert all(receipt["layers_after_cancel"] <= 1 for receipt in receipts)
+    assert four_slots.get("/v1/groups") == {"data": []}
+    for client in tree:
+        client.read_all()  # an end, which says why
+        client.close()
+    assert len(neighbour.read_tokens(before + 5)) >= before + 5
+
+
+def test_of_a_series_of_keystrokes_the_last_is_answered(four_slots: Server) -> None:
+    ids, cede = prompt(120, seed=90), {"supersede": "line"}
+    clients = []
+    for typed in range(80, 100):
+        clients.append(Http1(four_slots, completion(ids[:typed], 12, cede=cede)))
+        wait_for(lambda: clients[-1].id, "its head")
+        busy = [slot for slot in four_slots.slots() if slot["state"] != "idle"]
+        assert len(busy) <= 1
+    assert len(clients[-1].read_all()) == 12
+    for client in clients[:-1]:
+        for receipt in four_slots.wait_ended(client.id):
+            assert receipt["reason"] == "superseded"
+        client.close()
+    clients[-1].close()
+    assert four_slots.receipts(clients[-1].id) == []

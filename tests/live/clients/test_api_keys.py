@@ -78,7 +78,7 @@ async def test_cede_bench_with_a_key_is_served(server: Server, tmp_path: Path) -
         ("DELETE", "/v1/requests/x"),
         ("GET", "/v1/nothing"),
         ("GET", "/slots"),
-        ("GET", "/health/"),
+        ("GET", "/health/x"),
     ],
 )
 def test_nothing_but_the_health_is_told_without_a_key(server: Server, method: str, path: str) -> None:

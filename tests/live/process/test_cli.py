@@ -90,7 +90,7 @@ def test_a_value_that_cannot_be_is_refused(flag: str, value: str) -> None:
         (["-tp=2"], "there is no -tp: the whole model runs on one device"),
         (["--max-num-batched-tokens", "512"], "--chunk-tokens"),
         (["--quantization", "awq"], "--quantize int8 or int4"),
-        (["--quantise", "int8"], "No such option '--quantise'. Did you mean '--quantize'?"),
+        (["--quantis", "int8"], "No such option '--quantis'. Did you mean '--quantize'?"),
         (["one", "--model", "two"], "two models: one and --model two"),
         (["model.gguf", "--kv-disk", "1GiB"], "--kv-disk has no use without --kv-dir"),
         (["--api-key-file", "README.md", "--certfile", "README.md"], "README.md: no certificate for TLS"),
@@ -115,7 +115,7 @@ def test_what_is_wrong_with_the_flags_is_said_before_torch_is_imported(arguments
 @pytest.mark.parametrize(
     ("arguments", "name", "value"),
     [
-        (["org/name"], "model_name", "org/name"),
+        (["org/name"], "named", "org/name"),
         (["-m", "org/name"], "model", "org/name"),
         (["-c", "512"], "context", 512),
         (["--ctx-size", "0"], "context", None),

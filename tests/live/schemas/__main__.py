@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from actors.engine import compiler_of
+from actors.generating.grammars import compiler_of
 from runtime.errors import RequestError
 from runtime.grammar.grammar import Grammar, GrammarKind
 from runtime.loading.load import describe_model

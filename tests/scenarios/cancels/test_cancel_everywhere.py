@@ -299,8 +299,7 @@ def one_step(layers: int, moments: tuple[int | None, ...]) -> tuple[StepResult, 
     """Three segments; segment i is cancelled within layer `moments[i]` (-1: before the step)."""
     ticks = iter(range(10_000))
     segments = [
-        Segment(slot, 0, prompt(3 + slot, start=slot + 3), CancelMark(), SampleSpec(GREEDY, 3 + slot, 0))
-        for slot in range(3)
+        Segment(i, 0, prompt(3 + i, start=i + 3), sample=SampleSpec(GREEDY, 3 + i, 0), origin=i * 16) for i in range(3)
     ]
     when: dict[int, list[CancelMark]] = {}
     for segment, moment in zip(segments, moments, strict=True):

@@ -133,7 +133,8 @@ def check(sim: Simulation, request_id: str, client: Client, places: int) -> None
     story = sim.stories[request_id]
     if not story.opened:
         too_many = isinstance(story.error, RequestError) and client.generations > places
-        assert story.hung_up or too_many or isinstance(story.error, QueueFull)
+        is_late = isinstance(story.error, DeadlineExceeded) and story.asked.timeout is not None
+        assert story.hung_up or too_many or is_late or isinstance(story.error, QueueFull)
         return
     for index in range(client.generations):
         last = story.last(index)

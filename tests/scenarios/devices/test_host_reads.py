@@ -184,7 +184,7 @@ def test_drafts_stay_on_their_device_and_are_read_once(
     config = configs["embedded"]
     spec = SampleSpec(params, 21, 1, context=range(21), end_ids=(3, 4))
     with fake_mps() as traffic:
-        states = HiddenStates(4, 128, config.hidden_size, MPS, dtype)
+        states = HiddenStates(4 * 128, config.hidden_size, MPS, dtype)
         target = _on_mps(config, dtype, Quantization.NONE, Transformer, states)
         module = MtpModule(config, MtpWeights(EmptySource(MPS, dtype), config, DEEPSEEK), target, states)
         model = _on_mps(replace(config, vocab_size=4000), dtype, Quantization.NONE, DraftModel, config.vocab_size)
@@ -218,17 +218,17 @@ def test_kv_moves_between_host_and_device(configs: dict[str, ModelConfig], dtype
         assert saved.device == CPU
         assert traffic.read == ["aten::copy_"] * model.num_layers
         traffic.clear()
-        model.transfer(Load(1, 0, saved))
-        model.transfer(Copy(1, 2, 0, 64))
+        model.transfer(Load(1, 0, saved, origin=128))
+        model.transfer(Copy(1, 2, 0, 64, source_origin=128, origin=256))
         assert traffic.read == []
 
 
 class IndexOnTheHost(Transformer):
     """Looks embeddings up by ids that are on the host."""
 
-    def embed(self, token_ids: torch.Tensor, slots: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+    def embed(self, token_ids: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
         """Embed ids of the host."""
-        return super().embed(token_ids.cpu(), slots, positions)
+        return super().embed(token_ids.cpu(), places)
 
 
 class MaskOnTheHost(Transformer):

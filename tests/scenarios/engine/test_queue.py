@@ -60,7 +60,7 @@ async def test_generations_of_one_request_are_all_queued_or_none() -> None:
         ]
         await together(sim, *((story, {"arrives": 0.001 * n}) for n, story in enumerate(stories)))
         assert isinstance(stories[1].error, QueueFull)
-        assert str(stories[1].error) == "no room for 3 more: 0 slots are free, 0 of at most 2 wait"
+        assert str(stories[1].error) == "no room for 3 more: 0 can begin at once, 0 of at most 2 wait"
         assert [stories[2].finished(i).completion_tokens for i in range(2)] == [4, 4]
 
 

@@ -74,6 +74,8 @@ def test_a_source_that_has_changed_when_the_copys_turn_comes_is_not_copied(chang
     source, slot = (table.grant((name, 0), TokenChain(ROOT, [0])) for name in ("source", "reader"))
     assert source is not None
     assert slot is not None
+    assert table.extents.give(source, 300, 300)
+    assert table.extents.give(slot, 300, 300)
     table.commit_moved(source, shared + same, stands_on={b"a block"})
     table.commit(slot, shared)
     reader = record_of("reader", shared + same + text(10, 3), slot, table.owner)
@@ -93,7 +95,7 @@ def test_a_source_that_has_changed_when_the_copys_turn_comes_is_not_copied(chang
     planned = Moves(table, cache, Observers()).plan(reader)
     if change == "nothing":
         assert planned is not None
-        assert planned.transfers == [Copy(source.id, slot.id, 64, found.end)]
+        assert planned.transfers == [Copy(source.id, slot.id, 64, found.end, 0, source.origin, slot.origin)]
     else:
         assert planned is None
         assert copy.reply.value is True, "there may be another source"

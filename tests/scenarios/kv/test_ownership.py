@@ -84,7 +84,7 @@ CHANGES: dict[type, dict[str, Callable[[Any], object]]] = {
 LOOKS: dict[type, set[str]] = {
     PrefixCache: {"fetch", "hits", "statistics", "check_integrity"},
     Tiers: {"keep_anything", "reach", "available", "whole", "can_be_had", "parents"},
-    WaitingBlocks: {"of", "any_of", "held_until", "is_taken"},
+    WaitingBlocks: {"of", "any_of", "end", "held_until", "is_taken"},
     WriteBehind: set(),
     Verdicts: set(),
     RamTier: {"get", "parents", "statistics", "check_integrity"},

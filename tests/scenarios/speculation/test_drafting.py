@@ -78,7 +78,7 @@ class Recorder(SimulatedExecutor):
             state = ROOT
             for position in range(slot.draft_first, min(slot.draft_length, len(slot.tokens))):
                 state = chain(state, slot.tokens[position])
-                assert self.drafter.kv[slot.id][position] == state, (slot, position)
+                assert self.drafter.kv[slot.origin + position] == state, (slot, position)
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -9,12 +10,14 @@ from typing import TYPE_CHECKING
 
 from tests.sim.instruments.picture import Picture
 from web.recording.recorder import Recorder
+from web.recording.steps import DrawnStep
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from actors.engine import Engine
     from tests.sim.instruments.happened import Happened
+    from web.recording.file import Event
     from web.recording.trace_events import Json
 
 BEGINS = "recording begins"
@@ -38,9 +41,18 @@ class Recorded:
     def watching(self, engine: Engine) -> Iterator[None]:
         """Record what an engine does while the scope lasts."""
         slots = engine.config.slots
-        self.recorder = Recorder(lambda *events: self.events.extend(events), engine.manager.wall_time, slots)
+        self.recorder = Recorder(self._put, engine.manager.wall_time, slots)
         with engine.observed_by(self.recorder):
             yield
+
+    def _put(self, *events: Event) -> None:
+        for event in events:
+            if isinstance(event, DrawnStep):
+                drawn: list[Json] = [json.loads(text) for text in event.texts()]
+                assert len(drawn) == len(event), "I18: a step counts for more or less than it is"
+                self.events += drawn
+            else:
+                self.events.append(event)
 
     @property
     def began(self) -> float:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from runtime.step.step import SegmentOutput
-from runtime.step.transfer import Copy, Load, Save
+from runtime.step.transfer import Copy, Load, Relocate, Save
 from runtime.testing.simulated import window_row
 from tests.sim.device import VOCABULARY, FaultyModel, PlantedFault
 from tests.sim.device import Faults as StepFaults
@@ -70,41 +70,50 @@ class KVModel(FaultyModel):
         num_layers: int,
         vocabulary: int = VOCABULARY,
         rings: Rings | None = None,
+        positions: int | None = None,
+        lies: Lies | None = None,
     ) -> None:
         super().__init__(
-            faults, slots=slots, context=context, num_layers=num_layers, vocabulary=vocabulary, rings=rings
+            faults,
+            slots=slots,
+            context=context,
+            num_layers=num_layers,
+            vocabulary=vocabulary,
+            rings=rings,
+            positions=positions,
         )
         self._kv_faults = faults
-        self._curses = [[""] * context for _ in range(slots)]
-
-        self.lies = Lies()
-        self.taints = [[CLEAN] * context for _ in range(slots)]
+        # By places in the arena, like the KV.
+        self._curses = [""] * self.positions
+        self.lies = Lies() if lies is None else lies
+        self.taints = [CLEAN] * self.positions
         # Set where blocks may lie that the test has changed itself: the true KV of what is committed in a slot.
         self.true_rows: Callable[[int], list[int]] | None = None
 
-    def taint(self, slot: int, start: int, end: int) -> Taint:
-        """Of some rows of a slot."""
-        return union(self.taints[slot][start:end]) if len(self.lies) else CLEAN
+    def taint(self, origin: int, start: int, end: int) -> Taint:
+        """Of some rows of the sequence that begins there."""
+        return union(self.taints[origin + start : origin + end]) if len(self.lies) else CLEAN
 
-    def exact(self, slot: int, length: int) -> int:
-        """How many of a slot's first rows no lie has tainted."""
-        if not self.taint(slot, 0, length):
+    def exact(self, origin: int, length: int) -> int:
+        """How many of the first rows of the sequence that begins there no lie has tainted."""
+        if not self.taint(origin, 0, length):
             return length
-        return next(place for place, taint in enumerate(self.taints[slot]) if taint)
+        return next(place for place, taint in enumerate(self.taints[origin : origin + length]) if taint)
 
     def begin(self, segments: Sequence[Segment]) -> SimulatedBatch:
         """Begin a step, unless KV that it stands on does not bear one."""
         batch = super().begin(segments)
         for segment in segments:
-            self._curses[segment.slot][segment.start : segment.end] = [""] * len(segment.token_ids)
-        if any("raises" in self._curses[segment.slot][: segment.start] for segment in segments):
+            first, end = segment.origin + segment.start, segment.origin + segment.end
+            self._curses[first:end] = [""] * (end - first)
+        if any("raises" in self._before(segment) for segment in segments):
             raise CursedKV("the device does not bear this KV")
         return batch
 
     def finish(self, batch: SimulatedBatch) -> list[SegmentOutput]:
         """Finish the step; what stands on cursed KV is not finite."""
         return [
-            SegmentOutput(finite=False) if "not finite" in self._curses[segment.slot][: segment.start] else output
+            SegmentOutput(finite=False) if "not finite" in self._before(segment) else output
             for segment, output in zip(batch.segments, super().finish(batch), strict=True)
         ]
 
@@ -112,54 +121,64 @@ class KVModel(FaultyModel):
         """Move rows of KV with their taints and curses, or fail half done."""
         fails = self._kv_faults.fails(transfer)
         match transfer:
-            case Save(slot, start, end, windows):
+            case Save():
                 if not fails:
-                    return self._save(slot, start, end, windows=windows)
-            case Load(slot, start, data, windows):
+                    return self._save(transfer)
+            case Load(slot, start, data, windows, origin):
                 rows = unpack(data)
-                end = start + len(rows)
-                self.kv[slot][start:end] = [_GARBAGE] * len(rows) if fails else rows
+                first, end = origin + start, origin + start + len(rows)
+                self.kv[first:end] = [_GARBAGE] * len(rows) if fails else rows
                 if windows and self.ring and len(data) > 1:
                     self.write_windows(slot, start, [_GARBAGE] * len(rows) if fails else unpack(data[1]))
-                self.taints[slot][start:end] = [self.lies.taint(rows)] * len(rows)
-                self._curses[slot][start:end] = [self._curse()] * len(rows)
-            case Copy(source, slot, start, end, least):
-                self.kv[slot][start:end] = [_GARBAGE] * (end - start) if fails else self.kv[source][start:end]
+                self.taints[first:end] = [self.lies.taint(rows)] * len(rows)
+                self._curses[first:end] = [self._curse()] * len(rows)
+            case Copy(source, slot, start, end, least, source_origin, origin):
+                self._carry(source_origin + start, origin + start, end - start, fails=fails)
                 self.copy_windows(source, slot, end, least)
                 if fails and least is not None:
                     self.write_windows(slot, max(0, end - self.ring), [_GARBAGE] * min(end, self.ring))
-                self._curses[slot][start:end] = self._curses[source][start:end]
-                self.taints[slot][start:end] = self.taints[source][start:end]
+            case Relocate(_, source, target, rows):
+                self._carry(source, target, rows, fails=fails)
+                self.states[target : target + rows] = self.states[source : source + rows]
         if fails:
             raise PlantedFault("the device ran into a planted fault while KV was moved")
         return None
 
-    def _save(self, slot: int, start: int, end: int, *, windows: bool) -> torch.Tensor:
-        rows = pack([row & (1 << 64) - 1 for row in self.kv[slot][start:end]])
-        if not self.ring:
-            return rows
-        seen = [pack([row & (1 << 64) - 1 for row in self.read_windows(slot, start, end)])] if windows else []
-        return torch.stack([rows, *seen])
+    def _carry(self, source: int, target: int, rows: int, *, fails: bool) -> None:
+        """Copy rows from one place of the arena to another, with all that is known of them."""
+        self._curses[target : target + rows] = self._curses[source : source + rows]
+        self.taints[target : target + rows] = self.taints[source : source + rows]
+        self.kv[target : target + rows] = [_GARBAGE] * rows if fails else self.kv[source : source + rows]
+
+    def _save(self, save: Save) -> torch.Tensor:
+        rows = self.kv[save.origin + save.start : save.origin + save.end]
+        layers = [rows]
+        if self.ring and save.windows:
+            layers.append(self.read_windows(save.slot, save.start, save.end))
+        packed = [pack([row & (1 << 64) - 1 for row in layer]) for layer in layers]
+        return torch.stack(packed) if self.ring else packed[0]
 
     def _write(self, segment: Segment) -> None:
         """A row depends on all before it, as attention's do: a wrong one among them makes it wrong too."""
         super()._write(segment)
-        taint = self.taint(segment.slot, 0, segment.start)
-        self.taints[segment.slot][segment.start : segment.end] = [taint] * len(segment.token_ids)
+        first, end = segment.origin + segment.start, segment.origin + segment.end
+        taint = self.taint(segment.origin, 0, segment.start)
+        self.taints[first:end] = [taint] * len(segment.token_ids)
         if taint:
-            kv = self.kv[segment.slot]
-            kv[segment.start : segment.end] = [row ^ disguise(taint) for row in kv[segment.start : segment.end]]
+            self.kv[first:end] = [row ^ disguise(taint) for row in self.kv[first:end]]
         if self.true_rows is not None:
-            kv = self.kv[segment.slot]
-            pairs = zip(kv[: segment.start], self.true_rows(segment.slot), strict=True)
+            pairs = zip(self.kv[segment.origin : first], self.true_rows(segment.slot), strict=True)
             wrong = sum(row ^ true for row, true in pairs) & (1 << 64) - 1
-            kv[segment.start : segment.end] = [row ^ wrong for row in kv[segment.start : segment.end]]
-        written = self.kv[segment.slot][segment.start : segment.end]
-        self.write_windows(segment.slot, segment.start, list(map(window_row, written)))
+            self.kv[first:end] = [row ^ wrong for row in self.kv[first:end]]
+        self.write_windows(segment.slot, segment.start, list(map(window_row, self.kv[first:end])))
 
-    def curse(self, slot: int, position: int, what: str) -> None:
-        """Make the KV at one position unfit for a step, which then raises ("raises") or yields NaN ("not finite")."""
-        self._curses[slot][position] = what
+    def _before(self, segment: Segment) -> list[str]:
+        """What curses lie on the rows before a segment's."""
+        return self._curses[segment.origin : segment.origin + segment.start]
+
+    def curse(self, place: int, what: str) -> None:
+        """Make the KV at a place of the arena unfit for a step, which "raises", or yields what is "not finite"."""
+        self._curses[place] = what
 
     def _curse(self) -> str:
         if self._kv_faults.cursed:

@@ -10,7 +10,8 @@ import trio
 
 from actors.core.observer import Observer
 from runtime.kv.blocks import BLOCK_TOKENS
-from runtime.step.transfer import Copy, Load, Save
+from runtime.step.executor import transfer_one
+from runtime.step.transfer import Copy, Load, Relocate, Save
 from tests.sim.executor import TimedExecutor
 from tests.sim.kv.device import pack, pack_layers, unpack
 from tests.sim.kv.isolation import Isolation
@@ -71,7 +72,10 @@ class KVExecutor(TimedExecutor):
         self.longest_layer = max(self.longest_layer, seconds / self._model.num_layers)
         with trio.CancelScope(shield=True):
             await trio.sleep(seconds)
-        return [self._told(transfer, outcome.capture(self.target.transfer, transfer)) for transfer in transfers]
+        return [
+            self._told(transfer, outcome.capture(transfer_one, self.target, self.drafter, transfer))
+            for transfer in transfers
+        ]
 
     def _told(self, transfer: Transfer, result: outcome.Outcome[KVData | None]) -> outcome.Outcome[KVData | None]:
         """Return what a tier is given of a block that was copied out of its slot: sometimes a lie."""
@@ -81,7 +85,7 @@ class KVExecutor(TimedExecutor):
         data = result.unwrap()  # which can be done once
         if key is None or data is None:
             return outcome.Value(data)
-        taint = self._model.taint(transfer.slot, transfer.start, transfer.end)
+        taint = self._model.taint(transfer.origin, transfer.start, transfer.end)
         told = self._model.lies.save(key, unpack(data), taint)
         if told == unpack(data):
             return outcome.Value(data)
@@ -104,6 +108,7 @@ class KVRecord(Observer):
         self._model = watch.model
         self._device = watch.device
         self._steps = watch.steps
+        self._watch = watch
         self._transfers: tuple[Transfer, ...] = ()
 
     def transfer_begins(self, event: TransferBegins) -> None:
@@ -123,7 +128,7 @@ class KVRecord(Observer):
     def step_ended(self, event: StepEnded) -> None:
         """Note who was deceived in it."""
         for run in () if event.drafting else self._steps[-1].runs:
-            if self._model.taint(run.slot, 0, run.start + run.rows):
+            if self._model.taint(self._watch.manager.table.slot(run.slot).origin, 0, run.start + run.rows):
                 self.deceived.add(run.owner)
             elif not run.start:  # read again, from a clean state
                 self.deceived.discard(run.owner)
@@ -161,6 +166,8 @@ class KVInvariants(Observer):
             if isinstance(transfer, Load):
                 self._check_target(transfer.slot)
                 self._check_load(transfer)
+            elif isinstance(transfer, Relocate):
+                self._check_relocation(transfer)
             elif isinstance(transfer, Copy):
                 self._check_target(transfer.slot)
                 self._check_copy(transfer)
@@ -173,10 +180,12 @@ class KVInvariants(Observer):
         if not found:
             return
         for slot in self._slots():
-            if self._model.taint(slot.id, 0, len(slot.tokens)) & found and not slot.suspect:
+            if self._table.extents.is_moving(slot):
+                continue
+            if self._model.taint(slot.origin, 0, len(slot.tokens)) & found and not slot.suspect:
                 self._violated(f"I10: slot {slot.id} holds KV that was found wrong, and is not suspected")
             for block in self._cache.waiting.of(slot.id):
-                if self._model.taint(slot.id, block.start, block.start + BLOCK_TOKENS) & found:
+                if self._model.taint(slot.origin, block.start, block.start + BLOCK_TOKENS) & found:
                     self._violated(f"I10: slot {slot.id}: KV that was found wrong waits to be kept")
         for key in self._model.lies.keys:
             kept = self._cache.tiers.ram.get(key)
@@ -188,11 +197,14 @@ class KVInvariants(Observer):
         for slot in self._slots():
             if slot.before is not None:
                 self._truth.rows(slot.before.tokens, ("before", slot.id))  # so that its blocks are known
+            if self._table.extents.is_moving(slot):
+                continue
             for block in self._cache.waiting.of(slot.id):
-                if block.whole and self._model.lost(slot.id, block.start, block.start + BLOCK_TOKENS):
+                if block.whole and self._model.lost(slot.id, slot.origin, block.start, block.start + BLOCK_TOKENS):
                     self._violated(f"I12: slot {slot.id}: a block that is to be saved whole has left the ring")
-                rows = self._model.kv[slot.id][block.start : block.start + BLOCK_TOKENS]
-                if self._model.taint(slot.id, block.start, block.start + BLOCK_TOKENS):
+                first = slot.origin + block.start
+                rows = self._model.kv[first : first + BLOCK_TOKENS]
+                if self._model.taint(slot.origin, block.start, block.start + BLOCK_TOKENS):
                     continue
                 if self._watch.kv_is_exact and rows != self._truth.block(block.key):
                     self._violated(f"I3: slot {slot.id}: a block that is still to be saved was overwritten")
@@ -208,7 +220,7 @@ class KVInvariants(Observer):
             self._violated(f"I10: KV that was found wrong is loaded into slot {load.slot}")
 
     def _check_copy(self, copy: Copy) -> None:
-        if self._model.taint(copy.source, 0, copy.end) & self._model.lies.found:
+        if self._model.taint(copy.source_origin, 0, copy.end) & self._model.lies.found:
             self._violated(f"I10: KV that was found wrong is copied into slot {copy.slot}")
         if copy.end > len(self._table.slot(copy.source).tokens):
             self._violated(f"I3: slot {copy.source}: copied is what is not there")
@@ -218,8 +230,17 @@ class KVInvariants(Observer):
         rings = self._model.rings
         if rings is not None and copy.least is not None:
             first = max(0, copy.least - rings.widest + 1)
-            if self._model.lost(copy.source, first, copy.end):
+            if self._model.lost(copy.source, copy.source_origin, first, copy.end):
                 self._violated(f"I12: slot {copy.source}: what its ring has lost is copied")
+
+    def _check_relocation(self, piece: Relocate) -> None:
+        """I21 for what is moved within the arena: nothing of anybody's lies where it goes."""
+        for slot in self._slots():
+            target = range(piece.target, piece.target + piece.rows)
+            if slot.id != piece.slot and range(
+                max(slot.origin, target.start), min(slot.origin + slot.capacity, target.stop)
+            ):
+                self._violated(f"I21: slot {piece.slot} is moved to where slot {slot.id} lies")
 
     def _may_be_written(self, slot: int) -> None:
         if self._cache.waiting.any_of(slot):
@@ -284,4 +305,6 @@ class KVWatch(Watch):
 
 
 def _tokens_of(transfer: Transfer) -> int:
+    if isinstance(transfer, Relocate):
+        return transfer.rows
     return transfer.data.shape[-2] if isinstance(transfer, Load) else transfer.end - transfer.start

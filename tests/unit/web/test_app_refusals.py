@@ -20,7 +20,7 @@ from runtime.errors import (
     ShuttingDown,
     StepFailed,
 )
-from tests.fakes.engine import FakeEngine, FakeRequest, posting, token
+from tests.fakes.engine import FakeEngine, FakeRequest, finished, posting, token
 from tests.unit.web.apps import CHAT, HI, TEXT, error_in, make
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ async def test_a_failure_cancels_the_siblings() -> None:
     [
         ("GET", "/v1", 404, "unknown_url", None),
         ("GET", "/v1/chat", 404, "unknown_url", None),
-        ("POST", "/v1/chat/completions/", 404, "unknown_url", None),
+        ("POST", "/v1/chat/completions//", 404, "unknown_url", None),
         ("GET", TEXT, 405, "method_not_allowed", {"OPTIONS", "POST"}),
         ("HEAD", TEXT, 405, "method_not_allowed", {"OPTIONS", "POST"}),
         ("POST", "/health", 405, "method_not_allowed", {"GET", "HEAD", "OPTIONS"}),
@@ -77,6 +77,15 @@ async def test_wrong_urls_and_methods(method: str, path: str, status: int, code:
     response = await client.open(path, method=method)
     assert (await error_in(response, status))["code"] == code
     assert response.headers.get("allow") == (", ".join(sorted(allow)) if allow else None)
+
+
+async def test_a_slash_at_the_end_of_a_path_changes_nothing() -> None:
+    client = make(FakeEngine([token("a"), finished()])).test_client()
+    assert (await client.get("/health/")).status_code == 200
+    assert (await client.post(f"{CHAT}/", json=HI)).status_code == 200
+    assert (await client.get("/")).status_code == 200
+    error = await error_in(await client.get("/v1/models/other/"), 404)
+    assert error["code"] == "model_not_found"
 
 
 @pytest.mark.parametrize(("path", "hinted"), [("/chat/completions", True), ("/v2", True), ("/v1/rankings", False)])

@@ -80,7 +80,7 @@ async def test_a_request_is_told_of_from_the_queue_to_the_free_slot() -> None:
         *("leaving", "released", "ended", "departed"),
     ]
     (queued,), (granted,), (released,) = (recorder.of(name) for name in ("queued", "granted", "released"))
-    assert queued == Queued("a", 0, prompt_tokens=11)
+    assert queued == Queued("a", 0, prompt_tokens=11, number=1)
     assert granted == Granted("a", 0, slot=0, cached_tokens=0, leaders=())
     assert (released.slot, released.reason) == (0, None)
     assert released.committed_tokens == sum(event.rows for event in recorder.of("committed")) == 13

@@ -8,6 +8,7 @@ import pytest
 
 from actors.generating.constraint import Constraint
 from runtime.errors import GrammarFailed
+from runtime.grammar.masks import SLOW_SECONDS
 from runtime.grammar.worker import InlineMasks
 
 if TYPE_CHECKING:
@@ -97,3 +98,30 @@ def test_a_token_drawn_under_a_mask_that_failed_is_not_taken() -> None:
     with pytest.raises(GrammarFailed, match="a planted fault"):
         constraint.accept(0)
     assert matcher.output == []
+
+
+def test_a_mask_is_expected_to_take_what_those_before_it_took() -> None:
+    """The first is expected to be slow: its grammar is not known."""
+    matcher = Counting()
+    constraint = Constraint(matcher, Later())
+
+    def expected_after(seconds: float) -> float:
+        (mask,) = constraint.masks()
+        mask.take()
+        mask.seconds = seconds
+        constraint.accept(0)
+        return constraint.masks()[0].expected
+
+    assert constraint.masks()[0].expected >= SLOW_SECONDS
+    quick = [expected_after(1e-6) for _ in range(5)]
+    assert quick[0] < SLOW_SECONDS
+    assert quick == sorted(quick, reverse=True)
+    assert expected_after(0.3) >= SLOW_SECONDS
+    assert expected_after(1e-6) >= SLOW_SECONDS, "the one that was slow is forgotten with the next"
+
+
+def test_a_mask_that_nobody_took_says_nothing_of_the_next() -> None:
+    constraint = Constraint(Counting(), Later())
+    (first,) = constraint.masks()
+    constraint.accept(0)
+    assert constraint.masks()[0].expected == first.expected

@@ -9,7 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.core.costs import StepCostModel
-from actors.manager.planner import ALONE, FIRST_CHUNK, MAX_CHUNK, MIN_CHUNK, ChunkLimits, share_budget
+from actors.manager.planner import (
+    ALONE,
+    FIRST_CHUNK,
+    MAX_CHUNK,
+    MIN_CHUNK,
+    ChunkLimits,
+    share_budget,
+    share_by_priority,
+)
 
 wishes = st.lists(st.integers(1, 5000), max_size=12)
 
@@ -51,6 +59,17 @@ def test_the_rest_ends_as_many_prompts_as_it_can(wanted: list[int], budget: int)
 
 def test_a_short_prompt_is_not_kept_waiting() -> None:
     assert share_budget([5000, 4000, 20], 64) == [32, 12, 20]
+
+
+@given(st.lists(st.tuples(st.integers(-2, 2), st.integers(1, 500)), max_size=12), st.integers(0, 2000))
+@settings(deadline=None)
+def test_a_worse_priority_gets_what_the_better_ones_leave(wanted: list[tuple[int, int]], budget: int) -> None:
+    shares = share_by_priority(wanted, budget)
+    for priority in range(-2, 3):
+        of_class = [rows for number, rows in wanted if number == priority]
+        got = [share for (number, _), share in zip(wanted, shares, strict=True) if number == priority]
+        assert got == share_budget(of_class, budget)
+        budget -= sum(got)
 
 
 def test_no_prompts() -> None:

@@ -67,7 +67,7 @@ class Forgetful(InlineExecutor):
         for segment in segments:
             if segment.start == self._resident and segment.sample is not None and not segment.sample.generated:
                 for layer in range(self._kv.row_shape[0]):
-                    for rows in self._kv.read(layer, segment.slot, 0, self._kv.context):
+                    for rows in self._kv.read(layer, segment.slot, 0, segment.start, segment.origin):
                         rows.zero_()
         return await super().run_step(segments, drafting=drafting, layer_done=layer_done)
 

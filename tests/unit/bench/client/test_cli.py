@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 
 
 def test_every_scenario_is_there() -> None:
-    wanted = "throughput prefill depth hangup retry impatience cascade neighbours goodput cache speculate soak hostile"
+    wanted = (
+        "throughput prefill depth hangup retry impatience cascade neighbours goodput autocomplete cache speculate soak "
+        "hostile"
+    )
     assert sorted(SCENARIOS) == sorted(wanted.split())
 
 

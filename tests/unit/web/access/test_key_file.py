@@ -116,6 +116,8 @@ def test_a_name_that_is_none(path: Path, name: str) -> None:
         ({"queue_share": 1.5}, "queue_share should be"),
         ({"queue_share": float("nan")}, "queue_share should be"),
         ({"queue_share": "1"}, "queue_share should be"),
+        ({"weight": 0}, "weight should be"),
+        ({"weight": "2"}, "weight should be"),
         ({"request": 4}, "no field 'request'"),
     ],
 )

@@ -96,7 +96,7 @@ async def test_the_headers_are_openais_and_come_with_each_answer() -> None:
 
 # --- on every route ---------------------------------------------------------------------------------------------------
 
-GENERATING = [operation for api in APIS for operation in api.operations if 504 in operation.errors]
+GENERATING = [operation for api in APIS for operation in api.operations if 504 in operation.errors and operation.body]
 
 
 @pytest.mark.parametrize("operation", GENERATING, ids=lambda operation: operation.path)

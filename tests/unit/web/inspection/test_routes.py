@@ -22,15 +22,26 @@ async def test_health() -> None:
     assert (await response.get_json())["status"] == "unavailable"
 
 
+NOWHERE = {"origin": 0, "capacity": 0}
+
+
 async def test_slots_and_requests() -> None:
     engine = FakeEngine([token("a")])
     app = make(engine)
     slots = await (await app.test_client().get("/slots")).get_json()
     assert slots["slots"] == [
-        {"id": 0, "state": "decode", "request_id": "cmpl-1", "tokens": 7, "resident_tokens": 0, "draft_tokens": 9},
-        {"id": 1, "state": "idle", "request_id": None, "tokens": 0, "resident_tokens": 5, "draft_tokens": 4},
+        {
+            "id": 0,
+            "state": "decode",
+            "request_id": "cmpl-1",
+            "tokens": 7,
+            "resident_tokens": 0,
+            "draft_tokens": 9,
+            **NOWHERE,
+        },
+        {"id": 1, "state": "idle", "request_id": None, "tokens": 0, "resident_tokens": 5, "draft_tokens": 4, **NOWHERE},
     ]
-    assert await (await app.test_client().get("/v1/requests")).get_json() == {"data": []}
+    assert await (await app.test_client().get("/v1/requests")).get_json() == {"data": [], "detachable": []}
     async with posting(app, CHAT, HI) as connection:
         request = await engine.next_request()
         (live,) = (await (await app.test_client().get("/v1/requests")).get_json())["data"]

@@ -141,6 +141,7 @@ RAISED: dict[str, set[str]] = {
 CONSTRAINTS = {
     ("str", "max_length"): "string_too_long",
     ("str", "min_length"): "string_too_short",
+    ("str", "pattern"): "string_pattern_mismatch",
     ("list", "max_length"): "too_long",
     ("list", "min_length"): "too_short",
     ("dict", "max_length"): "too_long",

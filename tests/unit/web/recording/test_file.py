@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from actors.core.events import StepBegins
 from tests.live.server import wait_for
 from tests.sim.instruments.picture import read
 from web.recording.file import RecordingError, RecordingFile, check_writable, open_file
+from web.recording.steps import BegunStep, DrawnStep
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -76,6 +78,18 @@ def test_what_is_put_is_read_again(tmp_path: Path) -> None:
     assert read(path.read_text()) == [event(number) for number in range(1000)]
     assert path.read_text().endswith("]\n")
     assert (recording.written, recording.dropped) == (1000, 0)
+
+
+def test_a_step_counts_as_all_that_is_drawn_of_it_and_is_dropped_as_a_whole() -> None:
+    disk = Disk()
+    recording = RecordingFile(disk, capacity=4)
+    step = DrawnStep(BegunStep(0, StepBegins(1, drafting=False, parts=()), [1, 2]), 3)
+    recording.put(event(0), step)
+    recording.put(step)
+    recording.start()
+    assert recording.close(PATIENCE)
+    assert [told["name"] for told in read(disk.data.decode())] == ["0", "step 1", "layer 0", "layer 1"]
+    assert (recording.written, recording.dropped) == (4, 3)
 
 
 def test_an_empty_recording_is_an_empty_array() -> None:

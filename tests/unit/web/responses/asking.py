@@ -49,6 +49,12 @@ def read_events(data: bytes) -> list[Json]:
     events = []
     assert data.endswith(b"\n\n")
     for text in data.decode().removesuffix("\n\n").split("\n\n"):
+        if text.startswith(": "):
+            continue
+        if text.startswith("id: "):  # of one that may outlive its client
+            number, _, text = text.partition("\n")
+            kind, _, body = text.partition("\n")
+            assert json.loads(body.removeprefix("data: "))["sequence_number"] == int(number.removeprefix("id: "))
         kind, _, body = text.partition("\n")
         event = json.loads(body.removeprefix("data: "))
         assert kind == f"event: {event['type']}"

@@ -153,7 +153,7 @@ async def test_a_response_begins_from_a_conversation_and_adds_to_it(fields: Json
             made = await response.get_json()
         request = await engine.next_request()
         if "background" in fields:
-            run = state.background.find(made["id"], None)
+            run = state.runs.find(made["id"], None)
             assert run is not None
             await run.ended.wait()
             made = await (await client.get(f"{PATH}/{made['id']}")).get_json()

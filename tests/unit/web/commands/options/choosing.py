@@ -1,4 +1,4 @@
-"""What `cede serve` would take from flags, variables and a file; and values of options that are not the defaults."""
+"""What `cede worker` would take from flags, variables and a file; and values of options that are not the defaults."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from runtime.options import UNBOUNDED
 from web.commands.options.chosen import Chosen
-from web.commands.serve import serve
+from web.commands.worker import worker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -84,8 +84,8 @@ def environment(variables: Mapping[str, str]) -> Iterator[None]:
 def chosen(
     arguments: Sequence[str] = (), variables: Mapping[str, str] | None = None, config: Path | None = None
 ) -> Chosen:
-    """The options of `cede serve`.  Raises click.UsageError."""
+    """The options of `cede worker`, which are those of `cede serve` and of a cluster.  Raises click.UsageError."""
     flags = [] if config is None else ["--config", str(config)]
     with environment(variables or {}):
-        ctx = serve.make_context("serve", [*flags, *arguments])
-        return Chosen.of(ctx, ctx.params["model_name"])
+        ctx = worker.make_context("worker", [*flags, *arguments])
+        return Chosen.of(ctx, ctx.params["named"])

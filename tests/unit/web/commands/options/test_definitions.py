@@ -15,11 +15,13 @@ from actors.config import EngineConfig
 from runtime.loading.options import LoadOptions
 from runtime.options import Option
 from tests.unit.web.commands.options.choosing import chosen, sample
+from web.commands.cluster import cluster
 from web.commands.config import config
 from web.commands.options.definitions import DEFINITIONS, SECTIONS
 from web.commands.options.flags import OptionFlag
 from web.commands.options.reference import with_tables
 from web.commands.serve import serve
+from web.commands.worker import worker
 
 if TYPE_CHECKING:
     from web.commands.options.definitions import Definition
@@ -140,7 +142,7 @@ def _hints(group: type) -> list[object]:
     return [*get_type_hints(group, include_extras=True).values()]
 
 
-@pytest.mark.parametrize("command", [serve, config])
+@pytest.mark.parametrize("command", [worker, cluster, config])
 def test_help_lists_all_options_in_their_sections(command: click.Command) -> None:
     shown = CliRunner().invoke(command, ["--help"], terminal_width=200)
     assert shown.exit_code == 0
@@ -151,6 +153,11 @@ def test_help_lists_all_options_in_their_sections(command: click.Command) -> Non
         if not definition.many:
             assert f"[default: {definition.default_text}]" in shown.output
     assert [each.definition.key for each in command.params if isinstance(each, OptionFlag)] == list(DEFINITIONS)
+
+
+def test_a_server_alone_has_no_options_of_a_cluster() -> None:
+    keys = [each.definition.key for each in serve.params if isinstance(each, OptionFlag)]
+    assert keys == [key for key in DEFINITIONS if DEFINITIONS[key].section != "Cluster"]
 
 
 def test_the_page_of_all_options_is_what_the_definitions_say() -> None:

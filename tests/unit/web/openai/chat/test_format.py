@@ -6,6 +6,8 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from actors.core.generation import Finished
 from actors.core.receipts import CancelReason
 from tests.fakes.engine import TIMINGS, fill, say, token
@@ -121,6 +123,15 @@ def test_a_prediction_is_drafted_from_and_accounted_for() -> None:
     assert details == {"reasoning_tokens": 0, "accepted_prediction_tokens": 3, "rejected_prediction_tokens": 2}
 
 
-def test_a_service_tier_is_answered_with_the_only_one_there_is() -> None:
-    assert whole(scripted(service_tier="flex"), *say("a"))["service_tier"] == "default"
+@pytest.mark.parametrize(
+    ("asked", "used"),
+    [
+        ({"service_tier": "flex"}, "flex"),
+        ({"service_tier": "priority"}, "priority"),
+        ({"service_tier": "auto"}, "default"),
+        ({"service_tier": "flex", "priority": -20}, "priority"),
+    ],
+)
+def test_a_service_tier_is_answered_with_the_one_that_was_used(asked: dict[str, Any], used: str) -> None:
+    assert whole(scripted(**asked), *say("a"))["service_tier"] == used
     assert "service_tier" not in whole(scripted(), *say("a"))

@@ -35,6 +35,7 @@ async def test_completions_are_listed_in_pages_and_filtered() -> None:
         assert await ids("?model=m1") == made[1::2]
         assert await ids("?metadata[n]=3&metadata[all]=x") == [made[3]]
         assert await ids("?metadata[n]=3&model=m0") == []
+        assert (await error_in(await client.get(f"{CHAT}?metadata[]=null"), 400))["param"] == "metadata"
         for wrong in ("limit=0", "limit=101", "limit=x", "limit=", "order=up", "after=nothing"):
             error = await error_in(await client.get(f"{CHAT}?{wrong}"), 400)
             assert error["param"] == wrong.partition("=")[0]

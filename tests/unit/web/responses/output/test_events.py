@@ -246,7 +246,7 @@ def test_the_response_repeats_what_was_asked() -> None:
         "user": "u",
         "prompt_cache_key": "p",
         "safety_identifier": "s",
-        "service_tier": "auto",
+        "service_tier": "flex",
         "max_tool_calls": 3,
         "parallel_tool_calls": False,
         "store": False,
@@ -260,7 +260,7 @@ def test_the_response_repeats_what_was_asked() -> None:
     }
     response = check_stream(streamed(ask(**fields), say("a")))
     del fields["include"]  # which is not shown
-    expected = fields | {"reasoning": {"effort": "medium", "summary": None}, "service_tier": "default"}
+    expected = fields | {"reasoning": {"effort": "medium", "summary": None}, "service_tier": "flex"}
     assert {name: response[name] for name in fields} == expected
 
 

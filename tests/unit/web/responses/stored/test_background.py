@@ -18,22 +18,17 @@ from runtime.chat.parts import PlainParser
 from runtime.errors import QueueFull, ShuttingDown, StepFailed
 from tests.fakes.engine import FakeEngine, FakeRequest, as_engine, say, token
 from tests.unit.web.responses.asking import ask, check_stream, read_events
+from web.detached.runs import KEPT_SECONDS, RunBounds, RunsFull, open_runs
 from web.responses.stored.archive import Archive, ResponseNotFound
-from web.responses.stored.background import (
-    KEPT_SECONDS,
-    BackgroundBounds,
-    BackgroundFull,
-    BackgroundResponses,
-    open_background,
-)
+from web.responses.stored.background import BackgroundResponses
 from web.storage.objects import Bounds, Kind
 from web.storage.store import StoreFailed, open_store
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from web.detached.run import Run
     from web.responses.conversion import ParsedResponse
-    from web.responses.stored.background import Run
 
 KEEP_ALIVE = 10.0
 
@@ -46,10 +41,11 @@ async def running(
     **bounds: Any,  # noqa: ANN401
 ) -> AsyncIterator[tuple[BackgroundResponses, Archive]]:
     """Responses in the background of an engine, and where they are stored."""
-    chosen = BackgroundBounds(**{"running": 4, "timeout": 100.0, "kept_bytes": 10**6} | bounds)
+    chosen = RunBounds(**{"running": 4, "timeout": 100.0, "kept_bytes": 10**6} | bounds)
     async with open_store(None, Bounds(size, 1e9)) as store:
         archive = Archive(store)
-        async with open_background(as_engine(engine), archive, chosen, KEEP_ALIVE) as background:
+        async with open_runs(as_engine(engine), chosen) as runs:
+            background = BackgroundResponses(runs, archive, KEEP_ALIVE)
             yield background, archive
 
 
@@ -78,12 +74,12 @@ async def test_it_is_kept_for_a_while_and_stored_for_longer(autojump_clock: trio
         await run.ended.wait()
         response = check_stream(events_of(run))
         assert response["status"] == "completed"
-        assert background.find(request_id, "alice") is run
-        assert background.find(request_id, "bob") is None
+        assert background.runs.find(request_id, "alice") is run
+        assert background.runs.find(request_id, "bob") is None
         await trio.sleep(KEPT_SECONDS - 1)
-        assert background.find(request_id, "alice") is run
+        assert background.runs.find(request_id, "alice") is run
         await trio.sleep(2)
-        assert background.find(request_id, "alice") is None
+        assert background.runs.find(request_id, "alice") is None
         assert (await archive.load(request_id, "alice")).response() == response
         with pytest.raises(ResponseNotFound):
             await archive.load(request_id, "bob")
@@ -96,7 +92,7 @@ async def test_the_events_of_those_that_ended_first_make_room(autojump_clock: tr
             runs.append(await begin(background))
             await runs[-1].ended.wait()
             await trio.sleep(1)
-        kept = [run for run in runs if background.find(run.id, None)]
+        kept = [run for run in runs if background.runs.find(run.id, None)]
         assert kept == runs[-len(kept) :]
         assert 0 < len(kept) < 6
         assert sum(run.log.size for run in kept) <= 12_000
@@ -131,9 +127,9 @@ async def test_only_so_many_run_at_a_time() -> None:
     engine = FakeEngine([token("a")])
     async with running(engine, running=2) as (background, _):
         runs = [await begin(background) for _ in range(2)]
-        with pytest.raises(BackgroundFull):
+        with pytest.raises(RunsFull):
             await begin(background)
-        await background.cancel(runs[0])
+        await background.runs.cancel(runs[0])
         await begin(background)
 
 
@@ -144,7 +140,7 @@ async def test_one_that_is_refused_leaves_nothing() -> None:
         parsed = ask(background=True)
         with pytest.raises(QueueFull):
             await background.start(parsed, ExitStack())
-        assert background.find(parsed.request.id, None) is None
+        assert background.runs.find(parsed.request.id, None) is None
         with pytest.raises(ResponseNotFound):
             await archive.load(parsed.request.id, None)
         engine.refusal = None
@@ -171,8 +167,9 @@ async def test_at_the_end_those_that_run_are_cancelled_and_stored_so(events: lis
     engine = FakeEngine(events)
     async with open_store(None, Bounds(10**6, 1e9)) as store:
         archive = Archive(store)
-        bounds = BackgroundBounds(4, 100.0, 10**6)
-        async with open_background(as_engine(engine), archive, bounds, KEEP_ALIVE) as background:
+        bounds = RunBounds(4, 100.0, 10**6)
+        async with open_runs(as_engine(engine), bounds) as runs:
+            background = BackgroundResponses(runs, archive, KEEP_ALIVE)
             run = await begin(background)
         request = await engine.next_request()
         assert request.cancels == [CancelReason.SHUTDOWN]
@@ -187,8 +184,9 @@ async def test_a_crash_of_what_is_around_it_stores_it_too() -> None:
     async with open_store(None, Bounds(10**6, 1e9)) as store:
         archive = Archive(store)
         with trio.CancelScope() as scope:
-            bounds = BackgroundBounds(4, 100.0, 10**6)
-            async with open_background(as_engine(engine), archive, bounds, KEEP_ALIVE) as background:
+            bounds = RunBounds(4, 100.0, 10**6)
+            async with open_runs(as_engine(engine), bounds) as runs:
+                background = BackgroundResponses(runs, archive, KEEP_ALIVE)
                 run = await begin(background)
                 scope.cancel()
                 await trio.sleep_forever()
@@ -220,7 +218,8 @@ async def test_what_another_process_was_making_has_failed() -> None:
     async with open_store(None, Bounds(10**6, 1e9)) as store:
         archive = Archive(store)
         parsed = ask(background=True)
-        async with open_background(as_engine(FakeEngine([])), archive, BackgroundBounds(4, 1e3, 0), 1e3) as background:
+        async with open_runs(as_engine(FakeEngine([])), RunBounds(4, 1e3, 0)) as runs:
+            background = BackgroundResponses(runs, archive, 1e3)
             _, snapshot = await background.start(owned(parsed, "alice"), ExitStack())
             await archive.save(owned(parsed, "alice"), snapshot, live=True)
             await archive.close_interrupted()  # as the next process does
@@ -244,11 +243,11 @@ async def test_when_it_has_ended_its_place_is_left_and_what_it_was_made_of_is_go
         del large
         assert made_of() is not None
         assert not left
-        await background.cancel(run)
+        await background.runs.cancel(run)
         await trio.testing.wait_all_tasks_blocked()
         assert left == ["place"]
         gc.collect()
-        assert background.find(run.id, None) is run
+        assert background.runs.find(run.id, None) is run
         assert made_of() is None
 
 
@@ -257,7 +256,7 @@ async def test_the_place_of_one_that_is_refused_stays_with_who_asked() -> None:
     async with running(FakeEngine([]), running=0) as (background, _):
         with ExitStack() as place:
             place.callback(left.append, "place")
-            with pytest.raises(BackgroundFull):
+            with pytest.raises(RunsFull):
                 await background.start(ask(background=True), place)
             assert not left
     assert left == ["place"]
@@ -273,7 +272,7 @@ async def test_a_fault_while_its_end_is_stored_costs_no_other(monkeypatch: pytes
 
         with monkeypatch.context() as patch:
             patch.setattr(archive, "save", fail)
-            await background.cancel(run)
+            await background.runs.cancel(run)
         assert check_stream(events_of(run))["store"] is False
-        await background.cancel(other)
+        await background.runs.cancel(other)
         assert (await archive.load(other.id, None)).response()["status"] == "cancelled"

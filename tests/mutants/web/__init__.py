@@ -1,0 +1,1 @@
+"""Bad edits of what is above the engine."""
