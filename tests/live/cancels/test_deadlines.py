@@ -2,52 +2,82 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
 import pytest
 
 from tests.live.cancels.victims import OURS, SHORT, error_told
+from tests.live.fork_server import ForkedServer
 from tests.live.http_client import Http1, completion, prompt
-from tests.live.server import Server, stage, wait_for
+from tests.live.server import stage, wait_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.live.server import Server
 
 # --- deadlines ------------------------------------------------------------------------------------------------------
 
+# The deadline passes in the step that the test says, by a jump of the server's clock, however fast the machine is.
+# Nobody meets it by being fast, or misses it by being slow; nothing else on that clock may end at the jump.
+LENIENT = ("--request-timeout", "3600", "--stall-timeout", "1e6", "--hang-timeout", "0")
+JUMP = 7200  # seconds
+BEHIND = 20  # a step in which a short prompt has been read, and its tokens are generated
+AMID = 5  # a step in which a long one is read
+CHUNK = 16
 
-def test_a_deadline_ends_a_stream_that_decodes(hurried: Server) -> None:
+
+@contextmanager
+def passing(folder: Path, step: int) -> Iterator[ForkedServer]:
+    """Room for one, prompts read in slices of 16 tokens, and deadlines that pass in this step."""
+    plan = folder / "plan.toml"
+    plan.write_text(f'[[fault]]\nwhat = "clock-jump"\nstep = {step}\nseconds = {JUMP}\n', encoding="utf-8")
+    flags = ["--chaos", str(plan), "--slots", "1", "--chunk-tokens", str(CHUNK), *LENIENT]
+    server = ForkedServer(folder, *flags)
+    try:
+        yield server
+        server.wait_idle()
+    finally:
+        server.end()
+
+
+def test_a_deadline_ends_a_stream_that_decodes(tmp_path: Path) -> None:
     """And those of its choices that still wait."""
-    with Http1(hurried, completion([SHORT] * 3, 4000)) as client:
+    with passing(tmp_path, BEHIND) as server, Http1(server, completion([SHORT] * 3, 4000)) as client:
         tokens = client.read_all()
-        receipts = hurried.wait_ended(client.id)
+        receipts = server.wait_ended(client.id)
     assert [receipt["reason"] for receipt in receipts] == ["deadline"] * 3
     assert sorted(stage(receipt["phase"]) for receipt in receipts) == ["decode", "queued", "queued"]
     assert client.errors, "two choices got no token, and that is an error"
     assert client.errors[0]["code"] == "deadline_exceeded"
     assert 1 <= len(tokens) <= 4000
-    hurried.wait_idle()
 
 
-def test_a_deadline_in_the_middle_of_a_sentence_is_told(hurried: Server) -> None:
-    with Http1(hurried, completion(SHORT, 4000)) as client:
+def test_a_deadline_in_the_middle_of_a_sentence_is_told(tmp_path: Path) -> None:
+    with passing(tmp_path, BEHIND) as server, Http1(server, completion(SHORT, 4000)) as client:
         client.read_all()
-        (receipt,) = hurried.wait_ended(client.id)
+        (receipt,) = server.wait_ended(client.id)
     assert (receipt["reason"], stage(receipt["phase"])) == ("deadline", "decode")
     assert client.cancelled == "deadline"
     assert client.done
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_a_deadline_before_the_first_token_is_an_error(hurried: Server, stream: bool) -> None:
-    """Sixteen long prompts in slices of 16 tokens: no machine reads them in two seconds."""
-    prompts = [prompt(4000, seed=seed) for seed in range(40 + 20 * stream, 56 + 20 * stream)]
-    with Http1(hurried, completion(prompts, 1, stream=stream, cache_prompt=False)) as client:
-        (request_id,) = wait_for(hurried.requests, "the request")
-        told = error_told(client, stream, 504)
-    assert told["code"] == "deadline_exceeded"
-    receipts = hurried.wait_ended(request_id)
-    assert {receipt["reason"] for receipt in receipts} == {"deadline"}
-    assert {stage(receipt["phase"]) for receipt in receipts} == {"prefill", "queued"}
+def test_a_deadline_before_the_first_token_is_an_error(tmp_path: Path, stream: bool) -> None:
+    prompts = [prompt(2 * AMID * CHUNK, seed=seed) for seed in range(4)]
+    with passing(tmp_path, AMID) as server:
+        with Http1(server, completion(prompts, 1, stream=stream)) as client:
+            told = error_told(client, stream, 504)
+        assert told["code"] == "deadline_exceeded"
+        server.wait_idle()
+        receipts = server.get("/v1/receipts")["data"]
+    assert [receipt["reason"] for receipt in receipts] == ["deadline"] * 4
+    assert sorted(receipt["phase"] for receipt in receipts) == ["prefill", "queued", "queued", "queued"]
     for receipt in receipts:
         assert receipt["computed_tokens"] == receipt["kept_tokens"] + receipt["wasted_tokens"]
         assert receipt["layers_after_cancel"] <= 1
-    hurried.wait_idle()
 
 
 # --- the queue's patience -------------------------------------------------------------------------------------------
