@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
-from tests.live.server import Server
+from tests.live.fork_server import ForkedServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,26 +49,29 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return certfile, keyfile
 
 
-# Servers in processes of their own, each started when the first test asks for it.
+# Servers in processes of their own, each started when the first test asks for it.  A test may hold their devices for as
+# long as it likes, so these have no hang timeout.
 
 
 @pytest.fixture(scope="session")
-def four_slots() -> Iterator[Server]:
+def four_slots(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkedServer]:
     """Room for four, and prompts read in chunks of 64 tokens."""
-    with Server("--slots", "4", "--chunk-tokens", "64") as server:
+    flags = ["--slots", "4", "--chunk-tokens", "64", "--hang-timeout", "0"]
+    with ForkedServer(tmp_path_factory.mktemp("four"), *flags) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
-def one_slot() -> Iterator[Server]:
+def one_slot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkedServer]:
     """Room for one, a long queue, and prompts read in chunks of 64 tokens."""
-    with Server("--slots", "1", "--queue", "300", "--chunk-tokens", "64") as server:
+    flags = ["--slots", "1", "--queue", "300", "--chunk-tokens", "64", "--hang-timeout", "0"]
+    with ForkedServer(tmp_path_factory.mktemp("one"), *flags) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
-def hurried() -> Iterator[Server]:
-    """Room for one, 16 may wait, and nobody gets more than two seconds; prompts are read slowly."""
-    flags = ["--slots", "1", "--queue", "16", "--request-timeout", "2", "--chunk-tokens", "16"]
-    with Server(*flags) as server:
+def short_queue(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkedServer]:
+    """Room for one, and 16 may wait."""
+    flags = ["--slots", "1", "--queue", "16", "--hang-timeout", "0"]
+    with ForkedServer(tmp_path_factory.mktemp("short"), *flags) as server:
         yield server

@@ -1,18 +1,20 @@
 """Servers that are up in a fraction of a second: forked from a process that has imported everything already.
 
 They run the very command line, listen on real sockets and die of real signals, like `tests.live.server.Server`; only
-the imports, most of a start's time, are done once for all of them.  One thing is added: when such a server ends, the
-engine's integrity is looked at, and `end` fails where it is broken.
+the imports, most of a start's time, are done once for all of them.  Two things are added: when such a server ends, the
+engine's integrity is looked at, and `end` fails where it is broken; and a test can hold its device for a while, so that
+no generation gets anywhere meanwhile, however fast the machine is.
 """
 
 from __future__ import annotations
 
+import fcntl
 import multiprocessing
 import os
 import sys
-from contextlib import asynccontextmanager
-from functools import cache
-from typing import TYPE_CHECKING
+from contextlib import asynccontextmanager, contextmanager
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -22,11 +24,12 @@ from web.fittings import Fittings
 
 if TYPE_CHECKING:
     import signal
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
     from multiprocessing.context import ForkServerContext
     from pathlib import Path
 
     from actors.engine import Engine
+    from runtime.step.step import StepModel
 
 
 @cache
@@ -46,14 +49,35 @@ def _forks() -> ForkServerContext:
     return context
 
 
-def _serve(flags: tuple[str, ...], out: Path, log: Path) -> None:
+def _serve(flags: tuple[str, ...], out: Path, log: Path, gate: Path) -> None:
     for path, number in ((out, 1), (log, 2)):
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         os.dup2(file, number)
         os.close(file)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Fittings, "attend", _attend)
+        patch.setattr(Fittings, "model", staticmethod(partial(_GatedModel, gate)))
         main(["serve", *DEFAULTS, *flags])
+
+
+class _GatedModel:
+    """A model that waits before each layer for as long as a test holds the lock of a file.
+
+    The kernel keeps that lock, and it ends with its holder: no process can be left waiting for one that was killed.
+    """
+
+    def __init__(self, gate: Path, model: StepModel[Any], *, drafting: bool) -> None:
+        self.num_layers = model.num_layers
+        self._model = model
+        self._gate = os.open(gate, os.O_RDWR)
+        self.begin, self.shrink, self.abandon = model.begin, model.shrink, model.abandon
+        self.finish, self.transfer = model.finish, model.transfer
+
+    def run_layer(self, batch: Any, index: int) -> int:  # noqa: ANN401
+        """Run a layer, once nobody holds the device."""
+        fcntl.flock(self._gate, fcntl.LOCK_SH)
+        fcntl.flock(self._gate, fcntl.LOCK_UN)
+        return self._model.run_layer(batch, index)
 
 
 @asynccontextmanager
@@ -78,7 +102,9 @@ class ForkedServer(Server):
         self._out, log = folder / f"server-{number}.out", folder / f"server-{number}.log"
         self._log = log.open("w+", encoding="utf-8")
         self._url = ""
-        self._fork = _forks().Process(target=_serve, args=(flags, self._out, log))
+        self._gate = folder / f"server-{number}.gate"
+        self._gate.touch()
+        self._fork = _forks().Process(target=_serve, args=(flags, self._out, log, self._gate))
         self._fork.start()
 
     @property
@@ -102,6 +128,19 @@ class ForkedServer(Server):
     def signal(self, number: signal.Signals) -> None:
         """Send this process a signal."""
         os.kill(self.pid, number)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """While the scope lasts, the device begins no layer: what generates goes on generating, what waits waits.
+
+        A server that is held for longer than its hang timeout takes its device for lost.
+        """
+        gate = os.open(self._gate, os.O_RDWR)
+        try:
+            fcntl.flock(gate, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(gate)
 
     def wait_exit(self) -> int:
         """The exit status."""

@@ -7,7 +7,7 @@ import h2.events
 import h2.settings
 import trio
 
-PATIENCE = 20  # seconds; only a failing test waits that long
+from tests.live.server import PATIENCE
 
 
 class H2Client:

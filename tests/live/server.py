@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Json = dict[str, Any]
 
-PATIENCE = 90.0  # seconds; a loaded machine takes its time over importing torch
+PATIENCE = 600.0  # seconds; the slowest machine takes its time over importing torch, and over a long prompt
 ROOT = Path(__file__).parents[2]
 ANNOUNCEMENT = "cede serves "
 # Tests read the log as people do, and compare tokens, which are promised to be the same in float32.
@@ -198,6 +198,10 @@ class Server:
             return any(slot["request_id"] == request_id and slot["tokens"] >= tokens for slot in self.slots())
 
         wait_for(is_there, f"{tokens} tokens of {request_id}")
+
+    def committed(self, request_id: str) -> int:
+        """How many tokens of a request's sequence are in its slot; of several the most."""
+        return max((slot["tokens"] for slot in self.slots() if slot["request_id"] == request_id), default=0)
 
     def wait_ended(self, request_id: str) -> list[Json]:
         """Wait until a request no longer lives; its receipts."""

@@ -25,9 +25,10 @@ def solo(four_slots: Server) -> list[int]:
 
 
 @pytest.fixture(scope="package")
-def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkedServer]:
     """Room for one; who waits is told soon."""
-    with ForkedServer(tmp_path_factory.mktemp("server"), "--slots", "1", "--queue-timeout", "1") as server:
+    flags = ("--slots", "1", "--queue-timeout", "1", "--hang-timeout", "0")
+    with ForkedServer(tmp_path_factory.mktemp("server"), *flags) as server:
         yield server
 
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.live.server import Server
-
 # --- deadlines ------------------------------------------------------------------------------------------------------
 
 # The deadline passes in the step that the test says, by a jump of the server's clock, however fast the machine is.
@@ -84,14 +82,14 @@ def test_a_deadline_before_the_first_token_is_an_error(tmp_path: Path, stream: b
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_who_has_waited_long_enough_is_told_to_come_back(impatient: Server, stream: bool) -> None:
+def test_who_has_waited_long_enough_is_told_to_come_back(impatient: ForkedServer, stream: bool) -> None:
     with Http1(impatient, completion(OURS, 4000)) as neighbour:
         neighbour.read_tokens(1)
-        with Http1(impatient, completion(SHORT, 4, stream=stream)) as client:
-            (request_id,) = wait_for(lambda: impatient.requests().keys() - {neighbour.id}, "the request")
+        with impatient.held(), Http1(impatient, completion(SHORT, 4, stream=stream)) as client:
             told = error_told(client, stream, 503, retry_after="1")
+            wait_for(lambda: list(impatient.requests()) == [neighbour.id], "its end")
         assert told["code"] == "queue_timeout"
-        (receipt,) = impatient.wait_ended(request_id)
+        (receipt,) = impatient.get("/v1/receipts?limit=1")["data"]
         assert (receipt["reason"], receipt["phase"], receipt["computed_tokens"]) == ("queue_timeout", "queued", 0)
         neighbour.read_tokens(len(neighbour.tokens) + 5)
     impatient.wait_idle()

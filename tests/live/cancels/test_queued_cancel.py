@@ -9,6 +9,7 @@ from tests.live.http_client import Http1, completion, prompt
 from tests.live.server import CHAT, stage, wait_for
 
 if TYPE_CHECKING:
+    from tests.live.fork_server import ForkedServer
     from tests.live.server import Json, Server
 
 
@@ -17,24 +18,23 @@ def chat(content: str, max_tokens: int, **fields: Any) -> Json:  # noqa: ANN401
     return {"messages": [message], "max_tokens": max_tokens, "temperature": 0, "ignore_eos": True} | fields
 
 
-def test_a_queued_request_that_hangs_up_leaves_the_active_one_alone(one_slot: Server) -> None:
-    """The scenario of the report: A has the only slot, B waits behind it and is closed, in each phase of A's.
-
-    Each of these phases takes many times as long as B's visit.
-    """
+def test_a_queued_request_that_hangs_up_leaves_the_active_one_alone(one_slot: ForkedServer) -> None:
+    """The scenario of the report: A has the only slot, B waits behind it and is closed, in each phase of A's."""
     text = "for name in names: print(name) " * 390  # 3500 tokens
     active = Http1(one_slot, chat(text, 150), CHAT)
     (active_id,) = wait_for(one_slot.requests, "the active request")
     for phase in ("prefill", "decode"):
         one_slot.wait_state(active_id, phase)
-        queued = Http1(one_slot, chat("ping", 8), CHAT)
-        (queued_id,) = wait_for(lambda: one_slot.requests().keys() - {active_id}, "the queued request")
-        assert one_slot.states(queued_id) == ["queued"]
-        queued.half_close()
-        queued.close()
-        (receipt,) = one_slot.wait_ended(queued_id)
-        assert (receipt["reason"], stage(receipt["phase"])) == ("client_disconnect", "queued")
-        assert one_slot.states(active_id) == [phase]
+        with one_slot.held():  # in this phase, or the next
+            stays = one_slot.states(active_id)
+            queued = Http1(one_slot, chat("ping", 8), CHAT)
+            (queued_id,) = wait_for(lambda: one_slot.requests().keys() - {active_id}, "the queued request")
+            assert one_slot.states(queued_id) == ["queued"]
+            queued.half_close()
+            queued.close()
+            (receipt,) = one_slot.wait_ended(queued_id)
+            assert (receipt["reason"], stage(receipt["phase"])) == ("client_disconnect", "queued")
+            assert one_slot.states(active_id) == stays
     with active:
         status, _, answer = active.answer()
     assert status == 200
@@ -43,12 +43,13 @@ def test_a_queued_request_that_hangs_up_leaves_the_active_one_alone(one_slot: Se
     assert one_slot.receipts(active_id) == []
 
 
-def test_two_hundred_queued_requests_are_cancelled_around_one_decode(one_slot: Server) -> None:
+def test_two_hundred_queued_requests_are_cancelled_around_one_decode(one_slot: ForkedServer) -> None:
     ids, draw = prompt(40, seed=30), random.Random(30)
     with Http1(one_slot, completion(ids, 4000)) as active:
         active.read_tokens(1)
-        gone = _come_and_go(one_slot, 200, draw)
-        wait_for(lambda: list(one_slot.requests()) == [active.id], "the others to be gone")
+        with one_slot.held():  # so that it stays active
+            gone = _come_and_go(one_slot, 200, draw)
+            wait_for(lambda: list(one_slot.requests()) == [active.id], "the others to be gone")
         tokens = active.read_tokens(len(active.tokens) + 10)[:]
         assert one_slot.states(active.id) == ["decode"]
     receipts = {receipt["request_id"]: receipt for receipt in one_slot.get("/v1/receipts?limit=1024")["data"]}

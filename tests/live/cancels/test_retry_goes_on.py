@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,6 +11,7 @@ from tests.live.http_client import Http1, completion, prompt
 from tests.live.server import stage, wait_for
 
 if TYPE_CHECKING:
+    from tests.live.fork_server import ForkedServer
     from tests.live.server import Server
 
 
@@ -19,15 +21,22 @@ LONG = 3500
 
 @pytest.mark.parametrize("stream", [True, False])
 def test_a_hang_up_stops_the_reading_of_a_prompt_and_the_retry_goes_on_from_there(
-    one_slot: Server, stream: bool
+    one_slot: ForkedServer, stream: bool
 ) -> None:
-    ids = prompt(LONG, seed=10 + stream)
-    client = Http1(one_slot, completion(ids, 1, stream=stream))
-    (request_id,) = wait_for(one_slot.requests, "the request")
-    one_slot.wait_committed(request_id, 4 * CHUNK)
-    client.close()
+    for seed in count(1000 + stream, step=2):
+        ids = prompt(LONG, seed)
+        client = Http1(one_slot, completion(ids, 1, stream=stream))
+        (request_id,) = wait_for(one_slot.requests, "the request")
+        one_slot.wait_committed(request_id, 4 * CHUNK)
+        with one_slot.held():
+            is_read = 0 < one_slot.committed(request_id) < LONG // 2
+            client.close()
+            one_slot.slots()
+        receipts = one_slot.wait_ended(request_id)
+        if is_read:  # else this process was too slow
+            break
 
-    (receipt,) = one_slot.wait_ended(request_id)
+    (receipt,) = receipts
     kept = receipt["kept_tokens"]
     assert receipt["reason"] == "client_disconnect"
     assert stage(receipt["phase"]) == "prefill"

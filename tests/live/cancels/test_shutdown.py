@@ -7,36 +7,42 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.live.fork_server import ForkedServer
 from tests.live.http_client import Http1, completion, prompt
-from tests.live.server import COMPLETIONS, Gone, Server, wait_for
+from tests.live.server import COMPLETIONS, Gone, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+LONG = "3600"  # seconds, which no test waits for
+
+
 @pytest.fixture(scope="module")
-def servers() -> Iterator[dict[str, Server]]:
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, ForkedServer]]:
     """One for each test, all started at a time."""
+    folder = tmp_path_factory.mktemp("servers")
     made = {
-        "patient": Server("--grace", "80", "--slots", "1"),
-        "hasty": Server("--grace", "0.5", "--stall-timeout", "1000", "--slots", "2"),
-        "twice": Server("--grace", "80", "--slots", "1"),
+        "patient": ForkedServer(folder, "--grace", LONG, "--slots", "1", "--hang-timeout", "0"),
+        "hasty": ForkedServer(folder, "--grace", "0.01", "--stall-timeout", LONG, "--slots", "2"),
+        "twice": ForkedServer(folder, "--grace", LONG, "--slots", "1", "--hang-timeout", "0"),
     }
     yield made
     for server in made.values():
         server.end()
 
 
-def test_running_requests_finish_and_new_ones_are_refused(servers: dict[str, Server]) -> None:
+def test_running_requests_finish_and_new_ones_are_refused(servers: dict[str, ForkedServer]) -> None:
     server = servers["patient"]
     with Http1(server, completion(prompt(20), 400)) as running, Http1(server, completion(prompt(9), 5)) as queued:
         running.read_tokens(2)
-        assert server.states(queued.id) == ["queued"]
-        server.signal(signal.SIGTERM)
-        wait_for(lambda: server.ask("GET", "/health")[0] == 503, "the end of admission")
-        status, answer = server.ask("POST", COMPLETIONS, completion(prompt(5), 1, stream=False))
-        assert status == 503
-        assert answer["error"]["code"] == "shutting_down"
+        with server.held():  # so that it is not done too soon
+            assert server.states(queued.id) == ["queued"]
+            server.signal(signal.SIGTERM)
+            wait_for(lambda: server.ask("GET", "/health")[0] == 503, "the end of admission")
+            status, answer = server.ask("POST", COMPLETIONS, completion(prompt(5), 1, stream=False))
+            assert status == 503
+            assert answer["error"]["code"] == "shutting_down"
         assert len(running.read_all()) == 400
         assert (running.finish_reason, running.done) == ("length", True)
         assert len(queued.read_all()) == 5, "it was admitted before the signal"
@@ -44,7 +50,9 @@ def test_running_requests_finish_and_new_ones_are_refused(servers: dict[str, Ser
     assert "Traceback" not in server.log()
 
 
-def test_what_outlasts_the_grace_is_cancelled_and_a_stalled_client_holds_up_nothing(servers: dict[str, Server]) -> None:
+def test_what_outlasts_the_grace_is_cancelled_and_a_stalled_client_holds_up_nothing(
+    servers: dict[str, ForkedServer],
+) -> None:
     server = servers["hasty"]
     with (
         Http1(server, completion(prompt(20), 4000)) as running,
@@ -59,14 +67,15 @@ def test_what_outlasts_the_grace_is_cancelled_and_a_stalled_client_holds_up_noth
     assert "Traceback" not in server.log()
 
 
-def test_a_second_signal_ends_it_at_once(servers: dict[str, Server]) -> None:
+def test_a_second_signal_ends_it_at_once(servers: dict[str, ForkedServer]) -> None:
     server = servers["twice"]
     with Http1(server, completion(prompt(20), 4000)) as running:
         running.read_tokens(2)
-        server.signal(signal.SIGTERM)
-        wait_for(lambda: server.ask("GET", "/health")[0] == 503, "the end of admission")
-        server.signal(signal.SIGTERM)
-        assert server.wait_exit() == 128 + signal.SIGTERM
+        with server.held():
+            server.signal(signal.SIGTERM)
+            wait_for(lambda: server.ask("GET", "/health")[0] == 503, "the end of admission")
+            server.signal(signal.SIGTERM)
+            assert server.wait_exit() == 128 + signal.SIGTERM
         with pytest.raises(Gone):
             running.read_all()
     assert "Traceback" not in server.log()

@@ -6,7 +6,7 @@ What fills the socket's buffers within a few tokens is their log-probabilities.
 from __future__ import annotations
 
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import h11
@@ -19,18 +19,22 @@ from web.limits import Limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from tests.live.server import Json, Server
 
 TOKENS = 100  # are more, with their log-probabilities, than the sockets' buffers hold
-STALL_TIMEOUT = 3  # seconds; more than so few tokens take
+AFTER = TOKENS + 10  # a step that comes after theirs, and before the last of another's: there are no drafts
+STALL_TIMEOUT = 3600  # seconds, which pass on the server's clock when a test says so
 
 
-@pytest.fixture(scope="module")
-def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Cuts whoever takes nothing for a while."""
-    flags = ("--slots", "2", "--stall-timeout", str(STALL_TIMEOUT))
-    with ForkedServer(tmp_path_factory.mktemp("server"), *flags) as server:
+@contextmanager
+def impatient(folder: Path, step: int) -> Iterator[ForkedServer]:
+    """Cuts whoever takes nothing for a while, and that while is over in this step."""
+    plan = folder / "plan.toml"
+    plan.write_text(f'[[fault]]\nwhat = "clock-jump"\nstep = {step}\nseconds = {2 * STALL_TIMEOUT}\n', encoding="utf-8")
+    flags = ("--slots", "2", "--speculate", "off", "--stall-timeout", str(STALL_TIMEOUT), "--hang-timeout", "0")
+    with ForkedServer(folder, "--chaos", str(plan), *flags) as server:
         yield server
 
 
@@ -54,32 +58,33 @@ class Trickle:
 
 
 @pytest.mark.parametrize("reads", ["nothing", "a byte now and then"])
-def test_a_stalled_reader_holds_no_slot_and_is_cut(impatient: Server, reads: str) -> None:
+def test_a_stalled_reader_holds_no_slot_and_is_cut(tmp_path: Path, reads: str) -> None:
     """Its generation ends, its slot is free, and only its connection still waits; then that is cut."""
-    with Http1(impatient, bulky(1, TOKENS), receive_buffer=4096) as client:
-        (request_id,) = wait_for(impatient.requests, "the request")
+    body = bulky(1, TOKENS)
+    with impatient(tmp_path, AFTER) as server, Http1(server, body, receive_buffer=4096) as client:
+        (request_id,) = wait_for(server.requests, "the request")
         trickle = Trickle(client)
 
         def slot_is_free() -> bool:
             if reads != "nothing":
                 trickle.read()
-            live = impatient.requests()
+            live = server.requests()
             assert request_id in live, "cut, or all sent, before its generation had ended"
             return set(live[request_id]["states"]) == {"done"}
 
         wait_for(slot_is_free, "the generation to end")
-        assert all(slot["state"] == "idle" for slot in impatient.slots())
-        with Http1(impatient, completion(prompt(30, seed=2), 10)) as other:
-            assert len(other.read_all()) == 10
+        assert all(slot["state"] == "idle" for slot in server.slots())
+        with Http1(server, completion(prompt(30, seed=2), TOKENS)) as other:
+            assert len(other.read_all()) == TOKENS
 
         def is_cut() -> bool:
             if reads != "nothing":
                 trickle.read()
-            return request_id not in impatient.requests()
+            return request_id not in server.requests()
 
         wait_for(is_cut, "the cut")
-    assert impatient.receipts(request_id) == [], "it was cut after its generation: nothing was cancelled"
-    assert f"took too little for {STALL_TIMEOUT} s" in impatient.log()
+        assert server.receipts(request_id) == [], "it was cut after its generation: nothing was cancelled"
+        assert f"took too little for {STALL_TIMEOUT} s" in server.log()
 
 
 def test_one_that_pauses_and_then_reads_gets_all_of_it_in_small_writes(four_slots: Server) -> None:
@@ -105,17 +110,20 @@ def test_one_that_pauses_and_then_reads_gets_all_of_it_in_small_writes(four_slot
     assert four_slots.get("/v1/statistics")["unread"]["bytes"] == 0
 
 
-def test_one_that_is_cut_while_it_still_generates_gets_a_receipt(impatient: Server) -> None:
+def test_one_that_is_cut_while_it_still_generates_gets_a_receipt(tmp_path: Path, four_slots: Server) -> None:
     ids = prompt(25, seed=3)
-    with Http1(impatient, completion(ids, 300)) as alone:
+    with Http1(four_slots, completion(ids, 300)) as alone:
         expected = alone.read_all()
-    with Http1(impatient, bulky(4, 4000), receive_buffer=4096), Http1(impatient, completion(ids, 4000)) as neighbour:
-        (stalled,) = wait_for(lambda: impatient.requests().keys() - {neighbour.id}, "the request")
-        neighbour.read_tokens(1)
-        (receipt,) = wait_for(lambda: impatient.receipts(stalled), "the cut")
+    with (
+        impatient(tmp_path, 4 * AFTER) as server,
+        Http1(server, bulky(4, 4000), receive_buffer=4096),
+        Http1(server, completion(ids, 4000)) as neighbour,
+    ):
+        (stalled,) = wait_for(lambda: server.requests().keys() - {neighbour.id}, "the request")
+        neighbour.read_tokens(4 * AFTER)  # the clock has jumped
+        (receipt,) = wait_for(lambda: server.receipts(stalled), "the cut")
         assert (receipt["reason"], stage(receipt["phase"])) == ("stalled_reader", "decode")
         assert receipt["computed_tokens"] == receipt["kept_tokens"] + receipt["wasted_tokens"]
         assert receipt["layers_after_cancel"] <= 1
-        produced = impatient.requests()[neighbour.id]["completion_tokens"]
-        assert neighbour.read_tokens(produced + 5)[:300] == expected[: len(neighbour.tokens)]
-    impatient.wait_idle()
+        neighbour.read_tokens(len(neighbour.tokens) + 5)
+        assert neighbour.tokens[:300] == expected

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.live.server import PATIENCE
+
 if TYPE_CHECKING:
     from tests.live.server import Server
 
@@ -32,7 +34,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_answers_and_aborts(four_slots: Server, installed: Path) -> None:
     arguments = ["node", "clients.mjs", four_slots.url]
-    done = subprocess.run(arguments, cwd=installed, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(arguments, cwd=installed, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     seen = [json.loads(line) for line in done.stdout.splitlines()]
     assert [said["client"] for said in seen] == ["openai", "aiSdk", "aiSdkAnthropic"]

@@ -9,6 +9,8 @@ import httpx
 import ollama
 import pytest
 
+from tests.live.server import PATIENCE
+
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
@@ -22,7 +24,7 @@ LONG: dict[str, Any] = {"num_predict": 4000}
 
 @pytest.fixture
 def client(four_slots: Server) -> Iterator[ollama.Client]:
-    with ollama.Client(four_slots.url, timeout=90) as client:
+    with ollama.Client(four_slots.url, timeout=PATIENCE) as client:
         yield client
     four_slots.wait_idle()
 
@@ -57,7 +59,7 @@ def test_a_stream_says_the_same_as_a_whole_answer(client: ollama.Client) -> None
 
 
 async def test_the_asynchronous_client(four_slots: Server) -> None:
-    async with ollama.AsyncClient(four_slots.url, timeout=90) as client:
+    async with ollama.AsyncClient(four_slots.url, timeout=PATIENCE) as client:
         whole = await client.generate(MODEL, "Write a function.", options=GREEDY)
         text = ""
         async for part in await client.generate(MODEL, "Write a function.", options=GREEDY, stream=True):

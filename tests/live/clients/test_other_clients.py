@@ -15,7 +15,7 @@ import pytest
 
 from runtime.checkpoint.open import open_checkpoint
 from runtime.store.resolve import resolve_model
-from tests.live.server import Server, wait_for
+from tests.live.server import PATIENCE, Server, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +31,7 @@ def interrupt(client: subprocess.Popen[bytes], server: Server) -> str:
 
     request_id = wait_for(streaming, "the client's stream")
     client.send_signal(signal.SIGINT)
-    client.wait(60)
+    client.wait(PATIENCE)
     return request_id
 
 

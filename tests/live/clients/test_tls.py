@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import ssl
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING
 
 import openai
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 def server(certificate: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkedServer]:
     certfile, keyfile = map(str, certificate)
     flags = ["--ssl-certfile", certfile, "--ssl-keyfile", keyfile, "--slots", "2", "--chunk-tokens", "16"]
+    flags += ["--hang-timeout", "0"]
     with ForkedServer(tmp_path_factory.mktemp("server"), *flags) as server:
         yield server
 
@@ -46,13 +47,21 @@ def test_the_openai_client_trusts_the_certificate(
     assert versions == ["HTTP/2" if http2 else "HTTP/1.1"]
 
 
+def kept_in(server: ForkedServer, phase: str, scope: ExitStack) -> ForkedServer:
+    """Return the server; while the scope lasts it reads no prompt to its end, if one is to be met in that phase."""
+    if phase == "prefill":
+        scope.enter_context(server.held())
+    return server
+
+
 PHASES = pytest.mark.parametrize(("phase", "length"), [("decode", 10), ("prefill", 4000)])
 
 
 @PHASES
 @pytest.mark.parametrize("way", ["close", "reset", "goodbye"])
 def test_a_hang_up_is_seen(server: ForkedServer, way: str, phase: str, length: int) -> None:
-    with Http1(server, completion(prompt(length, seed=sum(way.encode())), 3000 if phase == "decode" else 50)) as stream:
+    body = completion(prompt(length, seed=sum(way.encode())), 3000 if phase == "decode" else 50)
+    with ExitStack() as kept, Http1(kept_in(server, phase, kept), body) as stream:
         server.wait_state(stream.id, phase)
         if way == "reset":
             stream.reset()
@@ -61,6 +70,8 @@ def test_a_hang_up_is_seen(server: ForkedServer, way: str, phase: str, length: i
             stream.socket.setblocking(False)
             with suppress(ssl.SSLError):  # the server's own goodbye is not waited for
                 stream.socket.unwrap()
+            server.slots()  # the answer comes after that was seen, as a rule
+            kept.close()
             server.wait_ended(stream.id)
     (receipt,) = server.wait_ended(stream.id)
     assert receipt["reason"] == "client_disconnect"
@@ -70,11 +81,13 @@ def test_a_hang_up_is_seen(server: ForkedServer, way: str, phase: str, length: i
 @pytest.mark.parametrize("whole", [False, True])
 def test_a_hang_up_is_seen_over_http2(server: ForkedServer, whole: bool, phase: str, length: int) -> None:
     """Of one stream, or of the `whole` connection."""
-    with Http2(server) as connection:
+    with ExitStack() as kept, Http2(kept_in(server, phase, kept)) as connection:
         stream = connection.open(completion(prompt(length, seed=int(whole)), 3000 if phase == "decode" else 50))
         server.wait_state(stream.id, phase)
         if not whole:
             stream.reset()
+            server.slots()  # the answer comes after that was seen, as a rule
+            kept.close()
             server.wait_ended(stream.id)
     (receipt,) = server.wait_ended(stream.id)
     assert receipt["reason"] == "client_disconnect"

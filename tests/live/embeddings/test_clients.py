@@ -20,7 +20,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from runtime.store.resolve import resolve_model
 from tests.live.http_client import prompt
-from tests.live.server import wait_for
+from tests.live.server import PATIENCE, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -34,7 +34,7 @@ CLOSE = 1e-3  # of a cosine, from weights that the server keeps in another form
 
 @pytest.fixture
 def client(four_slots: Server) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(base_url=four_slots.url + "/v1", api_key="none", max_retries=0, timeout=90) as client:
+    with openai.OpenAI(base_url=four_slots.url + "/v1", api_key="none", max_retries=0, timeout=PATIENCE) as client:
         yield client
     four_slots.wait_idle()
 
@@ -100,13 +100,13 @@ def test_shorter_vectors_are_refused(client: openai.OpenAI) -> None:
 def test_the_listing_says_how_states_are_pooled(four_slots: Server) -> None:
     (model,) = httpx.get(four_slots.url + "/v1/models").json()["data"]
     body = {"input": "a"}
-    answer = httpx.post(four_slots.url + "/v1/embeddings", json=body, timeout=90).json()
+    answer = httpx.post(four_slots.url + "/v1/embeddings", json=body, timeout=PATIENCE).json()
     assert model["pooling"] == answer["cede"]["pooling"] == "mean"
 
 
 def test_ollama_embeddings(client: openai.OpenAI, four_slots: Server) -> None:
     expected = [one.embedding for one in client.embeddings.create(model=MODEL, input=TEXTS).data]
-    with ollama.Client(four_slots.url, timeout=90) as theirs:
+    with ollama.Client(four_slots.url, timeout=PATIENCE) as theirs:
         answer = theirs.embed("any", TEXTS)
         old = list(theirs.embeddings("any", TEXTS[0]).embedding)
         capabilities = theirs.show("cede-embedded").capabilities or ()
@@ -122,7 +122,9 @@ def test_langchain_sends_token_ids(client: openai.OpenAI, four_slots: Server) ->
     if find_spec("langchain_openai") is None or find_spec("tiktoken") is None:
         pytest.skip("langchain_openai is not installed")
     script = Path(__file__).parent / "langchain_embeddings.py"
-    done = subprocess.run([sys.executable, str(script), four_slots.url], capture_output=True, timeout=120, check=True)
+    done = subprocess.run(
+        [sys.executable, str(script), four_slots.url], capture_output=True, timeout=PATIENCE, check=True
+    )
     first, second, query = json.loads(done.stdout)
     for vector, text in ((first, "import os"), (second, "def add(a, b):"), (query, "import os")):
         expected = client.embeddings.create(model=MODEL, input=[[*text.encode()]]).data[0].embedding

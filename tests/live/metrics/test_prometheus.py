@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.live.metrics.deployed import ALERTS, NAME, dashboard_expressions, exposed
-from tests.live.server import ROOT, Server, wait_for
+from tests.live.server import PATIENCE, ROOT, Server, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +30,7 @@ needs_prometheus = pytest.mark.skipif(
 
 def page(server: Server) -> str:
     """Return what GET /metrics tells."""
-    with urllib.request.urlopen(f"{server.url}/metrics", timeout=60) as response:
+    with urllib.request.urlopen(f"{server.url}/metrics", timeout=PATIENCE) as response:
         text: str = response.read().decode()
     return text
 
@@ -61,7 +61,7 @@ def prometheus(server: Server, folder: Path, *rules: Path) -> Iterator[str]:
 def query(url: str, expression: str) -> list[dict[str, Any]]:
     """Return the samples of an expression.  Raises OSError if it is wrong, or nobody answers."""
     asked = f"{url}/api/v1/query?{urllib.parse.urlencode({'query': expression})}"
-    with urllib.request.urlopen(asked, timeout=60) as response:
+    with urllib.request.urlopen(asked, timeout=PATIENCE) as response:
         result: list[dict[str, Any]] = json.load(response)["data"]["result"]
     return result
 
@@ -69,7 +69,7 @@ def query(url: str, expression: str) -> list[dict[str, Any]]:
 def is_ready(url: str) -> bool:
     """Whether Prometheus answers."""
     try:
-        with urllib.request.urlopen(f"{url}/-/ready", timeout=60):
+        with urllib.request.urlopen(f"{url}/-/ready", timeout=PATIENCE):
             return True
     except OSError:
         return False
@@ -93,14 +93,14 @@ def storm(server: Server) -> None:
     for number in range(6):
         body = {"prompt": f"import os  # {number}", "max_tokens": 3000, "stream": True, "ignore_eos": True}
         request = urllib.request.Request(f"{server.url}/v1/completions", json.dumps(body).encode())
-        with urllib.request.urlopen(request, timeout=60) as response:
+        with urllib.request.urlopen(request, timeout=PATIENCE) as response:
             response.readline()
     server.wait_idle()
 
 
 def alerts(url: str) -> list[dict[str, Any]]:
     """Return the rules that Prometheus has loaded, with what came of them."""
-    with urllib.request.urlopen(f"{url}/api/v1/rules", timeout=60) as response:
+    with urllib.request.urlopen(f"{url}/api/v1/rules", timeout=PATIENCE) as response:
         groups = json.load(response)["data"]["groups"]
     return [rule for group in groups for rule in group["rules"]]
 

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 import openai
 
+from tests.live.server import PATIENCE
+
 if TYPE_CHECKING:
     from tests.live.server import Server
 
 
 def client_of(server: Server) -> openai.OpenAI:
     """Return a client that asks once, and says what went wrong."""
-    return openai.OpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0, timeout=90)
+    return openai.OpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0, timeout=PATIENCE)

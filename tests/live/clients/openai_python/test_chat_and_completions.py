@@ -10,10 +10,12 @@ import pytest
 
 from tests.live.clients.openai_python.clients import client_of
 from tests.live.http_client import Http1, completion, prompt
-from tests.live.server import Server, wait_for
 
 if TYPE_CHECKING:
     from openai.types.chat import ChatCompletionMessageParam
+
+    from tests.live.fork_server import ForkedServer
+    from tests.live.server import Server
 
 MODEL = "any-name"
 MESSAGES = cast("list[ChatCompletionMessageParam]", [{"role": "user", "content": "Write a function."}])
@@ -127,11 +129,12 @@ def test_errors_of_the_clients_making(client: openai.OpenAI) -> None:
         client.models.retrieve("no-such-model")
 
 
-def test_a_full_queue_says_when_to_come_again(hurried: Server) -> None:
-    with client_of(hurried) as client, Http1(hurried, completion([prompt(10)] * 17, 4000)) as crowd:
-        wait_for(lambda: crowd.id in hurried.requests(), "the crowd")
+def test_a_full_queue_says_when_to_come_again(short_queue: ForkedServer) -> None:
+    crowd = completion([prompt(10)] * 17, 4000)
+    with client_of(short_queue) as client, short_queue.held(), Http1(short_queue, crowd) as waiting:
+        assert waiting.id in short_queue.requests()
         with pytest.raises(openai.RateLimitError) as refused:
             client.completions.create(model=MODEL, prompt="x")
     assert refused.value.code == "queue_full"
     assert int(refused.value.response.headers["retry-after"]) >= 1
-    hurried.wait_idle()
+    short_queue.wait_idle()

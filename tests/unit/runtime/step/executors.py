@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
 
-PATIENCE = 20  # seconds, spent by a test that fails only
+PATIENCE = 600  # seconds, spent by a test that fails only
 
 
 def segments_of(count: int = 3) -> list[Segment]:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 JOB = completion()
 
+PATIENCE = 600  # seconds, which only a failing test uses up
+
 
 class Parsers:
     """Stands in for a parser: each call waits until it is let go, in whatever thread it runs."""
@@ -41,7 +43,7 @@ class Parsers:
             self.threads.add(threading.get_ident())
             self.running.append(len(raw))
             self._changed.notify_all()
-            self._changed.wait_for(lambda: len(raw) in self._go, timeout=60)
+            self._changed.wait_for(lambda: len(raw) in self._go, timeout=PATIENCE)
             self.running.remove(len(raw))
         return JOB
 
@@ -56,7 +58,7 @@ class Parsers:
 
         def wait() -> bool:
             with self._changed:
-                return self._changed.wait_for(lambda: sorted(self.running) == sorted(lengths), timeout=10)
+                return self._changed.wait_for(lambda: sorted(self.running) == sorted(lengths), timeout=PATIENCE)
 
         assert await trio.to_thread.run_sync(wait)
 
