@@ -39,6 +39,8 @@ class Behaviour:
         breaks_after: tokens after which a stream ends in an error; 0 for never.
         stops_after: tokens after which a response ends, whatever was asked.
         context: prompts are cut to so many tokens.
+        parks: who has a better priority takes the slot of one that generates, which goes on when that has ended.
+        park_seconds: of the device, to set one aside, and again to bring it back.
         held_seconds: nobody gets a token for so long after a body of more than `held_bytes` bytes has come.
     """
 
@@ -58,6 +60,8 @@ class Behaviour:
     breaks_after: int = 0
     stops_after: int = 10**6
     context: int = 10**6
+    parks: bool = False
+    park_seconds: float = 0.0
     held_seconds: float = 0.0
     held_bytes: int = 10**4
 
@@ -73,6 +77,13 @@ class Job:
     computed: int = 0
     gone: bool = False
     scope: trio.CancelScope = field(default_factory=trio.CancelScope)
+    parked: trio.Event | None = None
+    """Set when it is back; None for one that was not set aside."""
+
+    @property
+    def priority(self) -> int:
+        """The lower, the earlier."""
+        return int(self.body.get("priority", 0))
 
 
 class FakeServer(httpx.AsyncBaseTransport):
@@ -87,6 +98,7 @@ class FakeServer(httpx.AsyncBaseTransport):
         self._device = trio.Lock()
         self._slots = trio.Semaphore(behaviour.slots)
         self._jobs: list[Job] = []
+        self._decoding: list[Job] = []
         self._live = 0
         self._ids = count()
 
@@ -139,13 +151,33 @@ class FakeServer(httpx.AsyncBaseTransport):
         async with send:
             try:
                 with job.scope:
-                    async with self._slots:
+                    async with self._slot(job):
                         await self._prefill(job)
+                        self._decoding.append(job)
                         await self._decode(job, send)
             finally:
+                self._decoding = [other for other in self._decoding if other is not job]
                 self._live -= 1
                 if job.gone:
                     self._leave_receipt(job)
+
+    @asynccontextmanager
+    async def _slot(self, job: Job) -> AsyncIterator[None]:
+        victim = self._victim(job) if self.behaviour.parks and not self._slots.value else None
+        if victim is None:
+            async with self._slots:
+                yield
+            return
+        victim.parked = trio.Event()
+        await self._work(self.behaviour.park_seconds)
+        yield
+        await self._work(self.behaviour.park_seconds)
+        victim.parked.set()
+        victim.parked = None
+
+    def _victim(self, job: Job) -> Job | None:
+        there = [other for other in self._decoding if other.parked is None and other.priority > job.priority]
+        return max(there, key=lambda other: other.priority, default=None)
 
     async def _prefill(self, job: Job) -> None:
         job.cached = job.computed = self._cached(job.prompt)
@@ -158,6 +190,8 @@ class FakeServer(httpx.AsyncBaseTransport):
     async def _decode(self, job: Job, send: trio.MemorySendChannel[Json]) -> None:
         asked = min(job.body["max_tokens"], self.behaviour.stops_after)
         for number in range(asked):
+            if job.parked is not None:
+                await job.parked.wait()
             if number % self.behaviour.together == 0:
                 await self._work(self.behaviour.decode_seconds)
             choice: Json = {"text": "" if self.behaviour.mute else f"{number} "} | (

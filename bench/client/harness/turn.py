@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 import trio
@@ -15,7 +16,7 @@ from bench.client.harness.trace import RequestFailed, Trace
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import AsyncIterator, Callable, Iterable
+    from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 
     from bench.client.harness.client import Client
     from bench.client.harness.figures import Figure
@@ -164,18 +165,26 @@ class Traffic:
         """Return the seconds between arrivals of all streams, response by response; see `Trace.gaps`."""
         return [gap for stream in self._traces for trace in stream for gap in trace.gaps(since, until)]
 
+    def pauses(self, since: float, until: float) -> list[float]:
+        """Return when those gaps ended that hold all of the time from `since` to `until`."""
+        gaps = (gap for stream in self._traces for trace in stream for gap in pairwise(at for at, _ in trace.arrivals))
+        return [after for before, after in gaps if before <= since and after >= until]
+
+    def tokens(self, since: float, until: float) -> int:
+        """Return how many tokens came from `since` to `until`."""
+        arrivals = (one for stream in self._traces for trace in stream for one in trace.arrivals)
+        return sum(count for at, count in arrivals if since <= at < until)
+
     async def wait_tokens(self, count: int) -> None:
         """Wait until each stream's response has `count` tokens.  Raises RequestFailed if one ends before."""
         for traces in self._traces:
             if not await traces[-1].wait_tokens(count):
                 raise RequestFailed("a stream ended before it had begun")
 
-    def begin(self, nursery: trio.Nursery, turn: Turn, tokens: int) -> None:
-        """Start every stream, with responses of `tokens` tokens."""
+    def begin(self, nursery: trio.Nursery, turn: Turn, spec: Callable[[], RequestSpec]) -> None:
+        """Start every stream, each with what `spec` returns, again and again."""
         for traces in self._traces:
-            nursery.start_soon(
-                _keep_streaming, turn.client, RequestSpec(turn.prompts.make(PROBE_TOKENS), tokens), traces
-            )
+            nursery.start_soon(_keep_streaming, turn.client, spec(), traces)
 
 
 async def _keep_streaming(client: Client, spec: RequestSpec, traces: list[Trace]) -> None:
@@ -185,11 +194,21 @@ async def _keep_streaming(client: Client, spec: RequestSpec, traces: list[Trace]
 
 
 @asynccontextmanager
-async def open_traffic(turn: Turn, streams: int, tokens: int) -> AsyncIterator[Traffic]:
-    """Let streams decode, in responses of `tokens` tokens, while the scope lasts.  They hang up at its end."""
+async def open_traffic(
+    turn: Turn, streams: int, tokens: int, prompt: int = PROBE_TOKENS, fields: Mapping[str, Any] | None = None
+) -> AsyncIterator[Traffic]:
+    """Let streams decode while the scope lasts.  They hang up at its end.
+
+    Args:
+        turn: whose server they ask.
+        streams: their number.
+        tokens: of each of their responses.
+        prompt: tokens of each one's prompt, which is the same for all of its responses.
+        fields: added to their bodies.
+    """
     traffic = Traffic(streams)
     async with trio.open_nursery() as nursery:
-        traffic.begin(nursery, turn, tokens)
+        traffic.begin(nursery, turn, lambda: RequestSpec(turn.prompts.make(prompt), tokens, fields=fields or {}))
         await traffic.wait_tokens(2)
         yield traffic
         nursery.cancel_scope.cancel()

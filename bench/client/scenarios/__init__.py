@@ -16,6 +16,7 @@ from bench.client.scenarios.hangup import Hangup, Retry
 from bench.client.scenarios.hostile import Hostile
 from bench.client.scenarios.impatience import Impatience
 from bench.client.scenarios.prefill import Depth, Prefill
+from bench.client.scenarios.priorities import Priorities
 from bench.client.scenarios.soak import Soak
 from bench.client.scenarios.speculate import Speculate
 from bench.client.scenarios.throughput import Throughput
@@ -35,6 +36,7 @@ SCENARIOS: dict[str, type[Scenario]] = {
         Autocomplete,
         Cascade,
         Neighbours,
+        Priorities,
         Goodput,
         Cache,
         Speculate,

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 def test_every_scenario_is_there() -> None:
     wanted = (
         "throughput prefill depth hangup retry impatience cascade neighbours goodput autocomplete cache speculate soak "
-        "hostile"
+        "hostile priorities"
     )
     assert sorted(SCENARIOS) == sorted(wanted.split())
 
