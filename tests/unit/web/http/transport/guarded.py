@@ -15,7 +15,7 @@ from hypercorn import Config
 from hypercorn.app_wrappers import ASGIWrapper
 from quart_trio import QuartTrio
 
-from tests.live.h2_client import PATIENCE
+from tests.live.server import PATIENCE
 from web.http.transport.serve import serve_connections
 from web.http.transport.task_group import RequestScope
 from web.limits import Limits

@@ -8,7 +8,8 @@ from quart import request
 from quart_trio import QuartTrio
 from trio.testing import wait_all_tasks_blocked
 
-from tests.live.h2_client import PATIENCE, H2Client
+from tests.live.h2_client import H2Client
+from tests.live.server import PATIENCE
 from tests.unit.web.http.transport.guarded import get_request, happens, is_well, read_answers, read_on, serving
 from web.http.transport.task_group import RequestScope
 from web.limits import Limits

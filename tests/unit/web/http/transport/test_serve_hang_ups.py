@@ -8,7 +8,8 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from tests.live.h2_client import PATIENCE, H2Client
+from tests.live.h2_client import H2Client
+from tests.live.server import PATIENCE
 from tests.unit.web.http.transport.guarded import CHUNK, get_request, happens, read_answers, serving
 from web.limits import MAX_UNHANDLED
 
