@@ -83,6 +83,7 @@ class Soak:
         protocol = self._protocols[number // LISTENERS % len(self._protocols)]
         come = self._by_http1 if protocol == "http1" else self._by_http2
         await trio.sleep(dice.uniform(0, 1))
+        await come(dice, listens)  # also where that sleep has taken long
         while not self._is_over:
             await come(dice, listens)
 

@@ -10,6 +10,7 @@ import json
 import socket
 import ssl
 import struct
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
@@ -21,6 +22,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.fakes.simulation import Simulation, open_simulation, prompt
 from tests.live.h2_client import H2Client
+from tests.live.server import PATIENCE
 from web.limits import Limits
 from web.server import Entrance, serve_engine
 
@@ -61,6 +63,13 @@ class Server:
             self.clock.jump(STEP)
         await wait_all_tasks_blocked(0.001)
         return bool(until())
+
+    async def has_parsed(self) -> None:
+        """Return when a request has come; its body is parsed in a thread, which takes no virtual time."""
+        deadline = time.monotonic() + PATIENCE
+        while not self.live():
+            assert time.monotonic() < deadline, "no request has come"
+            await wait_all_tasks_blocked(0.0003)
 
     def live(self) -> list[str]:
         """The requests that came over HTTP; the simulation's own client is not among them."""
@@ -179,6 +188,7 @@ async def in_phase(server: Server, phase: str, *, http2: bool) -> Client:
         await client.ask(20, TOKENS)
     else:
         await client.ask(1000 if phase == "prefill" else 5, 300 if phase == "unread" else TOKENS)
+    await server.has_parsed()
     state = {"queued": "queued", "prefill": "prefill", "decode": "decode", "unread": "done"}[phase]
     assert await server.pass_time(lambda: server.phase() == {state}, 1200 * STEP)
     return client

@@ -131,7 +131,7 @@ def front_door_of(cluster: Cluster) -> int:
 
 
 def test_all_end_when_the_cluster_is_told_to() -> None:
-    with Cluster("--grace", "5", workers=1) as cluster:
+    with Cluster("--grace", "3600", workers=1) as cluster:
         stream = cluster.stream(chat("class Tree:", 50))
         stream.read(1)
         (worker,) = cluster.workers.values()

@@ -98,7 +98,7 @@ def test_shorter_vectors_are_refused(client: openai.OpenAI) -> None:
 
 
 def test_the_listing_says_how_states_are_pooled(four_slots: Server) -> None:
-    (model,) = httpx.get(four_slots.url + "/v1/models").json()["data"]
+    (model,) = httpx.get(four_slots.url + "/v1/models", timeout=PATIENCE).json()["data"]
     body = {"input": "a"}
     answer = httpx.post(four_slots.url + "/v1/embeddings", json=body, timeout=PATIENCE).json()
     assert model["pooling"] == answer["cede"]["pooling"] == "mean"

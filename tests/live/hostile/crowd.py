@@ -31,7 +31,7 @@ Hostile = HostileBody | HostileRequest | HostileVisit
 NEIGHBOUR_TOKENS = 200
 POSTERS = 3  # hostile clients at a time
 PAUSE = 0.3  # seconds until a client says that it will send no more
-PATIENCE = 300.0  # seconds; only what hangs takes so long
+PATIENCE = 1200.0  # seconds; only what hangs takes so long
 
 IN_BACKGROUND = re.compile(rb'"id":"(resp_[0-9a-f]{32})",.*"background":true')
 """Matches the answer that begins a response in the background."""

@@ -141,6 +141,7 @@ def test_numbers_that_were_changed_behind_a_checksum_that_fits(
     server = start(*ONE_SLOT_ON_DISK, "--kv-dir", str(folder), "--kv-audit", "1")
     ask(server, plain(A))
     ask(server, plain(B))
+    wait_saved(server)
     answer = ask(server, plain(A))
     assert cached(answer) == reusable(A) - BLOCK_TOKENS, "the last block is computed again"
     ask(server, plain(B))

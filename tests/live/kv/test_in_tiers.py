@@ -22,6 +22,7 @@ from tests.live.kv.servers import (
     root_of,
     tokens,
     verify,
+    wait_saved,
 )
 from tests.live.server import COMPLETIONS
 
@@ -40,6 +41,7 @@ BLOCK_BYTES = 320 * 2**10
 def test_what_lost_its_slot_comes_from_memory(one_with_ram: Server, expected: Expected) -> None:
     ask(one_with_ram, plain(A))
     ask(one_with_ram, plain(B))
+    wait_saved(one_with_ram)
     answer, hits = hits_of(one_with_ram, plain(A))
     assert cached(answer) == reusable(A)
     assert hits == {"ram": reusable(A)}
@@ -53,6 +55,7 @@ def test_what_lost_its_slot_comes_from_disk_and_outlives_the_server(
     first = start(*ONE_SLOT_ON_DISK, "--kv-dir", str(folder))
     ask(first, plain(A))
     ask(first, plain(B))
+    wait_saved(first)
     answer, hits = hits_of(first, plain(A))
     assert cached(answer) == reusable(A)
     assert hits == {"disk": reusable(A)}
@@ -72,6 +75,7 @@ def test_what_lost_its_slot_comes_from_disk_and_outlives_the_server(
         assert tokens(answer) == expected(plain(ids), COMPLETIONS)
 
     ask(second, plain(A))
+    wait_saved(second)
     ask(second, plain(A[:20]))  # which is no block, so the memory keeps what it has
     answer, hits = hits_of(second, plain([*A[:290], *B]))
     assert hits == {"resident": 20, "ram": 2 * BLOCK_TOKENS, "disk": in_blocks(290) - 2 * BLOCK_TOKENS}

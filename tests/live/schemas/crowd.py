@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 CLIENTS = 4  # at a time
 DATA = b"data: "
-PATIENCE = 300.0  # seconds; only what hangs takes so long
+PATIENCE = 1200.0  # seconds; only what hangs takes so long
 CLOSING = ('"', '",', '"}', "}", "]", "},", "],", '":', " }", " ]")
 BIASES = (0.0, 3.0, 6.0)  # towards what closes a string, an array or an object: weak models do not come to an end
 TEMPERATURES = (0.0, 0.8, 1.2)
