@@ -22,6 +22,7 @@ class Control:
         grace_s: seconds for which it goes on after a hang-up, as if nothing had been; None for none, or where it is to
             go on for as long as the server lets it.
         keep_s: seconds for which its answer is kept when it has ended; None for the server's default.
+        warm: it reads its prompt while nobody else has work, and ends as soon as somebody has (`actors.spare_time`).
     """
 
     on_disconnect: OnDisconnect = "cancel"
@@ -31,6 +32,7 @@ class Control:
     after: str | None = None
     grace_s: float | None = None
     keep_s: float | None = None
+    warm: bool = False
 
     @property
     def outlives_client(self) -> bool:

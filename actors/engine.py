@@ -29,6 +29,7 @@ from actors.kv.prompts import chains, check_length, most_tokens
 from actors.manager.planner import ChunkLimits
 from actors.manager.slot_manager import SlotManager
 from actors.request import Request
+from actors.spare_time import make_way
 from actors.statistics import EngineStatistics, speculation_statistics
 from runtime.errors import CedeError, RequestError, ShuttingDown
 from runtime.kv.blocks import owner_root
@@ -206,6 +207,7 @@ class Engine:
         member.admit([ticket.place for ticket in tickets], request.cancel)
         if not self._live:  # else somebody may wait for the event that there is
             self._all_ended = trio.Event()
+        make_way(request, self._live.values())
         self._live[asked.id] = request
         try:
             await handle.enqueue(tickets)

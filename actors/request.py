@@ -105,6 +105,16 @@ class Request:
         """That of the request, and of the response."""
         return self.asked.id
 
+    @property
+    def is_warm(self) -> bool:
+        """Whether it reads its prompt ahead of time, while nobody else has work."""
+        return self.asked.control.warm
+
+    @property
+    def has_work(self) -> bool:
+        """Whether one of its generations has not ended, whoever still reads the answer."""
+        return not all(ticket.ended.is_set for ticket in self._tickets)
+
     # --- for the client's side ----------------------------------------------------------------------------------------
 
     def __aiter__(self) -> AsyncIterator[Event]:
@@ -124,10 +134,11 @@ class Request:
     def finish_prefill(self) -> None:
         """Let each generation read its prompt to the end, and cancel it then; one that has read it, at once.
 
-        Only for a request whose `control.on_disconnect` says so.
+        From now on it is less important than all others.  Only for a request whose `control.on_disconnect` says so.
         """
         assert self._prefills is not None
         self._prefills.want()
+        self._manager.demote(self._tickets)
 
     def _cut(self, error: CedeError) -> None:
         """Give up a reader who has left too much: it finds the error next, and the actors stop."""
@@ -149,6 +160,7 @@ class Request:
             group=self.asked.control.group,
             supersede=self.asked.control.supersede,
             after=self.asked.control.after,
+            warm=self.asked.control.warm,
         )
 
     def log_end(self) -> None:
@@ -250,6 +262,7 @@ class Request:
             stop_string=output.stop_found,
             cancelled=cancelled,
             vector=vector,
+            warmed_tokens=account.cached + account.committed if self.asked.control.warm else None,
         )
         self._say(ticket, output, last, stopwatch, cancelled)
 

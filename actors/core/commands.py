@@ -44,6 +44,13 @@ class Withdraw:
     reason: CancelReason | None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Demote:
+    """Let these be less important than all others, in the queue and in the steps; one that has ended is as it was."""
+
+    tickets: Sequence[Ticket]
+
+
 @dataclass(frozen=True, slots=True)
 class Fetched:
     """A chain of blocks that is to be loaded.
@@ -208,7 +215,7 @@ class Recovered:
     loss: DeviceLost | None
 
 
-QueueCommand: TypeAlias = Enqueue | Withdraw
+QueueCommand: TypeAlias = Enqueue | Withdraw | Demote
 KVCommand: TypeAlias = CopyPrefix | LoadBlocks | Audit
 """What the device is to move between two steps."""
 SlotCommand: TypeAlias = Submit | KVCommand | Restart | Trim | End | DiskHasRoom | Recovered

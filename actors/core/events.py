@@ -75,6 +75,13 @@ class Queued(GenerationEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class Demoted(GenerationEvent):
+    """A generation is less important from now on, in the queue or in its slot."""
+
+    priority: int
+
+
+@dataclass(frozen=True, slots=True)
 class Refused:
     """A request was refused, with all of its generations."""
 

@@ -148,6 +148,7 @@ class Finished:
         stop_string: the stop string that ended it, if one did.
         cancelled: why it was cancelled; None for one that ended well.
         vector: the pooled state of the prompt, float32, not normalised, where the request wanted it.
+        warmed_tokens: of a warm request, how many tokens of the prompt a request that comes next will find read.
     """
 
     index: int
@@ -160,6 +161,7 @@ class Finished:
     stop_string: str | None = None
     cancelled: CancelReason | None = None
     vector: array[float] | None = None
+    warmed_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,3 +194,4 @@ class RequestStatus:
     group: str | None = None  # this and the next as of the request's control
     supersede: str | None = None
     after: str | None = None
+    warm: bool = False

@@ -70,6 +70,9 @@ class Rank:
 
 DEFAULT_RANK = Rank()
 
+LEAST_IMPORTANT = 2**63
+"""A priority behind all that can be asked for."""
+
 
 @dataclass(slots=True, eq=False)
 class Place:
@@ -135,6 +138,11 @@ class Ticket:
     def key(self) -> GenerationKey:
         """The generation's identity."""
         return self.request_id, self.index
+
+    @property
+    def is_warm(self) -> bool:
+        """Whether its prompt is read ahead of time, while nobody else has work."""
+        return self.control.warm
 
     @property
     def is_due(self) -> bool:

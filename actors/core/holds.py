@@ -8,7 +8,7 @@ import outcome
 
 from actors.core.account import Ledger
 from actors.core.events import Leader
-from actors.core.hold import Hold
+from actors.core.hold import LEAST_IMPORTANT, Hold
 from actors.core.life import Event, State
 from runtime.errors import DeviceLost
 from runtime.kv.blocks import BLOCK_TOKENS
@@ -53,6 +53,7 @@ class HoldRecord:
         self._runs_alone = False
         self._leaders: list[tuple[HoldRecord, int]] = []
         self._why_lost = ""
+        self._priority = ticket.rank.priority
 
     # --- looking in ---------------------------------------------------------------------------------------------------
 
@@ -69,7 +70,12 @@ class HoldRecord:
     @property
     def priority(self) -> int:
         """How important it is: the lower, the earlier."""
-        return self.hold.ticket.rank.priority
+        return self._priority
+
+    @property
+    def is_warm(self) -> bool:
+        """Whether it reads its prompt ahead of time, while nobody else has work."""
+        return self.hold.ticket.is_warm
 
     @property
     def length(self) -> int:
@@ -97,12 +103,18 @@ class HoldRecord:
         return tuple(Leader(*leader.key, shared) for leader, shared in self._leaders)
 
     @property
-    def is_led(self) -> bool:
-        """Whether one of them is still reading it: it is read once, then copied."""
-        return any(
-            leader.state is State.PREFILL and leader.mark.at is None and max(leader.length, self.length) < shared
+    def led_by(self) -> list[HoldRecord]:
+        """Those of them that are still reading it: it is read once, then copied."""
+        return [
+            leader
             for leader, shared in self._leaders
-        )
+            if leader.state is State.PREFILL and leader.mark.at is None and max(leader.length, self.length) < shared
+        ]
+
+    @property
+    def is_led(self) -> bool:
+        """Whether somebody is still reading it."""
+        return bool(self.led_by)
 
     # --- changes, by the manager's task ------------------------------------------------------------------------------
 
@@ -123,6 +135,11 @@ class HoldRecord:
         """Its actor waits for nothing any more: it has its answer, or has left."""
         self._owner.check()
         self._pending, self._runs_alone = None, False
+
+    def demote(self) -> None:
+        """Be less important than all others from now on."""
+        self._owner.check()
+        self._priority = LEAST_IMPORTANT
 
     def run_alone(self) -> None:
         """Its rows were in a step that raised."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from actors.core.commands import Enqueue, Withdraw
+from actors.core.commands import Demote, Enqueue, Withdraw
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -42,7 +42,7 @@ class Mailbox:
         """Put a command behind all others of its lane."""
         if self._refuse is not None:
             self._refuse(command)
-        elif isinstance(command, Enqueue | Withdraw):
+        elif isinstance(command, Enqueue | Withdraw | Demote):
             self._for_queue.append(command)
             self._queue_mail.set()
         else:

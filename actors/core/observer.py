@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         AuditFailed,
         Cancelled,
         Committed,
+        Demoted,
         Departed,
         DeviceIsBack,
         DeviceIsLost,
@@ -77,6 +78,9 @@ class Observer:
 
     def queued(self, event: Queued) -> None:
         """A generation has joined the queue."""
+
+    def demoted(self, event: Demoted) -> None:
+        """A generation that waits, or holds a slot, became less important."""
 
     def refused(self, event: Refused) -> None:
         """A request was refused a place in the queue."""
@@ -160,6 +164,7 @@ class Observers:
     arrived: Hook[Arrived]
     departed: Hook[Departed]
     queued: Hook[Queued]
+    demoted: Hook[Demoted]
     refused: Hook[Refused]
     granted: Hook[Granted]
     stage_begun: Hook[StageBegun]

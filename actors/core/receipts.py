@@ -34,6 +34,7 @@ class CancelReason(enum.StrEnum):
     SUPERSEDED = "superseded"  # a newer request took its place
     PREFILL_FINISHED = "prefill_finished"  # the client hung up, and wanted its prompt to be read all the same
     ABANDONED = "abandoned"  # nobody came back to a request that was detached, within its bounds
+    OTHER_WORK = "other_work"  # it read a prompt ahead of time, and somebody else had work
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +45,8 @@ class Receipt:
     committed to its slot (a retry finds them), and those dropped with the step in flight or as drafts not accepted.
     `last_kernel_at` and `slot_freed_at` are None for a generation that was still queued.  `layers_after_cancel` counts
     the layers of the step in flight that ended after `detected_at` with this generation's rows still in the batch.
-    `owner` is the name of the API key that asked; None where there are no keys.  `group`, `supersede` and `after` are
-    what the request said; None where it said nothing.
+    `owner` is the name of the API key that asked; None where there are no keys.  `group`, `supersede`, `after` and
+    `warm` are what the request said; None, or False, where it said nothing.
     """
 
     request_id: str
@@ -67,6 +68,7 @@ class Receipt:
     group: str | None = None
     supersede: str | None = None
     after: str | None = None
+    warm: bool = False
 
 
 class ReceiptLog:
@@ -115,6 +117,7 @@ class ReceiptLog:
             group=ticket.control.group,
             supersede=ticket.control.supersede,
             after=ticket.control.after,
+            warm=ticket.control.warm,
         )
         self.add(receipt)
         logger.info(

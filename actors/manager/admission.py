@@ -6,13 +6,13 @@ Who of them is next, `actors.queue` says.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import chain
 from typing import TYPE_CHECKING
 
 import outcome
 import trio
 
 from actors.core.events import Granted, Queued
+from actors.core.hold import LEAST_IMPORTANT
 from actors.core.holds import device_lost
 from actors.core.life import Event, Life, State
 from actors.manager.punctuality import Punctuality
@@ -93,9 +93,12 @@ class Admission:
     def _enqueue(self, tickets: Sequence[Ticket]) -> None:
         if self._closed is not None:
             raise device_lost(self._closed)
-        due = (waiting.ticket for waiting in self._queue.values() if waiting.ticket.is_due)
-        free, wait = self._table.extents.grantable(one.promise for one in chain(due, tickets)), len(self._queue)
+        ahead = [one.ticket for one in self._queue.values() if tickets[0].is_warm or not one.ticket.is_warm]
+        promises = [one.promise for one in (*(one for one in ahead if one.is_due), *tickets)]
+        free, wait = self._table.extents.grantable(promises, self._slots_left_to(tickets[0])), len(ahead)
         more = len(tickets) - self._room_for(tickets[0], free)
+        if tickets[0].is_warm and self._others_work():  # it will not wait
+            more = 0
         if wait + more > self._limit:
             raise QueueFull(
                 f"no room for {len(tickets)} more: {free} can begin at once, {wait} of at most {self._limit} wait",
@@ -129,6 +132,10 @@ class Admission:
         """How many such need no further place in the queue: free slots take them, or they take over others' places."""
         return free if ticket.is_due else sum(not place.is_left for place in ticket.succeeds)
 
+    def _slots_left_to(self, ticket: Ticket) -> set[int]:
+        """Return the slots that warm requests leave for a ticket's sake."""
+        return {record.slot.id for record in self._holds if record.is_warm and not ticket.is_warm}
+
     def _check_share(self, first: Ticket, more: int) -> None:
         """Raise RateLimited if the owner of these tickets, of which so many would wait, may not have so many wait."""
         if first.queue_share >= 1:
@@ -145,17 +152,25 @@ class Admission:
         self._queue.pop(ticket.key).life.take(Event.CANCELLED)
         self._order.remove(ticket.key)
 
+    def demote(self, ticket: Ticket) -> bool:
+        """Let one that waits be less important than all others; False if it does not wait."""
+        self._owner.check()
+        if ticket.key not in self._queue:
+            return False
+        self._order.move(ticket.key, LEAST_IMPORTANT)
+        return True
+
     def settle(self, ticket: Ticket, account: Account) -> None:
         """Correct what a generation was charged, which has ended."""
         self._owner.check()
         self._order.settle(ticket.key, account.computed)
-        if account.slot is not None:
+        if account.slot is not None and ticket.rank.most_tokens != 0:
             self._lengths.learn(max(0, account.computed - (len(ticket.prompt) - account.cached)))
 
     def admit(self) -> None:
         """Grant the free slots to those who wait, in order; to each the one that costs it least."""
         self._owner.check()
-        if self._held_back or not self._queue:
+        if self._held_back or not self._queue or self._is_made_way():
             return
         for waiting in self._heirs():
             if not self._grant(waiting):
@@ -163,6 +178,11 @@ class Admission:
         while (key := self._order.next(trio.current_time(), self._is_passed_over)) is not None:
             if not self._grant(self._queue[key]):
                 return
+
+    def _is_made_way(self) -> bool:
+        """Whether warm requests are leaving for those who wait, whom the slots that come free may suit best."""
+        waits = any(not one.ticket.is_warm for one in self._queue.values())
+        return waits and any(record.is_warm for record in self._holds)
 
     def _heirs(self) -> list[_Waiting]:
         """Those whose predecessor has left them a slot."""
@@ -175,7 +195,12 @@ class Admission:
         """Whether one waits for somebody's end, or ends but has not left yet: a grant would give up KV for nobody."""
         waiting = self._queue[key]
         is_leaving = waiting.ticket.mark.at is not None or waiting.life.state is not State.QUEUED
-        return is_leaving or not waiting.ticket.is_due
+        return is_leaving or not waiting.ticket.is_due or (waiting.ticket.is_warm and self._others_work())
+
+    def _others_work(self) -> bool:
+        """Whether somebody has work besides warm requests."""
+        waits = any(not one.ticket.is_warm for one in self._queue.values())
+        return waits or any(not record.is_warm for record in self._holds)
 
     def _grant(self, waiting: _Waiting) -> bool:
         """False if no slot is free, or the arena has not the room that is promised with one."""

@@ -11,6 +11,7 @@ from actors.core.account import Account
 from actors.core.commands import (
     Audit,
     CopyPrefix,
+    Demote,
     DiskHasRoom,
     End,
     Enqueue,
@@ -21,8 +22,8 @@ from actors.core.commands import (
     Trim,
     Withdraw,
 )
-from actors.core.events import Released
-from actors.core.hold import Hold
+from actors.core.events import Demoted, Released
+from actors.core.hold import LEAST_IMPORTANT, Hold
 from actors.core.holds import device_lost
 from actors.core.life import Event, State
 
@@ -80,6 +81,9 @@ class Dispatch:
             case Withdraw(ticket, reason):
                 self._admission.withdraw(ticket)
                 self._close(ticket, reason, Account())
+            case Demote(tickets):
+                for ticket in tickets:
+                    self._demote(ticket)
 
     def apply_to_slots(self, command: SlotCommand) -> None:
         """Apply a command that concerns slots: between two steps."""
@@ -94,6 +98,15 @@ class Dispatch:
                 self._cache.write_behind.offer()
             case Submit() | CopyPrefix() | LoadBlocks() | Audit() | Restart():
                 self._apply_for_answer(command)
+
+    def _demote(self, ticket: Ticket) -> None:
+        """Let a generation be less important than all others, wherever it is."""
+        if (record := self._holds.get(ticket.key)) is not None:
+            record.demote()
+        elif not self._admission.demote(ticket):
+            return  # it has ended
+        if self._observers.demoted:
+            self._observers.tell(self._observers.demoted, Demoted(*ticket.key, LEAST_IMPORTANT))
 
     def _apply_for_answer(self, command: Submit | KVCommand | Restart) -> None:
         """Apply a command whose sender waits for the answer."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from actors.core.commands import End, Enqueue, Withdraw
+from actors.core.commands import Demote, End, Enqueue, Withdraw
 from actors.core.events import ActorStage
 from actors.core.life import State
 from actors.core.receipts import CancelReason
@@ -75,6 +75,10 @@ class Handle:
         self.post(command)
         with trio.CancelScope(shield=True):
             await command.reply.wait()
+
+    def demote(self, tickets: Sequence[Ticket]) -> None:
+        """Have these be less important than all others from now on."""
+        self.post(Demote(tickets))
 
     @asynccontextmanager
     async def hold(

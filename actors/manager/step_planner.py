@@ -14,11 +14,12 @@ from actors.manager.planner import share_by_priority
 from runtime.step.step import Segment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from actors.core.costs import StepCostModel, StepCosts
     from actors.core.holds import HoldRecord
     from actors.core.observer import Observers
+    from actors.core.slot_views import GenerationKey
     from actors.core.slots import SlotTable
     from actors.kv.prefix_cache import PrefixCache
     from actors.manager.planner import ChunkLimits
@@ -56,6 +57,7 @@ class StepPlanner:
         self._chunks = chunks
         self._costs = costs
         self._drafter_caught_up = False  # the last step let it read in bulk
+        self._importance: dict[GenerationKey, int] = {}  # of those who hold a slot
 
     def plan(self, holds: Iterable[HoldRecord]) -> list[Planned]:
         """Return the next step: every decode row, and as much of each prompt as its share of the budget allows.
@@ -64,13 +66,15 @@ class StepPlanner:
         drafter that reads in bulk takes turns with the target.  After a step that raised, each of those who were in it
         has a step of its own.
         """
+        holds = tuple(holds)
         pending = [(record, work) for record in holds if (work := self._ready_work(record)) is not None]
         pending = [one for one in pending if one[0].runs_alone][:1] or pending
+        self._importance = importance(holds)
         drafts = [one for one in pending if one[1].phase is State.DRAFT]
         others = [one for one in pending if one[1].phase is not State.DRAFT]
         # Rows that somebody's next token waits for: in this step, or in the other model's, which comes after it.  A
         # prompt of a better priority than theirs is read as if they were not there.
-        best = min((record.priority for record, work in pending if work.is_bulk), default=0)
+        best = min((self._importance[record.key] for record, work in pending if work.is_bulk), default=0)
         urgent = sum(len(work.token_ids) for record, work in pending if not work.is_bulk and record.priority <= best)
         if drafts and not (others and self._drafter_caught_up):
             self._drafter_caught_up = any(work.is_bulk for _, work in drafts)
@@ -101,11 +105,13 @@ class StepPlanner:
         whole = [(record, work) for record, work in pending if not work.is_bulk]
         bulk = [(record, work) for record, work in pending if work.is_bulk]
         depth = sum(self._start(record, work) for record, work in bulk) / max(len(bulk), 1)
-        # One that will be superseded soon is read as beside a neighbour, in steps of which more end before that.
-        is_brief = any(record.hold.ticket.control.supersede is not None for record, _ in bulk)
+        # One that is probably ended soon is read as beside a neighbour, in steps of which more end before that.
+        controls = [record.hold.ticket.control for record, _ in bulk]
+        is_brief = any(control.warm or control.supersede is not None for control in controls)
         budget = self._chunks.budget(costs, max(urgent, 1) if is_brief else urgent, depth)
         rings = self._table.rings
-        shares = share_by_priority([(record.priority, len(work.token_ids)) for record, work in bulk], budget)
+        wanted = [(self._importance[record.key], len(work.token_ids)) for record, work in bulk]
+        shares = share_by_priority(wanted, budget)
         if rings is not None:  # what a ring has room for; the rest has its turn in the next step
             shares = [min(share, rings.max_rows) for share in shares]
         return [
@@ -132,3 +138,12 @@ class StepPlanner:
     def _start(self, record: HoldRecord, work: Submit) -> int:
         """The position of its first row: how many rows lie before it."""
         return self._table.draft_start(record.slot) if work.phase is State.DRAFT else record.length
+
+
+def importance(holds: Collection[HoldRecord]) -> dict[GenerationKey, int]:
+    """Return the priority of each one's rows: the best of its own and of those who wait for what it reads."""
+    best = {record.key: record.priority for record in holds}
+    for record in holds:
+        for leader in record.led_by:
+            best[leader.key] = min(best[leader.key], record.priority)
+    return best

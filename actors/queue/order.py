@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from bisect import insort
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from actors.queue.shares import FairShares
@@ -108,6 +108,12 @@ class Order(Generic[K]):
             del group.flows[claim.owner]
         if not group.flows:
             del self._classes[claim.priority]
+
+    def move(self, key: K, priority: int) -> None:
+        """Let one wait in another class, where its number says."""
+        claim = self._claims[key]
+        self.remove(key)
+        self.add(replace(claim, priority=priority))
 
     def next(self, now: float, unless: Callable[[K], bool] = lambda key: False) -> K | None:
         """Return who is next at a time in seconds, of those that `unless` is not true of; None if there is nobody."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.mutants import grammars, kv, manager, observers, rings, slots, steps
+from tests.mutants.actors import spare_time
 from tests.mutants.web import detached
 
 MUTANTS = (
@@ -14,4 +15,5 @@ MUTANTS = (
     *grammars.MUTANTS,
     *observers.MUTANTS,
     *detached.MUTANTS,
+    *spare_time.MUTANTS,
 )

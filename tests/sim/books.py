@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from actors.core.events import (
         Cancelled,
         Committed,
+        Demoted,
         DeviceIsLost,
         Granted,
         HandedBack,
@@ -95,6 +96,13 @@ class Books(Observer):
             self.violated(f"I11: {event.key} joins the queue twice")
         self.waiting[event.key] = Generation(event.key, priority=event.priority)
         self.cancelled_at.pop(event.key, None)  # of an earlier request with this id
+
+    def demoted(self, event: Demoted) -> None:
+        """Note that it is less important."""
+        if (generation := self.find(event.key)) is None:
+            self.violated(f"I11: {event.key} is demoted, and neither waits nor holds a slot")
+        else:
+            generation.priority = event.priority
 
     def granted(self, event: Granted) -> None:
         """Note a grant, which nobody else may have of that slot."""

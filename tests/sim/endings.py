@@ -175,12 +175,13 @@ def check_endings(sim: KVSimulation, scenario: Scenario) -> None:
 
 
 def _kin_causes(story: Story) -> set[CancelReason]:
-    """What its kin may do to it; whether they did, `tests.sim.kin.watch` says."""
+    """What others may do to it; whether they did, `tests.sim.kin.watch` and `tests.sim.warm.watch` say."""
     control = story.asked.control
     causes = {
         CancelReason.GROUP: story.group_ended_at is not None,
         CancelReason.SIBLING_WON: control.first_wins,
         CancelReason.SUPERSEDED: control.supersede is not None,
+        CancelReason.OTHER_WORK: control.warm,
     }
     return {reason for reason, is_possible in causes.items() if is_possible}
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
     from actors.core.events import (
+        Demoted,
         DeviceIsBack,
         DeviceIsLost,
         Granted,
@@ -165,6 +166,11 @@ class Fairness(Observer):
         self._arrivals[event.key] = Arrival(now, self._activity.seconds, *standing, since=now)
         self._were_due = self._due()
 
+    def demoted(self, event: Demoted) -> None:
+        """Note that it waits in another line from now on."""
+        if (arrival := self._arrivals.get(event.key)) is not None:
+            self._arrivals[event.key] = replace(arrival, priority=event.priority)
+
     def granted(self, event: Granted) -> None:
         """Check that nobody was passed over, and that it waited for work and for nothing else."""
         mine = self._arrivals.pop(event.key, None)
@@ -208,7 +214,7 @@ class Fairness(Observer):
             return  # each of those who were in a step that raised runs alone
         served = {part.key for part in event.parts}
         oldest_prompt_is_served = False
-        for one, work in sorted(ready, key=lambda pair: pair[0].priority):
+        for one, work in sorted(ready, key=lambda pair: self._importance(pair[0])):
             if (work.phase is State.DRAFT) != event.drafting:
                 continue
             if one.owner in served:
@@ -220,7 +226,11 @@ class Fairness(Observer):
     def _due(self) -> set[Owner]:
         """Those who wait for a slot and for nobody's end."""
         alive = {one.owner for one in self._books.waiting.values() if one.is_alive}
-        return {ticket.key for ticket in self._manager.queue if ticket.is_due} & alive
+        due = {ticket.key for ticket in self._manager.queue if ticket.is_due} & alive
+        warm = {ticket.key for ticket in self._manager.queue if ticket.is_warm}
+        warm |= {record.key for record in self._manager.holds if record.is_warm}
+        others_work = {*self._books.waiting, *self._books.holding} - warm
+        return due - warm if others_work else due
 
     def _could_be_granted(self) -> bool:
         """Whether a slot is free, and the arena has room for all that anybody who waits may come to need."""
@@ -257,13 +267,23 @@ class Fairness(Observer):
         return start + work.rows <= slot.capacity and not table.extents.is_moving(slot)
 
     def _is_led(self, one: Generation) -> bool:
+        return bool(self._led_by(one))
+
+    def _led_by(self, one: Generation) -> set[Owner]:
+        """Those who are reading what it shares with them."""
+        leaders: set[Owner] = set()
         for leader in one.leaders:
             other = self._books.holding.get((leader.request_id, leader.index))
             if other is None or other.cancelled_at is not None or other.phase is not State.PREFILL:
                 continue
             if max(self._length(other), self._length(one)) < leader.shared_tokens:
-                return True
-        return False
+                leaders.add(other.owner)
+        return leaders
+
+    def _importance(self, one: Generation) -> int:
+        """Its priority, or that of somebody more important who waits for what it reads."""
+        led = [other.priority for other in self._books.holding.values() if one.owner in self._led_by(other)]
+        return min([one.priority, *led])
 
     def _length(self, one: Generation) -> int:
         assert one.slot is not None

@@ -25,6 +25,7 @@ from tests.sim.instruments.attached import instruments_on
 from tests.sim.kv.lies import Lies
 from tests.sim.scenario import CONTEXT, LOOKED_UP, first_request, next_request
 from tests.sim.scheduler import run
+from tests.sim.warm.drawn import in_earnest
 from web.detached.runs import open_runs
 
 if TYPE_CHECKING:
@@ -164,6 +165,7 @@ async def _visit(
         story = await _request(sim, runs, clients, visit, asked)
         await trio.sleep(retry.after)
         whole = [*asked.prompts[0], *story.tokens()]
+        visit = in_earnest(visit)
         asked = next_request(visit, retry, asked, f"{name}.{number + 1}", whole)
     await _request(sim, runs, clients, visit, asked)
 

@@ -34,6 +34,7 @@ from tests.sim.device import CULPRIT, VOCABULARY
 from tests.sim.grammars import Rule
 from tests.sim.kin.drawn import GroupEnd, with_kin
 from tests.sim.kv.places import with_small_arena
+from tests.sim.warm.drawn import with_warm
 
 CONTEXT = 512
 OWNERS = ("alice", "bob", None)
@@ -120,7 +121,8 @@ def draw(seed: int) -> Scenario:
     grammars.  In a third of all, too, a layer has a window, and in a third clients name sessions.  In an eighth the
     requests have owners, who share no KV; in another, most of those who come want more of their prompts than KV.  To a
     third the server's instruments are attached, which cost a third of all else.  In two fifths those who come differ in
-    importance, in two fifths some belong together, in two fifths the arena is small, in a third clients come back.
+    importance, in two fifths some belong together, in two fifths the arena is small; in a third clients come back, in
+    another some warm their prompts.
     """
     dice, windows, grammars = (random.Random(f"{about} {seed}") for about in ("lies", "windows", "grammars"))
     scenario = _honest(seed)
@@ -136,8 +138,9 @@ def draw(seed: int) -> Scenario:
     scenario = _with_priorities(scenario, priorities) if priorities.random() < 0.4 else scenario
     scenario = with_kin(scenario, kin) if (kin := random.Random(f"kin {seed}")).random() < 0.4 else scenario
     scenario = with_small_arena(scenario, random.Random(f"arena {seed}"))
-    scenario = replace(scenario, visits=leavers(scenario.visits, random.Random(f"leaving {seed}")))
-    return replace(scenario, instruments=random.Random(f"instruments {seed}").random() < 1 / 3)
+    scenario = with_warm(scenario, random.Random(f"warm {seed}"))
+    visits = leavers(scenario.visits, random.Random(f"leaving {seed}"))
+    return replace(scenario, visits=visits, instruments=random.Random(f"instruments {seed}").random() < 1 / 3)
 
 
 def _with_priorities(scenario: Scenario, dice: random.Random) -> Scenario:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import ConfigDict, Field, ValidationError
 
 from actors.control import NO_CONTROL, Control, OnDisconnect
+from runtime.errors import RequestError
 from web.bodies.fields import Name
 from web.bodies.strict_model import StrictModel
 from web.bodies.validation_errors import dotted, request_error
@@ -15,6 +16,8 @@ from web.limits import MAX_INTEGER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from actors.core.generation import GenerationRequest
 
 PREFIX = "x-cede-"
 
@@ -36,6 +39,7 @@ class ControlFields(StrictModel):
     after: GivenName | None = None
     grace_s: Seconds | None = None
     keep_s: Seconds | None = None
+    warm: bool | None = None
 
 
 def control_of(fields: ControlFields | None, over: Control = NO_CONTROL) -> Control:
@@ -63,6 +67,21 @@ def with_headers(control: Control, headers: Iterable[tuple[str, str]]) -> Contro
     except ValidationError as error:
         raise request_error(error, lambda location: header_name(dotted(location))) from None
     return control_of(fields, control)
+
+
+def checked(request: GenerationRequest) -> GenerationRequest:
+    """Return a request, of which a warm one generates nothing.
+
+    Raises:
+        RequestError: it is warm, and wants more than its prompt to be read, or is to wait for somebody.
+    """
+    if not request.control.warm:
+        return request
+    if request.max_tokens:
+        raise RequestError("'cede.warm' reads a prompt and no more: 'max_tokens' must be 0.", param="cede.warm")
+    if request.control.after is not None:
+        raise RequestError("'cede.warm' waits for nobody: it cannot go with 'cede.after'.", param="cede.after")
+    return replace(request, max_tokens=0)
 
 
 def header_name(field: str) -> str:

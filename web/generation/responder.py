@@ -15,7 +15,7 @@ from web.bodies.collect import collect
 from web.bodies.event_stream import EventStream
 from web.bodies.json_response import encode_json
 from web.bodies.paged_response import paged_json_response, paged_response, response_backlog
-from web.control.fields import with_headers
+from web.control.fields import checked, with_headers
 from web.detached.attaching import attached, whole
 from web.detached.makers import StreamMaker, WholeMaker
 from web.generation.keeping import KeepingWriter
@@ -120,9 +120,9 @@ class Responder:
         """Return a request as the headers of the current HTTP request have it, where they say other than the body.
 
         Raises:
-            RequestError: one of the headers `x-cede-…` cannot be understood.
+            RequestError: one of the headers `x-cede-…` cannot be understood, or what is said contradicts itself.
         """
-        return replace(request, control=with_headers(request.control, current_request().headers.items()))
+        return checked(replace(request, control=with_headers(request.control, current_request().headers.items())))
 
     def reservation(self, request: GenerationRequest) -> AbstractContextManager[None]:
         """Return the scope in which the tokens are set aside that a request may take of those of its client's key."""

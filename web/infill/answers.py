@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from actors.core.generation import Failed, Finished, FinishReason, PromptScored, Token
 from web.bodies.event_stream import CONTENT_TYPE, HEADERS, sse
 from web.bodies.json_encoding import JsonArrayBuilder, JsonStringBuilder
+from web.control.told import told
 from web.errors.problem import INTERNAL, Problem, report
 from web.openai.answers.usage import timings
 from web.openai.errors import error_object
@@ -54,7 +55,7 @@ class InfillOptions:
 
     def last(self, content: object, token_ids: object, finished: Finished, *, has_new_line: bool) -> Json:
         """Return the object that ends an answer; text and ids may be `SelfEncoding`."""
-        whole: Json = {
+        return {
             "index": 0,
             "content": content,
             "tokens": token_ids,
@@ -67,10 +68,7 @@ class InfillOptions:
             "truncated": False,  # no prompt is ever cut
             **_stop(finished),
             "timings": timings([finished.timings]),
-        }
-        if finished.cancelled is not None:
-            whole["cede"] = {"cancelled": finished.cancelled.value}
-        return whole
+        } | told(finished)
 
     def chosen(self, whole: Json) -> Json:
         """Return what the client wants of the last object: each path that leads somewhere is a field."""

@@ -6,7 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from web.openai.answers.objects import Ending, Timings
+from web.control.told import Told
+from web.openai.answers.objects import Timings
 from web.openapi.operations import Answer
 
 
@@ -42,7 +43,7 @@ class InfillAnswer(Answer):
     stopping_word: str | None = None
     timings: Timings | None = None
     completion_probabilities: list[DrawnToken] | None = None
-    cede: Ending | None = None
+    cede: Told | None = None
 
 
 class InfillPiece(InfillAnswer):

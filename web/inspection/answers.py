@@ -61,9 +61,10 @@ class LiveRequest(Answer):
         description="When it is cancelled if it has not ended; null if it may take for ever."
     )
     priority: int = Field(description="The lower, the earlier.")
-    group: str | None = Field(description="This and the next: what the request said of its kin, in `cede`.")
+    group: str | None = Field(description="This and the next: what the request said of itself, in `cede`.")
     supersede: str | None
     after: str | None
+    warm: bool
 
 
 class RequestList(Answer):
@@ -101,9 +102,10 @@ class Receipt(Answer):
     drafted_tokens: int
     accepted_tokens: int
     owner: str | None = Field(description="The name of the API key that asked.")
-    group: str | None = Field(description="This and the next: what the request said of its kin, in `cede`.")
+    group: str | None = Field(description="This and the next: what the request said of itself, in `cede`.")
     supersede: str | None
     after: str | None
+    warm: bool
 
 
 class ReceiptList(Answer):

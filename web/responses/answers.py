@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from web.control.told import Told
 from web.openapi.operations import Answer
 
 
@@ -113,12 +114,6 @@ class ConversationReference(Answer):
     id: str
 
 
-class Cut(Answer):
-    """What OpenAI has no word for."""
-
-    cancelled: str = Field(description="Why the response was cut short, as in its receipt.")
-
-
 class Response(Answer):
     """A response."""
 
@@ -155,7 +150,7 @@ class Response(Answer):
     truncation: Literal["auto", "disabled"]
     usage: Usage | None
     user: str | None
-    cede: Cut | None = None
+    cede: Told | None = None
 
 
 class Event(Answer):

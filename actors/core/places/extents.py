@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from runtime.step.transfer import Relocate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from actors.core.places.record import SlotRecord
     from actors.core.slot_views import SlotView
@@ -125,10 +125,16 @@ class Extents:
         """Return what has to be there for a sequence that may come to have so many tokens."""
         return self._arena.rounded(positions)
 
-    def grantable(self, promises: Iterable[int]) -> int:
-        """Return how many of these, in order, could be granted a slot and kept their promise."""
-        free = sum(record.owner is None for record in self._records)
-        left, count = self.positions - self.promised, 0
+    def grantable(self, promises: Iterable[int], leaving: Collection[int] = ()) -> int:
+        """Return how many of these, in order, could be granted a slot and kept their promise.
+
+        Args:
+            promises: in positions.
+            leaving: slots that are held, and count as free.
+        """
+        staying = [record for record in self._records if record.owner is not None and record.id not in leaving]
+        free, count = len(self._records) - len(staying), 0
+        left = self.positions - sum(record.promise for record in staying)
         for positions in promises:
             left -= self.promise(positions)
             if count == free or left < 0:

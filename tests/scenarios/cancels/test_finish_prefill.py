@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,7 +10,8 @@ import trio
 
 from actors.control import Control
 from actors.core.receipts import CancelReason
-from tests.fakes.simulation import Simulation, ask, open_simulation, prompt
+from tests.fakes.simulation import Simulation, Step, ask, open_simulation, prompt
+from tests.scenarios.engine.together import STEP, same_time
 
 if TYPE_CHECKING:
     from trio.testing import MockClock
@@ -65,3 +67,37 @@ async def test_another_cancel_ends_the_reading(autojump_clock: MockClock) -> Non
         sim.delete("a")
         await sim.engine.wait_ended("a")
         assert [receipt.reason for receipt in sim.engine.receipts()] == [CancelReason.OPERATOR]
+
+
+async def test_from_the_hang_up_on_it_is_less_important_than_all_others(autojump_clock: MockClock) -> None:
+    """In a slot, where others' prompts are read before it; and in the queue, where it has the last place."""
+    async with open_simulation(slots=2, queue=3, chunk_tokens=8, context=256, step_seconds=same_time) as sim:
+        first, last = prompt(60, start=4), prompt(60, start=5)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(leave, sim, "reading", 2.5 * STEP, prompt(100))
+            nursery.start_soon(partial(sim.client, ask("first", first), arrives=3.5 * STEP))
+            await trio.sleep(4.5 * STEP)
+            nursery.start_soon(leave, sim, "queued", 5.5 * STEP, prompt(40, start=6))
+            nursery.start_soon(partial(sim.client, ask("last", last), arrives=6.5 * STEP))
+        read = [step.runs[0].owner[0] for step in sim.steps if step.runs[0].rows == 8]
+        assert read[:4] == ["reading"] * 4, "before the other came"
+        assert read[4:11] == ["first"] * 7, "and only then"
+        ends = {name: max(step.finished_at for step in sim.steps if is_in(step, name)) for name in sim.stories}
+        assert ends["last"] < min(ends["reading"], ends["queued"])
+
+
+def is_in(step: Step, name: str) -> bool:
+    """Whether a request has rows in a step."""
+    return any(run.owner[0] == name for run in step.runs)
+
+
+async def test_who_waits_for_what_it_reads_does_not_wait_for_others(autojump_clock: MockClock) -> None:
+    """The retry comes, which shares the prompt; so it is read as if the retry read it."""
+    async with open_simulation(slots=3, chunk_tokens=8, context=256, step_seconds=same_time) as sim:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(leave, sim, "reading", 2.5 * STEP, prompt(160))
+            nursery.start_soon(partial(sim.client, ask("retry", prompt(160), priority=-1), arrives=3.5 * STEP))
+            nursery.start_soon(partial(sim.client, ask("other", prompt(150, start=7)), arrives=3.2 * STEP))
+        retry, other = sim.stories["retry"], sim.stories["other"]
+        assert retry.times[0] < other.times[0]
+        assert retry.finished().cached_tokens == 159

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from actors.core.generation import FinishReason
 from runtime.chat.parts import PlainParser
+from web.control.told import told
 from web.generation.answer_parts import TOOL_CALLS
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class MessageOptions:
             self._stop_reason(finished, parts.reason(finished)),
             finished.stop_string if finished.reason is FinishReason.STOP else None,
             usage(self.prompt_tokens, finished.cached_tokens, *counted),
-            None if finished.cancelled is None else finished.cancelled.value,
+            told(finished),
         )
 
     def _stop_reason(self, finished: Finished, reason: str) -> str:
@@ -101,13 +102,13 @@ class MessageEnd:
         stop_reason: in Anthropic's words.
         stop_sequence: of the client's, that ended it; None where none did.
         usage: what it took.
-        cancelled: why it was cut short, in the words of receipts; None where it was not.
+        told: the field for which Anthropic has no word, if there is one.
     """
 
     stop_reason: str
     stop_sequence: str | None
     usage: Json
-    cancelled: str | None = None
+    told: Json = field(default_factory=dict)
 
     @property
     def delta(self) -> Json:
@@ -117,8 +118,7 @@ class MessageEnd:
     @property
     def rest(self) -> Json:
         """The other fields, one of them cede's own."""
-        cut = {} if self.cancelled is None else {"cede": {"cancelled": self.cancelled}}
-        return {"usage": self.usage, **cut}
+        return {"usage": self.usage} | self.told
 
 
 def usage(prompt_tokens: int, cached_tokens: int, completion_tokens: int, thinking_tokens: int) -> Json:

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, RootModel
 
+from web.control.told import Told
 from web.openapi.operations import Answer
 
 
@@ -61,12 +62,6 @@ class Usage(Answer):
     output_tokens_details: OutputTokensDetails
 
 
-class Cut(Answer):
-    """What Anthropic's clients have no word for."""
-
-    cancelled: str = Field(description="Why the answer was cut short, as in the receipt.")
-
-
 class Text(Answer):
     """A text."""
 
@@ -106,7 +101,7 @@ class Message(Answer):
     stop_reason: StopReason | None
     stop_sequence: str | None
     usage: Usage
-    cede: Cut | None = None
+    cede: Told | None = None
 
 
 class TokenCount(Answer):
@@ -189,7 +184,7 @@ class MessageDelta(Answer):
     type: Literal["message_delta"]
     delta: Stopped
     usage: Usage
-    cede: Cut | None = None
+    cede: Told | None = None
 
 
 class MessageStop(Answer):

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from web.control.told import Told
 from web.openapi.operations import Answer
 
 
@@ -29,12 +30,6 @@ class Logprob(Alternative):
     top_logprobs: list[Alternative] | None = None
 
 
-class Cut(Answer):
-    """What Ollama has no word for."""
-
-    cancelled: str = Field(description="Why the answer was cut short, as in its receipt.")
-
-
 class Progress(Answer):
     """What all answers have; durations in nanoseconds, and in the last object of a stream alone."""
 
@@ -49,7 +44,7 @@ class Progress(Answer):
     eval_count: int | None = None
     eval_duration: int | None = None
     logprobs: list[Logprob] | None = None
-    cede: Cut | None = None
+    cede: Told | None = None
 
 
 class EmbedAnswer(Answer):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from runtime.chat.parts import PlainParser
 from web.bodies.json_encoding import SelfEncoding, dumps
+from web.control.told import told
 from web.generation.logprobs import token_logprobs
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ class AnswerOptions:
             "prompt_eval_duration": prompt,
             "eval_count": finished.completion_tokens,
             "eval_duration": answer,
-        } | ({} if finished.cancelled is None else {"cede": {"cancelled": finished.cancelled.value}})
+        } | told(finished)
 
 
 class ContextIds(SelfEncoding):

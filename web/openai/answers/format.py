@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from actors.core.generation import FinishReason
 from runtime.chat.parts import PlainParser
+from web.control.told import told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -171,5 +172,5 @@ def ending(format: Format, finished: Finished, reason: str) -> Json:
         reason: as `AnswerParts.reason` has it.
     """
     if finished.cancelled is None:
-        return {"finish_reason": format.finish_reason(reason)}
-    return {"finish_reason": FinishReason.LENGTH.value, "cede": {"cancelled": finished.cancelled.value}}
+        return {"finish_reason": format.finish_reason(reason)} | told(finished)
+    return {"finish_reason": FinishReason.LENGTH.value} | told(finished)

@@ -91,12 +91,6 @@ class PromptLogprob(Answer):
     decoded_token: str
 
 
-class Ending(Answer):
-    """What OpenAI has no word for."""
-
-    cancelled: str = Field(description="Why the answer was cut short, as in its receipt.")
-
-
 class Timings(Answer):
     """How long it took, in the words of llama-server; milliseconds."""
 

@@ -6,7 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from web.openai.answers.objects import Ending, PromptLogprob, RunningUsage, Timings, Usage
+from web.control.told import Told
+from web.openai.answers.objects import PromptLogprob, RunningUsage, Timings, Usage
 from web.openapi.operations import Answer
 
 FinishReason = Literal["stop", "length", "tool_calls", "function_call"]
@@ -75,7 +76,7 @@ class Choice(Answer):
     message: AnswerMessage
     logprobs: Logprobs | None
     finish_reason: FinishReason
-    cede: Ending | None = None
+    cede: Told | None = None
     token_ids: list[int] | None = None
 
 
@@ -137,7 +138,7 @@ class ChunkChoice(Answer):
     delta: Delta
     logprobs: Logprobs | None
     finish_reason: FinishReason | None
-    cede: Ending | None = None
+    cede: Told | None = None
     token_ids: list[int] | None = None
 
 

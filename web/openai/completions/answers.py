@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from web.openai.answers.objects import Ending, PromptLogprob, RunningUsage, Timings, Usage
+from web.control.told import Told
+from web.openai.answers.objects import PromptLogprob, RunningUsage, Timings, Usage
 from web.openapi.operations import Answer
 
 
@@ -24,7 +25,7 @@ class ChunkTextChoice(Answer):
     text: str
     logprobs: TextLogprobs | None
     finish_reason: Literal["stop", "length"] | None
-    cede: Ending | None = None
+    cede: Told | None = None
     token_ids: list[int] | None = None
     prompt_token_ids: list[int] | None = None
     prompt_logprobs: list[dict[str, PromptLogprob] | None] | None = None

@@ -238,7 +238,7 @@ class ResponseBody(PromptBody):
 
     background: bool | None = None
     include: Annotated[list[Name], Field(max_length=MAX_INCLUDE, fail_fast=True)] | None = None
-    max_output_tokens: Annotated[int, Field(ge=1, le=MAX_INTEGER)] | None = None
+    max_output_tokens: Annotated[int, Field(ge=0, le=MAX_INTEGER)] | None = None
     max_tool_calls: Annotated[int, Field(ge=0, le=MAX_INTEGER)] | None = None
     metadata: Metadata | None = None
     prompt_cache_key: Name | None = None

@@ -42,14 +42,14 @@ class Ending:
         status: one of the last four.
         error: of a failed one.
         reason: of an incomplete one, in OpenAI's words.
-        cancelled: why one was cancelled, as in its receipt; None where that is not known.
+        told: the field for which OpenAI has no word, if there is one.
         at: when; seconds since the epoch.
     """
 
     status: Status
     error: Json | None = None
     reason: str | None = None
-    cancelled: str | None = None
+    told: Json = field(default_factory=dict)
     at: int = field(default_factory=lambda: int(time.time()))
 
     @property
@@ -106,7 +106,6 @@ class ResponseOptions:
         status = Status.IN_PROGRESS if ending is None else ending.status
         incomplete = None if ending is None or ending.reason is None else {"reason": ending.reason}
         nothing_added = ending is not None and ending.status in (Status.FAILED, Status.CANCELLED)
-        cut = {"cede": {"cancelled": ending.cancelled}} if ending is not None and ending.cancelled else {}
         completed = {"completed_at": ending.at} if ending is not None and ending.status is Status.COMPLETED else {}
         return (
             self.asked
@@ -118,7 +117,7 @@ class ResponseOptions:
                 "usage": usage,
             }
             | completed
-            | cut
+            | (ending.told if ending is not None else {})
             | ({"conversation": None} if nothing_added else {})
         )
 

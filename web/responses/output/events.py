@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from actors.core.generation import Failed, Finished, FinishReason, Token
 from runtime.chat.parts import CallArguments, CallEnd, CallStart, ReasoningPart, TextPart
+from web.control.told import told
 from web.generation.answer_parts import AnswerParts
 from web.generation.logprobs import token_logprobs
 from web.responses.output.envelope import Ending, Status, failure
@@ -183,8 +184,8 @@ class ResponseEvents:
 def _ending(finished: Finished) -> Ending:
     match finished.reason:
         case FinishReason.STOP:
-            return Ending(Status.COMPLETED)
+            return Ending(Status.COMPLETED, told=told(finished))
         case FinishReason.LENGTH:
-            return Ending(Status.INCOMPLETE, reason="max_output_tokens")
+            return Ending(Status.INCOMPLETE, reason="max_output_tokens", told=told(finished))
         case FinishReason.CANCELLED:
-            return Ending(Status.CANCELLED, cancelled=None if finished.cancelled is None else finished.cancelled.value)
+            return Ending(Status.CANCELLED, told=told(finished))

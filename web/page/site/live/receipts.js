@@ -23,6 +23,9 @@ const REASONS = {
   group: "Ended with its group",
   sibling_won: "Another of its group was first",
   superseded: "A newer request took its place",
+  prefill_finished: "Hung up, and its prompt was read to the end",
+  abandoned: "Nobody came back to it",
+  other_work: "Others had work while it was warmed",
 };
 
 /** What ended a request, and where: a sentence without its full stop. */

@@ -1,0 +1,1 @@
+"""Warm requests, of a real server."""

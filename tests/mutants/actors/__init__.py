@@ -1,0 +1,1 @@
+"""Bad edits of the engine's rooms above the slot manager."""

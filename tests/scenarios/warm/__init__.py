@@ -1,0 +1,1 @@
+"""Warm requests: read ahead of time, and in nobody's way."""
