@@ -117,12 +117,10 @@ class Scenario:
 def draw(seed: int) -> Scenario:
     """The scenario of a seed.
 
-    In a third of them some blocks lie, and audits find that now and then; in a third of the others, outputs are held to
-    grammars.  In a third of all, too, a layer has a window, and in a third clients name sessions.  In an eighth the
-    requests have owners, who share no KV; in another, most of those who come want more of their prompts than KV.  To a
-    third the server's instruments are attached, which cost a third of all else.  In two fifths those who come differ in
-    importance, in two fifths some belong together, in two fifths the arena is small; in a third clients come back, in
-    another some warm their prompts.
+    In a third some blocks lie, and audits find that now and then; in a third of the others outputs have grammars.  In a
+    third of all a layer has a window, clients name sessions, clients come back, some warm their prompts, the server's
+    instruments are attached.  In an eighth the requests have owners, who share no KV; in another most want more of
+    their prompts.  In two fifths those who come differ in importance, some belong together, the arena is small.
     """
     dice, windows, grammars = (random.Random(f"{about} {seed}") for about in ("lies", "windows", "grammars"))
     scenario = _honest(seed)
@@ -134,13 +132,12 @@ def draw(seed: int) -> Scenario:
     scenario = _with_sessions(scenario, seed) if seed % 3 == 0 else scenario
     scenario = replace(scenario, owners=OWNERS) if seed % 16 in (8, 12) else scenario
     scenario = _with_outputs(scenario, random.Random(f"outputs {seed}")) if seed % 16 in (9, 13) else scenario
-    priorities = random.Random(f"priorities {seed}")
-    scenario = _with_priorities(scenario, priorities) if priorities.random() < 0.4 else scenario
+    scenario = _with_priorities(scenario, p) if (p := random.Random(f"priorities {seed}")).random() < 0.4 else scenario
     scenario = with_kin(scenario, kin) if (kin := random.Random(f"kin {seed}")).random() < 0.4 else scenario
     scenario = with_small_arena(scenario, random.Random(f"arena {seed}"))
     scenario = with_warm(scenario, random.Random(f"warm {seed}"))
-    visits = leavers(scenario.visits, random.Random(f"leaving {seed}"))
-    return replace(scenario, visits=visits, instruments=random.Random(f"instruments {seed}").random() < 1 / 3)
+    leaving, instruments = (random.Random(f"{about} {seed}") for about in ("leaving", "instruments"))
+    return replace(scenario, visits=leavers(scenario.visits, leaving), instruments=instruments.random() < 1 / 3)
 
 
 def _with_priorities(scenario: Scenario, dice: random.Random) -> Scenario:
