@@ -53,8 +53,8 @@ class Constraint:
             self._computer.submit(mask)
         return mask
 
-    def accept(self, token_id: int) -> None:
-        """Take the output's next token.
+    def accept(self, token_id: int) -> bool:
+        """Take the output's next token; return whether nothing but an end may follow.
 
         Raises:
             GrammarFailed: it is not allowed, or was drawn under a mask that could not be computed.
@@ -64,10 +64,11 @@ class Constraint:
                 raise GrammarFailed(f"what the grammar allows could not be computed: {mask.error}") from mask.error
             if mask.seconds is not None:
                 self._expected += NEWEST_SHARE * (min(mask.seconds, LONGEST) - self._expected)
-        self._matcher.accept(token_id)
+        is_complete = self._matcher.accept(token_id)
         self._masks.clear()
+        return is_complete
 
-    def is_complete(self, drafted: Sequence[int] = ()) -> bool:
+    def is_complete(self, drafted: Sequence[int]) -> bool:
         """Whether nothing but an end may follow the output and these."""
         return self._matcher.is_complete_after(drafted)
 

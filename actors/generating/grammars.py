@@ -25,8 +25,8 @@ COMPILING = 2
 class OutputMatcher(Protocol):
     """Follows one output: `runtime.grammar.matcher.Matcher`, whose methods these are."""
 
-    def accept(self, token_id: int) -> None:
-        """Take the output's next token."""
+    def accept(self, token_id: int) -> bool:
+        """Take the output's next token; whether nothing but an end may follow."""
 
     def mask_after(self, token_ids: Sequence[int]) -> bytes:
         """Which tokens may follow these."""

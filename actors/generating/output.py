@@ -126,8 +126,7 @@ class Output:
         Raises:
             GrammarFailed: the token is not what the grammar allows; it is not emitted.
         """
-        if self.constraint is not None:
-            self.constraint.accept(token.token_id)
+        is_complete = self.constraint is not None and self.constraint.accept(token.token_id)
         self._context.append(token.token_id)
         if token.token_id in self._end_ids:
             self._emit(Token(self.index, token.token_id, "", token.logprobs))
@@ -137,7 +136,7 @@ class Output:
         self._emit(Token(self.index, token.token_id, delta.text, token.logprobs))
         if delta.stopped:
             return FinishReason.STOP
-        if self.constraint is not None and self.constraint.is_complete():
+        if is_complete:
             return FinishReason.STOP
         return FinishReason.LENGTH if len(self) >= self._max_tokens else None
 

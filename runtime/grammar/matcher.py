@@ -35,12 +35,14 @@ class Matcher:
         self._ahead: list[int] = []  # tokens that the library has taken, beyond the output
         self._lock = threading.Lock()
 
-    def accept(self, token_id: int) -> None:
-        """Take the output's next token."""
+    def accept(self, token_id: int) -> bool:
+        """Take the output's next token; return whether nothing but an end may follow."""
         with self._lock:
             own = self._go_to((token_id,))
+            complete = own.is_stopped()
             _check(own)
             self._ahead.clear()
+            return complete
 
     def mask_after(self, token_ids: Sequence[int]) -> bytes:
         """Return which tokens may follow these, as `TokenMask.take`."""

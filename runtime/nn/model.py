@@ -19,6 +19,7 @@ from runtime.prompt_rows.gather import PromptRows
 from runtime.prompt_rows.wanted import NOTHING
 from runtime.sampling.acceptance import verify
 from runtime.sampling.batch import SamplingBatch
+from runtime.sampling.masks import MaskPenalties
 from runtime.sampling.staging import StagingBuffer
 from runtime.step.device import RunAhead
 from runtime.step.step import SegmentOutput
@@ -116,6 +117,7 @@ class Transformer:
         if kernels is not None:
             self._layers = with_native_layers(weights.layers, config, self._dtype, kernels)
         self._run_ahead = RunAhead(self._device)
+        self._penalties = MaskPenalties(self._device)
 
     @property
     def native_layers(self) -> int:
@@ -133,7 +135,7 @@ class Transformer:
         token_ids = staging.ints([token for segment in segments for token in segment.token_ids])
         positions = staging.ints([p for segment in segments for p in range(segment.start, segment.end)])
         places = staging.ints([segment.origin + p for segment in segments for p in range(segment.start, segment.end)])
-        sampled_rows, sampling = _stage_sampling(segments, ranges, staging)
+        sampled_rows, sampling = _stage_sampling(segments, ranges, staging, self._penalties)
         prompt_rows = _stage_prompt_rows(segments, ranges, staging)
         staging.send(self._device)
         return Batch(
@@ -157,7 +159,7 @@ class Transformer:
         kept_rows = staging.ints([row for i in kept for row in batch.ranges[i]])
         batch.segments = [batch.segments[i] for i in kept]
         batch.ranges = _row_ranges(batch.segments)
-        sampled_rows, batch.sampling = _stage_sampling(batch.segments, batch.ranges, staging)
+        sampled_rows, batch.sampling = _stage_sampling(batch.segments, batch.ranges, staging, self._penalties)
         batch.prompt_rows = _stage_prompt_rows(batch.segments, batch.ranges, staging)
         staging.send(self._device)
         rows, batch.sampled_rows = kept_rows.tensor, sampled_rows.tensor
@@ -243,14 +245,14 @@ def _scaled_logits(logits: torch.Tensor, scales: Scales) -> torch.Tensor:
 
 
 def _stage_sampling(
-    segments: Sequence[Segment], ranges: Sequence[range], staging: StagingBuffer
+    segments: Sequence[Segment], ranges: Sequence[range], staging: StagingBuffer, penalties: MaskPenalties
 ) -> tuple[StagedTensor, SamplingBatch]:
     """Stage the rows after which a token is drawn, the last ones of each segment, and what these rows ask for."""
     pairs = zip(segments, ranges, strict=True)
     rows = [row for segment, own in pairs for row in own[len(own) - segment.num_sampled :]]
     specs = [spec for segment in segments for spec in segment.sample_specs]
     drafts = [draft for segment in segments if segment.sample for draft in (*segment.drafts, None)]
-    return staging.ints(rows), SamplingBatch.stage(specs, drafts, staging)
+    return staging.ints(rows), SamplingBatch.stage(specs, drafts, staging, penalties)
 
 
 def _stage_prompt_rows(segments: Sequence[Segment], ranges: Sequence[range], staging: StagingBuffer) -> PromptRows:

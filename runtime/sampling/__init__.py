@@ -9,7 +9,7 @@ torch at import, and are used by every layer above.
 - `random_numbers`: `uniform`, a function of seed and position
 - `staging`: `StagingBuffer`, host numbers that go to the device in one copy
 - `batch`: `SamplingBatch`, what the rows of one step ask for
-- `masks`: `mask_penalties`, masks of grammars as a tensor
+- `masks`: `MaskPenalties`, masks of grammars on the device
 - `sampler`: `sample`, `adjust_logits`, `distribution`
 - `acceptance`: `verify`, which judges drafts and samples
 """

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from runtime.sampling.masks import BYTE_PENALTIES
 from runtime.sampling.random_numbers import DRAFT_STREAM, REJECTION_STREAM, TOKEN_STREAM, uniform
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
+    from runtime.sampling.masks import MaskPenalties
     from runtime.sampling.params import SamplingParams
     from runtime.sampling.staging import StagedTensor, StagingBuffer
     from runtime.sampling.tokens import DraftToken, SampleSpec, TokenMask
@@ -82,14 +82,14 @@ class MaskedRows:
     """The rows in which a grammar decides which tokens may be drawn.
 
     Attributes:
-        index: of the rows, on the device.
+        index: of the rows, on the device; None for all.
         masks: one for each of them.
-        table: `runtime.sampling.masks.BYTE_PENALTIES`, on the device.
+        penalties: what these add to logits.
     """
 
-    index: StagedTensor
+    index: StagedTensor | None
     masks: list[TokenMask]
-    table: StagedTensor
+    penalties: MaskPenalties
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,11 @@ class SamplingBatch:
 
     @classmethod
     def stage(
-        cls, specs: Sequence[SampleSpec], drafts: Sequence[DraftToken | None], staging: StagingBuffer
+        cls,
+        specs: Sequence[SampleSpec],
+        drafts: Sequence[DraftToken | None],
+        staging: StagingBuffer,
+        penalties: MaskPenalties,
     ) -> SamplingBatch:
         """Put all that is asked for into `staging`.
 
@@ -173,6 +177,7 @@ class SamplingBatch:
             specs: how the token of each row is drawn.
             drafts: the draft for each row's token, or None; with a distribution only where the temperature is above 0.
             staging: takes the numbers.
+            penalties: of masks, on the device.
         """
         random_rows = _random_rows(specs, staging)
         return cls(
@@ -182,7 +187,7 @@ class SamplingBatch:
             _count_penalties(specs, staging),
             _logit_biases(specs, staging),
             _banned_tokens(specs, staging),
-            _masked_rows(specs, staging),
+            _masked_rows(specs, staging, penalties),
             random_rows,
             None if random_rows is None else _rejection_rows(specs, drafts, random_rows.rows, staging),
             _logprob_rows(specs, staging),
@@ -243,12 +248,12 @@ def _completions(spec: SampleSpec) -> Iterator[int]:
             yield last
 
 
-def _masked_rows(specs: Sequence[SampleSpec], staging: StagingBuffer) -> MaskedRows | None:
+def _masked_rows(specs: Sequence[SampleSpec], staging: StagingBuffer, penalties: MaskPenalties) -> MaskedRows | None:
     """Stage which rows have a mask; the masks themselves are computed while the layers run."""
     masks = {row: spec.mask for row, spec in enumerate(specs) if spec.mask is not None}
     if not masks:
         return None
-    return MaskedRows(staging.ints(masks), list(masks.values()), staging.floats(BYTE_PENALTIES))
+    return MaskedRows(None if len(masks) == len(specs) else staging.ints(masks), list(masks.values()), penalties)
 
 
 def _random_rows(specs: Sequence[SampleSpec], staging: StagingBuffer) -> RandomRows | None:

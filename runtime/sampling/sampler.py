@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from runtime.sampling.masks import mask_penalties
 from runtime.sampling.tokens import SampledToken, TokenLogprobs
 
 if TYPE_CHECKING:
@@ -172,10 +171,12 @@ def _penalise_counts(logits: torch.Tensor, counts: CountPenalties) -> None:
 
 def _masked(logits: torch.Tensor, masked: MaskedRows) -> torch.Tensor:
     """Return `[rows, vocab]` without what grammars forbid."""
-    penalties = mask_penalties(masked.masks, logits.shape[-1], masked.table.tensor)
-    if len(masked.masks) == len(logits):
-        return penalties.add_(logits)
-    return logits.index_add(0, masked.index.tensor, penalties)
+    rows = masked.penalties.rows(masked.masks, logits.shape[-1])
+    if masked.index is not None:
+        return logits.index_add(0, masked.index.tensor, torch.stack(rows))
+    if all(row is rows[0] for row in rows):
+        return logits + rows[0]
+    return torch.stack(rows).add_(logits)
 
 
 def _logprobs(logits: torch.Tensor, tokens: torch.Tensor, batch: SamplingBatch) -> torch.Tensor:

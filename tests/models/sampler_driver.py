@@ -9,6 +9,7 @@ import torch
 
 from runtime.sampling import acceptance, sampler
 from runtime.sampling.batch import SamplingBatch
+from runtime.sampling.masks import MaskPenalties
 from runtime.sampling.staging import StagingBuffer
 from runtime.sampling.tokens import SampleSpec
 
@@ -24,9 +25,9 @@ def sent(
     specs: Sequence[SampleSpec], drafts: Sequence[DraftToken | None] | None = None, device: torch.device | str = "cpu"
 ) -> SamplingBatch:
     """What `specs` ask for, and the drafts beside them if there are any, on `device`."""
-    staging = StagingBuffer()
-    batch = SamplingBatch.stage(specs, drafts or [None] * len(specs), staging)
-    staging.send(torch.device(device))
+    staging, on = StagingBuffer(), torch.device(device)
+    batch = SamplingBatch.stage(specs, drafts or [None] * len(specs), staging, MaskPenalties(on))
+    staging.send(on)
     return batch
 
 

@@ -26,8 +26,7 @@ MUTANTS = (
     Mutant(
         "an output goes on behind the end of its grammar",
         "actors/generating/output.py",
-        "        if self.constraint is not None and self.constraint.is_complete():\n"
-        "            return FinishReason.STOP\n",
+        "        if is_complete:\n            return FinishReason.STOP\n",
         "",
     ),
     Mutant(
@@ -62,6 +61,13 @@ MUTANTS = (
         "                self._expected += NEWEST_SHARE * (min(mask.seconds, LONGEST) - self._expected)\n",
         "                self._expected -= NEWEST_SHARE * self._expected\n",
         ("tests/unit/actors/generating/test_constraint.py",),
+    ),
+    Mutant(
+        "a mask beside one whose row is kept gets that row",
+        "runtime/sampling/masks.py",
+        "        rows = [next(looked_up) if row is None else row for row in kept]\n",
+        "        rows = [next(looked_up, row) for row in kept]\n",
+        ("tests/unit/runtime/sampling/test_masks.py",),
     ),
     Mutant(
         "a mask is put on the row before its own",

@@ -22,6 +22,7 @@ from runtime.nn.model import HiddenStates, Transformer
 from runtime.nn.mtp import MtpModule, MtpWeights
 from runtime.nn.weights import build_weights
 from runtime.sampling.batch import SamplingBatch
+from runtime.sampling.masks import MaskPenalties
 from runtime.sampling.params import SamplingParams
 from runtime.sampling.staging import StagingBuffer
 from runtime.sampling.tokens import DraftToken, SampleSpec
@@ -158,6 +159,9 @@ def test_masks_of_grammars_are_sent_behind_the_layers_in_one_copy_and_nothing_is
         assert traffic.read == ["tolist"]
         assert len(traffic.sent) == 1
         assert [operation for operation in recorder.seen if operation.dtypes & NOT_ON_MPS] == []
+        traffic.clear()
+        run(watched, masked_step())
+        assert not traffic.sent  # two rows had one mask, and one that has come twice is there already
 
 
 @pytest.mark.parametrize("quantization", [Quantization.NONE, Quantization.INT8])
@@ -264,7 +268,8 @@ class Late(Transformer):
     def finish(self, batch: Batch) -> list[SegmentOutput]:
         """Send them, and finish."""
         staging = StagingBuffer()
-        batch.sampling = SamplingBatch.stage(batch.sampling.specs, batch.sampling.drafts, staging)
+        penalties = MaskPenalties(self._device)
+        batch.sampling = SamplingBatch.stage(batch.sampling.specs, batch.sampling.drafts, staging, penalties)
         staging.send(self._device)
         return super().finish(batch)
 

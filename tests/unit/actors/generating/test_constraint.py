@@ -25,9 +25,10 @@ class Counting:
         self.asked: list[list[int]] = []
         self.fails = False
 
-    def accept(self, token_id: int) -> None:
+    def accept(self, token_id: int) -> bool:
         """Take a token."""
         self.output.append(token_id)
+        return len(self.output) == 3
 
     def mask_after(self, token_ids: Sequence[int]) -> bytes:
         """The token that follows these."""

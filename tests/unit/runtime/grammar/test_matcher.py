@@ -64,6 +64,16 @@ def test_an_output_is_complete_where_nothing_may_follow() -> None:
     assert not matcher.is_complete_after(ids("a"))
 
 
+def test_who_takes_the_last_token_is_told_that_it_is_the_last() -> None:
+    matcher = matcher_of("ab?")
+    assert not matcher.accept(ids("a")[0])
+    assert matcher.accept(ids("b")[0])
+    after_looking = matcher_of("ab?")
+    assert after_looking.is_complete_after(ids("ab"))
+    assert not after_looking.accept(ids("a")[0])
+    assert after_looking.accept(ids("b")[0])
+
+
 def test_drafts_are_valid_up_to_the_first_that_is_not_allowed() -> None:
     matcher = matcher_of("abab?")
     assert matcher.count_valid(ids("abba")) == 2
