@@ -112,6 +112,9 @@ class Observer:
     def committed(self, event: Committed) -> None:
         """Rows that a step computed are valid now."""
 
+    def verified(self, event: Committed) -> None:
+        """Of rows that are valid now, some were drafts: told before `committed`."""
+
     def invalidated(self, event: Invalidated) -> None:
         """A slot's KV was given up, whether its generation goes on or not."""
 
@@ -175,6 +178,7 @@ class Observers:
     step_ended: Hook[StepEnded]
     step_raised: Hook[StepRaised]
     committed: Hook[Committed]
+    verified: Hook[Committed]
     invalidated: Hook[Invalidated]
     transfer_begins: Hook[TransferBegins]
     transfer_ended: Hook[TransferEnded]

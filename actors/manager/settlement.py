@@ -99,11 +99,14 @@ class Settlement:
         return len(rows)
 
     def _tell_committed(self, planned: Planned, rows: int, accepted: int) -> None:
-        if self._observers.committed:
-            segment, drafting = planned.segment, planned.work.phase is State.DRAFT
-            drafted = len(segment.drafts)
+        observers, segment = self._observers, planned.segment
+        drafted = len(segment.drafts)
+        if observers.committed or (drafted and observers.verified):
+            drafting = planned.work.phase is State.DRAFT
             event = Committed(*planned.record.key, segment.slot, drafting, segment.start, rows, drafted, accepted)
-            self._observers.tell(self._observers.committed, event)
+            if drafted:
+                observers.tell(observers.verified, event)
+            observers.tell(observers.committed, event)
 
     def _fail(self, planned: Planned, message: str) -> None:
         """Tell the actor; whatever its slot holds is not to be used again, of the drafter's KV if a draft failed."""

@@ -110,12 +110,23 @@ class SegmentResult:
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """What became of a step: one entry per segment, in the order given; times in seconds, on the executor's clock."""
+    """What became of a step: one entry per segment, in the order given; times in seconds, on the executor's clock.
+
+    Attributes:
+        segments: what became of each.
+        started_at, finished_at: of the whole.
+        layer_ends: of the layers that ran.
+    """
 
     segments: tuple[SegmentResult, ...]
     started_at: float
     finished_at: float
-    layers_run: int
+    layer_ends: tuple[float, ...]
+
+    @property
+    def layers_run(self) -> int:
+        """How many layers ran."""
+        return len(self.layer_ends)
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +272,7 @@ class _RunningStep(Generic[BatchT]):
             segments=tuple(self._results[i] for i in range(len(self._segments))),
             started_at=self._started_at,
             finished_at=self._clock(),
-            layers_run=len(self.layer_ends),
+            layer_ends=tuple(self.layer_ends),
         )
 
     def _last_kernel_at(self, others_go_on: bool) -> float | None:

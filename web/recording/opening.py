@@ -43,7 +43,8 @@ async def open_recording(engine: Engine, path: Path) -> AsyncIterator[None]:
 async def _recorded(engine: Engine, file: RawFile) -> AsyncIterator[None]:
     recording = RecordingFile(file)
     recording.start()
-    recorder = Recorder(recording.put, engine.manager.wall_time, engine.config.slots)
+    manager = engine.manager
+    recorder = Recorder(recording.put, manager.wall_time, engine.config.slots, manager.receipts.epoch)
     try:
         with engine.observed_by(recorder):
             yield

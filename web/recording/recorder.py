@@ -18,7 +18,6 @@ if TYPE_CHECKING:
         DeviceIsLost,
         Granted,
         Invalidated,
-        LayerDone,
         Queued,
         Released,
         StepBegins,
@@ -46,14 +45,16 @@ class Recorder(Observer):
 
     Args:
         put: takes events that belong together, or a step; called on the event loop's thread.
-        clock: seconds since the epoch, as receipts have them; in any thread.
+        clock: seconds since the epoch, as receipts have them.
         slots: how many there are.
+        epoch: the time on that clock at which the executor's was 0.
     """
 
-    def __init__(self, put: Callable[..., None], clock: Callable[[], float], slots: int) -> None:
+    def __init__(self, put: Callable[..., None], clock: Callable[[], float], slots: int, epoch: float) -> None:
         self._put = put
         self._clock = clock
         self._began = clock()
+        self._zero = self._began - epoch
         self._queued: dict[GenerationKey, int] = {}
         self._held: dict[GenerationKey, _Held] = {}
         self._step: BegunStep | None = None
@@ -128,24 +129,22 @@ class Recorder(Observer):
         """Note what a step runs."""
         self._step = BegunStep(self._now(), event)
 
-    def layer_done(self, event: LayerDone) -> None:
-        """Note when a layer ended, unless the step was given up meanwhile."""
-        step = self._step
-        if step is not None and step.event.number == event.number and step.event.drafting == event.drafting:
-            step.layers.append(self._now())
-
     def step_ended(self, event: StepEnded) -> None:
         """Write a step, its layers, and what it did for each slot."""
-        self._end_step(tuple((part.computed, part.layers_after_cancel) for part in event.result.segments))
+        result = event.result
+        outcomes = tuple([(part.computed, part.layers_after_cancel) for part in result.segments])
+        self._end_step(outcomes, result.layer_ends)
 
     def step_raised(self, event: StepRaised) -> None:
         """Write a step that failed."""
         self._end_step(error=type(event.error).__name__)
 
-    def _end_step(self, outcomes: tuple[tuple[bool, int], ...] = (), *, error: str = "") -> None:
+    def _end_step(
+        self, outcomes: tuple[tuple[bool, int], ...] = (), layer_ends: tuple[float, ...] = (), *, error: str = ""
+    ) -> None:
         step, self._step = self._step, None
         if step is not None:
-            self._put(DrawnStep(step, self._now(), outcomes, error))
+            self._put(DrawnStep(step, self._now(), outcomes, error, layer_ends, self._zero))
 
     def transfer_begins(self, event: TransferBegins) -> None:
         """Note what is moved."""

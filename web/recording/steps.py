@@ -5,7 +5,7 @@ Steps are most of a recording.  What is known of one is kept as it came, and bec
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from json.encoder import encode_basestring_ascii as quoted
 from typing import TYPE_CHECKING
 
@@ -25,12 +25,10 @@ class BegunStep:
     Attributes:
         since: when it began, in nanoseconds.
         event: what it runs.
-        layers: when each layer ended, put there by the device's thread.
     """
 
     since: int
     event: StepBegins
-    layers: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +40,20 @@ class DrawnStep:
         end: when it ended, in nanoseconds.
         outcomes: whether each part was computed, and layers that ran after its cancel; none where the step failed.
         error: why it failed; empty where it did not.
+        layer_ends: when each layer ended, in seconds on the executor's clock; none where the step failed.
+        zero: the beginning of the recording, likewise.
     """
 
     step: BegunStep
     end: int
     outcomes: tuple[tuple[bool, int], ...] = ()
     error: str = ""
+    layer_ends: tuple[float, ...] = ()
+    zero: float = 0.0
 
     def __len__(self) -> int:
         """How many spans it is."""
-        return 1 + len(self.step.layers) + len(self.step.event.parts)
+        return 1 + len(self.layer_ends) + len(self.step.event.parts)
 
     def texts(self) -> Iterator[str]:
         """Yield the spans, each as JSON."""
@@ -61,7 +63,9 @@ class DrawnStep:
         rows = sum(len(part.token_ids) for part in event.parts)
         yield span_text(track, f'"{kind} {event.number}"', since, self.end, f'"rows":{rows}{error}')
         began = since
-        for number, ended in enumerate(self.step.layers):
+        for number, at in enumerate(self.layer_ends):
+            # Two clocks are rounded apart by less than a microsecond: a layer is within its step.
+            ended = min(max(began, round((at - self.zero) * 1e9)), self.end)
             yield span_text(track, f'"layer {number}"', began, ended, "")
             began = ended
         for number, part in enumerate(event.parts):

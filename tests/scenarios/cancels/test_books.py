@@ -16,7 +16,7 @@ from tests.fakes.simulation import ask, open_simulation, prompt, run
 if TYPE_CHECKING:
     from actors.core.events import GenerationEvent
 
-NOTHING = StepResult(segments=(), started_at=0.0, finished_at=0.0, layers_run=0)
+NOTHING = StepResult(segments=(), started_at=0.0, finished_at=0.0, layer_ends=())
 RUNNING, STRANGER = ("running", 0), ("stranger", 0)
 
 

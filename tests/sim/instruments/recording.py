@@ -40,8 +40,8 @@ class Recorded:
     @contextmanager
     def watching(self, engine: Engine) -> Iterator[None]:
         """Record what an engine does while the scope lasts."""
-        slots = engine.config.slots
-        self.recorder = Recorder(self._put, engine.manager.wall_time, slots)
+        manager = engine.manager
+        self.recorder = Recorder(self._put, manager.wall_time, engine.config.slots, manager.receipts.epoch)
         with engine.observed_by(self.recorder):
             yield
 

@@ -10,7 +10,7 @@ import trio
 from actors.core.events import ActorStage
 from actors.core.generation import Failed
 from actors.core.observer import Observer
-from web.inspection.feed.records import Record, StepRecord, jsonable, of_generation, of_server
+from web.inspection.feed.records import Record, StepEndRecord, StepRecord, jsonable, of_generation, of_server
 from web.inspection.feed.ring import Ring
 
 if TYPE_CHECKING:
@@ -195,14 +195,12 @@ class Feed(Observer):
         self._tell_end(event, failed=True)
 
     def _tell_end(self, event: StepEnded | StepRaised, *, failed: bool) -> None:
-        at, number, drafting = self.now(), event.number, event.drafting
-        self._tell(of_server("step_ended", at, step=number, drafting=drafting, failed=failed))
+        self._tell(StepEndRecord(event.number, event.drafting, failed, self.now()))
 
-    def committed(self, event: Committed) -> None:
+    def verified(self, event: Committed) -> None:
         """Say how many drafts stood."""
-        if event.drafted:
-            figures = {"drafted": event.drafted, "accepted": event.accepted}
-            self._tell_of("verified", event, self.now(), **figures)
+        figures = {"drafted": event.drafted, "accepted": event.accepted}
+        self._tell_of("verified", event, self.now(), **figures)
 
     def moved(self, event: Moved) -> None:
         """Say how many tokens did not have to be computed."""

@@ -66,7 +66,22 @@ class StepRecord:
         return {"type": "step_begins", "at": self.at, "step": event.number, "drafting": event.drafting, "parts": parts}
 
 
-AnyRecord = Record | StepRecord
+@dataclass(frozen=True, slots=True)
+class StepEndRecord:
+    """A step that has ended, which becomes an object where it is told, as there are so many."""
+
+    number: int
+    drafting: bool
+    failed: bool
+    at: float
+
+    def shown_to(self, key: ApiKey | None) -> Json:
+        """Return what everybody is told."""
+        about = {"step": self.number, "drafting": self.drafting, "failed": self.failed}
+        return {"type": "step_ended", "at": self.at} | about
+
+
+AnyRecord = Record | StepRecord | StepEndRecord
 
 
 def of_generation(kind: str, at: float, key: GenerationKey, owner: str | None, **fields: Any) -> Record:  # noqa: ANN401

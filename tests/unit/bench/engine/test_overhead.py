@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def test_time_lies_between_the_ends_of_steps() -> None:
     nothing: tuple[SegmentResult, ...] = ()
-    results = [StepResult(nothing, at, at + 2, 1) for at in (0.0, 3.0, 8.0)]
+    results = [StepResult(nothing, at, at + 2, (at + 1,)) for at in (0.0, 3.0, 8.0)]
     assert seconds_per_step(results) == 4
     assert Pace.of(results) == Pace(step=4, gap=2)
 

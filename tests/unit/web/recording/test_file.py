@@ -83,7 +83,7 @@ def test_what_is_put_is_read_again(tmp_path: Path) -> None:
 def test_a_step_counts_as_all_that_is_drawn_of_it_and_is_dropped_as_a_whole() -> None:
     disk = Disk()
     recording = RecordingFile(disk, capacity=4)
-    step = DrawnStep(BegunStep(0, StepBegins(1, drafting=False, parts=()), [1, 2]), 3)
+    step = DrawnStep(BegunStep(0, StepBegins(1, drafting=False, parts=())), 3, layer_ends=(1e-9, 2e-9))
     recording.put(event(0), step)
     recording.put(step)
     recording.start()
