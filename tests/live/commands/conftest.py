@@ -11,11 +11,10 @@ from tests.live.fork_server import ForkedServer
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.live.server import Server
-
 
 @pytest.fixture(scope="package")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkedServer]:
     """Room for two."""
-    with ForkedServer(tmp_path_factory.mktemp("server"), "--slots", "2", "--dtype", "float32") as server:
+    flags = ("--slots", "2", "--dtype", "float32", "--hang-timeout", "0")
+    with ForkedServer(tmp_path_factory.mktemp("server"), *flags) as server:
         yield server

@@ -50,14 +50,14 @@ def test_a_request_is_shown_and_hung_up(server: Server, terminal: Terminal) -> N
     leave(terminal)
 
 
-def test_those_who_wait_are_shown_and_can_be_chosen(server: Server, terminal: Terminal) -> None:
+def test_those_who_wait_are_shown_and_can_be_chosen(server: ForkedServer, terminal: Terminal) -> None:
     with (
         Http1(server, completion(prompt(30, 1), 3000)) as first,
         Http1(server, completion(prompt(30, 2), 3000)) as second,
     ):
         first.read_tokens(1)
         second.read_tokens(1)
-        with Http1(server, completion(prompt(30, 3), 3000)) as third:
+        with server.held(), Http1(server, completion(prompt(30, 3), 3000)) as third:
             terminal.wait_for(third.id, "QUEUED", "all 2 slots are taken")
             terminal.type("\x1b[A")  # up, from the first to the last
             terminal.type("h")
@@ -98,10 +98,11 @@ def run(*arguments: str, url: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_one_picture_as_plain_text(server: Server) -> None:
+def test_one_picture_as_plain_text(server: ForkedServer) -> None:
     with Http1(server, completion(prompt(30), 3000)) as stream:
         stream.read_tokens(1)
-        done = run("--once", url=server.url)
+        with server.held():  # or it may have ended before the program has begun
+            done = run("--once", url=server.url)
         assert (done.returncode, done.stderr) == (0, "")
         assert "\x1b" not in done.stdout
         assert stream.id in done.stdout
