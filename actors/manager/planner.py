@@ -20,6 +20,7 @@ MIN_CHUNK = 16
 FIRST_CHUNK = 64  # before a chunk was measured
 MAX_CHUNK = 2048
 ALONE = 6  # target times that a step may take where nobody decodes
+BRIEF = 0.5  # target times, where what is read is probably ended soon: a step has to end between two keystrokes
 
 
 def share_budget(wanted: Sequence[int], budget: int) -> list[int]:
@@ -73,26 +74,29 @@ class ChunkLimits:
     fixed: int | None
     step_seconds: float
 
-    def seconds(self, costs: StepCostModel, decode_rows: int) -> float:
+    def seconds(self, costs: StepCostModel, decode_rows: int, *, is_brief: bool = False) -> float:
         """What a step that also holds `decode_rows` others, or lets them wait, may take."""
         without = costs.seconds(max(decode_rows, 1)) or 0.0
+        if is_brief:
+            return max(BRIEF * self.step_seconds, 2 * without)
         if decode_rows:
             return max(self.step_seconds, 2 * without)
         return ALONE * max(self.step_seconds, without)
 
-    def budget(self, costs: StepCostModel, decode_rows: int, depth: float) -> int:
+    def budget(self, costs: StepCostModel, decode_rows: int, depth: float, *, is_brief: bool = False) -> int:
         """Rows of prompts for a step that also holds `decode_rows` others, or lets them wait.
 
         Args:
             costs: of the model that the step runs on.
             decode_rows: rows that somebody's next token waits for.
             depth: how many positions lie before the rows of prompts, in the mean.
+            is_brief: whether one of the prompts is probably ended soon, and the step in flight lost with it.
         """
         if self.fixed is not None:
             return self.fixed
         if not costs.knows_chunks:
             return FIRST_CHUNK
-        seconds = self.seconds(costs, decode_rows) - (costs.seconds(max(decode_rows, 1)) or 0.0)
+        seconds = self.seconds(costs, decode_rows, is_brief=is_brief) - (costs.seconds(max(decode_rows, 1)) or 0.0)
         # Alone, a chunk is never so small that reading the weights is most of its cost.
-        least = MIN_CHUNK if decode_rows else FIRST_CHUNK
+        least = MIN_CHUNK if decode_rows or is_brief else FIRST_CHUNK
         return min(max(int(seconds / costs.chunk_row_seconds(depth)), least), MAX_CHUNK)

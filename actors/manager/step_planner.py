@@ -105,10 +105,9 @@ class StepPlanner:
         whole = [(record, work) for record, work in pending if not work.is_bulk]
         bulk = [(record, work) for record, work in pending if work.is_bulk]
         depth = sum(self._start(record, work) for record, work in bulk) / max(len(bulk), 1)
-        # One that is probably ended soon is read as beside a neighbour, in steps of which more end before that.
         controls = [record.hold.ticket.control for record, _ in bulk]
         is_brief = any(control.warm or control.supersede is not None for control in controls)
-        budget = self._chunks.budget(costs, max(urgent, 1) if is_brief else urgent, depth)
+        budget = self._chunks.budget(costs, urgent, depth, is_brief=is_brief)
         rings = self._table.rings
         wanted = [(self._importance[record.key], len(work.token_ids)) for record, work in bulk]
         shares = share_by_priority(wanted, budget)

@@ -39,6 +39,7 @@ class Behaviour:
         breaks_after: tokens after which a stream ends in an error; 0 for never.
         stops_after: tokens after which a response ends, whatever was asked.
         context: prompts are cut to so many tokens.
+        wastes: prompt tokens that each receipt says were computed for nothing; None for a server that does not tell.
         parks: who has a better priority takes the slot of one that generates, which goes on when that has ended.
         park_seconds: of the device, to set one aside, and again to bring it back.
         held_seconds: nobody gets a token for so long after a body of more than `held_bytes` bytes has come.
@@ -60,6 +61,7 @@ class Behaviour:
     breaks_after: int = 0
     stops_after: int = 10**6
     context: int = 10**6
+    wastes: int | None = None
     parks: bool = False
     park_seconds: float = 0.0
     held_seconds: float = 0.0
@@ -231,6 +233,8 @@ class FakeServer(httpx.AsyncBaseTransport):
         now = trio.current_time()
         computed = job.computed - job.cached
         tokens = {"cached_tokens": job.cached, "computed_tokens": computed}
+        if self.behaviour.wastes is not None:
+            tokens["wasted_tokens"] = self.behaviour.wastes
         self.receipts.append({"request_id": job.id, "detected_at": now, "slot_freed_at": now} | tokens)
 
 

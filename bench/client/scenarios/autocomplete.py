@@ -42,6 +42,7 @@ class Autocomplete:
     rate: float = size(20.0, "Keystrokes a second, each of which adds a token.")
     seconds: float = size(10.0, "For how long.")
     tokens: int = size(64, "Tokens of a completion.")
+    chunk: int = size(0, "Prompt tokens of a step, where that is known: what one wastes is told in these, too.")
 
     async def measure(self, turn: Turn) -> list[Figure]:
         """Return what the series cost, and how long its last answer took."""
@@ -73,9 +74,10 @@ class Autocomplete:
 
     async def _figures(self, turn: Turn, series: _Series) -> list[Figure]:
         last = series.traces[-1]
-        whole = sum(trace.ended is not None and trace.tokens == self.tokens for trace in series.traces)
+        *others, newest = [trace.ended is not None and trace.tokens == self.tokens for trace in series.traces]
         figures = [
-            Figure("answered in full", whole, "", Better.LOWER),
+            Figure("answered in full", int(newest), "", Better.HIGHER, "the newest"),
+            Figure("answered in full", sum(others), "", Better.LOWER, "others"),
             Figure("first token of the last", last.ttft, "s", Better.LOWER),
             Figure("last token of the last", (last.ended or last.closed[0]) - last.started, "s", Better.LOWER),
         ]
@@ -87,6 +89,9 @@ class Autocomplete:
         wasted = [receipt["wasted_tokens"] for receipt in ours if "wasted_tokens" in receipt]
         if wasted:
             figures.append(Figure("wasted by one that was superseded", max(wasted), "tokens", Better.LOWER, "at most"))
+            if self.chunk:
+                chunks = max(wasted) / self.chunk
+                figures.append(Figure("wasted by one that was superseded", chunks, "chunks", Better.LOWER, "in chunks"))
             figures.append(Figure("wasted by all", sum(wasted), "tokens", Better.LOWER))
         return figures
 

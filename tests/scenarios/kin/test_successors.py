@@ -79,6 +79,26 @@ async def test_a_series_on_a_slow_machine_gets_ahead() -> None:
         assert stories[-1].finished().cached_tokens > 500
 
 
+@simulated()
+async def test_a_series_gets_ahead_whose_keystrokes_come_faster_than_steps_end_beside_a_neighbour() -> None:
+    """Such a step takes 50 ms: each would be lost."""
+    async with open_simulation(
+        slots=1, context=1024, chunk_tokens=None, step_seconds=lambda rows: 0.002 + 0.0005 * rows
+    ) as sim:
+        await sim.client(ask("before", prompt(300, start=9), max_tokens=2))  # what steps cost is known
+        text = prompt(700, start=5)
+        stories = [
+            sim.expect(ask(f"k{n}", text[: 600 + n], max_tokens=2, control=Control(supersede="line")))
+            for n in range(20)
+        ]
+        start = trio.current_time()
+        await together(sim, *((story, {"arrives": start + 0.045 * n}) for n, story in enumerate(stories)))
+        reached = [story.receipt.cached_tokens for story in stories[:-1] if story.receipts]
+        unread = [cached for cached in reached if cached < 600]
+        assert len(set(unread)) == len(unread), "each finds more than the one before, until all is read"
+        assert stories[-1].finished().cached_tokens >= 600
+
+
 @simulated(seeds=3)
 async def test_with_one_slot_and_others_that_wait_the_successor_has_the_slot_that_is_left() -> None:
     async with open_simulation(slots=1, queue=8) as sim:
