@@ -1,7 +1,7 @@
 """What was made for readers and not yet taken by them: who holds how much, and who is cut when it is too much.
 
 No slot waits for a reader (C6), so what it has not taken waits in memory: the events of a stream, or an answer that is
-gathered to be sent whole.  Each such place has an `Backlog` with the engine's one `Unread`.  The bound is on what is
+gathered to be sent whole.  Each such place has a `Backlog` with the engine's one `Unread`.  The bound is on what is
 held and not on what a request may ask for: `max_tokens` is seldom reached, and a reader who keeps up holds next to
 nothing, however much it asked for.
 """
@@ -40,7 +40,7 @@ class UnreadStatistics:
 
 
 class Unread:
-    """The backlogs that hold something.  An backlog that holds nothing is not known here, so none is left behind.
+    """The backlogs that hold something.  A backlog that holds nothing is not known here, so none is left behind.
 
     Args:
         budget: bytes, of all backlogs; None for no bound.
@@ -74,7 +74,7 @@ class Unread:
         assert all(backlog.held > 0 for backlog in self._holding)
 
     def set_held(self, backlog: Backlog, size: int) -> None:
-        """An backlog's new figure; for the backlog.  Where it is too much, who holds most is cut, in this very call."""
+        """A backlog's new figure; for the backlog.  Where it is too much, who holds most is cut, in this very call."""
         self._total += size - backlog.held
         backlog.held = size
         if size:

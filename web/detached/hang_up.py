@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from actors.control import Control
     from actors.core.generation import Event
     from actors.request import Request
+    from runtime.errors import CedeError
     from web.detached.run import Run
 
 logger = logging.getLogger("cede.web")
@@ -92,3 +93,7 @@ class Followed:
     def cancel(self, reason: CancelReason) -> None:
         """Cancel the request."""
         self._request.cancel(reason)
+
+    def give_up(self, cut: CedeError) -> None:
+        """Cancel the request, of whose answer more waits to be read than may."""
+        self.cancel(CancelReason.STALLED_READER)

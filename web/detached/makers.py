@@ -62,14 +62,7 @@ class StreamMaker:
 
     async def follow(self, request: Followed, log: EventLog, backlog: Backlog) -> None:
         """Write the events, until all generations have finished, or one has failed."""
-        cut: CedeError | None = None
-
-        def on_cut(error: CedeError) -> None:
-            nonlocal cut
-            cut = error
-            request.cancel(CancelReason.STALLED_READER)
-
-        backlog.on_cut = on_cut
+        backlog.on_cut = request.give_up
         writer, events = self._writer, aiter(request)
         while not (writer.finished or writer.failed):
             with trio.move_on_after(self._keep_alive) as silence:
@@ -77,6 +70,7 @@ class StreamMaker:
             if silence.cancelled_caught:
                 log.write(writer.keep_alive())
             else:
+                cut = backlog.error
                 log.write(b"".join(writer.write(event if cut is None else Failed(event.index, cut))))
             backlog.hold(log.size)
         if writer.failed:

@@ -103,11 +103,7 @@ async def _vectors(request: Request, inputs: int, backlog: Backlog) -> list[arra
         CedeError: one failed or was cancelled, or too much waits to be sent.
     """
     found: dict[int, array[float]] = {}
-
-    def on_cut(error: CedeError) -> None:
-        request.cancel(CancelReason.STALLED_READER)
-
-    backlog.on_cut = on_cut
+    backlog.on_cut = lambda error: request.cancel(CancelReason.STALLED_READER)
     async for event in request:
         backlog.check()
         try:

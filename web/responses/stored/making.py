@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from actors.core.receipts import CancelReason
 from web.bodies.event_stream import CONTENT_TYPE, HEADERS
 from web.responses.output.envelope import Ending, Status, failure, internal_failure
 from web.responses.output.events import ResponseEvents
@@ -71,22 +70,15 @@ class Making:
 
     async def follow(self, request: Followed, log: EventLog, backlog: Backlog) -> None:
         """Turn the engine's events into the response's, until it has ended."""
-        cut: CedeError | None = None
-
-        def on_cut(error: CedeError) -> None:
-            nonlocal cut
-            cut = error
-            request.cancel(CancelReason.STALLED_READER)
-
-        backlog.on_cut = on_cut
+        backlog.on_cut = request.give_up
         events = aiter(request)
         while self._events.ending is None:
             with trio.move_on_after(self._keep_alive) as silence:
                 event = await anext(events)
             if silence.cancelled_caught:
                 _tell(log, self._events.in_progress())
-            elif cut is not None:
-                self._events.fail(failure(cut))
+            elif backlog.error is not None:
+                self._events.fail(failure(backlog.error))
             else:
                 for made in self._events.of(event):
                     _tell(log, made)
