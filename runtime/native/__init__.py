@@ -1,6 +1,6 @@
 """Kernels of cede's own for CPUs: a decoder layer of few rows in one call.
 
-- `source/`: C++, without PyTorch's headers or Python's; pip builds it where there is a compiler
+- `source/`: C++, without PyTorch's headers or Python's, for AVX2 and AVX-512; pip builds it where there is a compiler
 - `structures`: what is handed to it
 - `kernels`: `Kernels`, the library that was loaded, and its threads
 

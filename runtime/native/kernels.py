@@ -6,14 +6,18 @@ import ctypes
 import logging
 import weakref
 from ctypes import addressof
+from dataclasses import dataclass
 from importlib.machinery import EXTENSION_SUFFIXES
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from runtime.native.structures import Layer, Step
 
-INTERFACE = 1
+INTERFACE = 2
 """That of `source/layer.cpp`: a library that was built of another one is not used."""
 
 logger = logging.getLogger("cede.model")
@@ -29,32 +33,46 @@ class Kernels:
     Args:
         path: of the library.
         threads: the most that work at a time, the caller's among them.
+        only: the name of the one target that may be used; None for whatever the processor has.
+
+    Attributes:
+        targets: the names of the sets of instructions that are used, by the outputs of a block of their matrices.
 
     Raises:
         KernelsMissing: it cannot be used here.
     """
 
-    def __init__(self, path: Path, threads: int) -> None:
+    def __init__(self, path: Path, threads: int, only: str | None = None) -> None:
         try:
             library = ctypes.CDLL(str(path))
         except OSError as error:
             raise KernelsMissing(f"{path.name} cannot be loaded: {error}") from None
         if library.cede_interface() != INTERFACE:
             raise KernelsMissing(f"{path.name} is of another version: install cede again")
-        if not library.cede_supported():
-            raise KernelsMissing("they need a processor with AVX-512 and its bfloat16 instructions")
+        found = [target for target in _targets(library) if only in (None, target.name)]
+        if not found:
+            raise KernelsMissing("they need a processor with AVX2 and FMA")
+        best = {target.block: target for target in reversed(found)}
+        self.targets = {block: target.name for block, target in best.items()}
+        self._numbers = {block: target.number for block, target in best.items()}
         library.cede_open.restype = ctypes.c_void_p
         library.cede_open.argtypes = [ctypes.c_int]
         library.cede_close.argtypes = [ctypes.c_void_p]
         self._run_layer = library.cede_run_layer
-        self._run_layer.argtypes = [ctypes.c_void_p] * 3
+        self._run_layer.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
         self._run_layer.restype = None
         self._context = library.cede_open(threads)
         weakref.finalize(self, library.cede_close, self._context)
 
-    def run_layer(self, layer: Layer, step: Step) -> None:
-        """Transform the hidden states of all rows of a step in place, and write their KV; one call at a time."""
-        self._run_layer(self._context, addressof(layer), addressof(step))
+    def run_layer(self, layer: Layer, step: Step, block: int) -> None:
+        """Transform the hidden states of all rows of a step in place, and write their KV; one call at a time.
+
+        Args:
+            layer: whose matrices are all in blocks of one size.
+            step: of at most `MOST_ROWS` rows.
+            block: outputs of a block; one of `targets`.
+        """
+        self._run_layer(self._context, self._numbers[block], addressof(layer), addressof(step))
 
 
 def open_kernels(threads: int) -> Kernels | None:
@@ -64,6 +82,26 @@ def open_kernels(threads: int) -> Kernels | None:
     except KernelsMissing as why:
         logger.info("without kernels of its own: %s", why)
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """A set of instructions: its number in the library, its name, and the outputs of a block of its matrices."""
+
+    number: int
+    name: str
+    block: int
+
+
+def _targets(library: ctypes.CDLL) -> Iterator[_Target]:
+    """Yield what this processor has of what the library has, the best first."""
+    library.cede_target.restype = ctypes.c_char_p
+    for number in count():
+        name: bytes | None = library.cede_target(number)
+        if name is None:
+            return
+        if library.cede_is_supported(number):
+            yield _Target(number, name.decode(), library.cede_block(number))
 
 
 def _find() -> Path:

@@ -1,16 +1,15 @@
-"""The structures of `source/layer.cpp`, field by field; addresses are of tensors that somebody else keeps alive."""
+"""The structures of `source/structures.h`, field by field; addresses are of tensors that somebody else keeps alive."""
 
 from __future__ import annotations
 
 from ctypes import Structure, c_float, c_int32, c_int64, c_void_p
 
 MOST_ROWS = 8  # of a step
-BLOCK = 64  # outputs of a matrix that one piece of work has
 LANES = 16  # numbers of a vector
 
 
 class Int4(Structure):
-    """A matrix of four bits."""
+    """A matrix of four bits, in blocks of outputs."""
 
     _fields_ = [
         ("weight", c_void_p),

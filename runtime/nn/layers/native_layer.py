@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import torch
 
-from runtime.native.structures import BLOCK, LANES, MOST_ROWS, Int4, Layer, Rows, Step
+from runtime.native.structures import LANES, MOST_ROWS, Int4, Layer, Rows, Step
 from runtime.nn.layers.mlp import GatedMlp
 from runtime.nn.layers.norm import RMSNorm
 from runtime.nn.layers.query_key_norm import HeadNorm
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from runtime.nn.layers.batch import Batch
     from runtime.nn.layers.decoder_layer import DecoderLayer
     from runtime.nn.layers.norm import Norm
+    from runtime.nn.matrices.int4 import Packed
     from runtime.nn.matrices.linear import Linear
 
 AnyLayer: TypeAlias = "DecoderLayer | NativeLayer"
@@ -54,6 +55,9 @@ class NativeLayer:
         self, layer: DecoderLayer, index: int, config: ModelConfig, dtype: torch.dtype, kernels: Kernels
     ) -> None:
         attention, mlp = _parts(layer, index, config, dtype)
+        self._block = _block(attention.qkv, attention.output, mlp.gate_up, mlp.down)
+        if self._block not in kernels.targets or config.intermediate_size % self._block:
+            raise NotInKernels("blocks of another size")
         self._layer = layer
         self._index = index
         assert attention.rope is not None, "such a layer was refused"
@@ -100,17 +104,14 @@ class NativeLayer:
             sin=sin.data_ptr(),
             segment=addressof(rows),
         )
-        self._kernels.run_layer(self._described, step)
+        self._kernels.run_layer(self._described, step, self._block)
 
     def _matrix(self, linear: Linear) -> Int4:
-        """Describe a matrix.  Raises NotInKernels if it is not in whole blocks of four bits."""
-        packed = [matrix.packed for matrix in linear.matrices if isinstance(matrix, CpuInt4)]
-        if len(packed) != 1 or len(linear.matrices) != 1:
-            raise NotInKernels("weights in another format")
-        (own,) = packed
+        """Describe a matrix.  Raises NotInKernels if its groups are too small."""
+        own = _packed(linear)
         groups, outputs, _ = own.scales_zeros.shape
-        if own.block != BLOCK or own.group % LANES:
-            raise NotInKernels("a matrix in another layout")
+        if own.group % LANES:
+            raise NotInKernels("groups of another size")
         bias = None
         if own.bias is not None:
             self._kept.append(own.bias.float())
@@ -151,9 +152,25 @@ def _parts(layer: DecoderLayer, index: int, config: ModelConfig, dtype: torch.dt
         raise NotInKernels("a window, sinks or capped scores")
     if rope is None or rope.rotary_dim != config.head_dim or config.head_dim % (2 * LANES):
         raise NotInKernels("heads of which not all is rotated, or of another size")
-    if config.activation != "silu" or config.intermediate_size % BLOCK or dtype not in DTYPES:
-        raise NotInKernels("another activation, size or dtype")
+    if config.activation != "silu" or dtype not in DTYPES:
+        raise NotInKernels("another activation or dtype")
     return attention, mlp
+
+
+def _packed(linear: Linear) -> Packed:
+    """Return what four bits have in memory.  Raises NotInKernels for another format."""
+    packed = [matrix.packed for matrix in linear.matrices if isinstance(matrix, CpuInt4)]
+    if len(packed) != 1 or len(linear.matrices) != 1:
+        raise NotInKernels("weights in another format")
+    return packed[0]
+
+
+def _block(*matrices: Linear) -> int:
+    """Return the outputs of a block, of which all matrices have whole ones.  Raises NotInKernels."""
+    blocks = {_packed(linear).block for linear in matrices}
+    if len(blocks) != 1 or (block := blocks.pop()) is None:
+        raise NotInKernels("matrices in other layouts, or not in whole blocks")
+    return block
 
 
 def _norm(norm: Norm) -> tuple[int, float]:

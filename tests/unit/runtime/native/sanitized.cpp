@@ -1,4 +1,5 @@
-// Layers of several sizes with random numbers, on one thread and on three: the same bits, and nothing for a sanitizer.
+// Layers of several sizes with random numbers, by each set of instructions that the processor has, on one thread and on
+// three: the same bits, and nothing for a sanitizer.
 // Every buffer is as large as it has to be and no larger, so that a read behind its end is found.
 
 #include <cstdio>
@@ -57,7 +58,7 @@ struct Shape {
 };
 
 template <class T>
-bool same(const Shape& shape, int rows_of_each, int sequences, int length) {
+bool same(int target, const Shape& shape, int rows_of_each, int sequences, int length) {
     const auto [hidden, heads, kv_heads, dim, inner, group, extras] = shape;
     const int all_heads = heads + 2 * kv_heads, rows = rows_of_each * sequences;
     const Matrix qkv(all_heads * dim, hidden, group, extras), output(hidden, heads * dim, group, false);
@@ -81,7 +82,7 @@ bool same(const Shape& shape, int rows_of_each, int sequences, int length) {
                                 cache.data() + (2 * i + 1) * one, static_cast<int64_t>(length) * dim, length});
         const Step step{rows, sequences, threads, own.data(), cos.data(), sin.data(), segments.data()};
         void* context = cede_open(threads);
-        for (int again = 0; again < 20; ++again) cede_run_layer(context, &layer, &step);
+        for (int again = 0; again < 20; ++again) cede_run_layer(context, target, &layer, &step);
         cede_close(context);
     }
     return std::memcmp(results[0].data(), results[1].data(), results[0].size() * sizeof(T)) == 0 &&
@@ -91,18 +92,23 @@ bool same(const Shape& shape, int rows_of_each, int sequences, int length) {
 }  // namespace
 
 int main() {
-    if (!cede_supported()) return std::puts("not supported") < 0;
     const Shape shapes[] = {{64, 2, 1, 32, 64, 32, false}, {128, 6, 2, 32, 192, 64, true}, {192, 3, 3, 64, 128, 16, true}};
-    for (const Shape& shape : shapes)
-        for (const int rows : {1, 2, 3, 8})
-            for (const int length : {rows, 17, 40}) {
-                if (length < rows) continue;
-                if (!same<float>(shape, rows, 1, length) || !same<Bfloat16>(shape, 1, rows, length)) {
-                    std::printf("hidden %d, %d rows, length %d: threads differ\n", shape.hidden, rows, length);
+    bool is_supported = false;
+    for (int target = 0; cede_target(target); ++target) {
+        if (!cede_is_supported(target)) continue;
+        is_supported = true;
+        for (const Shape& shape : shapes)
+            for (const int rows : {1, 2, 3, 8})
+                for (const int length : {rows, 17, 40}) {
+                    if (length < rows) continue;
+                    if (same<float>(target, shape, rows, 1, length) && same<Bfloat16>(target, shape, 1, rows, length))
+                        continue;
+                    std::printf("%s, hidden %d, %d rows, length %d: threads differ\n", cede_target(target), shape.hidden,
+                                rows, length);
                     return 1;
                 }
-            }
-    std::puts("same");
+    }
+    std::puts(is_supported ? "same" : "not supported");
     return 0;
 }
 

@@ -36,10 +36,12 @@ def test_one_of_another_interface_is_refused(tmp_path: Path) -> None:
 def test_one_that_this_processor_does_not_run_is_refused(tmp_path: Path) -> None:
     source = tmp_path / "other.cpp"
     source.write_text(
-        f'extern "C" int cede_interface() {{ return {INTERFACE}; }}\nextern "C" int cede_supported() {{ return 0; }}'
+        f'extern "C" int cede_interface() {{ return {INTERFACE}; }}\n'
+        'extern "C" const char* cede_target(int i) { return i == 0 ? "other" : nullptr; }\n'
+        'extern "C" int cede_is_supported(int) { return 0; }'
     )
     library = build(source, tmp_path / "other.so", "-shared", "-fPIC")
-    with pytest.raises(KernelsMissing, match="AVX-512"):
+    with pytest.raises(KernelsMissing, match="AVX2"):
         Kernels(library, 1)
 
 
@@ -57,4 +59,26 @@ def test_source_and_interface_are_of_one_number(library: Path) -> None:
 def test_on_another_kind_of_processor_there_are_none(tmp_path: Path) -> None:
     """As far as that can be tried here: the source is built there, too, and says that it has none."""
     library = build(SOURCE / "layer.cpp", tmp_path / "plain.so", "-shared", "-fPIC", "-DCEDE_WITHOUT_KERNELS")
-    assert ctypes.CDLL(str(library)).cede_supported() == 0
+    with pytest.raises(KernelsMissing, match="AVX2"):
+        Kernels(library, 1)
+
+
+def test_the_best_that_the_processor_has_is_used(library: Path) -> None:
+    """Where it has AVX-512, only matrices in AVX2's blocks go through AVX2's kernels."""
+    kernels = _kernels_or_skip(library)
+    assert kernels.targets[32] == "avx2"
+    assert set(kernels.targets.values()) <= {"avx512_bf16", "avx512", "avx2"}
+    for name in kernels.targets.values():
+        assert list(Kernels(library, 1, only=name).targets.values()) == [name]
+
+
+def test_a_target_that_is_not_there_is_none(library: Path) -> None:
+    with pytest.raises(KernelsMissing):
+        Kernels(library, 1, only="other")
+
+
+def _kernels_or_skip(library: Path) -> Kernels:
+    try:
+        return Kernels(library, 1)
+    except KernelsMissing as why:
+        pytest.skip(str(why))

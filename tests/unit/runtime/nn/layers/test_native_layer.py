@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -25,6 +30,7 @@ if TYPE_CHECKING:
     from runtime.native.kernels import Kernels
     from runtime.nn.layers.batch import Batch
 
+ROOT = Path(__file__).parents[5]
 CPU = torch.device("cpu")
 LLAMA: dict[str, Any] = {
     "architectures": ["LlamaForCausalLM"],
@@ -176,10 +182,21 @@ def test_many_rows_are_computed_by_pytorch(kernels: Kernels) -> None:
         assert torch.equal(run(native, segments).hidden, run(plain, segments).hidden)
 
 
+def test_all_of_this_holds_for_avx2(kernels: Kernels) -> None:
+    """Of which PyTorch's matrices have smaller blocks; it decides when it is imported, so that takes a process."""
+    if torch.backends.cpu.get_cpu_capability() == "AVX2":
+        pytest.skip("this is such a process")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__]
+    environment = os.environ | {"ATEN_CPU_CAPABILITY": "avx2"}
+    ran = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout
+    assert re.search(r"\b1[0-9] passed", ran.stdout), ran.stdout
+
+
 OTHERS = {
     "full weights": (LLAMA, Quantization.NONE),
     "8 bits": (LLAMA, Quantization.INT8),
-    "an odd size": (LLAMA | {"intermediate_size": 352}, Quantization.INT4),
+    "an odd size": (LLAMA | {"intermediate_size": 368}, Quantization.INT4),
     "a window": (
         LLAMA | {"architectures": ["MistralForCausalLM"], "model_type": "mistral", "sliding_window": 64},
         Quantization.INT4,

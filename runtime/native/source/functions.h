@@ -1,0 +1,25 @@
+// Functions of sixteen numbers, from those of `vectors_….h`.
+
+// Round to what a row of type T can hold: PyTorch's operations do so after each of them.
+template <class T>
+inline Vector rounded(Vector x);
+template <>
+inline Vector rounded<float>(Vector x) { return x; }
+template <>
+inline Vector rounded<Bfloat16>(Vector x) { return rounded_to_bfloat16(x); }
+
+// e^x, within two units in the last place: 2^n times a polynomial over [-ln 2 / 2, ln 2 / 2] (Cephes' expf).
+inline Vector exponential(Vector x) {
+    x = larger(splat(-87.3f), smaller(splat(88.0f), x));  // in this order what is not a number stays so
+    const Vector n = nearest(times(x, splat(1.44269504088896f)));
+    Vector r = minus_times(n, splat(0.693359375f), x);
+    r = minus_times(n, splat(-2.12194440e-4f), r);
+    Vector p = splat(1.9875691500e-4f);
+    for (const float c : {1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f})
+        p = times_plus(p, r, splat(c));
+    p = times_plus(p, times(r, r), add(r, splat(1.0f)));
+    return times_power_of_2(p, n);
+}
+
+// x / (1 + e^-x)
+inline Vector silu(Vector x) { return divide(x, add(splat(1.0f), exponential(subtract(splat(0.0f), x)))); }

@@ -1,0 +1,55 @@
+// Four bits in blocks of 32 outputs, for AVX2: a code becomes a float32 number, one input at a time.
+
+constexpr int BLOCK = 32;               // outputs
+constexpr int VECTORS = BLOCK / LANES;  // of a block
+constexpr int ROWS_AT_ONCE = 4;
+
+using Input = float;  // a product's inputs as they are multiplied
+
+// Widen `count` inputs, in whole vectors, into `place`; to do so for each weight would take longer than the product.
+inline const Input* inputs_of(std::vector<float>& place, const Bfloat16* x, size_t count) {
+    place.resize(count);
+    for (size_t i = 0; i < count; i += LANES) store(place.data() + i, load(x + i));
+    return place.data();
+}
+
+// Sixteen bytes as numbers.
+inline Vector widen_bytes(__m128i bytes) {
+    return {_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes)),
+            _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_srli_si128(bytes, 8)))};
+}
+
+// Sums of inputs times codes.
+//
+// x: `[ROWS, group]`, `stride` numbers from one row to the next; weight: the group's bytes of a block.
+// There are sixteen registers, which have room for four rows' sums of half a block; so the halves come one by one.
+template <int ROWS>
+inline void multiply_group(const Input* x, int stride, int group, const uint8_t* weight, Vector (&y)[ROWS][VECTORS]) {
+    const __m128i nibble = _mm_set1_epi8(15);
+    for (int half = 0; half < VECTORS; ++half) {
+        Vector total[ROWS];
+        for (Vector& one : total) one = splat(0.0f);
+        for (int k = 0; k < group; ++k) {
+            const auto* place = reinterpret_cast<const __m128i*>(weight + static_cast<size_t>(k) * (BLOCK / 2));
+            const __m128i bytes = _mm_loadu_si128(place);
+            const Vector codes = widen_bytes(_mm_and_si128(half ? _mm_srli_epi16(bytes, 4) : bytes, nibble));
+            for (int row = 0; row < ROWS; ++row)
+                total[row] = times_plus(splat(x[static_cast<size_t>(row) * stride + k]), codes, total[row]);
+        }
+        for (int row = 0; row < ROWS; ++row) y[row][half] = total[row];
+    }
+}
+
+// The numbers of eight pairs.
+inline __m256 first_of(__m256i pairs) { return _mm256_castsi256_ps(_mm256_slli_epi32(pairs, 16)); }
+inline __m256 second_of(__m256i pairs) {
+    return _mm256_castsi256_ps(_mm256_and_si256(pairs, _mm256_set1_epi32(static_cast<int>(0xffff0000))));
+}
+
+// Load sixteen pairs.
+inline void load_pairs(const Bfloat16* from, Vector& first, Vector& second) {
+    const __m256i low = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+    const __m256i high = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from) + 1);
+    first = {first_of(low), first_of(high)};
+    second = {second_of(low), second_of(high)};
+}

@@ -1,0 +1,61 @@
+// What is handed to the kernels: `runtime/native/structures.py` has the same, field by field.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "workers.h"
+
+namespace cede {
+
+using Bfloat16 = uint16_t;
+
+constexpr int MOST_ROWS = 8;  // of a step
+constexpr int LANES = 16;     // numbers of a vector, on every processor
+
+// A matrix of four bits, as PyTorch's kernel has it in memory.
+//
+// Outputs lie in blocks, of 64 for AVX-512 and of 32 for AVX2.  A block has half as many bytes for each input: byte i
+// holds the codes of output i (in its low half) and of the one as far into the block's second half.  A weight is
+// `(code - 8) * scale + zero`, with a scale and a zero for each group of inputs and each output.
+struct Int4 {
+    const uint8_t* weight;
+    const Bfloat16* scales_zeros;  // `[groups, out, 2]`
+    const float* bias;             // `[out]`; null for none
+    int32_t out, in, group;
+};
+
+struct Layer {
+    int32_t hidden, heads, kv_heads, dim, inner, is_bfloat16;
+    const float *attention_norm, *mlp_norm, *head_norm;  // the last `[heads + kv_heads, dim]`; null for none
+    float attention_least, mlp_least, head_least, attention_scale, residual_scale;
+    Int4 qkv, output, gate_up, down;
+};
+
+// The rows of one sequence.
+struct Segment {
+    int32_t first_row, rows;
+    void *keys, *values;  // of the first KV head, `[length, dim]`; the last `rows` of them are to be written
+    int64_t head_stride;  // from one KV head to the next, in numbers
+    int32_t length;       // the new rows included
+};
+
+struct Step {
+    int32_t rows, segments, threads;
+    void* hidden;           // `[rows, hidden]`, changed in place
+    const void *cos, *sin;  // `[rows, dim]`
+    const Segment* segment;
+};
+
+// Threads, and memory for what lies between two operations.
+struct Context {
+    explicit Context(int threads) : workers(threads) {}
+
+    Workers workers;
+    std::vector<Bfloat16> normed, attended, activated;
+    std::vector<float> sums, inputs, qkv, scores;
+};
+
+}  // namespace cede

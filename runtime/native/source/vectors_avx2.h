@@ -1,0 +1,76 @@
+// Sixteen numbers at a time, in two registers.  A model's rows are float32, or bfloat16 and computed in float32.
+
+struct Vector {
+    __m256 low, high;
+};
+
+inline Vector splat(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
+inline Vector add(Vector x, Vector y) { return {_mm256_add_ps(x.low, y.low), _mm256_add_ps(x.high, y.high)}; }
+inline Vector subtract(Vector x, Vector y) { return {_mm256_sub_ps(x.low, y.low), _mm256_sub_ps(x.high, y.high)}; }
+inline Vector times(Vector x, Vector y) { return {_mm256_mul_ps(x.low, y.low), _mm256_mul_ps(x.high, y.high)}; }
+inline Vector divide(Vector x, Vector y) { return {_mm256_div_ps(x.low, y.low), _mm256_div_ps(x.high, y.high)}; }
+inline Vector times_plus(Vector x, Vector y, Vector z) {  // x y + z
+    return {_mm256_fmadd_ps(x.low, y.low, z.low), _mm256_fmadd_ps(x.high, y.high, z.high)};
+}
+inline Vector minus_times(Vector x, Vector y, Vector z) {  // z - x y
+    return {_mm256_fnmadd_ps(x.low, y.low, z.low), _mm256_fnmadd_ps(x.high, y.high, z.high)};
+}
+inline Vector smaller(Vector x, Vector y) {  // y, if either is not a number
+    return {_mm256_min_ps(x.low, y.low), _mm256_min_ps(x.high, y.high)};
+}
+inline Vector larger(Vector x, Vector y) {  // likewise
+    return {_mm256_max_ps(x.low, y.low), _mm256_max_ps(x.high, y.high)};
+}
+
+inline float sum(Vector x) {
+    const __m256 eight = _mm256_add_ps(x.low, x.high);
+    const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+}
+
+inline Vector nearest(Vector x) {
+    constexpr int HOW = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+    return {_mm256_round_ps(x.low, HOW), _mm256_round_ps(x.high, HOW)};
+}
+
+// n is whole, and not so small that a number loses bits: the exponent's bits are those of a float32.
+inline __m256 times_power_of_2(__m256 x, __m256 n) {
+    const __m256i bits = _mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127)), 23);
+    return _mm256_mul_ps(x, _mm256_castsi256_ps(bits));
+}
+inline Vector times_power_of_2(Vector x, Vector n) {
+    return {times_power_of_2(x.low, n.low), times_power_of_2(x.high, n.high)};
+}
+
+inline __m256 widen(__m128i halves) {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16));
+}
+
+// To the nearest, of two that are as near to the even one; in the upper half of each number.
+inline __m256 rounded_to_bfloat16(__m256 x) {
+    const __m256i bits = _mm256_castps_si256(x);
+    const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+    const __m256i up = _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+    const __m256i kept = _mm256_and_si256(up, _mm256_set1_epi32(static_cast<int>(0xffff0000)));
+    const __m256 none = _mm256_cmp_ps(x, x, _CMP_UNORD_Q);
+    return _mm256_blendv_ps(_mm256_castsi256_ps(kept), _mm256_castsi256_ps(_mm256_set1_epi32(0x7fc00000)), none);
+}
+inline Vector rounded_to_bfloat16(Vector x) { return {rounded_to_bfloat16(x.low), rounded_to_bfloat16(x.high)}; }
+
+inline Vector load(const float* from) { return {_mm256_loadu_ps(from), _mm256_loadu_ps(from + 8)}; }
+inline Vector load(const Bfloat16* from) {
+    const auto* halves = reinterpret_cast<const __m128i*>(from);
+    return {widen(_mm_loadu_si128(halves)), widen(_mm_loadu_si128(halves + 1))};
+}
+inline void store(float* to, Vector x) {
+    _mm256_storeu_ps(to, x.low);
+    _mm256_storeu_ps(to + 8, x.high);
+}
+inline void store(Bfloat16* to, Vector x) {
+    const Vector rounded = rounded_to_bfloat16(x);
+    const __m256i low = _mm256_srli_epi32(_mm256_castps_si256(rounded.low), 16);
+    const __m256i high = _mm256_srli_epi32(_mm256_castps_si256(rounded.high), 16);
+    const __m256i mixed = _mm256_packus_epi32(low, high);  // in fours: low, high, low, high
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_permute4x64_epi64(mixed, 0xd8));
+}

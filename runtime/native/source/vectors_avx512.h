@@ -1,0 +1,42 @@
+// Sixteen numbers at a time, in one register.  A model's rows are float32, or bfloat16 and computed in float32.
+//
+// Included once for each set of instructions; with CEDE_BFLOAT16 the processor has some for bfloat16.
+
+using Vector = __m512;
+
+inline Vector splat(float x) { return _mm512_set1_ps(x); }
+inline Vector add(Vector x, Vector y) { return _mm512_add_ps(x, y); }
+inline Vector subtract(Vector x, Vector y) { return _mm512_sub_ps(x, y); }
+inline Vector times(Vector x, Vector y) { return _mm512_mul_ps(x, y); }
+inline Vector divide(Vector x, Vector y) { return _mm512_div_ps(x, y); }
+inline Vector times_plus(Vector x, Vector y, Vector z) { return _mm512_fmadd_ps(x, y, z); }    // x y + z
+inline Vector minus_times(Vector x, Vector y, Vector z) { return _mm512_fnmadd_ps(x, y, z); }  // z - x y
+inline Vector smaller(Vector x, Vector y) { return _mm512_min_ps(x, y); }  // y, if either is not a number
+inline Vector larger(Vector x, Vector y) { return _mm512_max_ps(x, y); }   // likewise
+inline float sum(Vector x) { return _mm512_reduce_add_ps(x); }
+inline Vector nearest(Vector x) { return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+inline Vector times_power_of_2(Vector x, Vector n) { return _mm512_scalef_ps(x, n); }
+
+inline Vector widen(__m256i halves) {
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
+}
+
+// To the nearest; of two that are as near, to the even one.
+inline __m256i narrow(Vector x) {
+#ifdef CEDE_BFLOAT16
+    return (__m256i)_mm512_cvtneps_pbh(x);
+#else
+    const __m512i bits = _mm512_castps_si512(x);
+    const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    const __m512i up = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+    const __mmask16 none = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
+    return _mm512_cvtepi32_epi16(_mm512_srli_epi32(_mm512_mask_mov_epi32(up, none, _mm512_set1_epi32(0x7fc00000)), 16));
+#endif
+}
+
+inline Vector load(const float* from) { return _mm512_loadu_ps(from); }
+inline Vector load(const Bfloat16* from) { return widen(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from))); }
+inline void store(float* to, Vector x) { _mm512_storeu_ps(to, x); }
+inline void store(Bfloat16* to, Vector x) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), narrow(x)); }
+
+inline Vector rounded_to_bfloat16(Vector x) { return widen(narrow(x)); }
