@@ -90,6 +90,7 @@ class Engine:
             queue_limit=config.queue,
             ageing=config.ageing_seconds,
             epoch=time.time() - executor.clock(),
+            position_bytes=model.position_bytes,
         )
         self.kin = Kin()
         self.unread = Unread(config.unread_bytes, config.answer_bytes)

@@ -158,6 +158,7 @@ class Request:
             deadline=self._deadline,
             priority=self.asked.priority,
             group=self.asked.control.group,
+            first_wins=self.asked.control.first_wins,
             supersede=self.asked.control.supersede,
             after=self.asked.control.after,
             warm=self.asked.control.warm,

@@ -220,6 +220,7 @@ async def _open_engine(
                 context_length=executor.model.context,
                 rings=executor.model.kv.rings,
                 positions=executor.model.kv.positions,
+                position_bytes=executor.model.kv.bytes_per_position,
                 sampling=options.sampling,
             ),
             replace(options.engine, speculate=drafter.proposer),
@@ -282,8 +283,9 @@ async def serve_engine(
     if tls is not None:
         doors = [trio.SSLListener(listener, tls, https_compatible=True) for listener in listeners]
     usage = KeyUsage(trio.current_time)
-    metrics = Metrics(engine, entrance.metrics_compat, trio.current_time)
-    feed = Feed(engine)
+    runs = None if state is None else state.runs
+    metrics = Metrics(engine, entrance.metrics_compat, trio.current_time, runs)
+    feed = Feed(engine, runs)
     app = create_app(
         engine,
         keys=keys,

@@ -193,5 +193,6 @@ class RequestStatus:
     priority: int = 0  # as of the request
     group: str | None = None  # this and the next as of the request's control
     supersede: str | None = None
+    first_wins: bool = False
     after: str | None = None
     warm: bool = False

@@ -68,6 +68,7 @@ class SlotManager:
         queue_limit: how many may wait for a slot.
         ageing: seconds that count as one level of priority for a class of the queue that is passed over.
         epoch: seconds since the epoch at which the executor's clock was 0.
+        position_bytes: of the KV of one position of the arena; 0 where that is not known.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class SlotManager:
         queue_limit: int,
         ageing: float = 3.0,
         epoch: float = 0.0,
+        position_bytes: int = 0,
     ) -> None:
         self.table = table
         self.cache = cache
@@ -88,6 +90,7 @@ class SlotManager:
         self.receipts = ReceiptLog(epoch=epoch, owner=table.owner)
         self.holds = Holds(table.owner, table.rings, cache.piece_blocks * BLOCK_TOKENS)
         self._counts = StepCounts()
+        self._position_bytes = position_bytes
         self._chunks = chunks
         self._mailbox = Mailbox()
         self._device = Device(executor, table)
@@ -256,6 +259,7 @@ class SlotManager:
             leased=len(self.holds),
             slots=len(self.table),
             cache=self.cache.statistics(),
+            arena=self.table.extents.statistics(self._position_bytes),
             cancels={reason.value: count for reason, count in self.receipts.counts.items()},
             device_losses=self._recovery.losses,
             last_step_seconds=counts.last_seconds,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from actors.core.places.extents import ArenaStatistics
     from actors.kv.prefix_cache import CacheStatistics
 
 
@@ -28,6 +29,7 @@ class ManagerStatistics:
     slots: int
     cancels: dict[str, int]
     cache: CacheStatistics
+    arena: ArenaStatistics
     device_losses: int = 0
     last_step_seconds: float | None = None
     step_target_seconds: float = 0.0

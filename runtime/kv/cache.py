@@ -248,6 +248,11 @@ class KVCache:
         return math.prod(self.row_shape) * self.dtype.itemsize
 
     @property
+    def bytes_per_position(self) -> int:
+        """Bytes of one position of the arena, over the layers that keep all positions."""
+        return self.bytes_per_token * self.full_layers // self.row_shape[0]
+
+    @property
     def nbytes(self) -> int:
         """Bytes allocated in all."""
         return sum(layer.nbytes for layer in self._layers)

@@ -47,6 +47,7 @@ class ServedModel:
         rings: where its windowed layers keep their KV, as `KVCache.rings`; None if all layers keep all of it.
         positions: of the arena that all sequences share, as `KVCache.positions`; None for as many as all slots have at
             their longest.
+        position_bytes: of the KV of one of them; 0 where that is not known.
     """
 
     name: str
@@ -61,6 +62,7 @@ class ServedModel:
     pooling: Pooling | None = Pooling.MEAN
     rings: Rings | None = None
     positions: int | None = None
+    position_bytes: int = 0
 
     def text(
         self, stop: StopAutomaton, *, continues: bool = False, visible: Collection[int] = frozenset()

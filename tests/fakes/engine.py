@@ -25,6 +25,7 @@ from actors.core.generation import (
     Token,
 )
 from actors.core.life import State
+from actors.core.places.extents import ArenaStatistics
 from actors.core.receipts import CancelReason, Receipt, ReceiptLog
 from actors.core.slot_views import SlotStatus
 from actors.generating.unread import Unread
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from web.openai.requests import ParsedRequest
 
 POSITIONS = 128  # of the arena
+ARENA = ArenaStatistics(POSITIONS, 64, 48, 40, 3, None, 2**20, 2**19, 5, 4, 300, 2, 1)
 TIMINGS = Timings(prompt_n=3, cache_n=2, prompt_ms=6.0, predicted_n=4, predicted_ms=10.0)
 
 Script = Callable[["FakeRequest"], Awaitable[None]]
@@ -243,7 +245,7 @@ class FakeEngine:
         disk = DiskTierStatistics(3, 300, 1000, 1, 4, 2, 0, 1, 0, {"checksum": 1}, 0, suspended=False)
         hits = {"resident": 5, "live": 0, "ram": 64, "disk": 128}
         cache = CacheStatistics(hits, 1, 2, 1, 0, RamTierStatistics(2, 200, 500, 7), disk if self.has_disk else None)
-        manager = ManagerStatistics(9, 20, 12, 8, 0, 1, 2, 4, {"client_disconnect": 3}, cache)
+        manager = ManagerStatistics(9, 20, 12, 8, 0, 1, 2, 4, {"client_disconnect": 3}, cache, ARENA)
         speculation = SpeculationStatistics(Proposer.MTP, 10, 14, 4, 12, 9, 0.75)
         return EngineStatistics(len(self.live), manager, speculation, self.unread.statistics())
 

@@ -24,6 +24,7 @@ class DetachableRequest(Answer):
     stream: bool = Field(description="Whether it is read at `/stream`; else its answer is at `/result`.")
     on_disconnect: Literal["cancel", "finish_prefill", "detach"]
     readers: int
+    attaches: int = Field(description="Readers that came after its beginning.")
     detached_at: float | None = Field(description="When its last reader left; null while it has one.")
     unread_tokens: int = Field(description="That were generated since then.")
     events: int = Field(description="Of its answer, so far.")

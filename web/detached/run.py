@@ -6,7 +6,7 @@ import logging
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import trio
 
@@ -14,11 +14,15 @@ from actors.control import NO_CONTROL, Control, OnDisconnect
 from web.detached.event_log import EventLog
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from runtime.errors import CedeError
 
 logger = logging.getLogger("cede.web")
+
+
+Change: TypeAlias = Literal["attached", "detached", "kept", "dropped"]
+"""A reader came after the beginning; the last one left; the answer is complete, and kept; it is there no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +34,40 @@ class RunStatus:
     stream: bool
     on_disconnect: OnDisconnect
     readers: int
+    attaches: int
     detached_at: float | None
     unread_tokens: int
     events: int
     bytes: int
     kept_until: float | None
     owner: str | None
+
+
+@dataclass(eq=False)
+class Changes:
+    """What happens to the requests that may outlive their clients, for whoever counts or watches.
+
+    Attributes:
+        attaches: readers that came to one after its beginning, so far.
+    """
+
+    attaches: int = 0
+    _tell: Callable[[Change, RunStatus], None] | None = None
+
+    @contextmanager
+    def told_to(self, tell: Callable[[Change, RunStatus], None]) -> Iterator[None]:
+        """Tell somebody of each change while the scope lasts."""
+        self._tell = tell
+        try:
+            yield
+        finally:
+            self._tell = None
+
+    def happened(self, change: Change, run: Run) -> None:
+        """Count a change, and tell it."""
+        self.attaches += change == "attached"
+        if self._tell is not None:
+            self._tell(change, run.status())
 
 
 @dataclass(eq=False)
@@ -53,7 +85,9 @@ class Run:
         error: what it ended with in place of an answer that is sent whole.
         ended: set once its answer is complete, and nothing of it runs.
         keeping: scope of the wait in which the log is kept.
+        changes: is told what happens to it.
         readers: how many read it now.
+        attaches: how many came after its beginning.
         unread_tokens: that were generated since the last of them left.
         detached_at: seconds since the epoch at which the last left; None while somebody reads, or nobody ever did.
         kept_until: seconds since the epoch; None while it runs.
@@ -70,7 +104,9 @@ class Run:
     error: CedeError | None = None
     ended: trio.Event = field(default_factory=trio.Event)
     keeping: trio.CancelScope = field(default_factory=trio.CancelScope)
+    changes: Changes = field(default_factory=Changes)
     readers: int = 0
+    attaches: int = 0
     unread_tokens: int = 0
     detached_at: float | None = None
     kept_until: float | None = None
@@ -84,6 +120,7 @@ class Run:
             stream=self.streamed,
             on_disconnect=self.control.on_disconnect,
             readers=self.readers,
+            attaches=self.attaches,
             detached_at=self.detached_at,
             unread_tokens=self.unread_tokens,
             events=len(self.log),
@@ -93,20 +130,24 @@ class Run:
         )
 
     @contextmanager
-    def reading(self) -> Iterator[None]:
-        """Be one of its readers while the scope lasts, however that ends."""
+    def reading(self, *, begins: bool = False) -> Iterator[None]:
+        """Be one of its readers while the scope lasts, however that ends; `begins` says that nobody was before."""
         if self.detached_at is not None and not self.ended.is_set():
             logger.info("%s: attached again", self.id, extra={"request_id": self.id})
         self.readers += 1
         self.unread_tokens = 0
         self.detached_at = None
         self._readers_changed.unpark_all()
+        if not begins:
+            self.attaches += 1
+            self.changes.happened("attached", self)
         try:
             yield
         finally:
             self.readers -= 1
             if not self.readers:
                 self.detached_at = time.time()
+                self.changes.happened("detached", self)
             self._readers_changed.unpark_all()
 
     async def deserted(self) -> None:

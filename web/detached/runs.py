@@ -14,7 +14,7 @@ from actors.core.receipts import CancelReason
 from runtime.errors import RequestError, ShuttingDown, Unavailable
 from web.detached.event_log import EventLog
 from web.detached.hang_up import Followed, heed_hang_ups
-from web.detached.run import Run
+from web.detached.run import Changes, Run
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
@@ -117,6 +117,7 @@ class RunStatistics:
         readers: of all of them, and of those that are kept.
         kept: answers that are kept.
         kept_bytes: theirs.
+        attaches: readers that came to one of them after its beginning, since the start.
     """
 
     running: int
@@ -124,6 +125,7 @@ class RunStatistics:
     readers: int
     kept: int
     kept_bytes: int
+    attaches: int = 0
 
 
 class Runs:
@@ -133,10 +135,15 @@ class Runs:
         engine: serves them.
         nursery: of the tasks; closed after `close`.
         bounds: see there.
+
+    Attributes:
+        bounds: the same.
+        changes: counts what happens to them, and tells it to whoever watches.
     """
 
     def __init__(self, engine: Engine, nursery: trio.Nursery, bounds: RunBounds) -> None:
         self.bounds = bounds
+        self.changes = Changes()
         self._engine = engine
         self._nursery = nursery
         self._running: dict[str, Run] = {}
@@ -173,9 +180,10 @@ class Runs:
             maker.headers,
             asked.control,
             KEPT_SECONDS if asked.control.keep_s is None else asked.control.keep_s,
+            changes=self.changes,
         )
         if reader is not None:
-            reader.enter_context(run.reading())
+            reader.enter_context(run.reading(begins=True))
         await self._nursery.start(self._run, run, asked, maker, place)
         return run
 
@@ -198,6 +206,7 @@ class Runs:
             sum(run.readers for run in self),
             len(kept),
             sum(run.log.size for run in kept),
+            self.changes.attaches,
         )
 
     async def cancel(self, run: Run) -> None:
@@ -262,6 +271,7 @@ class Runs:
             run.ended.set()
         run.kept_until = time.time() + run.keep_seconds
         self._kept[run.id] = run
+        self.changes.happened("kept", run)
         self._bound_kept()
         self._nursery.start_soon(self._keep, run)
 
@@ -282,6 +292,7 @@ class Runs:
         with run.keeping:
             await trio.sleep(run.keep_seconds)
         self._kept.pop(run.id, None)
+        self.changes.happened("dropped", run)
 
     def _bound_kept(self) -> None:
         """Drop the answers of those that ended first, while there are too many."""

@@ -62,6 +62,7 @@ class LiveRequest(Answer):
     )
     priority: int = Field(description="The lower, the earlier.")
     group: str | None = Field(description="This and the next: what the request said of itself, in `cede`.")
+    first_wins: bool
     supersede: str | None
     after: str | None
     warm: bool
@@ -158,6 +159,24 @@ class Cache(Answer):
     disk_answers: bool
 
 
+class Arena(Answer):
+    """The KV that all sequences share; where each lies, `/slots` says."""
+
+    positions: int
+    free: int = Field(description="Positions that no sequence has, idle slots' neither.")
+    largest_gap: int = Field(description="Of these, the most that lie together.")
+    promised: int = Field(description="Positions that those who run may come to need.")
+    extents: int = Field(description="Sequences that have a place, idle slots' included.")
+    moving: int | None = Field(description="The slot whose sequence is being moved.")
+    bytes: int
+    free_bytes: int
+    grown: int = Field(description="This and those below: since the start.  Sequences that grew in place.")
+    moves: int
+    moved_positions: int
+    compactions: int = Field(description="Of the moves, those that made room for another sequence.")
+    given_up: int = Field(description="What idle slots kept, and made room.")
+
+
 class Manager(Answer):
     """The slot manager's counts since the start, and what it holds now."""
 
@@ -171,6 +190,7 @@ class Manager(Answer):
     slots: int
     cancels: dict[str, int] = Field(description="By reason.")
     cache: Cache
+    arena: Arena
     device_losses: int
     last_step_seconds: float | None = Field(description="Of the newest step; null before the first.")
     step_target_seconds: float = Field(description="What such a step may take where prompts are read in it.")
@@ -227,6 +247,7 @@ class Detachable(Answer):
     readers: int
     kept: int = Field(description="Answers of those that have ended.")
     kept_bytes: int
+    attaches: int = Field(description="Since the start: readers that came to one that ran, or had ended.")
 
 
 class Statistics(Answer):

@@ -16,7 +16,7 @@ from web.bodies.paged_response import paged_json_response, response_backlog
 from web.bodies.query import number
 from web.errors.problem import Problem
 from web.http.asgi import current_request
-from web.inspection.visible import ids_shown, shown, slots_shown
+from web.inspection.visible import ids_shown, runs_shown, shown, slots_shown
 from web.openai.errors import error_object
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def _add_request_routes(app: ScopedApp, engine: Engine, write_bytes: int, runs: 
     @app.get("/v1/requests")
     async def requests() -> Response:
         key = current_request().key
-        detachable = shown((run.status() for run in runs or ()), key)
+        detachable = (run.status() for run in runs_shown(runs, key))
         listed: dict[str, Iterable[DataclassInstance]] = {
             "data": shown(engine.requests(), key),
             "detachable": detachable,

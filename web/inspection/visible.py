@@ -13,14 +13,20 @@ if TYPE_CHECKING:
     from actors.core.slot_views import SlotStatus
     from actors.engine import Engine
     from web.access.api_keys import ApiKey
-    from web.detached.run import RunStatus
+    from web.detached.run import Run
+    from web.detached.runs import Runs
 
-ShownT = TypeVar("ShownT", "RequestStatus", "Receipt", "RunStatus")
+ShownT = TypeVar("ShownT", "RequestStatus", "Receipt")
 
 
 def shown(values: Iterable[ShownT], key: ApiKey | None) -> Iterator[ShownT]:
     """Yield what is for whoever has the key to see and to cancel; `key` is None where there are no keys."""
     return (value for value in values if key is None or key.may_see(value.owner))
+
+
+def runs_shown(runs: Runs | None, key: ApiKey | None) -> Iterator[Run]:
+    """Yield the requests that may outlive their clients, and are for whoever has the key to see."""
+    return (run for run in runs or () if key is None or key.may_see(run.owner))
 
 
 def ids_shown(engine: Engine, key: ApiKey | None) -> set[str]:

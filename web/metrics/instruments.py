@@ -52,6 +52,7 @@ class Instruments:
         self.output_tokens = count("generation_tokens", "Tokens of outputs.")
         self.cache_queries = count("prefix_cache_queries", "Tokens of prompts that caches were asked for.")
         self.cache_hits = count("prefix_cache_hits", "Tokens of prompts that did not have to be computed.")
+        self.warmed = count("warmed_tokens", "Tokens of prompts that were read ahead of time, and kept.")
         self.ends = count("request_success", "Generations that ended, other than by an error.", "finished_reason")
         self.failures = count("request_failures", "Generations that ended by an error.", "code")
         self.refusals = count("requests_refused", "Requests that were given no place in the queue.", "code")

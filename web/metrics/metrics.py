@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
     from actors.engine import Engine
+    from web.detached.runs import Runs
 
 
 class Metrics(Collector):
@@ -31,12 +32,19 @@ class Metrics(Collector):
         engine: whose.
         compat: whose names are told beside cede's: `vllm`, `llamacpp` or `none`.
         clock: seconds that never go back.
+        runs: its requests that may outlive their clients; None where there are none.
     """
 
-    def __init__(self, engine: Engine, compat: str = "none", clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        compat: str = "none",
+        clock: Callable[[], float] = time.monotonic,
+        runs: Runs | None = None,
+    ) -> None:
         self._engine = engine
         figures = CollectorRegistry()
-        figures.register(Snapshot(engine))
+        figures.register(Snapshot(engine, runs))
         self._recorder = Recorder(Instruments(figures), clock)
         self._openmetrics = compat == "none"
         model = {"model_name": engine.model.name}

@@ -112,6 +112,8 @@ class Recorder(Observer):
         self._to.output.observe(last.completion_tokens)
         self._to.cache_queries.inc(last.prompt_tokens)
         self._to.cache_hits.inc(last.cached_tokens)
+        if last.warmed_tokens is not None:
+            self._to.warmed.inc(max(0, last.warmed_tokens - last.cached_tokens))
 
     def receipt(self, event: Receipt) -> None:
         """Count a cancel, and what it cost."""

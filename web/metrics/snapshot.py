@@ -14,9 +14,11 @@ if TYPE_CHECKING:
 
     from prometheus_client.core import Metric
 
+    from actors.core.places.extents import ArenaStatistics
     from actors.engine import Engine
     from actors.kv.prefix_cache import CacheStatistics
     from actors.statistics import EngineStatistics
+    from web.detached.runs import Runs, RunStatistics
 
 Figure: TypeAlias = "tuple[str, str, float]"
 
@@ -26,19 +28,24 @@ class Snapshot(Collector):
 
     Args:
         engine: to be looked at, on its event loop's thread.
+        runs: its requests that may outlive their clients; None where there are none.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, runs: Runs | None = None) -> None:
         self._engine = engine
+        self._runs = runs
 
     def collect(self) -> Iterator[Metric]:
         """Yield each figure."""
         statistics = self._engine.statistics()
         cache = statistics.manager.cache
-        for name, about, value in (*self._standing(statistics), *_kv_standing(cache)):
+        arena = statistics.manager.arena
+        for name, about, value in (*self._standing(statistics), *_arena_standing(arena), *_kv_standing(cache)):
             yield GaugeMetricFamily(name, about, value)
-        for name, about, value in (*_counted(statistics), *_kv_counted(cache)):
+        for name, about, value in (*_counted(statistics), *_arena_counted(arena), *_kv_counted(cache)):
             yield CounterMetricFamily(name, about, value)
+        if self._runs is not None:
+            yield from _detachable(self._runs.statistics())
         yield _build()
         yield _by("computed_tokens", "Rows of the target's steps.", "phase", _rows(statistics))
         yield _by("kv_reused_tokens", "Tokens of prompts whose KV was found, by where.", "source", cache.hits)
@@ -72,6 +79,36 @@ def _counted(statistics: EngineStatistics) -> Iterable[Figure]:
 
 def _rows(statistics: EngineStatistics) -> Mapping[str, int]:
     return {"prefill": statistics.manager.prefill_tokens, "decode": statistics.manager.decode_tokens}
+
+
+def _arena_standing(arena: ArenaStatistics) -> Iterable[Figure]:
+    yield "kv_arena_bytes", "KV that all sequences share.", arena.bytes
+    yield "kv_arena_free_bytes", "Of it, what no sequence has, idle slots' neither.", arena.free_bytes
+    yield "kv_arena_positions", "Tokens that it has room for.", arena.positions
+    yield "kv_arena_promised_positions", "Of these, what those who run may come to need.", arena.promised
+    yield "kv_arena_largest_gap_positions", "Free ones that lie together, the most.", arena.largest_gap
+
+
+def _arena_counted(arena: ArenaStatistics) -> Iterable[Figure]:
+    yield "kv_arena_grown", "Sequences that grew in place.", arena.grown
+    yield "kv_arena_moves", "Sequences that were moved to another place.", arena.moves
+    yield "kv_arena_moved_positions", "Tokens whose KV was copied for that.", arena.moved_positions
+    yield "kv_arena_compactions", "Of the moves, those that made room for another sequence.", arena.compactions
+    yield "kv_arena_given_up", "Sequences of idle slots that were given up for room.", arena.given_up
+
+
+def _detachable(runs: RunStatistics) -> Iterator[Metric]:
+    """Yield what is known of requests that may outlive their clients."""
+    standing = (
+        ("detachable_running", "Requests that run and may outlive their clients.", runs.running),
+        ("detachable_detached", "Of these, those that nobody reads.", runs.detached),
+        ("detachable_readers", "Readers of all of them, and of answers that are kept.", runs.readers),
+        ("detachable_kept", "Answers that are kept for those who come back.", runs.kept),
+        ("detachable_kept_bytes", "Bytes of these.", runs.kept_bytes),
+    )
+    for name, about, value in standing:
+        yield GaugeMetricFamily(name, about, value)
+    yield CounterMetricFamily("detachable_attaches", "Readers that came after the beginning.", runs.attaches)
 
 
 def _kv_standing(cache: CacheStatistics) -> Iterable[Figure]:

@@ -10,7 +10,7 @@ one, and nobody may read or write it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from runtime.step.transfer import Relocate
@@ -84,6 +84,36 @@ class ExtentCounts:
     given_up: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class ArenaStatistics:
+    """The arena as a frozen snapshot; where each sequence lies, the slots say.
+
+    Attributes:
+        positions: of the arena.
+        free: that are in no extent.
+        largest_gap: free ones that lie together, the most.
+        promised: that the sequences of held slots may come to need.
+        extents: how many there are, residents' included.
+        moving: the slot whose sequence is on its way to another place; None if none is.
+        bytes, free_bytes: of the KV of all positions, and of the free ones; 0 where a position's is not known.
+        grown, moves, moved_positions, compactions, given_up: since the start, as in `ExtentCounts`.
+    """
+
+    positions: int
+    free: int
+    largest_gap: int
+    promised: int
+    extents: int
+    moving: int | None
+    bytes: int
+    free_bytes: int
+    grown: int
+    moves: int
+    moved_positions: int
+    compactions: int
+    given_up: int
+
+
 class Extents:
     """Part of the slot table: changed by its owner, and not while a step runs that names the slot.
 
@@ -120,6 +150,22 @@ class Extents:
     def promised(self) -> int:
         """Positions that the sequences of held slots may come to need."""
         return sum(record.promise for record in self._records if record.owner is not None)
+
+    def statistics(self, position_bytes: int = 0) -> ArenaStatistics:
+        """Return it as a frozen snapshot, of positions that take so many bytes each."""
+        gaps = [gap.capacity for gap in self._arena.gaps()]
+        free = sum(gaps)
+        return ArenaStatistics(
+            positions=self.positions,
+            free=free,
+            largest_gap=max(gaps, default=0),
+            promised=self.promised,
+            extents=sum(record.capacity > 0 for record in self._records),
+            moving=None if self.moving is None else self.moving.slot,
+            bytes=self.positions * position_bytes,
+            free_bytes=free * position_bytes,
+            **asdict(self.counts),
+        )
 
     def promise(self, positions: int) -> int:
         """Return what has to be there for a sequence that may come to have so many tokens."""

@@ -80,7 +80,7 @@ class WatchedFeed:
     """
 
     def __init__(self, engine: Engine) -> None:
-        self.feed = Feed(engine, CAPACITY)
+        self.feed = Feed(engine, capacity=CAPACITY)
         self.watcher: Watcher
         self._late: FeedStream
 

@@ -108,10 +108,10 @@ class Overview:
         if self.newest is None:
             return []
         waiting = [request for request in self.newest.requests if QUEUED in request["states"]]
-        taken = all(slot["state"] != IDLE for slot in self.newest.slots)
+        why_all, live = _why_nobody_is_next(self.newest), {request["id"] for request in self.newest.requests}
         rows = []
         for place, request in enumerate(waiting):
-            why = f"all {len(self.newest.slots)} slots are taken" if taken else "it gets a slot with the next turn"
+            why = f"{request['after']} has not ended" if request["after"] in live else why_all
             before = f", {place} before it" if place else ""
             seconds = max(self.newest.now - request["created"], 0.0)
             rows.append(QueueRow(request["id"], seconds, request["prompt_tokens"], why + before))
@@ -137,3 +137,13 @@ def _tokens_of(sample: Sample, request_id: str) -> int | None:
     """How many tokens a request has made; None where it does not live."""
     found: list[Json] = [request for request in sample.requests if request["id"] == request_id]
     return found[0]["completion_tokens"] if found else None
+
+
+def _why_nobody_is_next(sample: Sample) -> str:
+    """Why none of those who wait for nobody's end has a slot."""
+    if all(slot["state"] != IDLE for slot in sample.slots):
+        return f"all {len(sample.slots)} slots are taken"
+    arena = sample.manager["arena"]
+    if arena["promised"]:
+        return f"{arena['promised']} of {arena['positions']} tokens of KV are promised to those who run"
+    return "it gets a slot with the next turn"

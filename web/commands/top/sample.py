@@ -24,7 +24,7 @@ class Sample:
         now: the same in seconds since the epoch, in which the server writes times.
         model: as `/v1/models` has it.
         slots, requests, receipts: lists, as their endpoints have them.
-        manager, speculation: of `/v1/statistics`.
+        manager, speculation, detachable: of `/v1/statistics`; the last is None where no request may outlive its client.
     """
 
     at: float
@@ -35,6 +35,7 @@ class Sample:
     receipts: list[Json]
     manager: Json
     speculation: Json
+    detachable: Json | None = None
 
 
 class NotUnderstood(CedeError):
@@ -59,6 +60,7 @@ async def take_sample(connection: Connection, at: float, now: float) -> Sample:
             receipts=(await connection.get("/v1/receipts", limit=RECEIPTS))["data"],
             manager=statistics["manager"],
             speculation=statistics["speculation"],
+            detachable=statistics["detachable"],
         )
     except (KeyError, TypeError, ValueError) as error:
         raise NotUnderstood(f"what answers at {connection.url} is no cede of this version ({error!r})") from None

@@ -121,13 +121,28 @@ def _figures(overview: Overview, sample: Sample) -> list[str]:
     if (rate := drafts["acceptance_rate"]) is not None:
         steps.append(f"{100 * rate:.0f} % of drafts accepted ({drafts['proposer']})")
     held = sum(slot["resident_tokens"] if slot["request_id"] is None else slot["tokens"] for slot in sample.slots)
-    room = sample.model["max_model_len"] * len(sample.slots)
-    kv = [f"{held} of {room} tokens in slots", _tier("memory", cache["ram"])]
+    kv = [_arena(held, manager["arena"]), _tier("memory", cache["ram"])]
     if cache["disk"] is not None:
         kv.append(_tier("disk", cache["disk"]))
     cancels = {reason: count for reason, count in manager["cancels"].items() if count}
     ended = ", ".join(f"{count} {reason}" for reason, count in cancels.items()) or "none"
-    return ["; ".join(steps), f"KV: {'; '.join(kv)}", f"cancels: {ended}"]
+    lines = ["; ".join(steps), f"KV: {'; '.join(kv)}", f"cancels: {ended}"]
+    return lines if (without := _detachable(sample.detachable)) is None else [*lines, without]
+
+
+def _arena(held: int, arena: dict[str, Any]) -> str:
+    """What all sequences share; moves are told once there were any."""
+    size = f" ({format_size(arena['bytes'])})" if arena["bytes"] else ""
+    moved = f", {arena['moves']} moves" if arena["moves"] else ""
+    return f"{held} of {arena['positions']} tokens{size} in slots, {arena['free']} free{moved}"
+
+
+def _detachable(runs: dict[str, Any] | None) -> str | None:
+    """Requests that may outlive their clients; None where there are none."""
+    if runs is None or not (runs["running"] or runs["kept"]):
+        return None
+    kept = f"{runs['kept']} answers kept ({format_size(runs['kept_bytes'])})"
+    return f"may outlive their clients: {runs['running']}, {runs['detached']} of them with nobody reading; {kept}"
 
 
 def _tier(name: str, tier: dict[str, Any]) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
+from web.detached.answers import DetachableRequest
 from web.inspection.answers import LiveRequest, Receipt, Slot
 from web.openapi.operations import Answer
 
@@ -15,6 +16,7 @@ class State(Answer):
 
     health: str | None = Field(description="Why it does not serve; null while it does.")
     requests: list[LiveRequest] = Field(description="The live ones, the oldest first; a key sees its own.")
+    detachable: list[DetachableRequest] = Field(description="As `/v1/requests` has them, forty at most.")
     slots: list[Slot]
     statistics: dict[str, Any] = Field(description="As `/v1/statistics` has them, without `tasks` and `loop`.")
 

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from actors.core.receipts import Receipt
     from actors.core.slot_views import GenerationKey
     from actors.engine import Engine
+    from web.detached.run import Change, RunStatus
+    from web.detached.runs import Runs
     from web.inspection.feed.records import AnyRecord
 
 CAPACITY = 4096
@@ -82,6 +84,7 @@ class Feed(Observer):
 
     Attributes:
         engine: that is watched.
+        runs: its requests that may outlive their clients; None where there are none.
         ring: what has happened lately.
         news: where those wait who have read all of it.
         is_over: nothing more will be told.
@@ -89,11 +92,13 @@ class Feed(Observer):
 
     Args:
         engine: to be watched.
+        runs: watched as well.
         capacity: events that are kept for viewers that have not read them.
     """
 
-    def __init__(self, engine: Engine, capacity: int = CAPACITY) -> None:
+    def __init__(self, engine: Engine, runs: Runs | None = None, capacity: int = CAPACITY) -> None:
         self.engine = engine
+        self.runs = runs
         self.ring = Ring(capacity)
         self.news = trio.lowlevel.ParkingLot()
         self.is_over = False
@@ -117,6 +122,8 @@ class Feed(Observer):
                 for index in range(len(status.states))
             }
             self._listening.enter_context(self.engine.observed_by(self))
+            if self.runs is not None:
+                self._listening.enter_context(self.runs.changes.told_to(self.run_changed))
         self._viewers += 1
         try:
             yield Viewer(self, self.ring.end)
@@ -230,6 +237,11 @@ class Feed(Observer):
         how = (last.error.code or last.error.kind) if isinstance(last, Failed) else last.reason.value
         self._tell_of("ended", event, self.now(), reason=how)
         self._owners.pop(event.key, None)
+
+    def run_changed(self, change: Change, run: RunStatus) -> None:
+        """Say who reads a request that may outlive its client, and until when its answer is kept."""
+        figures = {"readers": run.readers, "kept_until": run.kept_until}
+        self._tell(Record({"type": change, "at": self.now(), "request_id": run.id} | figures, run.owner))
 
     def departed(self, event: Departed) -> None:
         """Say that a request is no longer among those that live: no event of its generations says that."""

@@ -6,24 +6,30 @@ from dataclasses import asdict
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from web.inspection.visible import shown, slots_shown
+from web.inspection.visible import runs_shown, shown, slots_shown
 
 if TYPE_CHECKING:
     from actors.engine import Engine
     from web.access.api_keys import ApiKey
+    from web.detached.runs import Runs
     from web.inspection.feed.records import Json
 
 RECEIPTS = 50
 """The newest ones, that a viewer gets to begin with."""
 
+DETACHABLE = 40
+"""Requests that may outlive their clients, of which a frame tells at most."""
 
-def state(engine: Engine, key: ApiKey | None) -> Json:
+
+def state(engine: Engine, runs: Runs | None, key: ApiKey | None) -> Json:
     """Return what changes: requests, slots and counts, as whoever has the key may see them."""
+    detachable = None if runs is None else asdict(runs.statistics())
     return {
         "health": engine.health(),
         "requests": [asdict(status) for status in shown(engine.requests(), key)],
+        "detachable": [asdict(run.status()) for run in islice(runs_shown(runs, key), DETACHABLE)],
         "slots": [asdict(slot) for slot in slots_shown(engine, key)],
-        "statistics": asdict(engine.statistics()),
+        "statistics": asdict(engine.statistics()) | {"detachable": detachable},
     }
 
 

@@ -126,7 +126,7 @@ class FeedStream(ResponseBody):
         told = [value for record in records if (value := record.shown_to(self._key)) is not None]
         engine = self._feed.engine
         frame = {"at": self._feed.now(), "lost": lost, "output_tokens": self._feed.output_tokens, "events": told}
-        frame |= {"state": state(engine, self._key)} | more
+        frame |= {"state": state(engine, self._feed.runs, self._key)} | more
         self._unsent.write(f"event: {'lagged' if lost else kind}\ndata: {dumps(frame)}\n\n".encode())
         self._backlog.hold(len(self._unsent))
         self._sent_at = trio.current_time()

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+import trio
 
 from tests.fakes.engine import FakeEngine, as_engine
 from tests.live.metrics.deployed import ALERTS, DASHBOARD, NAME, dashboard, dashboard_expressions, exposed
+from tests.sim.detached.visits import BOUNDS
+from web.detached.runs import open_runs
 from web.metrics.metrics import Metrics
 
 if TYPE_CHECKING:
@@ -15,11 +18,12 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize("file", [ALERTS, DASHBOARD], ids=["alerts", "dashboard"])
-def test_they_name_nothing_that_the_server_does_not_tell(file: Path) -> None:
+async def test_they_name_nothing_that_the_server_does_not_tell(file: Path) -> None:
     engine = FakeEngine()
     engine.has_disk = True
-    page, _ = Metrics(as_engine(engine)).page("")
-    named = set(NAME.findall(file.read_text(encoding="utf-8")))
+    async with open_runs(as_engine(engine), BOUNDS) as runs:
+        page, _ = Metrics(as_engine(engine), runs=runs).page("")
+    named = set(NAME.findall(await trio.Path(file).read_text(encoding="utf-8")))
     assert len(named) > 10
     assert named - exposed(page.decode()) == set()
 

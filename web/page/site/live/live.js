@@ -1,6 +1,7 @@
 // The live view: what the server does now, and where each cancel lands.
 
 import { h, scroller, setText } from "../shared/dom.js";
+import { Detached } from "./detached.js";
 import { follow } from "./feed.js";
 import { Instruments } from "./instruments.js";
 import { LaneTable } from "./lane_table.js";
@@ -33,9 +34,11 @@ export function mount(element, { api, announce, theme }) {
     instruments: new Instruments(model, signal),
     table: new LaneTable(model, signal),
     requests: new Requests(model, hangUp, signal),
+    detached: new Detached(model, hangUp, signal),
     receipts: new Receipts(model, signal),
     memory: new Memory(model, signal),
   };
+  const detached = panel("May outlive their clients", scroller("May outlive their clients", parts.detached.element));
   element.append(
     parts.showMe.element,
     parts.instruments.element,
@@ -46,10 +49,12 @@ export function mount(element, { api, announce, theme }) {
       panel("Requests", scroller("Requests", parts.requests.element)),
       panel("Cancels", scroller("Cancels", parts.receipts.element)),
       panel("KV", scroller("KV", parts.memory.element)),
+      detached,
     ),
   );
   model.addEventListener("frame", ({ detail: { receipts } }) => {
     if (receipts.length) announce(announcement(receipts));
+    detached.hidden = !model.state.detachable.length;
     lost.hidden = !model.lost;
     setText(lost, `This page was too slow for ${model.lost} events; the figures are right, the picture has gaps.`);
   });

@@ -1,6 +1,7 @@
-// Where KV is: in the slots, and in the tiers behind them.
+// Where KV is: in the arena, in the slots, and in the tiers behind them.
 
 import { h, setText } from "../shared/dom.js";
+import { Arena, mebibytes, tokensOf } from "./arena.js";
 
 /** Shows how full each place is, of a model. */
 export class Memory {
@@ -9,7 +10,8 @@ export class Memory {
     this.slots = h("ol", { class: "slots" });
     this.tiers = { ram: tier("memory"), disk: tier("disk") };
     this.hits = h("p", { class: "hint" });
-    this.element = h("div", { class: "memory" }, this.slots, this.tiers.ram.element, this.tiers.disk.element, this.hits);
+    this.arena = new Arena(model, signal);
+    this.element = h("div", { class: "memory" }, this.arena.element, this.slots, this.tiers.ram.element, this.tiers.disk.element, this.hits);
     model.addEventListener("frame", () => this.show(), { signal });
   }
 
@@ -28,7 +30,7 @@ export class Memory {
   }
 
   showSlot(slot, place, context) {
-    const tokens = slot.state === "idle" ? slot.resident_tokens : slot.tokens;
+    const tokens = tokensOf(slot);
     const item = this.slots.children[place] ?? this.slots.appendChild(h("li", {}, h("span", { class: "fill" }), h("span", {})));
     item.className = slot.state;
     item.firstChild.style.inlineSize = `${(100 * Math.min(tokens, context)) / context}%`;
@@ -48,9 +50,4 @@ function showTier({ name, fill, text, element }, figures) {
   const { bytes, budget, blocks } = figures;
   fill.style.inlineSize = `${budget ? (100 * bytes) / budget : 0}%`;
   setText(text, `${name}: ${mebibytes(bytes)} of ${mebibytes(budget)} MiB, ${blocks} blocks`);
-}
-
-function mebibytes(bytes) {
-  const value = bytes / 2 ** 20;
-  return value < 10 ? value.toFixed(1) : Math.round(value).toLocaleString("en");
 }

@@ -47,7 +47,8 @@ export class Requests {
     this.more.textContent = `and ${requests.length - MOST} more`;
   }
 
-  make({ id, owner }) {
+  make(request) {
+    const { id, owner } = request;
     const figures = h("span", { class: "figures" });
     const button = h("button", { type: "button", class: "hangup", "aria-label": `Hang up on ${id}` }, "Hang up");
     button.addEventListener("click", () => {
@@ -57,7 +58,8 @@ export class Requests {
     const actors = h("ul", {});
     const name = h("code", { title: id }, id);
     const scope = h("div", { class: "scope" }, name, owner && h("span", { class: "owner" }, owner), button);
-    const element = h("li", {}, scope, figures, actors);
+    const kin = kinText(request);
+    const element = h("li", {}, scope, kin && h("span", { class: "said" }, kin), figures, actors);
     return { element, figures, actors };
   }
 
@@ -74,7 +76,7 @@ export class Requests {
   actorText(request, index, ahead) {
     const state = request.states[index];
     const name = request.states.length > 1 ? `${index}: ` : "";
-    if (state === "queued") return `${name}${this.whyWaiting(ahead.get(`${request.id}/${index}`))}`;
+    if (state === "queued") return `${name}${this.whyWaiting(request, ahead.get(`${request.id}/${index}`))}`;
     const slot = request.slots[index];
     const leader = this.model.leaders.get(request.id)?.[0];
     if (leader) {
@@ -84,10 +86,17 @@ export class Requests {
     return `${name}${DOING[state] ?? state}${slot === null ? "" : ` in slot ${slot}`}`;
   }
 
-  whyWaiting(place) {
-    const { health, slots } = this.model.state;
-    const why = health ?? (slots.every(({ state }) => state !== "idle") ? `all ${slots.length} slots are taken` : "its turn comes");
+  whyWaiting({ after }, place) {
+    const { health, requests } = this.model.state;
+    const why = health ?? (requests.some(({ id }) => id === after) ? `${after} has not ended` : this.whyNobodyIsNext());
     return `${place === 0 ? "next" : `${place} before it`}: ${why}`;
+  }
+
+  whyNobodyIsNext() {
+    const { slots, statistics } = this.model.state;
+    if (slots.every(({ state }) => state !== "idle")) return `all ${slots.length} slots are taken`;
+    const { promised, positions } = statistics.manager.arena;
+    return promised ? `${promised} of ${positions} tokens of KV are promised to those who run` : "its turn comes";
   }
 }
 
@@ -98,6 +107,16 @@ function placesOf(requests) {
     states.forEach((state, index) => state === "queued" && places.set(`${id}/${index}`, places.size));
   }
   return places;
+}
+
+/** What a request said of itself and of its kin; an empty text for nothing. */
+export function kinText({ group, first_wins: races, supersede, after, warm }) {
+  const parts = [];
+  if (warm) parts.push("warms its prompt");
+  if (group !== null) parts.push(`${races ? "races in" : "of"} group ${group}`);
+  if (supersede !== null) parts.push(`the newest of ${supersede}`);
+  if (after !== null) parts.push(`after ${after}`);
+  return parts.join(" · ");
 }
 
 function scopeText({ prompt_tokens: prompt, completion_tokens: written, deadline, created }, now) {

@@ -7,6 +7,7 @@ from typing import Any
 from web.commands.top.sample import Sample
 
 MODEL = {"id": "a-model", "max_model_len": 1000}
+ARENA = {"positions": 1600, "free": 900, "promised": 0, "bytes": 2**20, "moves": 0}
 RAM = {"bytes": 2**20, "budget": 2**30}
 RECEIPT = {
     "request_id": "gone",
@@ -22,7 +23,8 @@ RECEIPT = {
 
 def request(name: str, *states: str, tokens: int = 0, created: float = 1000.0) -> dict[str, Any]:
     """A live request."""
-    return {"id": name, "states": list(states), "completion_tokens": tokens, "prompt_tokens": 7, "created": created}
+    figures = {"completion_tokens": tokens, "prompt_tokens": 7, "created": created}
+    return {"id": name, "states": list(states), "after": None} | figures
 
 
 def slot(number: int, state: str = "idle", holder: str | None = None, tokens: int = 0) -> dict[str, Any]:
@@ -37,4 +39,6 @@ def sample(
     counts = {"steps": steps, "decode_tokens": 3 * steps, "prefill_tokens": 0, "queued": 0, "cancels": {"operator": 1}}
     times = {"last_step_seconds": 0.012, "step_target_seconds": 0.05, "cache": {"ram": RAM, "disk": None}}
     drafts = {"acceptance_rate": 0.755, "proposer": "mtp"}
-    return Sample(at, 1000.0 + at, MODEL, slots, requests, [RECEIPT], counts | times | manager, drafts)
+    return Sample(
+        at, 1000.0 + at, MODEL, slots, requests, [RECEIPT], counts | times | {"arena": ARENA} | manager, drafts
+    )

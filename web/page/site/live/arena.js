@@ -1,0 +1,76 @@
+// The KV that all sequences share, as a map: where each slot's sequence lies, and how much of its place it has in use.
+
+import { h, setText } from "../shared/dom.js";
+
+/** Shows the arena of a model. */
+export class Arena {
+  constructor(model, signal) {
+    this.model = model;
+    this.map = h("div", { class: "map", role: "img" });
+    this.room = h("p", {});
+    this.done = h("p", { class: "hint" });
+    this.element = h("div", { class: "arena" }, this.map, this.room, this.done);
+    model.addEventListener("frame", () => this.show(), { signal });
+  }
+
+  show() {
+    const { slots, statistics } = this.model.state;
+    const { arena } = statistics.manager;
+    const placed = slots.filter(({ capacity }) => capacity);
+    while (this.map.children.length > placed.length) this.map.lastChild.remove();
+    placed.forEach((slot, place) => this.showExtent(slot, place, arena));
+    this.map.setAttribute("aria-label", `Map of the KV arena. ${placed.map(sentence).join(" ") || "Nothing is in it."}`);
+    setText(this.room, roomText(arena));
+    setText(this.done, doneText(arena));
+  }
+
+  showExtent(slot, place, { positions, moving }) {
+    const item = this.map.children[place] ?? this.map.appendChild(h("span", {}, h("span", { class: "fill" })));
+    item.className = `extent ${slot.state === "idle" ? "idle" : "held"}${slot.id === moving ? " moving" : ""}`;
+    item.style.insetInlineStart = percent(slot.origin, positions);
+    item.style.inlineSize = percent(slot.capacity, positions);
+    item.title = sentence(slot);
+    item.firstChild.style.inlineSize = percent(tokensOf(slot), slot.capacity);
+  }
+}
+
+/** The tokens of a slot's sequence, or those that are kept in it. */
+export function tokensOf({ state, tokens, resident_tokens: resident }) {
+  return state === "idle" ? resident : tokens;
+}
+
+/** What is shared, and how much of it nobody has. */
+export function roomText({ positions, free, bytes, free_bytes: freeBytes, largest_gap: gap }) {
+  const size = bytes ? ` (${mebibytes(bytes)} MiB)` : "";
+  if (!free) return `Room for ${count(positions)} tokens${size}, all of it taken.`;
+  const left = freeBytes ? ` (${mebibytes(freeBytes)} MiB)` : "";
+  const together = gap === free ? "in one piece" : `at most ${count(gap)} together`;
+  return `Room for ${count(positions)} tokens${size}; ${count(free)}${left} free, ${together}.`;
+}
+
+/** What was done in it since the server started. */
+export function doneText({ grown, moves, compactions, given_up: givenUp, moving }) {
+  const parts = [`So far ${count(grown)} grew in place and ${count(moves)} were moved, ${count(compactions)} to make room for another`];
+  if (givenUp) parts.push(`${count(givenUp)} that were kept made room`);
+  if (moving !== null) parts.push(`slot ${moving} is being moved`);
+  return `${parts.join("; ")}.`;
+}
+
+/** A size in MiB. */
+export function mebibytes(bytes) {
+  const value = bytes / 2 ** 20;
+  return value < 10 ? value.toFixed(1) : count(Math.round(value));
+}
+
+function sentence(slot) {
+  const kept = slot.state === "idle" ? ", kept" : "";
+  return `Slot ${slot.id}: ${count(tokensOf(slot))} tokens${kept}, from ${count(slot.origin)} to ${count(slot.origin + slot.capacity)}.`;
+}
+
+function percent(part, whole) {
+  return `${whole ? (100 * Math.min(part, whole)) / whole : 0}%`;
+}
+
+function count(number) {
+  return number.toLocaleString("en");
+}
