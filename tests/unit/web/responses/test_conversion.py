@@ -57,7 +57,7 @@ def test_what_an_item_has_that_is_not_known_is_named(item: Json, param: str) -> 
         ({"background": True, "store": False}, "background"),
         ({"stream_options": {}}, "stream_options"),
         ({"temperature": 3}, "temperature"),
-        ({"max_output_tokens": 0}, "max_output_tokens"),
+        ({"max_output_tokens": -1}, "max_output_tokens"),
         ({"tool_choice": "required"}, "tool_choice"),
         ({"tool_choice": {"type": "web_search"}, "tools": [{"type": "web_search"}]}, "tool_choice.type"),
         ({"tool_choice": {"type": "function", "name": "f"}}, "tool_choice"),
