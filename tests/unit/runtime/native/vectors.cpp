@@ -1,0 +1,18 @@
+// The functions of functions.h, to be called with numbers that a test chooses; `count` is a multiple of sixteen.
+
+#include <immintrin.h>
+
+#include "structures.h"
+
+namespace cede {
+#include VECTORS
+#include "functions.h"
+}  // namespace cede
+
+extern "C" void exponential_of(const float* x, float* to, int count) {
+    for (int i = 0; i < count; i += 16) cede::store(to + i, cede::exponential(cede::load(x + i)));
+}
+
+extern "C" void silu_of(const float* x, float* to, int count) {
+    for (int i = 0; i < count; i += 16) cede::store(to + i, cede::silu(cede::load(x + i)));
+}
