@@ -7,7 +7,9 @@ caught it the last time can be tried before all that: one seed, or one test, tak
 from __future__ import annotations
 
 import re
+import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -23,7 +25,8 @@ if TYPE_CHECKING:
     from tests.mutants.mutant import Mutant
 
 SEEDS = 500
-MAX_SECONDS = 300.0  # for one command; a mutant may spin
+MAX_CPU_SECONDS = 300  # of one command, for a mutant may spin; of a clock, since others may use the machine
+MAX_SECONDS = 1800.0  # of one command that waits, and computes nothing
 PACKAGES = ("runtime", "actors", "web", "tests")
 
 
@@ -65,11 +68,11 @@ def _simulate(copy: Path, seeds: range) -> str | None:
     said = _run(copy, "-m", "tests.sim", "--first-seed", str(seeds.start), "--seeds", str(len(seeds)), "--fail-fast")
     if said is None:
         return "simulation: it never ends"
-    failed = re.search(r"^    seed (\d+): (?:\w+: )?(.*)$", said, re.MULTILINE)
+    failed = re.search(r"^    seed (\d+): (\w+:)? ?(.*)$", said, re.MULTILINE)
     if failed is None:
         return None
-    invariant = re.search(r"I\d+(?=: )", failed[2])
-    what = invariant[0] if invariant else re.sub(r"[|`\[\]]", "", failed[2])[:60]
+    invariant = re.search(r"I\d+(?=: )", failed[3])
+    what = invariant[0] if invariant else re.sub(r"[|`\[\]]", "", failed[3] or failed[2].rstrip(":"))[:60]
     return f"{what} (seed {failed[1]})"
 
 
@@ -98,9 +101,16 @@ def _run(copy: Path, *arguments: str) -> str | None:
             text=True,
             timeout=MAX_SECONDS,
             check=False,
+            preexec_fn=_bound_cpu,
         )
     except subprocess.TimeoutExpired:
+        return None
+    if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
         return None
     if "scenarios" not in done.stdout and "passed" not in done.stdout and "failed" not in done.stdout:
         raise RuntimeError(f"the mutant does not run: {done.stdout[-2000:]} {done.stderr[-2000:]}")
     return done.stdout
+
+
+def _bound_cpu() -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (MAX_CPU_SECONDS, MAX_CPU_SECONDS + 10))

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from tests.mutants import grammars, kv, manager, observers, rings, slots, steps
+from tests.mutants import grammars, manager, observers, slots, steps
 from tests.mutants.actors import spare_time
+from tests.mutants.kv import arena, blocks, rings
 from tests.mutants.web import detached
 
 MUTANTS = (
     *manager.MUTANTS,
     *slots.MUTANTS,
-    *kv.MUTANTS,
+    *blocks.MUTANTS,
+    *arena.MUTANTS,
     *rings.MUTANTS,
     *steps.MUTANTS,
     *grammars.MUTANTS,

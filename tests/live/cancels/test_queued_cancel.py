@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, Any
 
+from tests.live.feed.reading import asked, frames
 from tests.live.http_client import Http1, completion, prompt
 from tests.live.server import CHAT, stage, wait_for
 
@@ -99,8 +100,16 @@ def test_a_tree_of_forty_ends_with_one_call_and_a_neighbour_notices_nothing(
     wait_for(lambda: all(slot["state"] != "idle" for slot in four_slots.slots()), "full slots")
     assert len(four_slots.get("/v1/groups")["data"]) == 40
 
-    status, answer = four_slots.ask("DELETE", "/v1/groups/agent")
-    assert (status, answer["group"], set(answer["cancelled"])) == (200, "agent", ids)
+    with asked(four_slots, "GET", "/v1/events") as feed:
+        told = frames(feed)
+        next(told)  # how all stands
+        status, answer = four_slots.ask("DELETE", "/v1/groups/agent")
+        assert (status, answer["group"], set(answer["cancelled"])) == (200, "agent", ids)
+        events: list[Json] = []
+        while sum(event["type"] == "receipt" for event in events) < len(TREE):
+            _, frame = next(told)
+            assert not frame.get("lost")
+            events += frame["events"]
     wait_for(lambda: list(four_slots.requests()) == [neighbour.id], "the end of the tree")
     receipts = [receipt for request_id in ids for receipt in four_slots.receipts(request_id)]
     assert len(receipts) == 40
@@ -108,6 +117,11 @@ def test_a_tree_of_forty_ends_with_one_call_and_a_neighbour_notices_nothing(
     assert {receipt["group"] for receipt in receipts} == set(TREE)
     assert sum(receipt["slot_freed_at"] is not None for receipt in receipts) == 3, "one of four is the neighbour's"
     assert all(receipt["layers_after_cancel"] <= 1 for receipt in receipts)
+    cancelled = [place for place, event in enumerate(events) if event["type"] == "cancelled"]
+    freed = [place for place, event in enumerate(events) if event["type"] == "receipt" and event["slot_freed_at"]]
+    meanwhile = [event["type"] for event in events[cancelled[0] : freed[-1]]]
+    assert "step_begins" not in meanwhile, "all slots are free when the step ends that ran"
+    assert meanwhile.count("step_ended") <= 1
     assert four_slots.get("/v1/groups") == {"data": []}
     for client in tree:
         client.read_all()  # an end, which says why

@@ -2,40 +2,16 @@
 
 from __future__ import annotations
 
-import http.client
-import json
 import signal
-from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from tests.live.server import COMPLETIONS, PATIENCE, Server, wait_for
+from tests.live.feed.reading import asked, frames
+from tests.live.server import COMPLETIONS, Server, wait_for
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-Json = dict[str, Any]
+    from tests.live.server import Json
 
 FOREVER = {"prompt": "import os", "max_tokens": -1, "ignore_eos": True, "stream": True}
-
-
-@contextmanager
-def asked(server: Server, method: str, path: str, body: Json | None = None) -> Iterator[http.client.HTTPResponse]:
-    """A response that is not read yet; leaving hangs up."""
-    with closing(http.client.HTTPConnection(*server.address, timeout=PATIENCE)) as connection:
-        sent = None if body is None else json.dumps(body)
-        connection.request(method, path, sent, {"content-type": "application/json"} if sent else {})
-        with closing(connection.getresponse()) as response:
-            yield response
-
-
-def frames(feed: http.client.HTTPResponse) -> Iterator[tuple[str, Json]]:
-    """The stream's events, by name."""
-    kind = ""
-    for line in feed:
-        if line.startswith(b"event: "):
-            kind = line[7:].decode().strip()
-        elif line.startswith(b"data: "):
-            yield kind, json.loads(line[6:])
 
 
 def test_a_hang_up_is_told_to_a_viewer_and_the_viewer_outlives_nobody() -> None:

@@ -23,6 +23,13 @@ MUTANTS = (
         (f"{UNIT}/test_event_log.py",),
     ),
     Mutant(
+        "another key may attach",
+        "web/detached/runs.py",
+        "        return run if run is not None and run.owner == owner else None\n",
+        "        return run\n",
+        (f"{UNIT}/test_routes.py",),
+    ),
+    Mutant(
         "one that nobody reads goes on for ever",
         HANG_UP,
         "    return min(unsaid if control.grace_s is None else control.grace_s, most_seconds)\n",

@@ -50,6 +50,8 @@ async def test_streams_that_grow_and_are_moved_say_what_they_say_alone() -> None
             for number in range(40):
                 length, tokens = (20 + 37 * number) % 300 + 1, 30 + (53 * number) % 150
                 clients.start_soon(sim.client, ask(f"r{number}", text(length, number), max_tokens=tokens))
-        counts = sim.manager.table.extents.counts
-        assert counts.moves >= 10
-        assert counts.compactions >= 3
+        arena = sim.manager.statistics().arena
+        assert arena.moves >= 10
+        assert arena.compactions >= 3
+        assert arena.grown >= 3
+        assert arena.promised == 0

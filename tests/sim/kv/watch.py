@@ -166,8 +166,6 @@ class KVInvariants(Observer):
             if isinstance(transfer, Load):
                 self._check_target(transfer.slot)
                 self._check_load(transfer)
-            elif isinstance(transfer, Relocate):
-                self._check_relocation(transfer)
             elif isinstance(transfer, Copy):
                 self._check_target(transfer.slot)
                 self._check_copy(transfer)
@@ -232,15 +230,6 @@ class KVInvariants(Observer):
             first = max(0, copy.least - rings.widest + 1)
             if self._model.lost(copy.source, copy.source_origin, first, copy.end):
                 self._violated(f"I12: slot {copy.source}: what its ring has lost is copied")
-
-    def _check_relocation(self, piece: Relocate) -> None:
-        """I21 for what is moved within the arena: nothing of anybody's lies where it goes."""
-        for slot in self._slots():
-            target = range(piece.target, piece.target + piece.rows)
-            if slot.id != piece.slot and range(
-                max(slot.origin, target.start), min(slot.origin + slot.capacity, target.stop)
-            ):
-                self._violated(f"I21: slot {piece.slot} is moved to where slot {slot.id} lies")
 
     def _may_be_written(self, slot: int) -> None:
         if self._cache.waiting.any_of(slot):

@@ -1,0 +1,133 @@
+"""Bad edits of the arena of KV: who is given which place, what is promised, what is copied when a sequence moves."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+ARENA, EXTENTS, ROOM = "runtime/kv/arena.py", "actors/core/places/extents.py", "actors/kv/room.py"
+UNIT = "tests/unit/runtime/kv/test_arena.py"
+PLACES = "tests/unit/actors/core/places/test_extents.py"
+SCENARIOS = "tests/scenarios/arena"
+
+MUTANTS = (
+    Mutant(
+        "an extent is as long as was wanted, whoever follows",
+        ARENA,
+        "        return Extent(gap.first, min(gap.capacity, wanted))\n",
+        "        return Extent(gap.first, wanted)\n",
+        (UNIT,),
+    ),
+    Mutant(
+        "an extent grows over the one behind it",
+        ARENA,
+        "min(wanted, min(behind, default=self.positions) - extent.first)",
+        "min(wanted, self.positions - extent.first)",
+        (UNIT,),
+    ),
+    Mutant(
+        "the place that a sequence is moved to is free to others until it is there",
+        ARENA,
+        "                claims += (_Claim(one.first, one.end, owner) for one in (extent, target))\n",
+        "                claims.append(_Claim(extent.first, extent.end, owner))\n",
+        (UNIT,),
+    ),
+    Mutant(
+        "the place that a sequence leaves is free before all of it was copied",
+        ARENA,
+        "                claims += (_Claim(one.first, one.end, owner) for one in (extent, target))\n",
+        "                claims.append(_Claim(target.first, target.end, owner))\n",
+        (UNIT,),
+    ),
+    Mutant(
+        "a move copies a row less",
+        EXTENTS,
+        "relocation.target.first, max(record.used, kept))",
+        "relocation.target.first, max(record.used, kept) - 1)",
+        (PLACES,),
+    ),
+    Mutant(
+        "what goes up is copied from its first row on",
+        EXTENTS,
+        "            first = done if self.target < self.source else self.rows - done - rows\n",
+        "            first = done\n",
+        (PLACES,),
+    ),
+    Mutant(
+        "a piece is copied onto rows that are still to be copied",
+        EXTENTS,
+        "            rows = min(left, longest)\n",
+        "            rows = left\n",
+        (PLACES,),
+    ),
+    Mutant(
+        "a piece that could not be copied counts as copied",
+        ROOM,
+        "                return self._extents.note_failed()\n",
+        "                self._extents.note_moved(piece)\n                return None\n",
+        (SCENARIOS,),
+    ),
+    Mutant(
+        "a sequence is read at the place that it has left",
+        "actors/manager/step_planner.py",
+        "            origin=record.slot.origin,\n",
+        "            origin=record.__dict__.setdefault('first_origin', record.slot.origin),\n",
+        (SCENARIOS,),
+    ),
+    Mutant(
+        "a sequence has rows in a step while it is on its way",
+        "actors/manager/step_planner.py",
+        "        if self._table.extents.is_moving(record.slot):\n            return None\n",
+        "",
+        (SCENARIOS,),
+    ),
+    Mutant(
+        "a move leaves behind what is still to be copied out of its slot",
+        ROOM,
+        "            self._extents.begin_move(move, self._kept(move.owner), wanted_by=record.slot)\n",
+        "            self._extents.begin_move(move, 0, wanted_by=record.slot)\n",
+        (SCENARIOS,),
+    ),
+    Mutant(
+        "room is free before what lies there is copied out",
+        ROOM,
+        "        self._extents.fit(slot, self._kept(slot.id))\n",
+        "        self._extents.fit(slot, 0)\n",
+        (SCENARIOS,),
+    ),
+    Mutant(
+        "room that a release has given back is given back again, from whoever has it",
+        EXTENTS,
+        "        if record.capacity and not self.is_moving(record):\n"
+        "            promise = 0 if record.owner is None else record.promise\n",
+        "        if record.capacity:\n            promise = 0 if record.owner is None else record.promise\n",
+        (PLACES,),
+    ),
+    Mutant(
+        "a promise counts only as far as there is room for it already",
+        EXTENTS,
+        "        return sum(record.promise for record in self._records if record.owner is not None)\n",
+        "        return sum(record.capacity for record in self._records if record.owner is not None)\n",
+        (PLACES,),
+    ),
+    Mutant(
+        "rows go into a step before their slot has room for them",
+        "actors/manager/step_planner.py",
+        "        return work if self._start(record, work) + len(work.token_ids) <= record.slot.capacity else None\n",
+        "        return work\n",
+        (SCENARIOS,),
+    ),
+    Mutant(
+        "the drafter's rows do not count as used",
+        "actors/core/places/record.py",
+        "        return max(len(self.tokens), self.staged, self.draft_length)\n",
+        "        return max(len(self.tokens), self.staged)\n",
+        (SCENARIOS,),
+    ),
+    Mutant(
+        "the drafter's KV stays where it was",
+        "runtime/step/executor.py",
+        "    if drafter is not None and isinstance(transfer, Relocate):\n        drafter.transfer(transfer)\n",
+        "",
+        (SCENARIOS,),
+    ),
+)
