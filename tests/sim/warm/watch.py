@@ -28,13 +28,17 @@ class WarmWatch(Observer):
         self._books = books
         self._violated = violated
         self._live: dict[str, GenerationRequest] = {}
+        self._met: set[str] = set()  # warm ones beside whom others were
         self._warm_in_step: list[str] = []
         self._came: str | None = None  # with work, while a step runs that has warm rows
         self._layers = 0  # of that step, since then
 
     def arrived(self, event: Arrived) -> None:
-        """Note who is there."""
+        """Note who is there, and which warm ones have met somebody with work, however soon that one leaves."""
         self._live[event.asked.id] = event.asked
+        warm = {name for name, asked in self._live.items() if asked.control.warm}
+        if warm != set(self._live):
+            self._met |= warm
 
     def departed(self, event: Departed) -> None:
         """Note who is gone."""
@@ -74,8 +78,8 @@ class WarmWatch(Observer):
         """Check that who was ended for others was warm, and that there were others."""
         if event.reason is not CancelReason.OTHER_WORK:
             return
-        if not event.warm or all(asked.control.warm for asked in self._live.values()):
-            self._violated(f"I25: {event.request_id} was ended for others' work: {event}, among {list(self._live)}")
+        if not event.warm or event.request_id not in self._met:
+            self._violated(f"I25: {event.request_id} was ended for others' work, and there were none: {event}")
 
     def _is_warm(self, request_id: str) -> bool:
         asked = self._live.get(request_id)
