@@ -94,6 +94,7 @@ CHANGES: dict[type, dict[str, Callable[[World], object]]] = {
         "happen": lambda world: world.record.happen(Event.READS),
         "ask": lambda world: world.record.ask(Submit(world.record.hold, State.PREFILL, TOKENS, SAMPLE)),
         "clear_pending": lambda world: world.record.clear_pending(),
+        "demote": lambda world: world.record.demote(),
         "run_alone": lambda world: world.record.run_alone(),
         "follow": lambda world: world.record.follow([]),
         "follow_nobody": lambda world: world.record.follow_nobody(),
@@ -133,7 +134,8 @@ LOOKS: dict[type, set[str]] = {
     SlotTable: {"in_flight"},
     Holds: {"get", "of", "check_integrity"},
     HoldRecord: {
-        *("state", "phase", "priority", "length", "pending", "runs_alone", "has_leaders", "leaders", "is_led", "loss"),
+        *("state", "phase", "priority", "is_warm", "length", "pending", "runs_alone"),
+        *("has_leaders", "leaders", "led_by", "is_led", "loss"),
     },
     Life: {"state", "phase"},
     Ledger: {"cached", "committed", "computed_at", "close"},
