@@ -113,6 +113,7 @@ CHANGES: dict[type, dict[str, Callable[[World], object]]] = {
     Admission: {
         "enqueue": _waiting,
         "withdraw": lambda world: world.admission.withdraw(_waiting(world)),
+        "demote": lambda world: world.admission.demote(_waiting(world)),
         "admit": lambda world: world.admission.admit(),
         "hold_back": lambda world: world.admission.hold_back(),
         "turn_away": lambda world: world.admission.turn_away("the device is gone"),
