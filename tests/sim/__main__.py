@@ -166,4 +166,6 @@ def _counts(counter: Counter[str]) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    from tests.sim.__main__ import main as importable  # what is pickled for other processes must be found there by name
+
+    sys.exit(importable())
