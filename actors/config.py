@@ -66,6 +66,13 @@ class EngineConfig:
             name="max-unread",
         ),
     ] = 256 * MIB
+    preemption: Annotated[
+        str,
+        Option(
+            "`on`: a request takes the slot of one of worse priority, which goes on where it was when there is room.",
+            words=("off", "on"),
+        ),
+    ] = "on"
     step_seconds: float = 0.05
     ageing_seconds: float = 3.0
     speculate: Proposer = Proposer.OFF

@@ -89,6 +89,7 @@ class Engine:
             ChunkLimits(config.chunk_tokens, config.step_seconds),
             queue_limit=config.queue,
             ageing=config.ageing_seconds,
+            preemption=config.preemption == "on",
             epoch=time.time() - executor.clock(),
             position_bytes=model.position_bytes,
         )

@@ -147,6 +147,7 @@ class Request:
 
     def status(self) -> RequestStatus:
         """This request as a frozen snapshot."""
+        parks = [self._manager.parks_of(ticket) for ticket in self._tickets]
         return RequestStatus(
             id=self.id,
             created=self.created,
@@ -162,6 +163,8 @@ class Request:
             supersede=self.asked.control.supersede,
             after=self.asked.control.after,
             warm=self.asked.control.warm,
+            parks=sum(count for count, _ in parks),
+            parked_seconds=sum(seconds for _, seconds in parks),
         )
 
     def log_end(self) -> None:
@@ -197,7 +200,7 @@ class Request:
                 stopwatch.first_token()
                 if self._prefills is not None:
                     await self._prefills.finished(ticket.index)
-                reason = await decode(hold, first, output, self._drafting())
+                reason = await decode(hold, first, output, self._drafting(), self._manager.restoration)
                 self._unfinished -= 1
                 if not self._unfinished:
                     await self._finish_well()

@@ -19,6 +19,14 @@ if TYPE_CHECKING:
     from runtime.prompt_rows.wanted import PromptOutputs, RowsGiven
     from runtime.sampling.tokens import DraftToken, SampledToken, SampleSpec
 
+
+class WasParked(Exception):
+    """The answer to rows that were not run: their generation was parked, and has another slot now.
+
+    What that lacks of its sequence (`Hold.prompt`) is to be brought back, or read again, before its next token.
+    """
+
+
 CATCH_UP = 16  # more rows than a round leaves behind: a drafter that is given so many has missed something
 
 
@@ -97,7 +105,8 @@ class Submit:
         token_ids: those that follow what the slot has KV of, the drafter's KV in phase `DRAFT`.
         sample, drafts: as in `Segment`.
         outputs: what the rows of a prompt are to give besides KV.
-        reply: what became of them; `StepFailed` if the device failed over them.
+        reply: what became of them; `StepFailed` if the device failed over them, `WasParked` if they were not run,
+            but for a prompt's, which are handed back.
     """
 
     hold: Hold

@@ -112,6 +112,29 @@ class Granted(GenerationEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class Parked(GenerationEvent):
+    """A generation left its slot to the more important one of request `by`; its `tokens` are kept.
+
+    It waits in the queue again; `parks` counts how often it did so until now.
+    """
+
+    slot: int
+    tokens: int
+    parks: int
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed(GenerationEvent):
+    """One that was parked was granted a slot, which holds KV of the first `cached_tokens` of its sequence."""
+
+    slot: int
+    cached_tokens: int
+    leaders: tuple[Leader, ...]
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class StageBegun(GenerationEvent):
     """The task of a generation, in which this is told, turned to another stage."""
 

@@ -196,3 +196,5 @@ class RequestStatus:
     first_wins: bool = False
     after: str | None = None
     warm: bool = False
+    parks: int = 0  # how often one of its generations left its slot to a more important one
+    parked_seconds: float = 0.0  # for how long, in all, until now

@@ -180,31 +180,53 @@ class Figures(Protocol):
         """Leading prompt tokens whose KV did not have to be computed, so far."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """The last tokens of a parked sequence, fewer than a block's: a block of their own in memory.
+
+    Attributes:
+        key: its name.
+        first: the number that a complete block would have in its place.
+        end: the position behind the last of them.
+    """
+
+    key: BlockKey
+    first: int
+    end: int
+
+
+@dataclass(slots=True, eq=False)
 class Hold:
     """One generation's hold on a slot, from the grant to the release: what it may see and ask.
 
-    Opened and ended by `SlotManager.hold`.
+    Opened and ended by `SlotManager.hold`.  A generation that was parked has it still, without a slot; afterwards it is
+    a hold on the slot that it goes on in.  The slot manager's task alone changes that.
 
     Attributes:
         ticket: that was granted.
         slot: to look at.
         figures: so far.
+        prompt: what is to be read before its next token, with the names of its blocks: the request's prompt, or, once
+            it was parked, its sequence up to its newest token.
+        kept: tokens that it had in its slot when it was parked last; 0 if it never was.
+        tail: those of them that are no complete block.
     """
 
     ticket: Ticket
     slot: SlotView
     figures: Figures
+    prompt: TokenChain = field(init=False)
+    kept: int = field(default=0, init=False)
+    tail: Tail | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        """Begin with the request's prompt."""
+        self.prompt = self.ticket.prompt
 
     @property
     def request_id(self) -> str:
         """Of the request that the generation belongs to."""
         return self.ticket.request_id
-
-    @property
-    def prompt(self) -> TokenChain:
-        """With the names of its blocks."""
-        return self.ticket.prompt
 
     @property
     def length(self) -> int:
@@ -242,6 +264,7 @@ class Hold:
 
         Raises:
             StepFailed: the device failed over these rows.
+            WasParked: they were not run.
             DeviceLost: the device was lost since the grant.
         """
         command = Submit(self, phase, token_ids, sample, drafts, outputs)

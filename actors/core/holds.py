@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import outcome
 
 from actors.core.account import Ledger
+from actors.core.commands import Chunk, Submit, WasParked
 from actors.core.events import Leader
 from actors.core.hold import LEAST_IMPORTANT, Hold
 from actors.core.life import Event, State
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from actors.core.account import Account
-    from actors.core.commands import KVCommand, Submit
-    from actors.core.hold import Ticket
+    from actors.core.commands import KVCommand
+    from actors.core.hold import Tail, Ticket
     from actors.core.life import Life
     from actors.core.slot_views import GenerationKey, SlotView
     from runtime.kv.rings import Rings
@@ -38,10 +39,12 @@ class HoldRecord:
         hold: what its actor has.
         slot, key, mark: its slot, its generation's identity, and the mark of its cancel.
         ledger: its figures.
+        granted: the number of the grant of its slot, of all grants there were.
     """
 
-    def __init__(self, ticket: Ticket, slot: SlotView, life: Life, owner: TaskOwner) -> None:
+    def __init__(self, ticket: Ticket, slot: SlotView, life: Life, owner: TaskOwner, granted: int = 0) -> None:
         """Begin a hold; `life` has been granted."""
+        self.granted = granted
         self.ledger = Ledger(owner, cached=len(slot.tokens))
         self.hold = Hold(ticket, slot, self.ledger)
         self.slot: SlotView = slot
@@ -61,6 +64,11 @@ class HoldRecord:
     def state(self) -> State:
         """Where it is in its life."""
         return self._life.state
+
+    @property
+    def life(self) -> Life:
+        """Its life, from the queue on."""
+        return self._life
 
     @property
     def phase(self) -> State:
@@ -146,6 +154,35 @@ class HoldRecord:
         self._owner.check()
         self._runs_alone = True
 
+    def park(self, tail: Tail | None) -> None:
+        """Leave the slot: what its actor waits for is answered when it is back."""
+        self._life.take(Event.PARKED)
+        work, hold = self._pending, self.hold
+        assert isinstance(work, Submit)
+        if work.phase is not State.PREFILL:
+            newest = work.token_ids[-1 if work.phase is State.DRAFT else 0]
+            hold.prompt = self.slot.tokens.head(self.length)
+            hold.prompt.extend([newest])
+        hold.kept, hold.tail = self.length, tail
+        self._leaders.clear()
+        self.ledger.note_parked()
+
+    def go_on_in(self, slot: SlotView, granted: int, seconds: float) -> None:
+        """Have a slot again, after so long: what its actor waited for has to be asked anew."""
+        self._life.take(Event.GRANTED)
+        self.hold.slot = self.slot = slot
+        self.granted = granted
+        self.ledger.note_back(seconds)
+        work = self._pending
+        assert isinstance(work, Submit)
+        self.clear_pending()
+        work.reply.set(outcome.Value(Chunk(0)) if work.phase is State.PREFILL else outcome.Error(WasParked()))
+
+    def account_without_slot(self, seconds: float) -> Account:
+        """Return the account of one that has ended while it was parked, for so long by then."""
+        self.ledger.note_back(seconds)
+        return self.ledger.close(self._life.phase, None, None)
+
     def follow(self, others: Iterable[HoldRecord], rings: Rings | None = None, piece: int = 0) -> None:
         """Note who is reading a prefix that this prompt shares: it is computed once, then copied.
 
@@ -216,17 +253,22 @@ class Holds:
         """That of a hold that has not ended."""
         return self._records[hold.ticket.key]
 
-    def add(self, ticket: Ticket, slot: SlotView, life: Life) -> HoldRecord:
+    def add(self, ticket: Ticket, slot: SlotView, life: Life, granted: int = 0) -> HoldRecord:
         """A slot was granted."""
         self._owner.check()
-        record = HoldRecord(ticket, slot, life, self._owner)
+        record = HoldRecord(ticket, slot, life, self._owner, granted)
         if ticket.reuse:
             record.follow(self, self._rings, self._piece)
         self._records[ticket.key] = record
         return record
 
+    def put_back(self, record: HoldRecord) -> None:
+        """A slot was granted to one that was parked: it follows nobody, for one of those may follow it."""
+        self._owner.check()
+        self._records[record.key] = record
+
     def remove(self, record: HoldRecord) -> None:
-        """A slot was taken back."""
+        """A slot was taken back, or left to another."""
         self._owner.check()
         del self._records[record.key]
 

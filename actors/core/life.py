@@ -1,7 +1,7 @@
 """A generation's life: one table of states and events, in the manner of h11.
 
-`QUEUED` is a ticket's state; the four phases and `LOST` are a hold's; after `DONE` there is nothing.  The slot manager
-alone moves a generation, by `Life.take`.
+`QUEUED` and `PARKED` are a ticket's states; the four phases and `LOST` are a hold's; after `DONE` there is nothing.
+The slot manager alone moves a generation, by `Life.take`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ class State(enum.StrEnum):
     """Where a generation is; `GET /v1/requests` and `GET /slots` show these words."""
 
     QUEUED = "queued"
+    PARKED = "parked"  # waits for a slot again, which a more important one has, with all that it has computed
     PREFILL = "prefill"
     DECODE = "decode"
     DRAFT = "draft"
@@ -33,6 +34,7 @@ class Event(enum.StrEnum):
     """What can happen to a generation."""
 
     GRANTED = "is granted a slot"
+    PARKED = "leaves its slot to a more important one"
     MOVED = "has KV moved"
     RESTARTED = "is to read its prompt again, from a clean state"
     READS = "has prompt rows in a step"
@@ -52,6 +54,13 @@ _AFTER: dict[tuple[State, Event], State] = {
     (State.QUEUED, Event.GRANTED): State.PREFILL,
     (State.QUEUED, Event.DEVICE_LOST): State.LOST,
     (State.QUEUED, Event.CANCELLED): State.DONE,
+    (State.PARKED, Event.GRANTED): State.PREFILL,
+    (State.PARKED, Event.DEVICE_LOST): State.LOST,
+    (State.PARKED, Event.CANCELLED): State.DONE,
+    (State.PREFILL, Event.PARKED): State.PARKED,
+    (State.DECODE, Event.PARKED): State.PARKED,
+    (State.DRAFT, Event.PARKED): State.PARKED,
+    (State.VERIFY, Event.PARKED): State.PARKED,
     (State.PREFILL, Event.MOVED): State.PREFILL,
     (State.PREFILL, Event.RESTARTED): State.PREFILL,
     (State.PREFILL, Event.READS): State.PREFILL,
@@ -116,7 +125,7 @@ class Life:
 
     Attributes:
         state: now.
-        phase: the last of `QUEUED` and the phases that it was in, which is what its receipt tells.
+        phase: the last of `QUEUED`, `PARKED` and the phases that it was in, which is what its receipt tells.
     """
 
     __slots__ = ("_owner", "phase", "state")
@@ -135,5 +144,5 @@ class Life:
         """
         self._owner.check()
         self.state = state_after(self.state, event)
-        if self.state in PHASES:
+        if self.state in PHASES or self.state is State.PARKED:
             self.phase = self.state

@@ -17,7 +17,8 @@ No event is made unless somebody listens.  A call site asks first:
         observers.tell(observers.granted, Granted(...))
 
 For one generation the order is `queued`, `granted`, its work, `released`, `ended`; if it is cancelled, `cancelled` and
-then `receipt` come before `released`.  `emitted` belongs to its work.  All of a request's generations, or its one
+then `receipt` come before `released`.  `emitted` belongs to its work; so do `parked` and `resumed`, in turns, and
+between the two it may be released.  All of a request's generations, or its one
 `refused`, are between `arrived` and `departed`, which come in pairs.
 """
 
@@ -46,9 +47,11 @@ if TYPE_CHECKING:
         Invalidated,
         LayerDone,
         Moved,
+        Parked,
         Queued,
         Refused,
         Released,
+        Resumed,
         StageBegun,
         StepBegins,
         StepEnded,
@@ -87,6 +90,12 @@ class Observer:
 
     def granted(self, event: Granted) -> None:
         """A slot was granted."""
+
+    def parked(self, event: Parked) -> None:
+        """A generation has left its slot to a more important one, and waits again."""
+
+    def resumed(self, event: Resumed) -> None:
+        """One that was parked has a slot again."""
 
     def stage_begun(self, event: StageBegun) -> None:
         """A generation's task, which is the current one, turned to another stage."""
@@ -170,6 +179,8 @@ class Observers:
     demoted: Hook[Demoted]
     refused: Hook[Refused]
     granted: Hook[Granted]
+    parked: Hook[Parked]
+    resumed: Hook[Resumed]
     stage_begun: Hook[StageBegun]
     submitted: Hook[Submitted]
     handed_back: Hook[HandedBack]

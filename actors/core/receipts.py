@@ -43,10 +43,11 @@ class Receipt:
 
     `computed_tokens == kept_tokens + wasted_tokens` always: rows that the target's steps ran for this generation, those
     committed to its slot (a retry finds them), and those dropped with the step in flight or as drafts not accepted.
-    `last_kernel_at` and `slot_freed_at` are None for a generation that was still queued.  `layers_after_cancel` counts
+    `last_kernel_at` and `slot_freed_at` are None for a generation that held no slot.  `layers_after_cancel` counts
     the layers of the step in flight that ended after `detected_at` with this generation's rows still in the batch.
     `owner` is the name of the API key that asked; None where there are no keys.  `group`, `supersede`, `after` and
-    `warm` are what the request said; None, or False, where it said nothing.
+    `warm` are what the request said; None, or False, where it said nothing.  `parks` and `parked_seconds` say how
+    often, and for how long in all, it had left its slot to a more important one; in phase `parked` it held none.
     """
 
     request_id: str
@@ -69,6 +70,8 @@ class Receipt:
     supersede: str | None = None
     after: str | None = None
     warm: bool = False
+    parks: int = 0
+    parked_seconds: float = 0.0
 
 
 class ReceiptLog:
@@ -118,6 +121,8 @@ class ReceiptLog:
             supersede=ticket.control.supersede,
             after=ticket.control.after,
             warm=ticket.control.warm,
+            parks=account.parks,
+            parked_seconds=account.parked_seconds,
         )
         self.add(receipt)
         logger.info(

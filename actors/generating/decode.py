@@ -4,39 +4,77 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from actors.core.commands import WasParked
 from actors.core.events import ActorStage
 from actors.core.generation import FinishReason
 from actors.core.life import State
+from actors.generating.prefill import prefill
+from actors.generating.prompt_reading import PromptReading
+from runtime.prompt_rows.wanted import NO_OUTPUTS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from actors.core.hold import Hold
     from actors.generating.drafting import Drafting
     from actors.generating.output import Output
+    from actors.generating.prefill import Restoring
     from runtime.sampling.tokens import SampledToken
 
 
-async def decode(hold: Hold, first: SampledToken | None, output: Output, drafting: Drafting | None) -> FinishReason:
+async def decode(
+    hold: Hold,
+    first: SampledToken | None,
+    output: Output,
+    drafting: Drafting | None,
+    restoration: Callable[[Hold], Restoring],
+) -> FinishReason:
     """Draw token after token, or verify draft after draft, until the output says that it is whole.
 
-    There is no `first` where the prompt was all that was asked for.
+    Args:
+        hold: with the prompt's KV.
+        first: token of the output; none where the prompt was all that was asked for.
+        output: takes the tokens.
+        drafting: proposes drafts; None for none.
+        restoration: makes what brings back the KV of one that was parked.
     """
     if first is None:
         return FinishReason.LENGTH
     hold.turn_to(ActorStage.DECODE)
     tokens: Sequence[SampledToken] = (first,)
     while (reason := _take(tokens, hold, output)) is None:
-        drafts = await drafting.propose(hold, output) if drafting else ()
-        rows = (output.sequence[-1], *(draft.token_id for draft in drafts))
-        phase = State.VERIFY if drafts else State.DECODE
-        tokens = (await hold.submit(phase, rows, output.next_sample(rows[1:]), drafts)).tokens
-        if drafting:
-            drafting.observe(len(drafts), len(tokens) - 1)
+        try:
+            tokens = await _draw(hold, output, drafting)
+        except WasParked:
+            tokens = await _go_on(hold, output, restoration(hold))
     whole = len(output.sequence) - 1  # the last token was drawn, and never read
     if hold.length > whole:
         hold.trim(whole)
     return reason
+
+
+async def _draw(hold: Hold, output: Output, drafting: Drafting | None) -> Sequence[SampledToken]:
+    """Return the next token, behind the drafts that stood.
+
+    Raises:
+        WasParked: the slot is another one now.
+    """
+    drafts = await drafting.propose(hold, output) if drafting else ()
+    rows = (output.sequence[-1], *(draft.token_id for draft in drafts))
+    phase = State.VERIFY if drafts else State.DECODE
+    tokens = (await hold.submit(phase, rows, output.next_sample(rows[1:]), drafts)).tokens
+    if drafting:
+        drafting.observe(len(drafts), len(tokens) - 1)
+    return tokens
+
+
+async def _go_on(hold: Hold, output: Output, restoring: Restoring) -> Sequence[SampledToken]:
+    """Return the next token of one that was parked: its sequence is a prompt, of which all but the end is cached."""
+    reading = PromptReading(output.index, hold.prompt, NO_OUTPUTS, lambda _: None)
+    token = await prefill(hold, restoring, output.next_sample(), reading)
+    assert token is not None
+    hold.turn_to(ActorStage.DECODE)
+    return (token,)
 
 
 def _take(tokens: Sequence[SampledToken], hold: Hold, output: Output) -> FinishReason | None:

@@ -50,7 +50,7 @@ async def prefill(
         if await restoring.audit():
             return token
     except StepFailed as error:
-        if not hold.cached:
+        if not (hold.cached or hold.kept):
             raise
         logger.warning("request %s failed on cached KV (%s) and is read again", hold.request_id, error)
     await restoring.give_up()

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from actors.core.events import SavedBlock, TransferBegins, TransferEnded
 from actors.kv.moves import Moves
 from actors.kv.room import RoomMaker
-from runtime.kv.blocks import BLOCK_TOKENS
 from runtime.step.transfer import Save
 
 if TYPE_CHECKING:
@@ -124,4 +123,4 @@ class KVMover:
 
 
 def _save(slot: SlotView, block: SlotBlock) -> Save:
-    return Save(slot.id, block.start, block.start + BLOCK_TOKENS, block.whole, slot.origin)
+    return Save(slot.id, block.start, block.start + len(block.token_ids), block.whole, slot.origin)

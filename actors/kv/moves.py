@@ -123,9 +123,14 @@ class Moves:
             command.reply.set(outcome.Value(None))
             return None
         keys = tuple(block.key for block in blocks)
-        start, end = command.first * BLOCK_TOKENS, (command.first + len(blocks)) * BLOCK_TOKENS
+        start, end = command.first * BLOCK_TOKENS, _end(command, blocks)
         audited: tuple[int, Block] | None = None
-        if command.is_last and self._can_audit(record, filled, end) and self._cache.verdicts.choose_audit():
+        if (
+            command.is_last
+            and end % BLOCK_TOKENS == 0
+            and self._can_audit(record, filled, end)
+            and self._cache.verdicts.choose_audit()
+        ):
             end -= BLOCK_TOKENS
             audited = end, blocks.pop()
         places = [start + i * BLOCK_TOKENS for i in range(len(blocks))]
@@ -155,13 +160,13 @@ class Moves:
         rings, start = self._table.rings, command.first * BLOCK_TOKENS
         if rings is None:
             return 0
-        end = start + len(blocks) * BLOCK_TOKENS
+        end = _end(command, blocks)
         if rings.has_full_layers and start > max(record.length, record.slot.staged):
             return None  # what came before these was dropped
         if not command.is_last:
             return end
         whole = list(takewhile(lambda block: block.whole, reversed(blocks)))
-        filled = end - len(whole) * BLOCK_TOKENS
+        filled = end - sum(len(block.token_ids) for block in whole)
         return filled if self._fills(record, filled, end) else None
 
     def _fills(self, record: HoldRecord, filled: int, end: int) -> bool:
@@ -233,7 +238,7 @@ class Moves:
             self._table.stage(record.slot, move.end, move.trial, move.stands_on)
             return
         self._table.commit_moved(record.slot, tokens, move.trial, move.stands_on, move.least)
-        record.ledger.note_moved(len(tokens))
+        record.ledger.note_moved(max(0, move.end - max(start, record.hold.kept)))
         self._cache.leftovers.take(record.slot.tokens, start, move.end)
         if self._observers.moved:
             self._observers.tell(self._observers.moved, Moved(*record.key, record.slot.id, start, len(tokens)))
@@ -247,7 +252,7 @@ class Moves:
             self._table.note_written(record.slot, move.end)
             if isinstance(move.command, CopyPrefix) or start < record.slot.least:
                 start = 0  # a copy overwrites what they had of positions before its start, too
-        record.ledger.note_overwritten(max(0, record.length - start))
+        record.ledger.note_overwritten(max(0, record.length - max(start, record.hold.kept)))
         self._table.trim(record.slot, start)
 
     def _answer(self, move: PlannedMove, values: Sequence[KVData | None] | None) -> None:
@@ -279,3 +284,8 @@ class Moves:
             self._observers.tell(self._observers.audit_failed, AuditFailed(*record.key, frozenset(wrong)))
         self._cache.verdicts.condemn(wrong)
         self._table.quarantine(wrong)
+
+
+def _end(command: LoadBlocks, blocks: Sequence[Block]) -> int:
+    """Return the position behind these blocks, of which the last may be incomplete."""
+    return command.first * BLOCK_TOKENS + sum(len(block.token_ids) for block in blocks)

@@ -20,7 +20,7 @@ from actors.kv.tiers import Tiers
 from actors.kv.verdicts import Verdicts
 from actors.kv.waiting_blocks import WaitingBlocks
 from actors.kv.write_behind import WriteBehind
-from runtime.kv.blocks import BLOCK_TOKENS, Block, BlockKey
+from runtime.kv.blocks import BLOCK_TOKENS, Block, BlockKey, tail_key
 from runtime.kv.ram_tier import RamTier, RamTierStatistics
 from runtime.ownership import TaskOwner
 
@@ -107,6 +107,7 @@ class PrefixCache:
         self.root = root
         self.config = config or CacheConfig()
         self.rings = rings
+        self._block_bytes = block_bytes
         self.piece_blocks = max(1, self.config.piece_bytes // max(1, block_bytes - ring_bytes))
         self.saved_blocks = max(1, self.config.piece_bytes // max(1, block_bytes))
         self.tiers = Tiers(RamTier(ram, self.owner), disk, self.owner, rings)
@@ -184,6 +185,41 @@ class PrefixCache:
         first = usable // BLOCK_TOKENS
         self.waiting.add(slot, resident, self._missing(resident, first), first=first)
 
+    def can_set_aside(self, tokens: int) -> bool:
+        """Whether the tiers take all KV of a parked sequence of so many tokens, beside those that are parked already.
+
+        On disk as it is on any disk: what that refuses, or lets go, is computed again.
+        """
+        if not self.tiers.keep_anything:
+            return False
+        blocks = -(-tokens // BLOCK_TOKENS) + self.tiers.ram.pinned
+        return self.tiers.disk is not None or blocks * self._block_bytes <= self.tiers.ram.budget
+
+    def set_aside(self, slot: int, resident: Resident) -> tuple[BlockKey, ...]:
+        """Have all kept that a slot holds of a parked sequence, its last tokens too; returns what is pinned for it.
+
+        The last tokens are not kept where the layers with rings have lost some of them: a few rows are computed again.
+        """
+        self.owner.check()
+        tokens, missing = resident.tokens, self._missing(resident, 0)
+        keys, complete = list(tokens.keys), len(tokens.keys)
+        rest = tokens[complete * BLOCK_TOKENS :]
+        if rest and resident.has_windows(complete):
+            keys.append(tail_key(tokens.parent(complete), rest))
+            missing.append(complete)
+        self.waiting.put(slot, resident, missing)
+        self.tiers.ram.pin(keys)
+        return tuple(keys)
+
+    def let_go(self, pinned: Sequence[BlockKey]) -> None:
+        """Need no longer what was set aside; last tokens that are no complete block are of no use to others."""
+        self.owner.check()
+        self.tiers.ram.unpin(pinned)
+        for key in pinned[-1:]:
+            block = self.tiers.ram.get(key)
+            if block is not None and len(block.token_ids) < BLOCK_TOKENS and not self.tiers.ram.is_pinned(key):
+                self.tiers.ram.drop(key)
+
     def next_saves(self, slots: Sequence[int], limit: int) -> list[tuple[int, SlotBlock]]:
         """Take up to `limit` blocks to keep, from these slots in this order."""
         self.owner.check()
@@ -196,7 +232,8 @@ class PrefixCache:
         kept = Block(block.key, block.parent, block.token_ids, data, block.whole)
         if self.tiers.ram.insert(kept, trio.current_time()):
             self.tiers.ram.hold([kept.key], self.waiting.held_until(slot))
-        self.write_behind.add(kept)
+        if len(kept.token_ids) == BLOCK_TOKENS:
+            self.write_behind.add(kept)
 
     def _missing(self, resident: Resident, first: int) -> list[int]:
         """Return the numbers of the blocks from the `first` on that are to be kept.

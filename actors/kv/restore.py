@@ -62,7 +62,7 @@ class Restoration:
         self._hold = hold
         self._table = table
         self._cache = cache
-        self._given_up = not hold.ticket.reuse
+        self._given_up = not (hold.ticket.reuse or hold.kept)  # what it had itself is always its own
         self._restored: list[BlockKey] = []
         self._audited: tuple[int, Block] | None = None  # position and block: it is computed again, to be compared
 
@@ -109,7 +109,9 @@ class Restoration:
         slot, live = self._table.longest_live_prefix(prompt, limit=limit, besides=self._hold.slot)
         first = have // BLOCK_TOKENS
         last = cache.tiers.reach(prompt.keys[: limit // BLOCK_TOKENS], first)
-        if max(live, last * BLOCK_TOKENS) < have + MIN_GAIN:
+        if (tail := self._tail(have, max(live, last * BLOCK_TOKENS))) is not None:
+            return tail
+        if max(live, last * BLOCK_TOKENS) < have + (1 if self._hold.kept else MIN_GAIN):
             return None
         staged = max(have, self._hold.slot.staged)
         if slot is not None and live >= last * BLOCK_TOKENS:
@@ -119,6 +121,15 @@ class Restoration:
             return self._piece_with_rings(cache.rings, first, staged // BLOCK_TOKENS, last)
         end = min(last, first + cache.piece_blocks)
         return BlockSource(tuple(prompt.keys[first:end]), first, is_last=end == last)
+
+    def _tail(self, have: int, reach: int) -> BlockSource | None:
+        """Return the last tokens of a sequence that was parked, once all before them is there; None if not so."""
+        tail = self._hold.tail
+        if tail is None or not tail.first * BLOCK_TOKENS <= have < tail.end or reach >= tail.end:
+            return None
+        if tail.key not in self._cache.tiers.ram:
+            return None
+        return BlockSource((tail.key,), tail.first, is_last=True, whole=(tail.key,))
 
     def _piece_with_rings(self, rings: Rings, first: int, staged: int, last: int) -> BlockSource:
         """Return the next piece of blocks `first` to `last`, of which those before `staged` are there but for rings.

@@ -10,19 +10,20 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from runtime.kv.blocks import BLOCK_TOKENS
+from runtime.kv.blocks import BLOCK_TOKENS, tail_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Set
 
     from actors.core.slot_views import Resident
     from runtime.kv.blocks import BlockKey
+    from runtime.kv.token_chain import TokenChain
     from runtime.ownership import TaskOwner
 
 
 @dataclass(frozen=True, slots=True)
 class SlotBlock:
-    """A complete block whose KV is in a slot, at positions `start` to `start + BLOCK_TOKENS`.
+    """A block whose KV is in a slot, from position `start` on: a complete one, or the last tokens of a parked sequence.
 
     `stands_on` has the names of all blocks that this KV came from, or may have been computed after; `whole` says that
     the layers with rings still have its rows, too.
@@ -38,17 +39,29 @@ class SlotBlock:
 
 @dataclass(slots=True)
 class _Batch:
-    """Blocks of what a slot held at one time, by their numbers."""
+    """Blocks of what a slot held at one time, by their numbers; the last may be one that is not complete."""
 
     resident: Resident
     numbers: deque[int]
+
+    def key(self, number: int) -> BlockKey:
+        """Return a block's name."""
+        chain = self.resident.tokens
+        if number < len(chain.keys):
+            return chain.keys[number]
+        return tail_key(chain.parent(number), chain[number * BLOCK_TOKENS :])
+
+    @property
+    def end(self) -> int:
+        """The position behind the last of them."""
+        return min((max(self.numbers, default=-1) + 1) * BLOCK_TOKENS, len(self.resident.tokens))
 
     def block(self, number: int) -> SlotBlock:
         """Make a block, when it is wanted: a long sequence has thousands."""
         chain, start = self.resident.tokens, number * BLOCK_TOKENS
         tokens = tuple(chain[start : start + BLOCK_TOKENS])
         whole = self.resident.has_windows(number)
-        return SlotBlock(chain.keys[number], chain.parent(number), start, tokens, self.resident.stands_on, whole)
+        return SlotBlock(self.key(number), chain.parent(number), start, tokens, self.resident.stands_on, whole)
 
     def keep_only(self, numbers: Iterable[int]) -> None:
         """Let the others wait no more."""
@@ -85,8 +98,22 @@ class WaitingBlocks:
 
     def end(self, slot: int) -> int:
         """Return the position behind the last block that waits in that slot; 0 if none does."""
-        numbers = (max(batch.numbers) for batch in self._batches.get(slot, ()) if batch.numbers)
-        return (max(numbers, default=-1) + 1) * BLOCK_TOKENS
+        return max((batch.end for batch in self._batches.get(slot, ())), default=0)
+
+    def any_displaced(self, slot: int, chain: TokenChain, have: int, *, unless: Callable[[BlockKey], bool]) -> bool:
+        """Return whether a block of a chain is to be copied out of that slot, or is being copied.
+
+        The slot's own tokens are the chain's up to position `have` only; what `unless` is true of is kept already.
+        """
+        for batch in self._batches.get(slot, ()):
+            shared, length = batch.resident.tokens.shared_with(chain), len(batch.resident.tokens)
+            for number in batch.numbers:
+                if have < min((number + 1) * BLOCK_TOKENS, length) <= shared and not unless(batch.key(number)):
+                    return True
+        taken = [block for other, block in self._taken if other == slot and block.start + len(block.token_ids) > have]
+        return any(
+            chain[b.start : b.start + len(b.token_ids)] == list(b.token_ids) and not unless(b.key) for b in taken
+        )
 
     def held_until(self, slot: int) -> float:
         """Return the time, by the event loop's clock, until which what is kept of a slot is not to be let go."""
@@ -105,7 +132,7 @@ class WaitingBlocks:
         known: set[BlockKey] = set()
         for batch in batches:
             batch.keep_only(number for number in batch.numbers if number >= first)
-            known.update(batch.resident.tokens.keys[number] for number in batch.numbers)
+            known.update(map(batch.key, batch.numbers))
         keys = resident.tokens.keys
         batches.append(_Batch(resident, deque(number for number in numbers if keys[number] not in known)))
 
@@ -140,8 +167,7 @@ class WaitingBlocks:
         for batch in self._all():
             struck = batch.resident.stands_on & keys
             if struck:
-                names = batch.resident.tokens.keys
-                batch.keep_only(number for number in batch.numbers if names[number] not in struck)
+                batch.keep_only([number for number in batch.numbers if batch.key(number) not in struck])
         self._taken = [(slot, one) for slot, one in self._taken if one.key not in one.stands_on & keys]
 
     def forget_what_stands_on(self, keys: Set[BlockKey]) -> None:

@@ -16,6 +16,7 @@ from actors.core.hold import LEAST_IMPORTANT
 from actors.core.holds import device_lost
 from actors.core.life import Event, Life, State
 from actors.manager.punctuality import Punctuality
+from actors.parking.victims import LEVELS
 from actors.queue.order import Claim, Order
 from actors.queue.shares import OutputLengths
 from runtime.errors import QueueFull, RateLimited
@@ -27,19 +28,33 @@ if TYPE_CHECKING:
     from actors.core.commands import Enqueue
     from actors.core.costs import StepCosts
     from actors.core.hold import Ticket
-    from actors.core.holds import Holds
+    from actors.core.holds import HoldRecord, Holds
     from actors.core.observer import Observers
     from actors.core.slot_views import GenerationKey
     from actors.core.slots import SlotTable
     from actors.kv.prefix_cache import PrefixCache
+    from actors.parking.parking import Parking
 
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
-    """A ticket in the queue."""
+    """A ticket in the queue.
+
+    Attributes:
+        ticket, life: whose it is, and where that is in its life.
+        grants: how many slots had been granted when it began to wait.
+        parked: what it had, if it has left its slot.
+    """
 
     ticket: Ticket
     life: Life
+    grants: int
+    parked: HoldRecord | None = None
+
+    @property
+    def waits(self) -> bool:
+        """Whether it may be granted a slot: nobody has ended it."""
+        return self.ticket.mark.at is None and self.life.state in (State.QUEUED, State.PARKED)
 
 
 class Admission:
@@ -49,7 +64,7 @@ class Admission:
     and nobody before those have left whom it waits for.
 
     Args:
-        table, cache, holds, observers: the manager's.
+        table, cache, holds, parking, observers: the manager's.
         costs: of steps.
         limit: how many may wait.
         ageing: seconds that count as one level of priority for a class that is passed over.
@@ -60,6 +75,7 @@ class Admission:
         table: SlotTable,
         cache: PrefixCache,
         holds: Holds,
+        parking: Parking,
         observers: Observers,
         costs: StepCosts,
         *,
@@ -69,6 +85,7 @@ class Admission:
         self._table = table
         self._cache = cache
         self._holds = holds
+        self._parking = parking
         self._observers = observers
         self._limit = limit
         self._owner = table.owner
@@ -95,8 +112,8 @@ class Admission:
             raise device_lost(self._closed)
         ahead = [one.ticket for one in self._queue.values() if tickets[0].is_warm or not one.ticket.is_warm]
         promises = [one.promise for one in (*(one for one in ahead if one.is_due), *tickets)]
-        free, wait = self._table.extents.grantable(promises, self._slots_left_to(tickets[0])), len(ahead)
-        more = len(tickets) - self._room_for(tickets[0], free)
+        free, wait = self._table.extents.grantable(promises, _slots_left_to(tickets[0], self._holds)), len(ahead)
+        more = len(tickets) - _room_for(tickets[0], free)
         if tickets[0].is_warm and self._others_work():  # it will not wait
             more = 0
         if wait + more > self._limit:
@@ -104,7 +121,7 @@ class Admission:
                 f"no room for {len(tickets)} more: {free} can begin at once, {wait} of at most {self._limit} wait",
                 retry_after=1.0,
             )
-        self._check_share(tickets[0], more)
+        _check_share(tickets[0], more, [one.ticket.owner for one in self._queue.values()], self._limit)
         for ticket in tickets:
             self._punctual.check(ticket)
         for ticket in tickets:
@@ -114,7 +131,7 @@ class Admission:
     def _join(self, ticket: Ticket) -> None:
         rank, place = ticket.rank, ticket.place
         self._give_place(ticket)
-        self._queue[ticket.key] = _Waiting(ticket, Life(self._owner))
+        self._queue[ticket.key] = _Waiting(ticket, Life(self._owner), self._table.grants)
         self._order.add(Claim(ticket.key, place.number, trio.current_time(), rank.priority, ticket.owner, rank.weight))
         if self._observers.queued:
             length, standing = len(ticket.prompt), (rank.priority, place.number, place.goes_first)
@@ -128,35 +145,22 @@ class Admission:
         place.number = min((one.number for one in before), default=self._places)
         place.goes_first = any(one.is_granted or one.goes_first for one in before)
 
-    def _room_for(self, ticket: Ticket, free: int) -> int:
-        """How many such need no further place in the queue: free slots take them, or they take over others' places."""
-        return free if ticket.is_due else sum(not place.is_left for place in ticket.succeeds)
-
-    def _slots_left_to(self, ticket: Ticket) -> set[int]:
-        """Return the slots that warm requests leave for a ticket's sake."""
-        return {record.slot.id for record in self._holds if record.is_warm and not ticket.is_warm}
-
-    def _check_share(self, first: Ticket, more: int) -> None:
-        """Raise RateLimited if the owner of these tickets, of which so many would wait, may not have so many wait."""
-        if first.queue_share >= 1:
-            return
-        places = int(first.queue_share * self._limit)
-        waiting = sum(waiting.ticket.owner == first.owner for waiting in self._queue.values())
-        if waiting + more > places:
-            message = f"The API key {first.owner} may have {places} generations wait; {waiting} do."
-            raise RateLimited(message, retry_after=1.0)
-
-    def withdraw(self, ticket: Ticket) -> None:
-        """Take a ticket out of the queue."""
+    def withdraw(self, ticket: Ticket) -> HoldRecord | None:
+        """Take a ticket out of the queue; returns what it had, if it was parked."""
         self._owner.check()
-        self._queue.pop(ticket.key).life.take(Event.CANCELLED)
+        waiting = self._queue.pop(ticket.key)
+        waiting.life.take(Event.CANCELLED)
         self._order.remove(ticket.key)
+        return waiting.parked
 
     def demote(self, ticket: Ticket) -> bool:
         """Let one that waits be less important than all others; False if it does not wait."""
         self._owner.check()
-        if ticket.key not in self._queue:
+        waiting = self._queue.get(ticket.key)
+        if waiting is None:
             return False
+        if waiting.parked is not None:
+            waiting.parked.demote()
         self._order.move(ticket.key, LEAST_IMPORTANT)
         return True
 
@@ -184,6 +188,39 @@ class Admission:
         waits = any(not one.ticket.is_warm for one in self._queue.values())
         return waits and any(record.is_warm for record in self._holds)
 
+    def make_way(self) -> None:
+        """Park the less important for the most important who waits, if that brings it a slot; only between steps."""
+        self._owner.check()
+        if self._held_back or self._is_made_way():
+            return
+        while (waiting := self._most_important()) is not None:
+            priority = self._order.priority_of(waiting.ticket.key)
+            victims = self._parking.victims(priority, waiting.ticket.promise, before=waiting.grants)
+            if not victims:
+                return
+            if self._is_late(waiting):
+                continue
+            for record in victims:
+                self._wait_again(record, by=waiting.ticket)
+            granted = self._grant(waiting)
+            assert granted, f"{waiting.ticket.key} is granted no slot, and {len(victims)} were parked for it"
+
+    def _most_important(self) -> _Waiting | None:
+        if heirs := self._heirs():
+            return heirs[0]
+        key = self._order.most_important(self._is_passed_over)
+        return None if key is None else self._queue[key]
+
+    def _wait_again(self, record: HoldRecord, by: Ticket) -> None:
+        """Park one that has a slot: it waits in its old place, and the more often it was parked, the less long."""
+        ticket, place = record.hold.ticket, record.hold.ticket.place
+        place.is_granted = place.goes_first = False
+        self._parking.park(record, by)
+        self._queue[ticket.key] = _Waiting(ticket, record.life, self._table.grants, record)
+        standing = record.priority, ticket.owner, ticket.rank.weight, record.ledger.parks * LEVELS
+        claim = Claim(ticket.key, place.number, trio.current_time(), *standing)
+        self._order.add(claim)
+
     def _heirs(self) -> list[_Waiting]:
         """Those whose predecessor has left them a slot."""
         heirs = [
@@ -194,8 +231,8 @@ class Admission:
     def _is_passed_over(self, key: GenerationKey) -> bool:
         """Whether one waits for somebody's end, or ends but has not left yet: a grant would give up KV for nobody."""
         waiting = self._queue[key]
-        is_leaving = waiting.ticket.mark.at is not None or waiting.life.state is not State.QUEUED
-        return is_leaving or not waiting.ticket.is_due or (waiting.ticket.is_warm and self._others_work())
+        is_in_the_way = waiting.ticket.is_warm and self._others_work()
+        return not waiting.waits or not waiting.ticket.is_due or is_in_the_way or not self._parking.is_copied(key)
 
     def _others_work(self) -> bool:
         """Whether somebody has work besides warm requests."""
@@ -207,14 +244,13 @@ class Admission:
         ticket = waiting.ticket
         if not self._table.extents.grantable([ticket.promise]):
             return False
-        if (late := self._punctual.complaint(ticket)) is not None:
-            ticket.note_cancel()  # it leaves the queue itself
-            ticket.granted.set(outcome.Error(late))
+        if self._is_late(waiting):
             return True
+        record = waiting.parked
         slot = self._table.grant(
             ticket.key,
-            ticket.prompt,
-            reuse=ticket.reuse,
+            ticket.prompt if record is None else record.hold.prompt,
+            reuse=ticket.reuse or record is not None,
             now=trio.current_time(),
             session=ticket.session,
             promise=ticket.promise,
@@ -224,16 +260,28 @@ class Admission:
         self._cache.displace(slot.id, slot.before, len(slot.tokens))
         self._cache.count_hit("resident", len(slot.tokens))
         self._cache.leftovers.take(slot.tokens, 0, len(slot.tokens))
-        waiting.life.take(Event.GRANTED)
         ticket.place.is_granted = True
         del self._queue[ticket.key]
+        if record is not None:
+            self._order.resume(ticket.key, trio.current_time())
+            self._parking.bring_back(record, slot)
+            return True
+        waiting.life.take(Event.GRANTED)
         cost = len(ticket.prompt) - len(slot.tokens) + self._lengths.expected(ticket.rank.most_tokens)
         self._order.start(ticket.key, cost, trio.current_time())
-        record = self._holds.add(ticket, slot, waiting.life)
+        record = self._holds.add(ticket, slot, waiting.life, self._table.grants)
         if self._observers.granted:
             event = Granted(*ticket.key, slot.id, len(slot.tokens), record.leaders)
             self._observers.tell(self._observers.granted, event)
         ticket.granted.set(outcome.Value(record.hold))
+        return True
+
+    def _is_late(self, waiting: _Waiting) -> bool:
+        """Whether one leaves the queue, since its first token cannot come in time."""
+        if waiting.parked is not None or (late := self._punctual.complaint(waiting.ticket)) is None:
+            return False
+        waiting.ticket.note_cancel()  # it leaves the queue itself
+        waiting.ticket.granted.set(outcome.Error(late))
         return True
 
     # --- while the device is lost -------------------------------------------------------------------------------------
@@ -248,7 +296,9 @@ class Admission:
         self._owner.check()
         self._held_back, self._closed = True, why
         for waiting in self._queue.values():
-            if waiting.life.state is State.QUEUED:
+            if waiting.parked is not None:
+                waiting.parked.lose(why)
+            elif waiting.life.state is State.QUEUED:
                 waiting.life.take(Event.DEVICE_LOST)
                 waiting.ticket.granted.set(outcome.Error(device_lost(why)))
 
@@ -256,3 +306,23 @@ class Admission:
         """Slots can be granted again."""
         self._owner.check()
         self._held_back, self._closed = False, None
+
+
+def _room_for(ticket: Ticket, free: int) -> int:
+    """How many such need no further place in the queue: free slots take them, or they take over others' places."""
+    return free if ticket.is_due else sum(not place.is_left for place in ticket.succeeds)
+
+
+def _check_share(first: Ticket, more: int, owners: Sequence[str | None], limit: int) -> None:
+    """Raise RateLimited if one owner's tickets, of which so many would wait, are too many beside those who wait."""
+    if first.queue_share >= 1:
+        return
+    places, waiting = int(first.queue_share * limit), owners.count(first.owner)
+    if waiting + more > places:
+        message = f"The API key {first.owner} may have {places} generations wait; {waiting} do."
+        raise RateLimited(message, retry_after=1.0)
+
+
+def _slots_left_to(ticket: Ticket, holds: Holds) -> set[int]:
+    """Return the slots that warm requests leave for a ticket's sake."""
+    return {record.slot.id for record in holds if record.is_warm and not ticket.is_warm}

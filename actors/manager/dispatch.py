@@ -40,13 +40,14 @@ if TYPE_CHECKING:
     from actors.manager.admission import Admission
     from actors.manager.recovery import Recovery
     from actors.manager.settlement import Settlement
+    from actors.parking.parking import Parking
 
 
 class Dispatch:
     """Applies commands.  Part of the slot manager: called by its task, or its clerk, and by nobody else.
 
     Args:
-        table, cache, holds, receipts, observers, admission, settlement, recovery: the manager's.
+        table, cache, holds, receipts, observers, admission, parking, settlement, recovery: the manager's.
         now: the executor's clock.
     """
 
@@ -59,6 +60,7 @@ class Dispatch:
         observers: Observers,
         *,
         admission: Admission,
+        parking: Parking,
         settlement: Settlement,
         recovery: Recovery,
         now: Callable[[], float],
@@ -69,6 +71,7 @@ class Dispatch:
         self._receipts = receipts
         self._observers = observers
         self._admission = admission
+        self._parking = parking
         self._settlement = settlement
         self._recovery = recovery
         self._now = now
@@ -79,8 +82,10 @@ class Dispatch:
             case Enqueue():
                 self._admission.enqueue(command)
             case Withdraw(ticket, reason):
-                self._admission.withdraw(ticket)
-                self._close(ticket, reason, Account())
+                parked = self._admission.withdraw(ticket)
+                self._close(ticket, reason, Account() if parked is None else self._parking.end(parked))
+                if parked is not None:
+                    self._cache.leftovers.leave(parked.hold.prompt, parked.ledger.computed_at)
             case Demote(tickets):
                 for ticket in tickets:
                     self._demote(ticket)
@@ -118,6 +123,7 @@ class Dispatch:
             self._cache.verdicts.strike(command.restored)
             self._settlement.invalidate(record)
             record.ledger.note_restart()
+            record.hold.kept, record.hold.tail = 0, None
             command.reply.set(outcome.Value(None))
         else:
             record.ask(command)
@@ -132,6 +138,7 @@ class Dispatch:
             self._cache.leave(slot.id, slot.resident(), held_until)
         self._table.extents.fit(slot, self._cache.waiting.end(slot.id))
         self._holds.remove(record)
+        self._parking.forget(record)
         account = record.close(Event.FINISHED if reason is None else Event.CANCELLED, self._now())
         self._close(hold.ticket, reason, account)
         if reason is not None:  # last: of a long prompt it takes milliseconds

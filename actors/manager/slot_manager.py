@@ -32,6 +32,7 @@ from actors.manager.settlement import Settlement
 from actors.manager.statistics import ManagerStatistics
 from actors.manager.step_planner import StepPlanner
 from actors.manager.step_runner import StepCounts, StepRunner
+from actors.parking.parking import Parking
 from runtime.errors import DeviceLost
 from runtime.kv.blocks import BLOCK_TOKENS
 
@@ -55,7 +56,7 @@ class SlotManager:
     """See the module's head.  `run` is its task; everything else that is public only looks.
 
     Attributes:
-        table, cache, holds, receipts: what it owns, to be looked at.
+        table, cache, holds, parking, receipts: what it owns, to be looked at.
         costs: of steps, learnt from those that ran.
         observers: are told what happens.
         handle: what requests have of the manager.
@@ -67,6 +68,7 @@ class SlotManager:
         chunks: limits of prefill chunks.
         queue_limit: how many may wait for a slot.
         ageing: seconds that count as one level of priority for a class of the queue that is passed over.
+        preemption: who is more important takes slots of those who are less so.
         epoch: seconds since the epoch at which the executor's clock was 0.
         position_bytes: of the KV of one position of the arena; 0 where that is not known.
     """
@@ -80,6 +82,7 @@ class SlotManager:
         *,
         queue_limit: int,
         ageing: float = 3.0,
+        preemption: bool = True,
         epoch: float = 0.0,
         position_bytes: int = 0,
     ) -> None:
@@ -94,8 +97,9 @@ class SlotManager:
         self._chunks = chunks
         self._mailbox = Mailbox()
         self._device = Device(executor, table)
+        self.parking = Parking(table, cache, self.holds, self.observers, is_on=preemption, now=executor.clock)
         self._admission = Admission(
-            table, cache, self.holds, self.observers, self.costs, limit=queue_limit, ageing=ageing
+            table, cache, self.holds, self.parking, self.observers, self.costs, limit=queue_limit, ageing=ageing
         )
         self._mover = KVMover(self._device, table, cache, self.observers, self._lose_kv)
         self._planner = StepPlanner(table, cache, chunks, self.costs, self.observers)
@@ -109,11 +113,12 @@ class SlotManager:
         self._dispatch = Dispatch(
             *(table, cache, self.holds, self.receipts, self.observers),
             admission=self._admission,
+            parking=self.parking,
             settlement=self._settlement,
             recovery=self._recovery,
             now=executor.clock,
         )
-        self.handle = Handle(self._mailbox, table, cache, self.holds, self.observers, now=executor.clock)
+        self.handle = Handle(self._mailbox, table, cache, self.holds, self.observers, self.parking, now=executor.clock)
 
     # --- the task -----------------------------------------------------------------------------------------------------
 
@@ -158,14 +163,16 @@ class SlotManager:
             self._dispatch.apply_to_slots(on_slots)
 
     def _admit(self) -> None:
-        """Grant free slots to those who wait."""
+        """Grant free slots to those who wait, and then, between two steps, those of who is less important."""
+        self.parking.settle()
         self._admission.admit()
+        self._admission.make_way()
 
     async def _move(self) -> bool:
         """Make room for sequences, and move a bounded piece of KV; False if there was none to move."""
         self._mover.make_room(self.holds)
         moved = await self._mover.move(self.holds)
-        if moved:
+        if moved or len(self.parking):  # who is parked may have waited for what was to be copied, or let go
             self._drain()
             self._admit()  # a slot that came free while KV was moved does not wait for this step
             self._mover.make_room(self.holds)
@@ -204,7 +211,7 @@ class SlotManager:
         """Apply what has come for the queue, and grant what is free: for the clerk, while the device is busy."""
         for command in self._mailbox.take_for_queue():
             self._dispatch.apply_to_queue(command)
-        self._admit()
+        self._admission.admit()
 
     def _end(self) -> None:
         """End, so that nobody is left waiting; usually nobody waits."""
@@ -263,6 +270,9 @@ class SlotManager:
             cancels={reason.value: count for reason, count in self.receipts.counts.items()},
             device_losses=self._recovery.losses,
             last_step_seconds=counts.last_seconds,
+            parks=self.parking.parks,
+            resumes=self.parking.resumes,
+            parked=len(self.parking),
             step_target_seconds=self._chunks.seconds(self.costs.target, counts.last_single),
         )
 
@@ -273,6 +283,7 @@ class SlotManager:
         self.cache.check_integrity()
         self.holds.check_integrity(self.table)
         assert all(self.holds.get(ticket.key) is None for ticket in self.queue), "one who waits for a slot holds one"
+        self.parking.check_integrity()
         self.receipts.check_integrity()
 
     def _phase_of(self, key: GenerationKey) -> State:

@@ -16,6 +16,8 @@ class ManagerStatistics:
 
     Attributes:
         last_step_seconds: of the newest step of the target; None before the first.
+        parks, resumes: how often a generation left its slot to a more important one, and had one again.
+        parked: how many wait for that now; they are among the queued.
         step_target_seconds: what a step with as many decode rows as that one may take, if it has rows of prompts, too.
     """
 
@@ -33,3 +35,6 @@ class ManagerStatistics:
     device_losses: int = 0
     last_step_seconds: float | None = None
     step_target_seconds: float = 0.0
+    parks: int = 0
+    resumes: int = 0
+    parked: int = 0

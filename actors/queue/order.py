@@ -38,6 +38,7 @@ class Claim(Generic[K]):
         priority: the lower, the earlier.
         owner: with whom it shares; None is an owner as well.
         weight: of the owner's share.
+        levels: of ageing that it has already, because it had to wait before.
     """
 
     key: K
@@ -46,6 +47,7 @@ class Claim(Generic[K]):
     priority: int = 0
     owner: str | None = None
     weight: float = 1.0
+    levels: int = 0
 
 
 @dataclass(slots=True)
@@ -124,6 +126,17 @@ class Order(Generic[K]):
         ]
         return min(candidates, key=lambda one: one[:2])[2] if candidates else None
 
+    def priority_of(self, key: K) -> int:
+        """Return the priority of one that waits, as it is now."""
+        return self._claims[key].priority
+
+    def most_important(self, unless: Callable[[K], bool] = lambda key: False) -> K | None:
+        """Return who is next of the best class, whatever the others' age; None if there is nobody."""
+        for _, group in sorted(self._classes.items()):
+            if (claim := self._candidate(group, unless)) is not None:
+                return claim.key
+        return None
+
     def start(self, key: K, cost: float, now: float) -> None:
         """Let one wait no more, for it is served: its owner is charged so many tokens.
 
@@ -156,5 +169,5 @@ class Order(Generic[K]):
 
     def _level(self, group: _Class[K], claim: Claim[K], now: float) -> float:
         """Return the priority of a class's candidate, aged."""
-        levels = (now - max(claim.since, group.served)) / self._ageing
+        levels = claim.levels + (now - max(claim.since, group.served)) / self._ageing
         return -math.inf if levels >= MAX_LEVELS else claim.priority - levels

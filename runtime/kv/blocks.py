@@ -30,6 +30,7 @@ _TOKENS = struct.Struct(f"<{BLOCK_TOKENS}I")
 class Block:
     """The keys and values of `BLOCK_TOKENS` tokens at one place of one sequence.  Immutable, the tensor too.
 
+    A parked sequence's last tokens are one, too, fewer than that and under a key of their own (`tail_key`).
     It is `whole` if it has the rows of all layers: those of layers with rings were perhaps gone when it was saved.
     """
 
@@ -85,6 +86,12 @@ def owner_root(root: BlockKey, owner: str) -> BlockKey:
 def block_key(parent: BlockKey, token_ids: Sequence[int]) -> BlockKey:
     """Return the key of the block of exactly `BLOCK_TOKENS` tokens that follows `parent`."""
     return hashlib.sha256(parent + _TOKENS.pack(*token_ids)).digest()
+
+
+def tail_key(parent: BlockKey, token_ids: Sequence[int]) -> BlockKey:
+    """Return the key of the fewer tokens than a block's that follow `parent`, at a sequence's end."""
+    packed = struct.pack(f"<{len(token_ids)}I", *token_ids)
+    return hashlib.sha256(parent + b"tail" + packed).digest()
 
 
 def block_keys(root: BlockKey, token_ids: Sequence[int]) -> list[BlockKey]:

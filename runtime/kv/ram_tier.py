@@ -27,7 +27,8 @@ class RamTier:
     """Immutable blocks by key.  The least recently used goes first, and never before its children.
 
     A child without its parent could not be reached, so it would be dead weight.  `hold` names blocks that go last, for
-    a retry that is expected; when nothing else is left they go too, because memory is then truly short.
+    a retry that is expected; when nothing else is left they go too, because memory is then truly short.  What is
+    *pinned* stays: a sequence that was parked goes on with it.
 
     Args:
         budget: bytes of block data; 0 keeps nothing.
@@ -40,6 +41,7 @@ class RamTier:
         self._blocks: OrderedDict[BlockKey, Block] = OrderedDict()  # least recently used first
         self._children: Counter[BlockKey] = Counter()
         self._held_until: dict[BlockKey, float] = {}
+        self._pins: Counter[BlockKey] = Counter()  # of blocks that are here, or are yet to come
         self._bytes = 0
         self._evictions = 0
         self._refused = b""  # the last block for which there was no room
@@ -98,6 +100,28 @@ class RamTier:
             if key in self._blocks:
                 self._held_until[key] = max(until, self._held_until.get(key, until))
 
+    def pin(self, keys: Iterable[BlockKey]) -> None:
+        """Never let these blocks go for others, those that are yet to come included, until `unpin`."""
+        self._owner.check()
+        self._pins.update(keys)
+
+    def unpin(self, keys: Iterable[BlockKey]) -> None:
+        """Let these blocks go as others do."""
+        self._owner.check()
+        for key in keys:
+            self._pins[key] -= 1
+            if not self._pins[key]:
+                del self._pins[key]
+
+    @property
+    def pinned(self) -> int:
+        """How many blocks are pinned."""
+        return len(self._pins)
+
+    def is_pinned(self, key: BlockKey) -> bool:
+        """Whether a block is."""
+        return key in self._pins
+
     def drop(self, key: BlockKey) -> None:
         """Forget a block at once."""
         self._owner.check()
@@ -124,6 +148,7 @@ class RamTier:
         assert self._bytes <= self.budget
         assert +self._children == Counter(block.parent for block in self._blocks.values())
         assert self._held_until.keys() <= self._blocks.keys()
+        assert all(count > 0 for count in self._pins.values())
         assert all(key == block.key for key, block in self._blocks.items())
 
     def _make_room(self, wanted: int, keep: tuple[BlockKey, BlockKey], now: float) -> bool:
@@ -141,7 +166,7 @@ class RamTier:
         """Return the least recently used block without children; a held one only if there is no other."""
         held = None
         for key in self._blocks:
-            if key in keep or key in self._children:
+            if key in keep or key in self._children or key in self._pins:
                 continue
             if self._held_until.get(key, 0.0) <= now:
                 return key

@@ -198,9 +198,9 @@ class KVSimulation(Simulation):
         rows = unpack(block.data)
         taint = self.model.lies.taint(rows)
         assert not taint & self.model.lies.found, "I10: a block was found wrong, and is kept"
-        assert taint or rows == self.truth.block(block.key), "a block in a tier is not its tokens'"
+        assert taint or rows == self.truth.rows_of(block), "a block in a tier is not its tokens'"
         if not self.model.ring:
-            assert block.data.shape == SHAPE
+            assert block.data.shape == (len(block.token_ids), *SHAPE[1:])
             return
         layers = pack_layers(rows, windows=block.whole)
         assert block.data.shape == layers.shape, "I12: a block is not as whole as it says"

@@ -30,8 +30,8 @@ MUTANTS = (
     Mutant(
         "release before the step in flight ends",
         "actors/manager/slot_manager.py",
-        "            self._dispatch.apply_to_queue(command)\n        self._admit()\n",
-        "            self._dispatch.apply_to_queue(command)\n        self._drain()\n        self._admit()\n",
+        "            self._dispatch.apply_to_queue(command)\n        self._admission.admit()\n",
+        "            self._dispatch.apply_to_queue(command)\n        self._drain()\n        self._admission.admit()\n",
     ),
     Mutant(
         "a cancel is ignored while queued",
@@ -43,8 +43,8 @@ MUTANTS = (
     Mutant(
         "a slot is granted to one that was cancelled",
         "actors/manager/admission.py",
-        "        is_leaving = waiting.ticket.mark.at is not None or waiting.life.state",
-        "        is_leaving = waiting.life.state",
+        "        return self.ticket.mark.at is None and self.life.state in",
+        "        return self.life.state in",
     ),
     Mutant(
         "the last to come is served first",
@@ -144,8 +144,8 @@ MUTANTS = (
     Mutant(
         "a class that is passed over does not age",
         "actors/queue/order.py",
-        "levels = (now - max(claim.since, group.served)) / self._ageing",
-        "levels = 0.0",
+        "levels = claim.levels + (now - max(claim.since, group.served)) / self._ageing",
+        "levels = claim.levels",
         ("tests/scenarios/order/test_order.py", "tests/unit/actors/queue"),
     ),
     Mutant(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from tests.mutants import grammars, manager, observers, slots, steps
-from tests.mutants.actors import spare_time
+from tests.mutants.actors import parking, spare_time
 from tests.mutants.kv import arena, blocks, rings
 from tests.mutants.web import detached
 
 MUTANTS = (
     *manager.MUTANTS,
+    *parking.MUTANTS,
     *slots.MUTANTS,
     *blocks.MUTANTS,
     *arena.MUTANTS,

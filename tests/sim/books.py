@@ -25,8 +25,10 @@ if TYPE_CHECKING:
         HandedBack,
         Invalidated,
         Leader,
+        Parked,
         Queued,
         Released,
+        Resumed,
         StepBegins,
         StepEnded,
         StepRaised,
@@ -54,6 +56,7 @@ class Generation:
     computed: int = 0  # rows on the target
     committed: int = 0  # of these, since its slot was last given up
     receipt: Receipt | None = None
+    parks: int = 0
 
     @property
     def is_alive(self) -> bool:
@@ -104,7 +107,7 @@ class Books(Observer):
         else:
             generation.priority = event.priority
 
-    def granted(self, event: Granted) -> None:
+    def granted(self, event: Granted | Resumed) -> None:
         """Note a grant, which nobody else may have of that slot."""
         generation = self.waiting.pop(event.key, None)
         if generation is None or not generation.is_alive:
@@ -116,6 +119,26 @@ class Books(Observer):
             self.violated(f"I11: slot {event.slot} is granted to {event.key}, by what was told only")
         generation.slot, generation.leaders = event.slot, event.leaders
         self.holding[event.key] = generation
+
+    def parked(self, event: Parked) -> None:
+        """Note that one has left its slot, and waits as those do who never had one."""
+        generation = self.holding.pop(event.key, None)
+        if generation is None or not generation.is_alive or generation.slot != event.slot:
+            self.violated(f"I23: {event.key} is parked, and had not slot {event.slot}, or was cancelled before")
+            generation = generation or Generation(event.key)
+        generation.slot, generation.parks = None, generation.parks + 1
+        if generation.parks != event.parks:
+            self.violated(f"I23: {event.key} was parked {generation.parks} times, and {event.parks} are told")
+        self.waiting[event.key] = generation
+
+    def resumed(self, event: Resumed) -> None:
+        """Note that it has one again, and is to ask anew for what it waited for."""
+        generation = self.waiting.get(event.key)
+        if generation is None or not generation.parks:
+            self.violated(f"I23: {event.key} goes on, and was not parked")
+        else:
+            generation.phase, generation.pending = State.PREFILL, None
+        self.granted(event)
 
     def cancelled(self, event: Cancelled) -> None:
         """Note a cancel, of which there is one."""
@@ -136,8 +159,10 @@ class Books(Observer):
         told = (generation.computed, generation.committed)
         if (event.computed_tokens, event.kept_tokens) != told:
             self.violated(f"I11: the rows told of are {told}, computed and kept; by the receipt {event}")
-        if (event.phase == "queued") != (generation.slot is None):
+        if (event.phase in ("queued", "parked")) != (generation.slot is None):
             self.violated(f"I11: by what was told, {owner} held slot {generation.slot}; by the receipt {event}")
+        if event.parks != generation.parks:
+            self.violated(f"I23: {owner} was parked {generation.parks} times; by the receipt {event}")
 
     def released(self, event: Released) -> None:
         """Note the end of a generation, whose slot is free by now."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from actors.core.events import ActorStage
 from actors.core.life import State
 from actors.core.observer import Observer
+from actors.parking.victims import LEVELS
 from actors.queue.order import MAX_LEVELS
 
 if TYPE_CHECKING:
@@ -19,8 +20,10 @@ if TYPE_CHECKING:
         DeviceIsBack,
         DeviceIsLost,
         Granted,
+        Parked,
         Queued,
         Released,
+        Resumed,
         StageBegun,
         StepBegins,
         StepEnded,
@@ -110,6 +113,7 @@ class Arrival:
         number: of its place; in one line the lower goes first.
         goes_first: it takes a slot that was left to it.
         since: when it joined.
+        levels: of ageing that it has, for it was parked.
     """
 
     at: float
@@ -119,6 +123,7 @@ class Arrival:
     owner: str | None
     priority: int
     since: float
+    levels: int = 0
 
 
 class Fairness(Observer):
@@ -153,6 +158,7 @@ class Fairness(Observer):
         self._clock = clock
         self._violated = violated
         self._arrivals: dict[Owner, Arrival] = {}
+        self._granted: dict[Owner, Arrival] = {}  # of those who hold a slot
         self._were_due: set[Owner] = set()
         self._without_room: Counter[Owner] = Counter()  # steps that began while it waited for that
         self._waits_for_drafts = 0  # steps of the drafter, while someone has work for the target
@@ -170,8 +176,27 @@ class Fairness(Observer):
         """Note that it waits in another line from now on."""
         if (arrival := self._arrivals.get(event.key)) is not None:
             self._arrivals[event.key] = replace(arrival, priority=event.priority)
+        if (held := self._granted.get(event.key)) is not None:
+            self._granted[event.key] = replace(held, priority=event.priority)
 
-    def granted(self, event: Granted) -> None:
+    def parked(self, event: Parked) -> None:
+        """Let one wait anew, in its old place."""
+        held = self._granted.pop(event.key, None)
+        if held is None:
+            return  # which the books have complained of
+        levels = event.parks * LEVELS
+        now = self._clock()
+        again = replace(held, at=now, busy=self._activity.seconds, since=now, goes_first=False, levels=levels)
+        if all(arrival.priority != again.priority for arrival in self._arrivals.values()):
+            self._served.pop(again.priority, None)
+        self._arrivals[event.key] = again
+        self._were_due = self._due()
+
+    def resumed(self, event: Resumed) -> None:
+        """Check the same as of a first grant."""
+        self.granted(event)
+
+    def granted(self, event: Granted | Resumed) -> None:
         """Check that nobody was passed over, and that it waited for work and for nothing else."""
         mine = self._arrivals.pop(event.key, None)
         if mine is None:
@@ -180,6 +205,7 @@ class Fairness(Observer):
         for other, theirs in self._arrivals.items():
             if other in due:
                 self._check_order(event.key, mine, other, theirs)
+        self._granted[event.key] = mine
         self._served[mine.priority] = self._clock()
         waited, worked = self._clock() - mine.at, self._activity.seconds - mine.busy
         if waited > worked + ROUNDING:
@@ -194,12 +220,14 @@ class Fairness(Observer):
         if (mine.owner, mine.priority) == (theirs.owner, theirs.priority) and theirs.number < mine.number:
             self._violated(f"I8: {key} is granted a slot before {other}, who came earlier")
         passed_over = self._clock() - max(mine.since, self._served.get(mine.priority, mine.since))
+        passed_over += mine.levels * self._ageing
         if passed_over < min(mine.priority - theirs.priority, MAX_LEVELS) * self._ageing - ROUNDING:
             self._violated(f"I8: {key} is granted a slot before {other}, who is more important")
 
     def released(self, event: Released) -> None:
         """Forget one that never had a slot, and let the time of those begin who waited for it alone."""
         self._arrivals.pop(event.key, None)
+        self._granted.pop(event.key, None)
         for key in self._due() - self._were_due:
             if (arrival := self._arrivals.get(key)) is not None:
                 self._arrivals[key] = replace(arrival, at=self._clock(), busy=self._activity.seconds)
@@ -230,7 +258,8 @@ class Fairness(Observer):
         warm = {ticket.key for ticket in self._manager.queue if ticket.is_warm}
         warm |= {record.key for record in self._manager.holds if record.is_warm}
         others_work = {*self._books.waiting, *self._books.holding} - warm
-        return due - warm if others_work else due
+        due = due - warm if others_work else due
+        return {key for key in due if self._manager.parking.is_copied(key)}
 
     def _could_be_granted(self) -> bool:
         """Whether a slot is free, and the arena has room for all that anybody who waits may come to need."""

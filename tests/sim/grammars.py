@@ -17,6 +17,7 @@ from runtime.grammar.grammar import Grammar, GrammarKind
 from runtime.sampling.random_numbers import splitmix64
 
 if TYPE_CHECKING:
+    import random
     from collections.abc import Callable, Iterator, Sequence
 
     from llguidance import LLMatcher
@@ -167,3 +168,9 @@ class StandInGrammars:
     def masks(self) -> Iterator[MaskComputer]:
         """What computes them."""
         yield StandInMasks(self._faults)
+
+
+def drawn_rule(dice: random.Random) -> Rule:
+    """Draw a rule, of which some cannot be computed from some token on."""
+    fails_at = dice.randint(0, 6) if dice.random() < 0.1 else None
+    return Rule(dice.randrange(1000), dice.choice([1, 3, 8, 100]), fails_at)

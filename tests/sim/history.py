@@ -11,6 +11,9 @@ from runtime.testing.simulated import chain
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
+    from actors.kv.waiting_blocks import SlotBlock
+    from runtime.kv.blocks import Block
+
 ROOT_STATE = 0x5EED
 SHAPE = (BLOCK_TOKENS, 4)  # of a block in a tier: the 64 bits of a row as four numbers, exact in float32
 ROOT = root_key(fingerprint="5" * 64, dtype="float32", kv_shape=SHAPE)
@@ -72,3 +75,11 @@ class Truth:
     def block(self, key: BlockKey) -> list[int]:
         """The KV of a block of some sequence that has been asked for."""
         return self._blocks[key]
+
+    def rows_of(self, block: Block | SlotBlock) -> list[int]:
+        """The same of a block that may be the last tokens of a parked sequence."""
+        if len(block.token_ids) == BLOCK_TOKENS:
+            return self._blocks[block.key]
+        before = self._blocks.get(block.parent)
+        state = ROOT_STATE if before is None else before[-1]
+        return [state := chain(state, token_id) for token_id in block.token_ids]

@@ -56,6 +56,7 @@ class Tally:
     reasons: Counter[str] = field(default_factory=Counter)  # of the cancels
     faults: Counter[str] = field(default_factory=Counter)  # by kind
     lies: Counter[str] = field(default_factory=Counter)  # told, found, audits, who was deceived
+    parks: Counter[str] = field(default_factory=Counter)  # parks, resumes, and who ended meanwhile
     virtual_seconds: float = 0.0
 
     def add(self, other: Tally) -> None:
@@ -66,7 +67,7 @@ class Tally:
         self.draft_steps += other.draft_steps
         self.moves += other.moves
         self.virtual_seconds += other.virtual_seconds
-        for name in ("refused", "ended", "cancels", "reasons", "faults", "lies", "places"):
+        for name in ("refused", "ended", "cancels", "reasons", "faults", "lies", "places", "parks"):
             getattr(self, name).update(getattr(other, name))
 
 
@@ -131,6 +132,7 @@ async def _opened(scenario: Scenario) -> AsyncIterator[KVSimulation]:
             rings=scenario.rings,
             isolate_owners=len(scenario.owners) > 1,
             ageing_seconds=scenario.ageing,
+            preemption=scenario.preemption,
         ) as sim:
             sim.faults.raise_on.add(CULPRIT)
             sim.faults.cursed = scenario.cursed_blocks
@@ -222,6 +224,9 @@ def _tally(sim: KVSimulation, scenario: Scenario) -> Tally:
     counts = sim.manager.table.extents.counts
     tally.places.update(grown=counts.grown, moves=counts.moves, compactions=counts.compactions)
     tally.places.update({"given up": counts.given_up, "small arenas": int(scenario.positions is not None)})
+    manager = sim.engine.statistics().manager
+    tally.parks.update(parks=manager.parks, resumes=manager.resumes)
+    tally.parks["scenarios"] = int(manager.parks > 0)
     tally.virtual_seconds = sim.steps[-1].finished_at - sim.steps[0].started_at if sim.steps else 0.0
     return tally
 

@@ -31,9 +31,10 @@ from runtime.testing.faults import (
 from tests.sim.clients import GREEDY
 from tests.sim.detached.visits import Leaving, leavers
 from tests.sim.device import CULPRIT, VOCABULARY
-from tests.sim.grammars import Rule
+from tests.sim.grammars import Rule, drawn_rule
 from tests.sim.kin.drawn import GroupEnd, with_kin
 from tests.sim.kv.places import with_small_arena
+from tests.sim.parking.drawn import with_parks
 from tests.sim.warm.drawn import with_warm
 
 CONTEXT = 512
@@ -109,6 +110,7 @@ class Scenario:
     owners: tuple[str | None, ...] = (None,)  # of the visits, in turns; isolated from one another if there are several
     late_masks: bool = False  # nobody computes a mask before the device needs it
     ageing: float = 3.0  # seconds that count as one level of priority
+    preemption: str = "off"  # who is more important takes slots of those who are less so
     positions: int | None = None  # of the arena; None for as many as all slots have at their longest
     instruments: bool = True  # the server's own are attached: feed, traces, recording, metrics
     group_ends: tuple[GroupEnd, ...] = ()
@@ -120,7 +122,8 @@ def draw(seed: int) -> Scenario:
     In a third some blocks lie, and audits find that now and then; in a third of the others outputs have grammars.  In a
     third of all a layer has a window, clients name sessions, clients come back, some warm their prompts, the server's
     instruments are attached.  In an eighth the requests have owners, who share no KV; in another most want more of
-    their prompts.  In two fifths those who come differ in importance, some belong together, the arena is small.
+    their prompts.  In two fifths those who come differ in importance, take others' slots, some belong together, the
+    arena is small.
     """
     dice, windows, grammars = (random.Random(f"{about} {seed}") for about in ("lies", "windows", "grammars"))
     scenario = _honest(seed)
@@ -134,6 +137,7 @@ def draw(seed: int) -> Scenario:
     scenario = _with_outputs(scenario, random.Random(f"outputs {seed}")) if seed % 16 in (9, 13) else scenario
     scenario = _with_priorities(scenario, p) if (p := random.Random(f"priorities {seed}")).random() < 0.4 else scenario
     scenario = with_kin(scenario, kin) if (kin := random.Random(f"kin {seed}")).random() < 0.4 else scenario
+    scenario = with_parks(scenario, _visit, random.Random(f"parks {seed}"))
     scenario = with_small_arena(scenario, random.Random(f"arena {seed}"))
     scenario = with_warm(scenario, random.Random(f"warm {seed}"))
     leaving, instruments = (random.Random(f"{about} {seed}") for about in ("leaving", "instruments"))
@@ -169,13 +173,8 @@ def _with_sessions(scenario: Scenario, seed: int) -> Scenario:
 
 def _with_grammars(scenario: Scenario, dice: random.Random) -> Scenario:
     """The same with rules for most who come, some of which the library gives up on."""
-    visits = tuple(replace(visit, rule=_rule(dice)) if dice.random() < 0.7 else visit for visit in scenario.visits)
+    visits = tuple(replace(visit, rule=drawn_rule(dice)) if dice.random() < 0.7 else visit for visit in scenario.visits)
     return replace(scenario, visits=visits, late_masks=dice.random() < 0.5)
-
-
-def _rule(dice: random.Random) -> Rule:
-    fails_at = dice.randint(0, 6) if dice.random() < 0.1 else None
-    return Rule(dice.randrange(1000), dice.choice([1, 3, 8, 100]), fails_at)
 
 
 def _with_window(scenario: Scenario, dice: random.Random) -> Scenario:

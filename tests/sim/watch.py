@@ -17,6 +17,7 @@ from tests.sim.invariants import Invariants
 from tests.sim.kin.watch import KinWatch
 from tests.sim.kv.device import CursedKV
 from tests.sim.kv.places import Places
+from tests.sim.parking.watch import ParkWatch
 from tests.sim.warm.watch import WarmWatch
 
 if TYPE_CHECKING:
@@ -176,7 +177,8 @@ class Watch:
         self.invariants = Invariants(self)
         fairness = Fairness(manager, self.books, self.activity, trio.current_time, self.violated, self.ageing)
         self.kin = KinWatch(manager, self.books, trio.current_time, self.violated)
-        invariants = fairness, self.kin, self.invariants, Places(self), WarmWatch(self.books, self.violated)
+        rooms = Places(self), WarmWatch(self.books, self.violated), ParkWatch(self)
+        invariants = fairness, self.kin, self.invariants, *rooms
         self._observers: tuple[Observer, ...] = (self.activity, self.record, self.books, *invariants)
         return self._observers
 

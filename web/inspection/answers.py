@@ -66,6 +66,8 @@ class LiveRequest(Answer):
     supersede: str | None
     after: str | None
     warm: bool
+    parks: int = Field(description="How often one of its generations left its slot to a more important one.")
+    parked_seconds: float = Field(description="For how long, in all, until now.")
 
 
 class RequestList(Answer):
@@ -92,8 +94,8 @@ class Receipt(Answer):
     reason: CancelReason
     phase: str
     detected_at: float
-    last_kernel_at: float | None = Field(description="Null if it was still queued.")
-    slot_freed_at: float | None = Field(description="Null if it was still queued.")
+    last_kernel_at: float | None = Field(description="Null if it held no slot.")
+    slot_freed_at: float | None = Field(description="Null if it held no slot.")
     prompt_tokens: int
     cached_tokens: int
     computed_tokens: int
@@ -107,6 +109,8 @@ class Receipt(Answer):
     supersede: str | None
     after: str | None
     warm: bool
+    parks: int = Field(description="How often it had left its slot to a more important one.")
+    parked_seconds: float = Field(description="For how long, in all.")
 
 
 class ReceiptList(Answer):
@@ -192,6 +196,9 @@ class Manager(Answer):
     cache: Cache
     arena: Arena
     device_losses: int
+    parks: int = Field(description="How often a generation left its slot to a more important one.")
+    resumes: int = Field(description="How often one of them had a slot again.")
+    parked: int = Field(description="Those of the queued that wait for that.")
     last_step_seconds: float | None = Field(description="Of the newest step; null before the first.")
     step_target_seconds: float = Field(description="What such a step may take where prompts are read in it.")
 

@@ -18,8 +18,10 @@ if TYPE_CHECKING:
         DeviceIsLost,
         Granted,
         Invalidated,
+        Parked,
         Queued,
         Released,
+        Resumed,
         StepBegins,
         StepEnded,
         StepRaised,
@@ -89,6 +91,17 @@ class Recorder(Observer):
         self._end_wait(event.key, slot=event.slot)
         self._held[event.key] = _Held(event.slot, self._now(), event.cached_tokens)
 
+    def parked(self, event: Parked) -> None:
+        """End its hold, and begin another wait."""
+        self._end_hold(event.key, cancelled=None, parked_tokens=event.tokens)
+        self._queued[event.key] = self._now()
+        self._count_queue()
+
+    def resumed(self, event: Resumed) -> None:
+        """End that wait, and begin another hold."""
+        self._end_wait(event.key, slot=event.slot)
+        self._held[event.key] = _Held(event.slot, self._now(), event.cached_tokens)
+
     def receipt(self, event: Receipt) -> None:
         """Write a cancel, in the moment in which it was noticed."""
         holds = self._held.get((event.request_id, event.index))
@@ -96,7 +109,7 @@ class Recorder(Observer):
         self._put(instant(track, f"cancel: {event.reason}", self._since(event.detected_at), **asdict(event)))
 
     def released(self, event: Released) -> None:
-        """End its hold, or its wait where it never had a slot."""
+        """End its hold, or its wait where it has no slot."""
         reason = None if event.reason is None else event.reason.value
         if event.slot is None:
             self._end_wait(event.key, cancelled=reason)

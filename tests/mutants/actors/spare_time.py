@@ -18,8 +18,8 @@ MUTANTS = (
     Mutant(
         "a warm request is granted a slot while others have work",
         ADMISSION,
-        " or (waiting.ticket.is_warm and self._others_work())\n",
-        "\n",
+        "is_in_the_way = waiting.ticket.is_warm and self._others_work()\n",
+        "is_in_the_way = False\n",
         (f"{UNIT}::test_while_others_have_work_it_ends_at_once_without_a_slot",),
     ),
     Mutant(
@@ -32,8 +32,8 @@ MUTANTS = (
     Mutant(
         "a slot that is warm counts as taken for those who come",
         ADMISSION,
-        "for record in self._holds if record.is_warm and not ticket.is_warm}",
-        "for record in self._holds if record.is_warm and ticket.is_warm}",
+        "for record in holds if record.is_warm and not ticket.is_warm}",
+        "for record in holds if record.is_warm and ticket.is_warm}",
         (f"{UNIT}::test_it_takes_nobodys_place_in_the_queue_and_needs_none",),
     ),
     Mutant(

@@ -18,6 +18,7 @@ from actors.core.slots import SlotInFlight, SlotTable
 from actors.kv.leftovers import Leftovers
 from actors.kv.prefix_cache import empty_cache
 from actors.manager.admission import Admission
+from actors.parking.parking import Parking
 from runtime.ownership import NotTheOwner, TaskOwner
 from runtime.sampling.params import SamplingParams
 from runtime.sampling.tokens import SampleSpec
@@ -45,7 +46,10 @@ class World:
         self.owner = owner
         self.table = SlotTable(2, 100, root=ROOT, owner=owner)
         self.holds = Holds(owner)
-        self.admission = Admission(self.table, empty_cache(), self.holds, Observers(), StepCosts(), limit=9, ageing=3.0)
+        cache, observers = empty_cache(), Observers()
+        parking = Parking(self.table, cache, self.holds, observers, is_on=True, now=lambda: 0.0)
+        owned = self.table, cache, self.holds, parking, observers
+        self.admission = Admission(*owned, StepCosts(), limit=9, ageing=3.0)
         self.receipts = ReceiptLog(owner=owner)
         self.leftovers = Leftovers(owner)
         ticket = ticket_of("held", TOKENS)
@@ -61,6 +65,12 @@ def _waiting(world: World) -> Ticket:
     ticket = ticket_of("waits", TOKENS)
     world.admission.enqueue(Enqueue([ticket]))
     return ticket
+
+
+def _parked(world: World) -> HoldRecord:
+    world.record.ask(Submit(world.record.hold, State.PREFILL, TOKENS, SAMPLE))
+    world.record.park(None)
+    return world.record
 
 
 def _write_receipt(world: World) -> None:
@@ -89,6 +99,7 @@ CHANGES: dict[type, dict[str, Callable[[World], object]]] = {
     Holds: {
         "add": lambda world: world.holds.add(ticket_of("another", TOKENS), world.slot, Life(world.owner)),
         "remove": lambda world: world.holds.remove(world.record),
+        "put_back": lambda world: world.holds.put_back(world.record),
     },
     HoldRecord: {
         "happen": lambda world: world.record.happen(Event.READS),
@@ -100,6 +111,9 @@ CHANGES: dict[type, dict[str, Callable[[World], object]]] = {
         "follow_nobody": lambda world: world.record.follow_nobody(),
         "lose": lambda world: world.record.lose("the device is gone"),
         "close": lambda world: world.record.close(Event.CANCELLED, 1.0),
+        "park": lambda world: _parked(world),
+        "go_on_in": lambda world: _parked(world).go_on_in(world.slot, 1, 1.0),
+        "account_without_slot": lambda world: world.record.account_without_slot(1.0),
     },
     Life: {"take": lambda world: Life(world.owner).take(Event.GRANTED)},
     Ledger: {
@@ -109,12 +123,15 @@ CHANGES: dict[type, dict[str, Callable[[World], object]]] = {
         "note_overwritten": lambda world: world.record.ledger.note_overwritten(1),
         "note_invalidated": lambda world: world.record.ledger.note_invalidated(),
         "note_restart": lambda world: world.record.ledger.note_restart(),
+        "note_parked": lambda world: world.record.ledger.note_parked(),
+        "note_back": lambda world: world.record.ledger.note_back(1.0),
     },
     Admission: {
         "enqueue": _waiting,
         "withdraw": lambda world: world.admission.withdraw(_waiting(world)),
         "demote": lambda world: world.admission.demote(_waiting(world)),
         "admit": lambda world: world.admission.admit(),
+        "make_way": lambda world: world.admission.make_way(),
         "hold_back": lambda world: world.admission.hold_back(),
         "turn_away": lambda world: world.admission.turn_away("the device is gone"),
         "resume": lambda world: world.admission.resume(),
@@ -135,11 +152,11 @@ LOOKS: dict[type, set[str]] = {
     SlotTable: {"in_flight"},
     Holds: {"get", "of", "check_integrity"},
     HoldRecord: {
-        *("state", "phase", "priority", "is_warm", "length", "pending", "runs_alone"),
+        *("state", "phase", "priority", "is_warm", "length", "pending", "runs_alone", "life"),
         *("has_leaders", "leaders", "led_by", "is_led", "loss"),
     },
     Life: {"state", "phase"},
-    Ledger: {"cached", "committed", "computed_at", "close"},
+    Ledger: {"cached", "committed", "computed_at", "close", "parks", "parked_seconds"},
     Admission: {"tickets"},
     ReceiptLog: {"counts", "newest", "wall", "check_integrity"},
     Leftovers: set(),

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING
 from actors.core.observer import Observer
 
 if TYPE_CHECKING:
-    from actors.core.events import Arrived, Departed, Emitted, Ended, Granted, Queued, Refused, StepBegins
+    from actors.core.events import (
+        Arrived,
+        Departed,
+        Emitted,
+        Ended,
+        Granted,
+        Queued,
+        Refused,
+        Resumed,
+        StepBegins,
+    )
     from actors.core.generation import GenerationRequest
     from actors.core.receipts import Receipt
     from actors.core.slot_views import GenerationKey
@@ -33,7 +43,8 @@ class Happened(Observer):
     turned_away: list[str] = field(default_factory=list)
     waited: list[GenerationKey] = field(default_factory=list)
     over: list[GenerationKey] = field(default_factory=list)
-    slots: dict[GenerationKey, int] = field(default_factory=dict)
+    slots: dict[GenerationKey, int] = field(default_factory=dict)  # the first that each had
+    holds: list[tuple[GenerationKey, int]] = field(default_factory=list)  # all that they had
     receipts: dict[GenerationKey, Receipt] = field(default_factory=dict)
     tokens: int = 0
     steps: int = 0
@@ -57,6 +68,11 @@ class Happened(Observer):
     def granted(self, event: Granted) -> None:
         """Note its slot."""
         self.slots[event.key] = event.slot
+        self.holds.append((event.key, event.slot))
+
+    def resumed(self, event: Resumed) -> None:
+        """Note its next slot."""
+        self.holds.append((event.key, event.slot))
 
     def receipt(self, event: Receipt) -> None:
         """Note its cancel."""

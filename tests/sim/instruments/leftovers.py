@@ -8,7 +8,7 @@ from actors.core.observer import Observer
 from tests.sim.history import Truth
 
 if TYPE_CHECKING:
-    from actors.core.events import Committed, Granted, Invalidated, Moved
+    from actors.core.events import Committed, Granted, Invalidated, Moved, Parked, Resumed
     from actors.core.receipts import Receipt
     from actors.core.slot_views import GenerationKey
     from actors.core.slots import SlotTable
@@ -32,11 +32,23 @@ class ServedAgain(Observer):
         self._truth = Truth()
         self._left: set[Token] = set()
         self._slots: dict[GenerationKey, int] = {}
+        self._parked: dict[GenerationKey, int] = {}
         self._computed: dict[GenerationKey, list[tuple[int, Token]]] = {}
 
     def granted(self, event: Granted) -> None:
         """Count what was in the slot."""
         self._slots[event.key], self._computed[event.key] = event.slot, []
+        self._serve(event.slot, 0, event.cached_tokens)
+
+    def parked(self, event: Parked) -> None:
+        """Note how many tokens it leaves if it is cancelled now."""
+        del self._slots[event.key]
+        self._parked[event.key] = event.tokens
+
+    def resumed(self, event: Resumed) -> None:
+        """Count what was in the slot."""
+        del self._parked[event.key]
+        self._slots[event.key] = event.slot
         self._serve(event.slot, 0, event.cached_tokens)
 
     def moved(self, event: Moved) -> None:
@@ -61,6 +73,9 @@ class ServedAgain(Observer):
             end = len(self._table.slot(slot).tokens)
             own = self._computed[event.request_id, event.index]
             self._left.update(token for place, token in own if place < end)
+        elif (kept := self._parked.pop((event.request_id, event.index), None)) is not None:
+            own = self._computed[event.request_id, event.index]
+            self._left.update(token for place, token in own if place < kept)
 
     def _serve(self, slot: int, first: int, end: int) -> None:
         left = self._left.intersection(self._tokens(slot, first, end)) if self._left else ()

@@ -83,7 +83,8 @@ class Recorded:
             late = cancels[key]["ts"] - (receipt.detected_at - self.began) * 1e6
             assert abs(late) < ROUNDING, f"I18: {receipt} is marked {late} microseconds late"
         in_queue = [event for event in picture.instants["cancelled"] if event["name"] != BEGINS]
-        assert len(in_queue) == len(happened.receipts.keys() - happened.slots), "I18: cancels of the queue"
+        waiting = [receipt for receipt in happened.receipts.values() if receipt.phase in ("queued", "parked")]
+        assert len(in_queue) == len(waiting), "I18: cancels of the queue"
         assert sorted(picture.waits) == sorted(f"{name}/{index}" for name, index in happened.waited), "I18: waits"
         self._check_holds(picture, happened)
         steps = [span for name in ("steps", "drafter's steps") for span in picture.spans[name]]
@@ -94,12 +95,16 @@ class Recorded:
 
     def _check_holds(self, picture: Picture, happened: Happened) -> None:
         """Each grant is a span on its slot's row, which says why it ended."""
-        told = {
-            (hold.args["request_id"], hold.args["index"]): (track, hold.args["cancelled"])
+        told = Counter(
+            ((hold.args["request_id"], hold.args["index"]), track, hold.args["cancelled"])
             for track, spans in picture.spans.items()
             if track.startswith("slot ") and not track.endswith("work")
             for hold in spans
-        }
-        reasons = {key: receipt.reason.value for key, receipt in happened.receipts.items()}
-        true = {key: (f"slot {slot}", reasons.get(key)) for key, slot in happened.slots.items()}
+        )
+        reasons = {key: one.reason.value for key, one in happened.receipts.items() if one.phase != "parked"}
+        last = {key: number for number, (key, _) in enumerate(happened.holds)}
+        true = Counter(
+            (key, f"slot {slot}", reasons.get(key) if last[key] == number else None)
+            for number, (key, slot) in enumerate(happened.holds)
+        )
         assert told == true, f"I18: drawn are {told}, and granted {true}"

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         Ended,
         Granted,
         Released,
+        Resumed,
         StepBegins,
         StepEnded,
         StepRaised,
@@ -98,7 +99,7 @@ class KinWatch(Observer):
         self._all[event.asked.id].departed = True
         self._heirs.discard(event.asked.id)
 
-    def granted(self, event: Granted) -> None:
+    def granted(self, event: Granted | Resumed) -> None:
         """Check that it was to be granted a slot."""
         mine = self._all[event.request_id]
         self._heirs.discard(event.request_id)
@@ -111,6 +112,10 @@ class KinWatch(Observer):
         live = {key[0] for key in (*self._books.waiting, *self._books.holding)}
         if after is not None and after.asked.owner == mine.asked.owner and after.asked.id in live:
             self._violated(f"I21: {event.key} is granted a slot before {after.asked.id} has ended")
+
+    def resumed(self, event: Resumed) -> None:
+        """Check the same of one that was parked."""
+        self.granted(event)
 
     def released(self, event: Released) -> None:
         """Note whose turn it is, where a slot came free that has an heir."""

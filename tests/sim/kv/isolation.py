@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from actors.core.observer import Observer
 from runtime.kv.blocks import BLOCK_TOKENS
-from runtime.step.transfer import Copy
+from runtime.step.transfer import Copy, Save
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from actors.core.events import Committed, Granted, Moved, Queued, TransferBegins
+    from actors.core.events import Committed, Granted, Moved, Queued, Resumed, TransferBegins
     from actors.core.slot_views import GenerationKey
     from actors.core.slots import SlotTable
     from runtime.kv.blocks import BlockKey
@@ -44,6 +44,10 @@ class Isolation(Observer):
         """Check what is in the slot already."""
         self._check(event.key, event.slot, 0, event.cached_tokens)
 
+    def resumed(self, event: Resumed) -> None:
+        """Check the same of one that was parked."""
+        self._check(event.key, event.slot, 0, event.cached_tokens)
+
     def committed(self, event: Committed) -> None:
         """Note for whom rows were computed."""
         if not event.drafting:
@@ -53,8 +57,9 @@ class Isolation(Observer):
 
     def transfer_begins(self, event: TransferBegins) -> None:
         """Note whose rows leave a slot."""
+        ends = {(one.slot, one.start): one.end for one in event.transfers if isinstance(one, Save)}
         for block in event.saved:
-            places = range(block.start, block.start + BLOCK_TOKENS)
+            places = range(block.start, ends[block.slot, block.start])
             owners = {self._rows[block.slot, place] for place in places if (block.slot, place) in self._rows}
             self._blocks.setdefault(block.key, set()).update(owners)
         for transfer in event.transfers:
@@ -70,7 +75,8 @@ class Isolation(Observer):
             if (event.slot, place) in self._copied:
                 self._copied.discard((event.slot, place))
                 continue
-            owners = self._blocks.get(keys[place // BLOCK_TOKENS], {self._owners[event.key]})
+            number, mine = place // BLOCK_TOKENS, {self._owners[event.key]}
+            owners = self._blocks.get(keys[number], mine) if number < len(keys) else mine  # else of a parked one's end
             self._rows[event.slot, place] = min(owners, key=lambda owner: owner == self._owners[event.key])
         self._check(event.key, event.slot, event.start, event.start + event.tokens)
 

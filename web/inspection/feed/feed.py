@@ -28,8 +28,10 @@ if TYPE_CHECKING:
         GenerationEvent,
         Granted,
         Moved,
+        Parked,
         Queued,
         Refused,
+        Resumed,
         StageBegun,
         StepBegins,
         StepEnded,
@@ -181,6 +183,19 @@ class Feed(Observer):
             slot=event.slot,
             cached_tokens=event.cached_tokens,
             leaders=leaders,
+        )
+
+    def parked(self, event: Parked) -> None:
+        """Say which slot it has left; not for whom, who may be another owner's."""
+        self._tell_of("parked", event, self.now(), slot=event.slot, tokens=event.tokens, parks=event.parks)
+
+    def resumed(self, event: Resumed) -> None:
+        """Say which slot it goes on in, and for how long it had none."""
+        self._tell_of(
+            *("resumed", event, self.now()),
+            slot=event.slot,
+            cached_tokens=event.cached_tokens,
+            parked_seconds=event.seconds,
         )
 
     def stage_begun(self, event: StageBegun) -> None:

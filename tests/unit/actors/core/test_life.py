@@ -9,16 +9,18 @@ import pytest
 from actors.core.life import PHASES, Event, IllegalTransition, Life, State, planned, state_after
 from runtime.ownership import TaskOwner
 
-QUEUED, PREFILL, DECODE, DRAFT, VERIFY, LOST, DONE = State
+QUEUED, PARKED, PREFILL, DECODE, DRAFT, VERIFY, LOST, DONE = State
 ANYWHERE = {
     Event.DECODES: DECODE,
     Event.DRAFTS: DRAFT,
     Event.VERIFIES: VERIFY,
+    Event.PARKED: PARKED,
     Event.DEVICE_LOST: LOST,
     Event.CANCELLED: DONE,
 }
 LISTED: dict[State, dict[Event, State]] = {
     QUEUED: {Event.GRANTED: PREFILL, Event.DEVICE_LOST: LOST, Event.CANCELLED: DONE},
+    PARKED: {Event.GRANTED: PREFILL, Event.DEVICE_LOST: LOST, Event.CANCELLED: DONE},
     PREFILL: {Event.MOVED: PREFILL, Event.RESTARTED: PREFILL, Event.READS: PREFILL, Event.FINISHED: DONE, **ANYWHERE},
     DECODE: {Event.FINISHED: DONE, **ANYWHERE},
     DRAFT: ANYWHERE,

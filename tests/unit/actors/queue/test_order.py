@@ -163,3 +163,11 @@ def test_shares_are_close_to_the_weights(
     lag = abs(used[0] / weights[0] - used[1] / weights[1])
     largest = max(max(sizes[owner], 50) / weights[owner] for owner in (0, 1))
     assert lag <= (slots + 2) * 2 * largest, (used, lag)
+
+
+def test_who_was_parked_is_some_levels_ahead_and_the_most_important_is_not() -> None:
+    order = order_of((0, None))
+    order.add(Claim(7, 7, 0.0, 3, None, levels=5))
+    assert order.next(0.0) == 7
+    assert order.most_important() == 0
+    assert order.most_important(lambda key: key == 0) == 7

@@ -329,3 +329,15 @@ AgainstNaive.TestCase.settings = settings(
     max_examples=60, stateful_step_count=30, derandomize=True, database=None, deadline=None
 )
 test_any_use_against_a_list = AgainstNaive.TestCase
+
+
+def test_what_is_pinned_stays_whatever_else_wants_its_room() -> None:
+    tier = RamTier(2 * SIZE, TaskOwner())
+    blocks = chain(2)
+    others = [make_block(9), make_block(8)]
+    tier.pin([block.key for block in blocks])
+    assert fill(tier, blocks) == [True, True]
+    assert fill(tier, others) == [False, False]
+    tier.unpin([block.key for block in blocks])
+    assert tier.pinned == 0
+    assert fill(tier, others[:1]) == [True]

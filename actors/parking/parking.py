@@ -1,0 +1,182 @@
+"""Those who have left their slots to more important ones, and what is kept of them.
+
+To park is to release a slot as a cancel does, but the request is kept.  Its actor waits on: for the answer to the rows
+that it submitted last, which it gets when it has a slot again.  Its committed KV stays where the slot was until it is
+copied out, as all KV does that a grant displaces, and goes to the tiers: there it is *pinned*.  Nothing of it is left
+on the device.  It waits in the queue, and comes back like a prompt that is cached: what it lacks it has restored.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from actors.core.events import Parked, Resumed
+from actors.core.hold import Tail
+from actors.parking.victims import choose, is_at_rest
+from runtime.kv.blocks import BLOCK_TOKENS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from actors.core.account import Account
+    from actors.core.hold import Ticket
+    from actors.core.holds import HoldRecord, Holds
+    from actors.core.observer import Observers
+    from actors.core.slot_views import GenerationKey, SlotView
+    from actors.core.slots import SlotTable
+    from actors.kv.prefix_cache import PrefixCache
+    from runtime.kv.blocks import BlockKey
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """One that was parked: since when, on the executor's clock, and the blocks that are pinned for it."""
+
+    record: HoldRecord
+    since: float
+    pinned: Sequence[BlockKey]
+
+
+class Parking:
+    """Part of the slot manager: its task alone changes this.
+
+    Attributes:
+        parks, resumes: how many there were.
+
+    Args:
+        table, cache, holds, observers: the manager's.
+        is_on: whether anybody is parked.
+        now: the executor's clock.
+    """
+
+    def __init__(
+        self,
+        table: SlotTable,
+        cache: PrefixCache,
+        holds: Holds,
+        observers: Observers,
+        *,
+        is_on: bool,
+        now: Callable[[], float],
+    ) -> None:
+        self.parks = self.resumes = 0
+        self._table = table
+        self._cache = cache
+        self._holds = holds
+        self._observers = observers
+        self._is_on = is_on
+        self._now = now
+        self._owner = table.owner
+        self._parked: dict[GenerationKey, _Kept] = {}
+        self._returning: dict[GenerationKey, _Kept] = {}  # those that have a slot, and not yet all their KV in it
+
+    # --- looking in ---------------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        """Return how many are parked."""
+        return len(self._parked)
+
+    def record(self, key: GenerationKey) -> HoldRecord | None:
+        """Return that of one that is parked; None for others."""
+        kept = self._parked.get(key)
+        return None if kept is None else kept.record
+
+    def seconds(self, key: GenerationKey) -> float:
+        """Return for how long one is parked now; 0 for others."""
+        kept = self._parked.get(key)
+        return 0.0 if kept is None else self._now() - kept.since
+
+    def is_copied(self, key: GenerationKey) -> bool:
+        """Whether what one needs to go on can be had: no block of it that is in no slot still waits to be kept."""
+        kept = self._parked.get(key)
+        if kept is None:
+            return True
+        sequence, cache = kept.record.hold.prompt, self._cache
+        return not any(
+            cache.waiting.any_displaced(
+                slot.id, sequence, slot.tokens.shared_with(sequence), unless=cache.tiers.can_be_had
+            )
+            for slot in self._table
+        )
+
+    def victims(self, priority: int, promise: int, before: int) -> Sequence[HoldRecord]:
+        """Return who is to be parked so that one has a slot which waits since the grant `before`; or nobody."""
+        if not self._is_on:
+            return ()
+        candidates = [record for record in self._holds if self._can_be_parked(record)]
+        extents = self._table.extents
+        return choose(
+            *(candidates, priority, before),
+            is_enough=lambda freed: bool(extents.grantable([promise], freed)),
+        )
+
+    def _can_be_parked(self, record: HoldRecord) -> bool:
+        slot = record.slot
+        if record.key in self._returning:
+            return False
+        if not is_at_rest(record, self._table.draft_start(slot)) or self._table.extents.is_moving(slot):
+            return False
+        return self._cache.can_set_aside(record.length)
+
+    # --- changes ------------------------------------------------------------------------------------------------------
+
+    def park(self, record: HoldRecord, by: Ticket) -> None:
+        """Take a slot from its holder, which is to wait for another."""
+        self._owner.check()
+        slot, length = record.slot, record.length
+        self.forget(record)
+        self._table.release(slot)
+        pinned: tuple[BlockKey, ...] = ()
+        if not self._cache.waiting.any_of(slot.id):  # else nothing was written here since the grant
+            pinned = self._cache.set_aside(slot.id, slot.resident())
+        complete = length // BLOCK_TOKENS
+        tail = Tail(pinned[-1], complete, length) if len(pinned) > complete else None
+        record.park(tail)
+        self._holds.remove(record)
+        self._table.extents.fit(slot, self._cache.waiting.end(slot.id))
+        self._parked[record.key] = _Kept(record, self._now(), pinned)
+        self.parks += 1
+        if self._observers.parked:
+            event = Parked(*record.key, slot.id, length, record.ledger.parks, by.request_id)
+            self._observers.tell(self._observers.parked, event)
+
+    def bring_back(self, record: HoldRecord, slot: SlotView) -> None:
+        """Go on with one that was granted a slot again; what is pinned for it stays so until it has it."""
+        self._owner.check()
+        seconds = self.seconds(record.key)
+        self._returning[record.key] = self._parked.pop(record.key)
+        record.go_on_in(slot, self._table.grants, seconds)
+        self._holds.put_back(record)
+        self.resumes += 1
+        if self._observers.resumed:
+            event = Resumed(*record.key, slot.id, len(slot.tokens), record.leaders, seconds)
+            self._observers.tell(self._observers.resumed, event)
+
+    def end(self, record: HoldRecord) -> Account:
+        """End one that is parked: its account."""
+        self._owner.check()
+        account = record.account_without_slot(self.seconds(record.key))
+        self._cache.let_go(self._parked.pop(record.key).pinned)
+        return account
+
+    def settle(self) -> None:
+        """Let go what was pinned for those who have all of it in their slots again."""
+        self._owner.check()
+        for kept in list(self._returning.values()):
+            if kept.record.length >= kept.record.hold.kept:
+                self.forget(kept.record)
+
+    def forget(self, record: HoldRecord) -> None:
+        """Let go what was pinned for one that has come back, and has it again, or has ended, or is parked anew."""
+        self._owner.check()
+        kept = self._returning.pop(record.key, None)
+        if kept is not None:
+            self._cache.let_go(kept.pinned)
+
+    def check_integrity(self) -> None:
+        """Raise AssertionError if one that is parked has a slot, or more is pinned than for those who need it."""
+        for kept in self._parked.values():
+            assert self._holds.get(kept.record.key) is None, f"{kept.record.key} is parked, and holds a slot"
+        wanted = {key for kept in (*self._parked.values(), *self._returning.values()) for key in kept.pinned}
+        assert self._cache.tiers.ram.pinned == len(wanted), "blocks are pinned for nobody"

@@ -1,0 +1,89 @@
+"""Bad edits of parking: who leaves its slot, what is kept of it, and where it goes on."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+SCENARIOS = "tests/scenarios/parking/test_parking.py"
+
+MUTANTS = (
+    Mutant(
+        "one is parked for its equal",
+        "actors/parking/victims.py",
+        "one.priority > priority and",
+        "one.priority >= priority and",
+        (f"{SCENARIOS}::test_equals_never_park_each_other",),
+    ),
+    Mutant(
+        "one that was parked is parked again and again",
+        "actors/parking/victims.py",
+        "one.ledger.parks < MAX_PARKS",
+        "one.ledger.parks < 1000",
+        (f"{SCENARIOS}::test_nobody_is_parked_more_often_than_that",),
+    ),
+    Mutant(
+        "the most important goes first",
+        "actors/parking/victims.py",
+        "(-one.priority, one.ledger.parks",
+        "(one.priority, one.ledger.parks",
+        (f"{SCENARIOS}::test_the_least_important_goes_and_of_equals_the_last_to_come",),
+    ),
+    Mutant(
+        "one is parked amid a round of its drafter",
+        "actors/parking/victims.py",
+        "            return draft_start + len(work.token_ids) == record.length + 1\n",
+        "            return True\n",
+        (f"{SCENARIOS}::test_who_drafts_goes_on_drafting",),
+    ),
+    Mutant(
+        "one that is parked keeps its slot",
+        "actors/parking/parking.py",
+        "        self._holds.remove(record)\n",
+        "",
+        (f"{SCENARIOS}::test_the_important_takes_the_slot_and_the_other_goes_on_where_it_was",),
+    ),
+    Mutant(
+        "what is kept of one that is parked is let go for others",
+        "runtime/kv/ram_tier.py",
+        " or key in self._pins:\n",
+        ":\n",
+        (f"{SCENARIOS}::test_what_is_pinned_is_not_let_go_for_others",),
+    ),
+    Mutant(
+        "what was pinned for one that was parked stays for ever",
+        "actors/parking/parking.py",
+        "        self._cache.let_go(self._parked.pop(record.key).pinned)\n",
+        "        self._parked.pop(record.key)\n",
+        (f"{SCENARIOS}::test_a_hang_up_while_parked_ends_it_at_once",),
+    ),
+    Mutant(
+        "the last tokens of one that is parked are computed again",
+        "actors/kv/prefix_cache.py",
+        "            missing.append(complete)\n",
+        "            pass\n",
+        (f"{SCENARIOS}::test_the_important_takes_the_slot_and_the_other_goes_on_where_it_was",),
+    ),
+    Mutant(
+        "one that was parked goes on without its newest token",
+        "actors/core/holds.py",
+        "            hold.prompt.extend([newest])\n",
+        "",
+        (f"{SCENARIOS}::test_the_important_takes_the_slot_and_the_other_goes_on_where_it_was",),
+    ),
+    Mutant(
+        "one that goes on forgets what its penalties count",
+        "actors/generating/decode.py",
+        "    token = await prefill(hold, restoring, output.next_sample(), reading)\n",
+        "    spec = output.next_sample()\n"
+        "    spec = type(spec)(spec.params, spec.position, 0, (), spec.end_ids, spec.masks)\n"
+        "    token = await prefill(hold, restoring, spec, reading)\n",
+        ("tests/scenarios/parking/test_real_model.py::test_what_is_said_is_what_is_said_alone",),
+    ),
+    Mutant(
+        "who is parked does not age",
+        "actors/manager/admission.py",
+        "record.ledger.parks * LEVELS",
+        "record.ledger.parks * 0",
+        (f"{SCENARIOS}::test_who_was_parked_is_the_first_of_those_who_waited_as_long",),
+    ),
+)

@@ -1,0 +1,1 @@
+"""Those who leave their slots to others: which scenarios draw them, and I23."""
