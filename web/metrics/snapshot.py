@@ -60,6 +60,7 @@ class Snapshot(Collector):
         yield "up", "Whether requests can be served.", self._engine.health() is None
         yield "num_requests_running", "Generations that hold a slot.", manager.leased
         yield "num_requests_waiting", "Generations that wait for a slot.", manager.queued
+        yield "num_requests_parked", "Generations that left their slots, and wait for one again.", manager.parked
         yield "slots", "Slots.", manager.slots
         yield "kv_cache_usage_perc", "Share of the KV arena that holds tokens, idle slots' too; 1 is all.", held / room
         yield "unread_bytes", "Events that their readers have not taken yet.", unread.bytes
@@ -70,6 +71,8 @@ def _counted(statistics: EngineStatistics) -> Iterable[Figure]:
     manager, speculation = statistics.manager, statistics.speculation
     yield "steps", "Steps of the target that ended well.", manager.steps
     yield "steps_failed", "Steps that raised.", manager.failed_steps
+    yield "parks", "Generations that left their slots to more important ones, each time.", manager.parks
+    yield "resumes", "Those that had a slot again.", manager.resumes
     yield "device_losses", "Times that the device was lost.", manager.device_losses
     yield "readers_cut", "Readers that were given up because they left too much unread.", statistics.unread.cut
     yield "spec_decode_num_drafts", "Drafts that were verified.", speculation.verify_steps

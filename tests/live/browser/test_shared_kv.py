@@ -30,12 +30,31 @@ seconds = 0.05
 """So that what is to be seen is still there."""
 
 
-def begin(server: Server, **cede: Any) -> http.client.HTTPConnection:  # noqa: ANN401
+def begin(server: Server, priority: int = 0, **cede: Any) -> http.client.HTTPConnection:  # noqa: ANN401
     """Ask for a long answer, and do not read it."""
     connection = http.client.HTTPConnection(*server.address, timeout=PATIENCE)
     body = {"prompt": "import os", "max_tokens": 800, "ignore_eos": True, "stream": True, "cede": cede}
+    body["priority"] = priority
     connection.request("POST", COMPLETIONS, json.dumps(body), {"content-type": "application/json"})
     return connection
+
+
+def test_it_shows_who_is_parked(chromium: Chromium, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.toml"
+    plan.write_text(SLOW)
+
+    def look(page: Page) -> None:
+        with Server("--slots", "1", "--chaos", str(plan)) as server:
+            page.goto(server.url)
+            page.get_by_text("connected").wait_for()
+            with closing(begin(server)):
+                expect(page.get_by_role("group", name="Requests").get_by_text("in slot 0")).to_be_visible()
+                with closing(begin(server, priority=-10)):
+                    expect(page.get_by_text("is parked, until a slot is free for it")).to_be_visible()
+                expect(page.get_by_text("parked once, ")).to_be_visible()
+            wait_for(lambda: not server.requests(), "the end")
+
+    chromium.visit(look)
 
 
 def test_it_shows_the_arena_groups_and_requests_without_a_client(chromium: Chromium, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ const DOING = {
   verify: "verifies drafts",
   decode: "writes",
   queued: "waits",
+  parked: "is parked, until a slot is free for it",
   done: "is done",
   lost: "lost its device",
 };
@@ -119,8 +120,9 @@ export function kinText({ group, first_wins: races, supersede, after, warm }) {
   return parts.join(" · ");
 }
 
-function scopeText({ prompt_tokens: prompt, completion_tokens: written, deadline, created }, now) {
+function scopeText({ prompt_tokens: prompt, completion_tokens: written, deadline, created, parks, parked_seconds: parked }, now) {
   const parts = [`prompt ${prompt}`, `written ${written}`, `for ${Math.max(0, now - created).toFixed(0)} s`];
+  if (parks) parts.push(`parked ${parks === 1 ? "once" : `${parks} times`}, ${parked.toFixed(1)} s`);
   if (deadline !== null) parts.push(`${Math.max(0, deadline - now).toFixed(0)} s left`);
   return parts.join(" · ");
 }
