@@ -150,6 +150,10 @@ class SimulatedExecutor:
         """Do nothing: there is no thread to be lost."""
 
 
+class NotCopied(Exception):
+    """A piece of a sequence was not moved within the arena, since one before it was not."""
+
+
 def run_to_end(step: Generator[None, None, StepResult], *layer_done: LayerHook | None) -> StepResult:
     """Run the rest of `step` on this thread, calling each `layer_done` that is not None at the end of each layer."""
     while True:
@@ -168,9 +172,20 @@ def transfer_all(
 ) -> list[outcome.Outcome[torch.Tensor | None]]:
     """Carry out `transfers` in order, and return what each returned or raised.
 
-    They are of the target's KV, but for what moves within the arena: the drafter's has the same places there.
+    They are of the target's KV, but for what moves within the arena: the drafter's has the same places there.  Such a
+    piece is not copied behind one that failed: it may lie where that has to be copied from again.
     """
-    return [attempt(partial(transfer_one, model, drafter, transfer)) for transfer in transfers]
+    results: list[outcome.Outcome[torch.Tensor | None]] = []
+    has_failed = False
+    for transfer in transfers:
+        is_piece = isinstance(transfer, Relocate)
+        if is_piece and has_failed:
+            results.append(outcome.Error(NotCopied("a piece before this one could not be copied")))
+            continue
+        result = attempt(partial(transfer_one, model, drafter, transfer))
+        has_failed |= is_piece and isinstance(result, outcome.Error)
+        results.append(result)
+    return results
 
 
 def transfer_one(model: StepModel[Any], drafter: StepModel[Any] | None, transfer: Transfer) -> torch.Tensor | None:

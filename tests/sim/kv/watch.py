@@ -10,7 +10,7 @@ import trio
 
 from actors.core.observer import Observer
 from runtime.kv.blocks import BLOCK_TOKENS
-from runtime.step.executor import transfer_one
+from runtime.step.executor import transfer_all
 from runtime.step.transfer import Copy, Load, Relocate, Save
 from tests.sim.executor import TimedExecutor
 from tests.sim.kv.device import pack, pack_layers, unpack
@@ -72,10 +72,8 @@ class KVExecutor(TimedExecutor):
         self.longest_layer = max(self.longest_layer, seconds / self._model.num_layers)
         with trio.CancelScope(shield=True):
             await trio.sleep(seconds)
-        return [
-            self._told(transfer, outcome.capture(transfer_one, self.target, self.drafter, transfer))
-            for transfer in transfers
-        ]
+        results = transfer_all(self.target, self.drafter, transfers)
+        return [self._told(transfer, result) for transfer, result in zip(transfers, results, strict=True)]
 
     def _told(self, transfer: Transfer, result: outcome.Outcome[KVData | None]) -> outcome.Outcome[KVData | None]:
         """Return what a tier is given of a block that was copied out of its slot: sometimes a lie."""

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import outcome
 import pytest
 import torch
 import trio
 
-from runtime.step.executor import InlineExecutor, SimulatedExecutor
+from runtime.step.executor import InlineExecutor, NotCopied, SimulatedExecutor
 from runtime.step.step import Segment
 from runtime.step.thread_executor import open_thread_executor
 from runtime.step.threads import FEW_ROWS
+from runtime.step.transfer import Copy, Relocate
 from runtime.testing.simulated import SimulatedModel
 from tests.models.step_driver import RecordingModel, greedy
 from tests.unit.runtime.step.executors import segments_of
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
     from runtime.step.executor import Executor
     from runtime.step.step import StepResult
+    from runtime.step.transfer import Transfer
 
 
 async def test_a_thread_may_adapt_how_many_threads_its_steps_use(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,3 +153,23 @@ async def test_steps_without_a_thread_let_other_tasks_run(kind: str) -> None:
         await executor.run_step(segments_of())
         await executor.run_step(segments_of())
         assert turns == ["other"]
+
+
+async def test_no_piece_is_moved_behind_one_that_failed() -> None:
+    """It may lie over the rows of that one, which is to be copied again; what is no such piece is carried out."""
+    carried_out: list[Transfer] = []
+
+    class Failing(SimulatedModel):
+        def transfer(self, transfer: Transfer) -> torch.Tensor | None:
+            if transfer == pieces[0]:
+                raise RuntimeError("the device says no")
+            carried_out.append(transfer)
+            return None
+
+    pieces = [Relocate(0, 8, 4, 4), Relocate(0, 12, 8, 4)]
+    copy = Copy(0, 1, 0, 4)
+    results = await InlineExecutor(Failing(slots=2, context=16)).transfer([*pieces, copy])
+    assert carried_out == [copy]
+    assert [type(result) for result in results] == [outcome.Error, outcome.Error, outcome.Value]
+    with pytest.raises(NotCopied):
+        results[1].unwrap()
