@@ -262,14 +262,19 @@ class Admission:
         self._cache.leftovers.take(slot.tokens, 0, len(slot.tokens))
         ticket.place.is_granted = True
         del self._queue[ticket.key]
+        is_demoted = self._order.priority_of(ticket.key) == LEAST_IMPORTANT
         if record is not None:
             self._order.resume(ticket.key, trio.current_time())
             self._parking.bring_back(record, slot)
+            if is_demoted:
+                record.demote()
             return True
         waiting.life.take(Event.GRANTED)
         cost = len(ticket.prompt) - len(slot.tokens) + self._lengths.expected(ticket.rank.most_tokens)
         self._order.start(ticket.key, cost, trio.current_time())
         record = self._holds.add(ticket, slot, waiting.life, self._table.grants)
+        if is_demoted:
+            record.demote()
         if self._observers.granted:
             event = Granted(*ticket.key, slot.id, len(slot.tokens), record.leaders)
             self._observers.tell(self._observers.granted, event)

@@ -86,6 +86,20 @@ async def test_from_the_hang_up_on_it_is_less_important_than_all_others(autojump
         assert ends["last"] < min(ends["reading"], ends["queued"])
 
 
+async def test_nor_is_it_more_important_once_it_has_a_slot(autojump_clock: MockClock) -> None:
+    """One whose client left while it waited is read behind who comes later."""
+    async with open_simulation(slots=2, queue=3, chunk_tokens=8, context=256, step_seconds=same_time) as sim:
+        async with trio.open_nursery() as nursery:
+            for name in ("one", "two"):
+                nursery.start_soon(sim.client, ask(name, prompt(8), max_tokens=4))
+            await trio.sleep(0.5 * STEP)
+            nursery.start_soon(leave, sim, "queued", 1.5 * STEP, prompt(120, start=6))
+            nursery.start_soon(partial(sim.client, ask("later", prompt(120, start=7)), arrives=10.5 * STEP))
+        assert any(is_in(step, "queued") for step in sim.steps if step.finished_at < 10.5 * STEP)
+        ends = {name: max(step.finished_at for step in sim.steps if is_in(step, name)) for name in sim.stories}
+        assert ends["later"] < ends["queued"]
+
+
 def is_in(step: Step, name: str) -> bool:
     """Whether a request has rows in a step."""
     return any(run.owner[0] == name for run in step.runs)
