@@ -54,6 +54,13 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        "who is demoted in the queue is as important as before once it has a slot",
+        ADMISSION,
+        "        is_demoted = self._order.priority_of(ticket.key) == LEAST_IMPORTANT\n",
+        "        is_demoted = False\n",
+        ("tests/scenarios/cancels/test_finish_prefill.py::test_nor_is_it_more_important_once_it_has_a_slot",),
+    ),
+    Mutant(
         "a prompt whose client has gone, but that another waits for, is read behind all others",
         "actors/manager/step_planner.py",
         "            best[leader.key] = min(best[leader.key], record.priority)\n",

@@ -67,6 +67,13 @@ MUTANTS = (
         (SCENARIOS,),
     ),
     Mutant(
+        "what lies behind a piece that was not moved is moved all the same",
+        "runtime/step/executor.py",
+        "        if is_piece and has_failed:\n",
+        "        if False:\n",
+        (SCENARIOS,),
+    ),
+    Mutant(
         "a sequence is read at the place that it has left",
         "actors/manager/step_planner.py",
         "            origin=record.slot.origin,\n",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import trio
 
+from runtime.testing.faults import Chaos, FaultPlan, TransferError
 from tests.fakes.kv_simulation import open_kv_simulation, text, until
 from tests.fakes.simulation import ask, simulated
 
@@ -55,3 +56,15 @@ async def test_streams_that_grow_and_are_moved_say_what_they_say_alone() -> None
         assert arena.compactions >= 3
         assert arena.grown >= 3
         assert arena.promised == 0
+
+
+@simulated()
+async def test_a_piece_that_was_not_moved_is_moved_again_before_what_lies_behind_it() -> None:
+    """A sequence may be moved by less than its length: then each piece goes where the one before it was."""
+    chaos = Chaos(FaultPlan((TransferError(transfer=2, every=7),)))
+    async with open_kv_simulation(slots=8, context=768, positions=1280, piece=4, chaos=chaos) as sim:
+        async with trio.open_nursery() as clients:
+            for number in range(60):
+                length, tokens = (20 + 37 * number) % 300 + 1, 30 + (53 * number) % 150
+                clients.start_soon(sim.client, ask(f"r{number}", text(length, number), max_tokens=tokens))
+        assert sim.manager.statistics().arena.moves >= 10
