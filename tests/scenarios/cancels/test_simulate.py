@@ -19,7 +19,7 @@ from tests.sim.scenario import draw
 
 SEEDS = 300
 BATCH = 25
-FAILING_DISKS = (78, 91)  # seeds whose disks fail in every way between them
+FAILING_DISKS = (78, 91, 325)  # seeds whose disks fail in every way between them
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, BATCH))
@@ -58,7 +58,7 @@ def test_the_drawn_scenarios_reach_everything() -> None:
     with simulate.quiet():
         for seed in (*range(70), *FAILING_DISKS):
             tally.add(play(draw(seed)).tally)
-    assert tally.cancels.keys() == {"queued", "prefill", "draft", "verify", "decode"}
+    assert tally.cancels.keys() == {"queued", "parked", "prefill", "draft", "verify", "decode"}
     assert tally.reasons.keys() == {str(reason) for reason in CancelReason} - {"stalled_reader"}
     kinds = {field.default for kind in get_args(Fault) for field in fields(kind) if field.name == "what"}
     assert kinds - tally.faults.keys() == set()

@@ -209,7 +209,9 @@ def test_verdicts_stay_on_their_device_and_are_read_once() -> None:
     with fake_mps() as traffic:
         verify_drafts(MPS)
         assert traffic.read == ["tolist", "tolist"]  # the drafts, and the verdicts
-        assert len(traffic.sent) == 4  # for either, numbers of two types
+        assert (
+            len(traffic.sent) == 6
+        )  # numbers of two types, and the masks' table, which a model sends once
 
 
 @DTYPES

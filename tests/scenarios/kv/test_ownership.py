@@ -43,6 +43,8 @@ CHANGES: dict[type, dict[str, Callable[[Any], object]]] = {
         "displace": lambda cache: cache.displace(0, RESIDENT, 0),
         "next_saves": lambda cache: cache.next_saves([0], 1),
         "keep": lambda cache: cache.keep(0, SLOT_BLOCK, BLOCK.data),
+        "set_aside": lambda cache: cache.set_aside(0, RESIDENT),
+        "let_go": lambda cache: cache.let_go(KEYS),
     },
     Tiers: {
         "touch": lambda tiers: tiers.touch(KEYS),
@@ -72,6 +74,8 @@ CHANGES: dict[type, dict[str, Callable[[Any], object]]] = {
         "touch": lambda ram: ram.touch(KEYS),
         "hold": lambda ram: ram.hold(KEYS, 1.0),
         "drop": lambda ram: ram.drop(BLOCK.key),
+        "pin": lambda ram: ram.pin(KEYS),
+        "unpin": lambda ram: ram.unpin(KEYS),
     },
     DiskTier: {
         "put_nowait": lambda disk: disk.put_nowait(BLOCK),
@@ -82,12 +86,12 @@ CHANGES: dict[type, dict[str, Callable[[Any], object]]] = {
 }
 # The others: they look, or wait for the disk; `close` belongs to who opened the tier.
 LOOKS: dict[type, set[str]] = {
-    PrefixCache: {"fetch", "hits", "statistics", "check_integrity"},
+    PrefixCache: {"can_set_aside", "fetch", "hits", "statistics", "check_integrity"},
     Tiers: {"keep_anything", "reach", "available", "whole", "can_be_had", "parents"},
-    WaitingBlocks: {"of", "any_of", "end", "held_until", "is_taken"},
+    WaitingBlocks: {"of", "any_of", "any_displaced", "end", "held_until", "is_taken"},
     WriteBehind: set(),
     Verdicts: set(),
-    RamTier: {"get", "parents", "statistics", "check_integrity"},
+    RamTier: {"get", "pinned", "is_pinned", "parents", "statistics", "check_integrity"},
     DiskTier: {"queue_blocks", "held", "whole", "parents", "load", "flush", "close", "statistics", "check_integrity"},
 }
 EACH_CHANGE = [(kind, name) for kind, changes in CHANGES.items() for name in changes]
