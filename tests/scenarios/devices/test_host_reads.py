@@ -209,9 +209,7 @@ def test_verdicts_stay_on_their_device_and_are_read_once() -> None:
     with fake_mps() as traffic:
         verify_drafts(MPS)
         assert traffic.read == ["tolist", "tolist"]  # the drafts, and the verdicts
-        assert (
-            len(traffic.sent) == 6
-        )  # numbers of two types, and the masks' table, which a model sends once
+        assert len(traffic.sent) == 6  # numbers of two types, and the masks' table, which a model sends once
 
 
 @DTYPES
