@@ -64,8 +64,7 @@ class Admission:
     and nobody before those have left whom it waits for.
 
     Args:
-        table, cache, holds, parking, observers: the manager's.
-        costs: of steps.
+        table, cache, holds, parking, observers, costs: the manager's.
         limit: how many may wait.
         ageing: seconds that count as one level of priority for a class that is passed over.
     """
@@ -218,8 +217,7 @@ class Admission:
         self._parking.park(record, by)
         self._queue[ticket.key] = _Waiting(ticket, record.life, self._table.grants, record)
         standing = record.priority, ticket.owner, ticket.rank.weight, record.ledger.parks * LEVELS
-        claim = Claim(ticket.key, place.number, trio.current_time(), *standing)
-        self._order.add(claim)
+        self._order.add(Claim(ticket.key, place.number, trio.current_time(), *standing))
 
     def _heirs(self) -> list[_Waiting]:
         """Those whose predecessor has left them a slot."""
@@ -288,8 +286,6 @@ class Admission:
         waiting.ticket.note_cancel()  # it leaves the queue itself
         waiting.ticket.granted.set(outcome.Error(late))
         return True
-
-    # --- while the device is lost -------------------------------------------------------------------------------------
 
     def hold_back(self) -> None:
         """Grant nothing until `resume`."""
