@@ -217,7 +217,7 @@ class Admission:
         self._parking.park(record, by)
         self._queue[ticket.key] = _Waiting(ticket, record.life, self._table.grants, record)
         standing = record.priority, ticket.owner, ticket.rank.weight, record.ledger.parks * LEVELS
-        self._order.add(Claim(ticket.key, place.number, trio.current_time(), *standing))
+        self._order.add(Claim(record.key, place.number, trio.current_time(), *standing))
 
     def _heirs(self) -> list[_Waiting]:
         """Those whose predecessor has left them a slot."""
