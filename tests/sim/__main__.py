@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tests.sim.figures import shares
 from tests.sim.play import Tally, play
 from tests.sim.scenario import draw
 
@@ -156,6 +157,7 @@ def _report(tally: Tally) -> None:
     print(f"steps       {tally.steps} of the target, {tally.draft_steps} of the drafter, {tally.moves} moves of KV")
     print(f"arena       {_counts(tally.places)}")
     print(f"parks       {_counts(tally.parks)}")
+    print(f"drawn       in so many scenarios (and seen): {shares.line(tally.drawn, tally.seen, tally.scenarios)}")
     print(f"cancels     {tally.cancels.total()}: {_counts(tally.cancels)}")
     print(f"because of  {_counts(tally.reasons)}")
     print(f"lies        {_counts(tally.lies)}")

@@ -48,6 +48,7 @@ class Story:
     opened: bool = False
     ended: bool = False
     receipts: list[Receipt] = field(default_factory=list)
+    went_on: bool = False  # while its client, who had left it so, was away
     left_at: float | None = None  # when the client hung up, in virtual time, and
     deleted_at: float | None = None  # when an operator cancelled it, where that is known
     group_ended_at: float | None = None  # when its group was ended, if it was

@@ -21,6 +21,7 @@ from tests.sim.detached import visits
 from tests.sim.detached.visits import BOUNDS
 from tests.sim.device import CULPRIT, VOCABULARY
 from tests.sim.endings import check_endings
+from tests.sim.figures import shares
 from tests.sim.instruments.attached import instruments_on
 from tests.sim.kv.lies import Lies
 from tests.sim.scenario import CONTEXT, LOOKED_UP, first_request, next_request
@@ -57,6 +58,8 @@ class Tally:
     faults: Counter[str] = field(default_factory=Counter)  # by kind
     lies: Counter[str] = field(default_factory=Counter)  # told, found, audits, who was deceived
     parks: Counter[str] = field(default_factory=Counter)  # parks, resumes, and who ended meanwhile
+    drawn: Counter[str] = field(default_factory=Counter)  # scenarios, by what was drawn for them
+    seen: Counter[str] = field(default_factory=Counter)  # and by what of that came to pass
     virtual_seconds: float = 0.0
 
     def add(self, other: Tally) -> None:
@@ -67,7 +70,7 @@ class Tally:
         self.draft_steps += other.draft_steps
         self.moves += other.moves
         self.virtual_seconds += other.virtual_seconds
-        for name in ("refused", "ended", "cancels", "reasons", "faults", "lies", "places", "parks"):
+        for name in ("refused", "ended", "cancels", "reasons", "faults", "lies", "places", "parks", "drawn", "seen"):
             getattr(self, name).update(getattr(other, name))
 
 
@@ -226,7 +229,8 @@ def _tally(sim: KVSimulation, scenario: Scenario) -> Tally:
     tally.places.update({"given up": counts.given_up, "small arenas": int(scenario.positions is not None)})
     manager = sim.engine.statistics().manager
     tally.parks.update(parks=manager.parks, resumes=manager.resumes)
-    tally.parks["scenarios"] = int(manager.parks > 0)
+    tally.drawn.update(shares.drawn(scenario))
+    tally.seen.update(shares.seen(sim))
     tally.virtual_seconds = sim.steps[-1].finished_at - sim.steps[0].started_at if sim.steps else 0.0
     return tally
 

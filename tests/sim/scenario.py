@@ -122,8 +122,8 @@ def draw(seed: int) -> Scenario:
     In a third some blocks lie, and audits find that now and then; in a third of the others outputs have grammars.  In a
     third of all a layer has a window, clients name sessions, clients come back, some warm their prompts, the server's
     instruments are attached.  In an eighth the requests have owners, who share no KV; in another most want more of
-    their prompts.  In two fifths those who come differ in importance, take others' slots, some belong together, the
-    arena is small.
+    their prompts.  In two fifths those who come differ in importance, some belong together, the arena is small; in half
+    the important take others' slots, requests outlive their clients.
     """
     dice, windows, grammars = (random.Random(f"{about} {seed}") for about in ("lies", "windows", "grammars"))
     scenario = _honest(seed)

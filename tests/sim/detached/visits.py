@@ -55,6 +55,11 @@ class Leaving:
     away: tuple[float, ...]
     others: int
 
+    @property
+    def is_detached(self) -> bool:
+        """Whether the request is to go on without its client."""
+        return self.control.on_disconnect == "detach"
+
 
 def draw_leaving(dice: random.Random) -> Leaving:
     """Return what somebody says and does who leaves at least once."""
@@ -69,8 +74,8 @@ def draw_leaving(dice: random.Random) -> Leaving:
 
 
 def leavers(visits: Sequence[Visit], dice: random.Random) -> tuple[Visit, ...]:
-    """Return the same visits; in a third of all scenarios most are by those whose requests may outlive them."""
-    if dice.random() >= 1 / 3:
+    """Return the same visits; in half of all scenarios most are by those whose requests may outlive them."""
+    if dice.random() >= 1 / 2:
         return tuple(visits)
     return tuple(
         replace(visit, leaving=draw_leaving(dice), hang_up_after=None, hang_up_at=None, reads=True)
@@ -173,6 +178,7 @@ class _Client:
 
     def left(self, run: Run) -> None:
         """Note when the request may be cancelled for want of readers, at the earliest and at the latest."""
+        self._story.went_on |= not run.ended.is_set()
         if not run.ended.is_set() and self._story.left_at is None:
             self._story.left_at = trio.current_time() + patience_of(run.control, MOST_SECONDS)
 

@@ -1,0 +1,1 @@
+"""What many scenarios consist of, in figures."""

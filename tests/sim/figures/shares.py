@@ -1,0 +1,50 @@
+"""How large a share of the scenarios has parks, growth, moves, groups, detaches and priorities: drawn, and seen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections import Counter
+
+    from tests.fakes.kv_simulation import KVSimulation
+    from tests.sim.scenario import Scenario
+
+NAMES = ("parks", "growth", "moves", "groups", "detaches", "priorities")
+
+
+def drawn(scenario: Scenario) -> dict[str, bool]:
+    """Return which of `NAMES` a scenario is made for, before it is played."""
+    visits = scenario.visits
+    is_small = scenario.positions is not None
+    return {
+        "parks": scenario.preemption == "on",
+        "growth": is_small,
+        "moves": is_small,
+        "groups": any(visit.control.group is not None for visit in visits),
+        "detaches": any(visit.leaving is not None and visit.leaving.is_detached for visit in visits),
+        "priorities": len({visit.priority for visit in visits}) > 1,
+    }
+
+
+def seen(sim: KVSimulation) -> dict[str, bool]:
+    """Return which of `NAMES` have come to pass in one that was played.
+
+    A small arena is not the only one in which sequences grow and are moved, so these two may be seen undrawn.
+    """
+    counts = sim.manager.table.extents.counts
+    stories = [story for story in sim.stories.values() if story.opened]
+    return {
+        "parks": sim.engine.statistics().manager.parks > 0,
+        "growth": counts.grown > 0,
+        "moves": counts.moves > 0,
+        "groups": any(story.asked.control.group is not None for story in stories),
+        "detaches": any(story.went_on and story.asked.control.on_disconnect == "detach" for story in stories),
+        "priorities": len({story.asked.priority for story in stories}) > 1,
+    }
+
+
+def line(drawn: Counter[str], seen: Counter[str], scenarios: int) -> str:
+    """Return both shares of each, in per cent."""
+    whole = max(1, scenarios)
+    return ", ".join(f"{name} {drawn[name] / whole:.0%} ({seen[name] / whole:.0%})" for name in NAMES)
