@@ -45,16 +45,26 @@ def serve(ctx: click.Context, /, named: str | None, **_: Any) -> None:  # noqa: 
 
     SIGTERM or Ctrl-C lets running requests finish within --grace; a second one exits at once.
     """
-    chosen = Chosen.of(ctx, named)
-    begin_log(chosen)
-    early = EarlyStop()
-    early.install()
-    refuse_contradictions(chosen)
+    chosen, early = begin(ctx, named)
     try:
         plan = fault_plan(chosen)
         _run(server_options(chosen, partial(find_model, early)), early, plan)
     except CedeError as error:
         raise click.ClickException(str(error)) from None
+
+
+def begin(ctx: click.Context, named: str | None) -> tuple[Chosen, EarlyStop]:
+    """Begin the log and listen to signals; what was chosen, and what a signal does while the model loads.
+
+    Raises:
+        click.ClickException: what was chosen contradicts itself.
+    """
+    chosen = Chosen.of(ctx, named)
+    begin_log(chosen)
+    early = EarlyStop()
+    early.install()
+    refuse_contradictions(chosen)
+    return chosen, early
 
 
 def begin_log(chosen: Chosen) -> None:
@@ -94,17 +104,24 @@ def fittings_of(plan: FaultPlan | None) -> Fittings:
     return PlannedFaults(plan)
 
 
+def begin_serving(early: EarlyStop) -> None:
+    """Leave signals to the server, which serves now, and what it is made of to the end.
+
+    To look through that for garbage again and again would stop all threads, and everybody's tokens, for 0.15 s each
+    time.
+    """
+    early.has_served = True
+    gc.collect()
+    gc.freeze()
+
+
 def _run(options: ServerOptions, early: EarlyStop, plan: FaultPlan | None) -> None:
     import trio
 
     from web.server import run_server
 
     def announce(url: str) -> None:
-        early.has_served = True
-        # What is there now stays until the end: to look through it for garbage again and again would stop all threads,
-        # and everybody's tokens, for 0.15 s each time.
-        gc.collect()
-        gc.freeze()
+        begin_serving(early)
         say(f"cede serves {options.model_name} at {url}")
 
     progress = LoadingBar() if sys.stderr.isatty() else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 from functools import partial
@@ -11,18 +10,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from runtime.errors import CedeError
-from web.commands.assembly import refuse_contradictions, server_options
+from web.commands.assembly import server_options
 from web.commands.completion import complete_model
 from web.commands.foreign import ServeCommand
-from web.commands.options.chosen import Chosen
 from web.commands.options.flags import option_flags
-from web.commands.serve import LoadingBar, begin_log, fault_plan, find_model, fittings_of
+from web.commands.serve import LoadingBar, begin, begin_serving, fault_plan, find_model, fittings_of
 from web.options import Cluster
-from web.process.signals import EarlyStop
 from web.process.streams import say
 
 if TYPE_CHECKING:
     from runtime.testing.faults import FaultPlan
+    from web.process.signals import EarlyStop
     from web.server import ServerOptions
 
 WITH_PARENT = "--with-parent"
@@ -43,11 +41,7 @@ def worker(ctx: click.Context, /, named: str | None, with_parent: bool, **_: Any
     this worker.  SIGTERM or Ctrl-C leaves the cluster, lets running requests finish within --grace, and moves the rest
     to other workers.
     """
-    chosen = Chosen.of(ctx, named)
-    begin_log(chosen)
-    early = EarlyStop()
-    early.install()
-    refuse_contradictions(chosen)
+    chosen, early = begin(ctx, named)
     try:
         from web.cluster.installed import require_dynamo
 
@@ -70,9 +64,7 @@ def _run(options: ServerOptions, cluster: Cluster, early: EarlyStop, plan: Fault
     fittings = WorkerFittings(cluster, fittings_of(plan))
 
     def announce(url: str) -> None:
-        early.has_served = True
-        gc.collect()  # as in `cede serve`
-        gc.freeze()
+        begin_serving(early)
         say(f"worker {fittings.worker_id} pid {os.getpid()} at {url}")
 
     progress = LoadingBar() if sys.stderr.isatty() else None

@@ -59,7 +59,7 @@ def test_without_dynamo_they_say_what_to_do(command: click.Command, monkeypatch:
     def nothing(name: str) -> None:
         return None
 
-    for module in ("web.commands.cluster", "web.commands.worker", "web.commands.front_door"):
+    for module in ("web.commands.cluster", "web.commands.serve", "web.commands.front_door"):
         monkeypatch.setattr(f"{module}.begin_log", lambda chosen: None)
     monkeypatch.setattr("web.commands.cluster.exit_on_signals", lambda: None)
     monkeypatch.setattr("web.process.signals.EarlyStop.install", lambda self: None)

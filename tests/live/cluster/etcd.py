@@ -1,0 +1,74 @@
+"""A real etcd, on loopback and for one test."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+import subprocess
+import urllib.request
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.live.server import PATIENCE, wait_for
+from web.cluster.front_door import Door, free_port
+from web.cluster.settings import LOOPBACK
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+PEERS = "http://127.0.0.1:0"  # there are none
+
+
+class Etcd:
+    """A store that serves at `url`."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def keys(self) -> list[str]:
+        """All keys that there are."""
+        first = base64.b64encode(b"\0").decode()  # from it to the end
+        body = json.dumps({"key": first, "range_end": first, "keys_only": True}).encode()
+        with urllib.request.urlopen(f"{self.url}/v3/kv/range", body, timeout=PATIENCE) as response:
+            answer = json.load(response)
+        return [base64.b64decode(item["key"]).decode() for item in answer.get("kvs", ())]
+
+
+@contextmanager
+def etcd(folder: Path) -> Iterator[Etcd]:
+    """Run an etcd.  Skips the test where none is installed."""
+    program = shutil.which("etcd")
+    if program is None:
+        pytest.skip("etcd is not installed")
+    path = folder / "etcd.log"
+    url = (
+        f"http://{LOOPBACK}:{free_port(Door(LOOPBACK, 0))}"  # its own client would not find a port that it chose itself
+    )
+    flags = [f"--listen-client-urls={url}", f"--advertise-client-urls={url}"]
+    flags += [f"--listen-peer-urls={PEERS}", f"--initial-advertise-peer-urls={PEERS}"]
+    with path.open("w", encoding="utf-8") as log:
+        process = subprocess.Popen(
+            [program, f"--data-dir={folder / 'etcd'}", f"--initial-cluster=default={PEERS}", *flags],
+            stdout=log,
+            stderr=log,
+        )
+
+    store = Etcd(url)
+
+    def is_ready() -> bool:
+        assert process.poll() is None, path.read_text(encoding="utf-8")
+        try:
+            return store.keys() == []
+        except OSError:
+            return False
+
+    try:
+        wait_for(is_ready, "etcd to answer")
+        yield store
+    finally:
+        process.terminate()
+        process.wait(PATIENCE)
