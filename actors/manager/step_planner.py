@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
     from actors.core.slots import SlotTable
     from actors.kv.prefix_cache import PrefixCache
     from actors.manager.planner import ChunkLimits
+
+
+MAX_PASSED_OVER = 3
+"""Steps of the target in a row that may go without those who are less important than a prompt that is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +63,12 @@ class StepPlanner:
         self._costs = costs
         self._drafter_caught_up = False  # the last step let it read in bulk
         self._importance: dict[GenerationKey, int] = {}  # of those who hold a slot
+        self._passed_over = 0  # steps of the target in a row, without those who are behind
 
     def plan(self, holds: Iterable[HoldRecord]) -> list[Planned]:
         """Return the next step: every decode row, and as much of each prompt as its share of the budget allows.
+
+        While a prompt is read, those who are less important generate in every fourth step only.
 
         Drafts go first, since they are cheap and their verification then shares a step with whoever waits; but a
         drafter that reads in bulk takes turns with the target.  After a step that raised, each of those who were in it
@@ -70,6 +78,9 @@ class StepPlanner:
         pending = [(record, work) for record in holds if (work := self._ready_work(record)) is not None]
         pending = [one for one in pending if one[0].runs_alone][:1] or pending
         self._importance = importance(holds)
+        behind = self._behind(pending)
+        if is_passed_over := bool(behind) and self._passed_over < MAX_PASSED_OVER:
+            pending = [one for one in pending if one[0].key not in behind]
         drafts = [one for one in pending if one[1].phase is State.DRAFT]
         others = [one for one in pending if one[1].phase is not State.DRAFT]
         # Rows that somebody's next token waits for: in this step, or in the other model's, which comes after it.  A
@@ -80,7 +91,17 @@ class StepPlanner:
             self._drafter_caught_up = any(work.is_bulk for _, work in drafts)
             return self._fill(drafts, self._costs.drafter, urgent)
         self._drafter_caught_up = False
+        self._passed_over = self._passed_over + 1 if is_passed_over else 0
         return self._fill(others, self._costs.target, urgent)
+
+    def _behind(self, pending: Iterable[tuple[HoldRecord, Submit]]) -> set[GenerationKey]:
+        """Return who generates, and is less important than a prompt that is read.
+
+        Rows of theirs take as long as in a step of their own, and the prompt would wait for that with every chunk.
+        """
+        ranked = [(self._importance[record.key], record.key, work.phase is State.PREFILL) for record, work in pending]
+        best = min((rank for rank, _, is_read in ranked if is_read), default=math.inf)
+        return {key for rank, key, is_read in ranked if not is_read and rank > best}
 
     def _ready_work(self, record: HoldRecord) -> Submit | None:
         """The rows that were submitted, unless the hold is cancelled, may not write to its slot yet, or is led."""

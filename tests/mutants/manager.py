@@ -130,6 +130,19 @@ MUTANTS = (
         ":\n",
     ),
     Mutant(
+        "the less important generate nothing while a better prompt is read",
+        "actors/manager/step_planner.py",
+        "bool(behind) and self._passed_over < MAX_PASSED_OVER",
+        "bool(behind)",
+        ("tests/scenarios/order/test_order.py",),
+    ),
+    Mutant(
+        "those of the same priority are passed over, too",
+        "actors/manager/step_planner.py",
+        "if not is_read and rank > best}",
+        "if not is_read and rank >= best}",
+    ),
+    Mutant(
         "the shortest prompts take all of a step's rows, and the oldest starves",
         "actors/manager/planner.py",
         "shares[0] = min(wanted[0], (budget + 1) // 2)",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 ROUNDING = 2e-6  # of seconds since the epoch as floats
 MAX_STEPS_WITHOUT_ROOM = 300  # in a row, of one who waits for room in the arena: some hundred positions move in each
+MAX_PASSED_OVER = 6  # steps in a row, of one who has work at each: it may have had none when its turn came
 MAX_DRAFTS = 40  # steps in a row: a round that has just begun for one, and those it then waits for
 
 
@@ -161,6 +163,7 @@ class Fairness(Observer):
         self._granted: dict[Owner, Arrival] = {}  # of those who hold a slot
         self._were_due: set[Owner] = set()
         self._without_room: Counter[Owner] = Counter()  # steps that began while it waited for that
+        self._passed_over: Counter[Owner] = Counter()  # steps of the target, for a more important prompt's sake
         self._waits_for_drafts = 0  # steps of the drafter, while someone has work for the target
 
     def queued(self, event: Queued) -> None:
@@ -241,15 +244,25 @@ class Fairness(Observer):
         if any(one.runs_alone for one, _ in ready):
             return  # each of those who were in a step that raised runs alone
         served = {part.key for part in event.parts}
+        best = min((self._importance(one) for one, work in ready if work.phase is State.PREFILL), default=math.inf)
         oldest_prompt_is_served = False
         for one, work in sorted(ready, key=lambda pair: self._importance(pair[0])):
             if (work.phase is State.DRAFT) != event.drafting:
                 continue
             if one.owner in served:
                 oldest_prompt_is_served |= work.is_bulk
+                self._passed_over.pop(one.owner, None)
+            elif work.phase is not State.PREFILL and self._importance(one) > best:
+                self._pass_over(one, event)
             elif not (work.is_bulk and oldest_prompt_is_served):
                 self._violated(f"I8: {one.owner} has work, and a step begins without it")
         self._check_target_waits(ready_for_target=any(work.phase is not State.DRAFT for _, work in ready), of=event)
+
+    def _pass_over(self, one: Generation, step: StepBegins) -> None:
+        """Check that it does not last: a more important prompt is read, and goes first."""
+        self._passed_over[one.owner] += not step.drafting
+        if self._passed_over[one.owner] > MAX_PASSED_OVER:
+            self._violated(f"I8: {one.owner} has work, and a more important prompt is read in step after step")
 
     def _due(self) -> set[Owner]:
         """Those who wait for a slot and for nobody's end."""
