@@ -25,7 +25,12 @@ LINK = re.compile(r"\]\(([^)#\s]+)(#[^)]*)?\)")
 
 def documents() -> list[Path]:
     """Every page in Markdown, but what is history; and the scripts that run what the pages say."""
-    scripts = [ROOT / "Dockerfile", ROOT / "noxfile.py", ROOT / ".ci" / "run", *(ROOT / ".github").rglob("*.yml")]
+    scripts = [
+        ROOT / "deploy" / "docker" / "Dockerfile",
+        ROOT / "noxfile.py",
+        ROOT / ".ci" / "run",
+        *(ROOT / ".github").rglob("*.yml"),
+    ]
     top = [*scripts, *ROOT.glob("*.md"), *(ROOT / ".github").rglob("*.md")]
     found = top + [page for folder in ("docs", "tests", "bench", "runtime") for page in (ROOT / folder).rglob("*.md")]
     return sorted(page for page in found if not str(page.relative_to(ROOT)).startswith(HISTORY))
