@@ -30,12 +30,14 @@ class Resident:
         trial: the blocks among it that were restored, and that no step has run over yet.
         stands_on: the names of all blocks that it came from, or may have been computed after.
         windows_from: the position from which on the layers with rings have all rows.
+        private: it was computed for a request that wanted no reuse.
     """
 
     tokens: TokenChain
     trial: frozenset[BlockKey] = frozenset()
     stands_on: frozenset[BlockKey] = frozenset()
     windows_from: int = 0
+    private: bool = False
 
     def has_windows(self, block: int) -> bool:
         """Whether the layers with rings still have all rows of that block, by its number."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from actors.core.slot_views import GenerationKey, Resident, Session, SlotView
     from runtime.kv.blocks import BlockKey
+    from runtime.kv.held import HeldBlocks
     from runtime.kv.rings import Rings
 
 
@@ -64,6 +65,13 @@ class SlotTable(SlotsInView):
         super().__init__(records, context, drafts_from_states=drafts_from_states)
         self.extents = Extents(arena, records, self._changing)
         self._in_flight: frozenset[int] = frozenset()
+        self._told: HeldBlocks | None = None
+
+    def tell(self, held: HeldBlocks | None) -> None:
+        """Have it noted there from now on what each slot holds, as it holds it now; None for no more."""
+        self._told = held
+        for record in self._records:
+            self._tell(record)
 
     # --- grant and release --------------------------------------------------------------------------------------------
 
@@ -76,13 +84,15 @@ class SlotTable(SlotsInView):
         now: float = 0.0,
         session: Session | None = None,
         promise: int = 0,
+        private: bool = False,
     ) -> SlotView | None:
         """Give a generation the free slot that serves `prompt` at the least cost (`grant_cost`).
 
         The slot's `tokens` are then the part that is already there, none if its rings have not what the rest goes on
         with.  At least the prompt's last token is left to compute, because its logits are wanted.  A slot whose tokens
         are held for a retry goes to another's prompt only if there is no other.  `promise` is how many tokens the
-        sequence may come to have.  None if no slot is free, or the arena could not keep the promise.
+        sequence may come to have.  None if no slot is free, or the arena could not keep the promise.  What is
+        computed for a generation that is `private` is told to nobody.
         """
         self.owner.check()
         candidates = [(slot, slot.usable_for(prompt) if reuse else 0) for slot in self._records if slot.owner is None]
@@ -97,6 +107,7 @@ class SlotTable(SlotsInView):
         self._grants += 1
         slot.before = slot.resident()
         slot.tokens = (slot.tokens if usable else prompt).head(usable)
+        slot.private = private
         self.trim(slot, usable)
         slot.owner, slot.session, slot.promise = owner, session, self.extents.promise(promise)
         return slot
@@ -146,6 +157,7 @@ class SlotTable(SlotsInView):
         record.tokens.extend(token_ids)
         record.trial.clear()
         record.staged = 0
+        self._tell(record)
 
     def stage(self, slot: SlotView, end: int, trial: Sequence[BlockKey], stands_on: Set[BlockKey]) -> None:
         """Record that KV up to position `end` was moved in, but not that of rings: nobody can go on from it yet.
@@ -180,6 +192,7 @@ class SlotTable(SlotsInView):
         record.trial += trial
         record.stands_on |= stands_on
         record.least, record.staged = least, 0
+        self._tell(record)
 
     def trim(self, slot: SlotView, length: int) -> None:
         """Keep the first `length` tokens, in the drafter's KV as well; no trace is left of a slot without any.
@@ -189,6 +202,7 @@ class SlotTable(SlotsInView):
         record = self._changing(slot)
         length = record.usable(length)
         record.tokens.truncate(length)
+        self._tell(record)
         record.computed_from = min(record.computed_from, length)
         record.staged = 0
         record.trim_draft(length)
@@ -234,6 +248,10 @@ class SlotTable(SlotsInView):
         self._changing(slot).trim_draft(0)
 
     # ------------------------------------------------------------------------------------------------------------------
+
+    def _tell(self, record: SlotRecord) -> None:
+        if self._told is not None:
+            self._told.slot_holds(record.id, record.tokens, private=record.private)
 
     def _changing(self, slot: SlotView) -> SlotRecord:
         """The slot's record, if the current task may change it now."""

@@ -165,6 +165,7 @@ class PrefixCache:
         for block in fetched.blocks:
             self._hits["disk" if block.key in fetched.from_disk else "ram"] += BLOCK_TOKENS
             self.tiers.ram.insert(block, trio.current_time())
+        self.tiers.note_read(fetched.blocks, fetched.from_disk)
         self.tiers.touch([block.key for block in fetched.blocks])
         return list(fetched.blocks)
 
@@ -229,7 +230,7 @@ class PrefixCache:
     def keep(self, slot: int, block: SlotBlock, data: KVData) -> None:
         """Put a block that was copied out of its slot into the tiers."""
         self.owner.check()
-        kept = Block(block.key, block.parent, block.token_ids, data, block.whole)
+        kept = Block(block.key, block.parent, block.token_ids, data, block.whole, block.private)
         if self.tiers.ram.insert(kept, trio.current_time()):
             self.tiers.ram.hold([kept.key], self.waiting.held_until(slot))
         if len(kept.token_ids) == BLOCK_TOKENS:

@@ -8,10 +8,11 @@ from actors.kv.disk_reader import DiskReader
 from runtime.kv.blocks import BLOCK_TOKENS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Container, Iterable, Sequence
 
     from runtime.kv.blocks import Block, BlockKey
     from runtime.kv.disk.tier import DiskTierStatistics
+    from runtime.kv.held import HeldBlocks
     from runtime.kv.ram_tier import RamTier
     from runtime.kv.rings import Rings
     from runtime.ownership import TaskOwner
@@ -52,6 +53,14 @@ class BlockStore(Protocol):
         """Note that a chain of blocks was used."""
         ...
 
+    def watch_losses(self, wake: Callable[[], object] | None) -> None:
+        """Have `wake` called, in any thread, when a block may be gone; None for no more."""
+        ...
+
+    def take_lost(self) -> list[BlockKey]:
+        """Return the blocks that are gone since the last call, and perhaps others."""
+        ...
+
     def statistics(self) -> DiskTierStatistics:
         """Return a frozen snapshot."""
         ...
@@ -76,6 +85,7 @@ class Tiers:
         self._rings = rings
         self.reader = None if disk is None else DiskReader(disk.load)
         self._owner = owner
+        self._told: HeldBlocks | None = None
 
     @property
     def keep_anything(self) -> bool:
@@ -140,6 +150,15 @@ class Tiers:
         if self.disk is not None:
             self.disk.touch(chain)
 
+    def hand_in(self, block: Block) -> bool:
+        """Hand a block to the disk, which there has to be; False if it was refused for now."""
+        self._owner.check()
+        assert self.disk is not None
+        taken = self.disk.put_nowait(block)
+        if taken and self._told is not None:
+            self._told.disk_holds(block)
+        return taken
+
     def drop(self, keys: Collection[BlockKey]) -> int:
         """Take these blocks out of both tiers at once; returns how many there were."""
         self._owner.check()
@@ -149,7 +168,42 @@ class Tiers:
             self.ram.drop(key)
         if self.disk is not None:
             self.disk.drop(on_disk)
+            if self._told is not None:
+                self._told.disk_lost(on_disk)
         return len(dropped)
+
+    # --- who is told of blocks: by any task, for no block is changed --------------------------------------------------
+
+    def tell(self, held: HeldBlocks | None, wake: Callable[[], object] = lambda: None) -> None:
+        """Have it noted there from now on what both tiers hold; None for no more.
+
+        What the disk holds from before is known by its keys alone, and noted as far as the memory has it, too.
+
+        Args:
+            held: where.
+            wake: called in any thread when `settle_losses` is to be called.
+        """
+        self._told = held
+        self.ram.tell(held)
+        if self.disk is not None:
+            self.disk.watch_losses(None if held is None else wake)
+            in_memory = {key: block for key in self.ram if (block := self.ram.get(key)) is not None}
+            self.note_read(in_memory.values(), in_memory)
+
+    def note_read(self, blocks: Iterable[Block], from_disk: Container[BlockKey]) -> None:
+        """Note that the disk holds those of these blocks that were read from it, unless it has lost them meanwhile."""
+        if self._told is None or self.disk is None:
+            return
+        read = {block.key: block for block in blocks if block.key in from_disk}
+        for key in self.disk.held(read):
+            self._told.disk_holds(read[key])
+
+    def settle_losses(self) -> None:
+        """Note what the disk has lost by itself."""
+        if self._told is None or self.disk is None:
+            return
+        lost = self.disk.take_lost()
+        self._told.disk_lost(set(lost) - self.disk.held(lost))
 
     def _on_disk(self, keys: Collection[BlockKey]) -> set[BlockKey]:
         """Return those that the disk holds; none while it does not answer, though it may hold them all the same."""

@@ -26,7 +26,7 @@ class SlotBlock:
     """A block whose KV is in a slot, from position `start` on: a complete one, or the last tokens of a parked sequence.
 
     `stands_on` has the names of all blocks that this KV came from, or may have been computed after; `whole` says that
-    the layers with rings still have its rows, too.
+    the layers with rings still have its rows, too, and `private` that a request wanted it that wanted no reuse.
     """
 
     key: BlockKey
@@ -35,6 +35,7 @@ class SlotBlock:
     token_ids: tuple[int, ...]
     stands_on: frozenset[BlockKey] = field(default=frozenset(), compare=False)
     whole: bool = field(default=True, compare=False)
+    private: bool = field(default=False, compare=False)
 
 
 @dataclass(slots=True)
@@ -60,8 +61,8 @@ class _Batch:
         """Make a block, when it is wanted: a long sequence has thousands."""
         chain, start = self.resident.tokens, number * BLOCK_TOKENS
         tokens = tuple(chain[start : start + BLOCK_TOKENS])
-        whole = self.resident.has_windows(number)
-        return SlotBlock(self.key(number), chain.parent(number), start, tokens, self.resident.stands_on, whole)
+        whole, private = self.resident.has_windows(number), self.resident.private
+        return SlotBlock(self.key(number), chain.parent(number), start, tokens, self.resident.stands_on, whole, private)
 
     def keep_only(self, numbers: Iterable[int]) -> None:
         """Let the others wait no more."""

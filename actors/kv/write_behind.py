@@ -56,7 +56,7 @@ class WriteBehind:
         while self._unwritten:
             key = self._unwritten[0]
             block = newest if newest is not None and newest.key == key else ram.get(key)
-            if block is not None and not disk.put_nowait(block):
+            if block is not None and not self._tiers.hand_in(block):
                 return False
             self._unwritten.popleft()
         return True

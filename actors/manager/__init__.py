@@ -7,5 +7,5 @@ For the engine, which runs it, and for requests, which have its `handle`; rests 
 - `device`: the executor, and the clerk that serves the queue while it runs · `recovery`: a device that is lost
 - `step_planner`: the rows of the next step, with the arithmetic in `planner` · `step_runner`: the step on the device ·
   `settlement`: what its results change
-- `statistics`: a frozen snapshot
+- `block_news`: who is told which KV blocks there are · `statistics`: a frozen snapshot
 """

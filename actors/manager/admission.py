@@ -252,6 +252,7 @@ class Admission:
             now=trio.current_time(),
             session=ticket.session,
             promise=ticket.promise,
+            private=not ticket.reuse,
         )
         assert slot is not None
         assert slot.before is not None

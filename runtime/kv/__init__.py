@@ -9,5 +9,6 @@ that they stand for.
     rings         Rings: where layers with a window keep less, and what follows for lengths
     ram_tier      RamTier: blocks in host memory
     index         BlockIndex: which blocks there are, and which goes first
+    held          HeldBlocks: which blocks are held anywhere, for a listener
     lineage       severed: what is left of a tree of blocks when some were found wrong
 """

@@ -31,7 +31,8 @@ class Block:
     """The keys and values of `BLOCK_TOKENS` tokens at one place of one sequence.  Immutable, the tensor too.
 
     A parked sequence's last tokens are one, too, fewer than that and under a key of their own (`tail_key`).
-    It is `whole` if it has the rows of all layers: those of layers with rings were perhaps gone when it was saved.
+    It is `whole` if it has the rows of all layers: those of layers with rings were perhaps gone when it was saved; and
+    `private` if it was computed for a request that wanted no reuse, which is not remembered on disk.
     """
 
     key: BlockKey
@@ -39,6 +40,7 @@ class Block:
     token_ids: tuple[int, ...]
     data: torch.Tensor  # [layers, parts, kv_heads, BLOCK_TOKENS, dim], CPU, contiguous, the model's dtype
     whole: bool = True
+    private: bool = False
 
     @property
     def nbytes(self) -> int:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from runtime.kv.blocks import Block, BlockKey
+    from runtime.kv.held import HeldBlocks
     from runtime.ownership import TaskOwner
 
 
@@ -45,6 +46,14 @@ class RamTier:
         self._bytes = 0
         self._evictions = 0
         self._refused = b""  # the last block for which there was no room
+        self._told: HeldBlocks | None = None
+
+    def tell(self, held: HeldBlocks | None) -> None:
+        """Have it noted there from now on which blocks there are, as there are now; None for no more."""
+        self._told = held
+        if held is not None:
+            for block in self._blocks.values():
+                held.ram_holds(block)
 
     def __contains__(self, key: BlockKey) -> bool:
         """Whether the block is here."""
@@ -82,6 +91,8 @@ class RamTier:
         self._blocks[block.key] = block
         self._children[block.parent] += before is None
         self._bytes += more
+        if self._told is not None:
+            self._told.ram_holds(block)
         if block.key == self._refused:
             self._refused = b""
         return True
@@ -133,6 +144,8 @@ class RamTier:
         self._children[block.parent] -= 1
         if not self._children[block.parent]:
             del self._children[block.parent]
+        if self._told is not None:
+            self._told.ram_lost(key)
 
     def parents(self) -> dict[BlockKey, BlockKey]:
         """Return the parent of each block."""

@@ -294,4 +294,5 @@ async def open_kv_simulation(
         async with open_engine(watch.device, served, settings, cache, StandInGrammars(faults)) as engine:
             simulation = KVSimulation(engine, model, watch, faults, truth)
             async with simulation.watched():
-                yield simulation
+                with watch.published.listening():
+                    yield simulation

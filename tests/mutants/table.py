@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.mutants import grammars, manager, observers, slots, steps
 from tests.mutants.actors import parking, spare_time
-from tests.mutants.kv import arena, blocks, rings
+from tests.mutants.kv import arena, blocks, published, rings
 from tests.mutants.web import detached
 
 MUTANTS = (
@@ -14,6 +14,7 @@ MUTANTS = (
     *blocks.MUTANTS,
     *arena.MUTANTS,
     *rings.MUTANTS,
+    *published.MUTANTS,
     *steps.MUTANTS,
     *grammars.MUTANTS,
     *observers.MUTANTS,

@@ -32,6 +32,7 @@ class SlotRecord:
     last_used: int = 0  # the table's grant count at the last release
     held_until: float = 0.0
     before: Resident | None = None
+    private: bool = False  # whoever was last granted it wanted no reuse
     trial: list[BlockKey] = field(default_factory=list)
     stands_on: set[BlockKey] = field(default_factory=set)
     suspect: bool = False
@@ -66,7 +67,7 @@ class SlotRecord:
     def resident(self) -> Resident:
         """What it holds now, in a copy that does not change with it."""
         tokens = self.tokens.head(len(self.tokens))
-        return Resident(tokens, frozenset(self.trial), frozenset(self.stands_on), self.windows_from)
+        return Resident(tokens, frozenset(self.trial), frozenset(self.stands_on), self.windows_from, self.private)
 
     def usable(self, length: int) -> int:
         """Return that length, or 0 where the rings have not what a sequence goes on with from there."""

@@ -7,6 +7,7 @@ For whoever opens a prefix cache, and for `cede kv`, which looks after the files
     writer        DiskWriter: the thread
     blocks        DiskBlocks: the files
     index         DiskIndex: which of them there are, as memory knows it
+    losses        Losses: what has left it
     files         one file: its name, its bytes, its checks
     folder        the folder: its lock, its models, its names
 """

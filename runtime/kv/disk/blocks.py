@@ -27,6 +27,7 @@ from runtime.kv.disk.files import (
 )
 from runtime.kv.disk.folder import remove, remove_temporaries, scan
 from runtime.kv.disk.index import DiskIndex, DiskIndexStatistics
+from runtime.kv.disk.losses import Losses
 from runtime.kv.index import IndexEntry
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ class DiskBlocks:
 
     Attributes:
         budget: bytes of files.
+        losses: what is here no more.
 
     Args:
         folder: a descriptor.
@@ -70,7 +72,8 @@ class DiskBlocks:
         self._layout = BlockLayout(_KINDS[dtype], tuple(shape))
         self._part = None if part is None else BlockLayout(_KINDS[dtype], tuple(part))
         self._files = threading.Lock()
-        self._index = DiskIndex(budget)
+        self.losses = Losses()
+        self._index = DiskIndex(budget, self.losses)
         self._read_folder()
         self._evict(0, None)
 

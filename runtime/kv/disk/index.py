@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runtime.kv.disk.files import block_name
+from runtime.kv.disk.losses import Losses
 from runtime.kv.index import BlockIndex, IndexEntry
 
 if TYPE_CHECKING:
@@ -34,10 +35,12 @@ class DiskIndex:
 
     Args:
         budget: bytes of files.
+        losses: is told what was evicted or could not be used.
     """
 
-    def __init__(self, budget: int) -> None:
+    def __init__(self, budget: int, losses: Losses | None = None) -> None:
         self.budget = budget
+        self._losses = losses or Losses()
         self._lock = threading.Lock()  # all that follows
         self._index = BlockIndex()
         self._written = self._loaded = self._evicted = 0
@@ -143,6 +146,7 @@ class DiskIndex:
             evicted = self._index.remove(victim)
             assert evicted is not None
             self._evicted += 1
+            self._losses.note([victim])
             return False, block_name(victim, evicted.parent)
 
     def note_refused(self, key: BlockKey) -> None:
@@ -187,6 +191,7 @@ class DiskIndex:
                 return False
             self._index.remove(key)
             self._rejected[reason] += 1
+            self._losses.note([key])
             return True
 
     def note_rejected(self, reason: str) -> None:

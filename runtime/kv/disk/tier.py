@@ -194,6 +194,17 @@ class DiskTier:
         self._owner.check()
         return self._queue.take_refused()
 
+    def watch_losses(self, wake: Callable[[], object] | None) -> None:
+        """Have `wake` called, in any thread, when a block may be gone; None for no more.
+
+        What is called returns at once, and asks nothing of the tier.
+        """
+        self._blocks.losses.watch(wake)
+
+    def take_lost(self) -> list[BlockKey]:
+        """Return the blocks that are gone since the last call, and perhaps others."""
+        return self._blocks.losses.take()
+
     def flush(self, timeout: float) -> int:
         """Wait until all that was handed in is on disk, or `timeout` seconds; returns how many blocks are not."""
         return self._queue.wait_until_done(timeout)

@@ -113,6 +113,7 @@ class WriteQueue:
             for key in struck:
                 self._queue.pop(key, None)
             self._blocks.forget(struck)
+            self._blocks.losses.note(struck)
             self._struck += len(struck)
             self._removal_due = self._removal_due or bool(struck)
             self._work.notify()
@@ -140,7 +141,9 @@ class WriteQueue:
         with self._lock:
             self._closing = True
             self._dropped += len(self._queue)
+            queued = list(self._queue)
             self._queue.clear()
+            self._blocks.losses.note(queued)
             self._work.notify()
 
     @property
@@ -200,7 +203,9 @@ class WriteQueue:
             self._refused += [*in_hand, *self._queue]
             self._has_refused = True
             self._dropped += 1 + len(self._queue)
+            queued = list(self._queue)
             self._queue.clear()
+            self._blocks.losses.note(queued)
             self._resume_at = self._clock() + self._pause
             self._pause = min(2 * self._pause, MAX_RETRY_SECONDS)
             return first
@@ -214,7 +219,9 @@ class WriteQueue:
     def finish(self) -> bool:
         """End the job; True if blocks were refused before and there is room again, which is said once."""
         with self._lock:
+            in_hand = [] if self._writing is None else [self._writing.key]
             self._writing = None
+            self._blocks.losses.note(set(in_hand) - self._held(in_hand))
             self._busy = False
             has_room = self._has_refused and 2 * len(self._queue) <= self.limit
             self._has_refused = self._has_refused and not has_room

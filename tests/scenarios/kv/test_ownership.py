@@ -48,6 +48,7 @@ CHANGES: dict[type, dict[str, Callable[[Any], object]]] = {
     },
     Tiers: {
         "touch": lambda tiers: tiers.touch(KEYS),
+        "hand_in": lambda tiers: tiers.hand_in(BLOCK),
         "drop": lambda tiers: tiers.drop(KEYS),
     },
     WaitingBlocks: {
@@ -87,12 +88,18 @@ CHANGES: dict[type, dict[str, Callable[[Any], object]]] = {
 # The others: they look, or wait for the disk; `close` belongs to who opened the tier.
 LOOKS: dict[type, set[str]] = {
     PrefixCache: {"can_set_aside", "fetch", "hits", "statistics", "check_integrity"},
-    Tiers: {"keep_anything", "reach", "available", "whole", "can_be_had", "parents"},
+    Tiers: {
+        *("keep_anything", "reach", "available", "whole", "can_be_had", "parents"),
+        *("tell", "note_read", "settle_losses"),
+    },
     WaitingBlocks: {"of", "any_of", "any_displaced", "end", "held_until", "is_taken"},
     WriteBehind: set(),
     Verdicts: set(),
-    RamTier: {"get", "pinned", "is_pinned", "parents", "statistics", "check_integrity"},
-    DiskTier: {"queue_blocks", "held", "whole", "parents", "load", "flush", "close", "statistics", "check_integrity"},
+    RamTier: {"get", "pinned", "is_pinned", "parents", "statistics", "tell", "check_integrity"},
+    DiskTier: {
+        *("queue_blocks", "held", "whole", "parents", "load", "flush", "close", "statistics", "check_integrity"),
+        *("watch_losses", "take_lost"),
+    },
 }
 EACH_CHANGE = [(kind, name) for kind, changes in CHANGES.items() for name in changes]
 

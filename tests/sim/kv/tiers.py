@@ -70,6 +70,14 @@ class SettledDisk:
         """The blocks that were refused since the last call."""
         return self.tier.take_refused()
 
+    def watch_losses(self, wake: Callable[[], object] | None) -> None:
+        """Tell when a block may be gone."""
+        self.tier.watch_losses(wake)
+
+    def take_lost(self) -> list[BlockKey]:
+        """The blocks that are gone since the last call."""
+        return self.tier.take_lost()
+
     def load(self, key: BlockKey) -> Block | None:
         """Read a block."""
         return self.tier.load(key)

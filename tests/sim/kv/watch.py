@@ -15,6 +15,7 @@ from runtime.step.transfer import Copy, Load, Relocate, Save
 from tests.sim.executor import TimedExecutor
 from tests.sim.kv.device import pack, pack_layers, unpack
 from tests.sim.kv.isolation import Isolation
+from tests.sim.kv.published import Published
 from tests.sim.watch import Watch
 
 if TYPE_CHECKING:
@@ -290,7 +291,8 @@ class KVWatch(Watch):
     def look_at(self, manager: SlotManager) -> tuple[Observer, ...]:
         """Return all that are to observe the engine of `manager`, in this order."""
         first = super().look_at(manager)
-        self._observers = (*first, self.kv_record, KVInvariants(self))
+        self.published = Published(manager, self.violated)
+        self._observers = (*first, self.kv_record, KVInvariants(self), self.published)
         if self.isolated:
             self._observers += (Isolation(manager.table, self.violated),)
         return self._observers

@@ -20,7 +20,7 @@ from tests.fakes.kv_simulation import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     import torch
 
@@ -63,6 +63,13 @@ class FakeDisk:
         """Return what was refused since the last call."""
         refused, self.refused = self.refused, []
         return refused
+
+    def watch_losses(self, wake: Callable[[], object] | None) -> None:
+        """It loses nothing by itself."""
+
+    def take_lost(self) -> list[BlockKey]:
+        """Return nothing."""
+        return []
 
     def load(self, key: BlockKey) -> Block | None:
         """Return a block, None if it cannot be read."""
