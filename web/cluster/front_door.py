@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 MIGRATIONS = 3
 """How often a request may go on at another worker."""
+SESSION_SECONDS = 600
+"""After which a session in which nothing is asked is sent anywhere again."""
 ASK_AGAIN = 0.05  # seconds; Dynamo tells nobody when its server is ready
 
 
@@ -86,7 +88,12 @@ async def _serve(cluster: Cluster, door: Door, announce: Callable[[str], None]) 
         http_host=door.host,
         http_port=door.port,
         kv_cache_block_size=BLOCK_TOKENS,
-        router_config=RouterConfig(RouterMode.KV, KvRouterConfig(use_kv_events=False)),
+        router_config=RouterConfig(
+            RouterMode.KV,
+            KvRouterConfig(use_kv_events=True),
+            session_affinity_ttl_secs=SESSION_SECONDS,
+            session_affinity_mode="soft",
+        ),
         migration_limit=MIGRATIONS,
         namespace=cluster.namespace,
     )

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from actors.core.observer import Observer
+from actors.manager.block_news import told_of_blocks
 from runtime.kv.blocks import BLOCK_TOKENS
 from web.cluster.backend import Backend
 from web.cluster.card import card_files, write_card
 from web.cluster.guest import from_asyncio
 from web.cluster.membership import Membership
+from web.cluster.routing.block_events import BlockEvents
 from web.cluster.settings import tell_dynamo
 from web.cluster.stall import StallWatch
 from web.fittings import Fittings
@@ -75,6 +77,7 @@ class WorkerFittings(Fittings):
     async def attend(self, engine: Engine) -> AsyncIterator[None]:
         """Serve the engine to front doors; when this ends, all of their requests have ended."""
         tell_dynamo(self._cluster, os.environ)  # some of it is read by the import
+        from dynamo.llm import KvEventPublisher
         from dynamo.runtime import DistributedRuntime
 
         loop = asyncio.get_running_loop()
@@ -87,12 +90,18 @@ class WorkerFittings(Fittings):
             membership = Membership(endpoint)
             self._registered = Registered(f"{endpoint.connection_id():016x}", membership)
             health = DeviceHealth()
+            publisher = KvEventPublisher(endpoint, kv_block_size=BLOCK_TOKENS, enable_local_indexer=True)
             nursery.start_soon(health.follow, membership)
             try:
-                with engine.observed_by(health), StallWatch(loop, endpoint, membership):
+                with (
+                    engine.observed_by(health),
+                    StallWatch(loop, endpoint, membership),
+                    told_of_blocks(engine.manager, BlockEvents(engine.manager.cache.root, publisher)),
+                ):
                     yield
             finally:
                 with trio.CancelScope(shield=True):
+                    publisher.shutdown()
                     runtime.shutdown()
                     await from_asyncio(serving)
                 nursery.cancel_scope.cancel()
@@ -111,6 +120,7 @@ class WorkerFittings(Fittings):
         config = ModelRuntimeConfig()
         config.context_length = model.context_length
         config.max_num_seqs = engine.config.slots
+        config.enable_local_indexer = True  # a front door that comes later asks the worker for what it has missed
         config.total_kv_blocks = engine.config.slots * model.context_length // BLOCK_TOKENS
         serves = ModelType.Completions if model.chat is None else ModelType.Chat | ModelType.Completions
         card = await asyncio.to_thread(self._write_card, engine)

@@ -1,0 +1,93 @@
+"""A cluster of three workers: a request goes where its KV is, and a session stays where it was."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runtime.kv.blocks import BLOCK_TOKENS
+from tests.live.cluster.clusters import Cluster, chat
+from tests.live.server import CHAT, PATIENCE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.live.cluster.clusters import Worker
+    from tests.live.server import Json
+
+pytest.importorskip("dynamo._core", reason="cede[cluster] is not installed")
+
+LONG = "def f(x):\n    return x\n" * 120
+TOKENS = 500
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Cluster]:
+    with Cluster(workers=3) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def cluster(running: Cluster) -> Cluster:
+    running.wait_whole(3)
+    return running
+
+
+def cached(answer: Json) -> int:
+    """How many tokens of the prompt the worker had."""
+    count: int = answer["usage"]["prompt_tokens_details"]["cached_tokens"]
+    return count
+
+
+def whole_blocks(tokens: int) -> int:
+    """How many of so many tokens are in complete blocks."""
+    return tokens // BLOCK_TOKENS * BLOCK_TOKENS
+
+
+@pytest.mark.parametrize("text", ["# one\n", "# two\n", "# three\n"])
+def test_who_hung_up_in_the_prefill_finds_what_was_committed(cluster: Cluster, text: str) -> None:
+    connection = cluster.send(chat(text + LONG, TOKENS, stream=True))
+    worker = cluster.serving()
+    (request_id,) = worker.requests()
+    worker.wait_committed(request_id, 3 * BLOCK_TOKENS)
+    connection.close()
+    (receipt,) = worker.wait_ended(request_id)
+    assert receipt["phase"] == "prefill"
+    status, answer = cluster.ask(chat(text + LONG, 1))
+    assert status == 200
+    assert cached(answer) >= whole_blocks(receipt["kept_tokens"]) >= 3 * BLOCK_TOKENS
+
+
+def test_what_a_worker_computed_for_its_own_clients_is_known_at_the_front_door(cluster: Cluster) -> None:
+    workers = list(cluster.workers.values())
+    bodies = [chat(f"# the {number}th\n" + LONG, 1) for number in range(3)]
+    for worker, body in zip(workers, bodies, strict=True):
+        assert worker.ask("POST", CHAT, body)[0] == 200
+    for body in bodies:
+        status, answer = cluster.ask(body)
+        assert status == 200
+        assert cached(answer) >= whole_blocks(answer["usage"]["prompt_tokens"] - 1)
+
+
+@pytest.mark.parametrize("header", ["x-dynamo-session-id", "x-session-id"])
+def test_a_session_stays_with_its_worker_while_that_lives(cluster: Cluster, header: str) -> None:
+    served = [served_by(cluster, f"{number}: def f", {header: "a session"}) for number in range(5)]
+    assert {worker.worker_id for worker in served} == {served[0].worker_id}
+    served[0].kill()
+    cluster.wait_whole(3)
+    assert served_by(cluster, "6: def f", {header: "a session"}).worker_id != served[0].worker_id
+
+
+def served_by(cluster: Cluster, content: str, headers: dict[str, str]) -> Worker:
+    """Who has a request with such headers, which is then given up."""
+    connection = http.client.HTTPConnection(cluster.url.removeprefix("http://"), timeout=PATIENCE)
+    body = json.dumps(chat(content, 2000, stream=True))
+    connection.request("POST", CHAT, body, {"content-type": "application/json"} | headers)
+    worker = cluster.serving()
+    (request_id,) = worker.requests()
+    connection.close()
+    worker.wait_ended(request_id)
+    return worker

@@ -1,0 +1,6 @@
+"""What the front door's router is told, so that a request goes where its KV is.
+
+For `web.cluster.worker`, which has the publisher; Dynamo is not imported here.
+
+    block_events  BlockEvents: from blocks that come and go to Dynamo's KV events
+"""
