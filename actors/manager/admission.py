@@ -246,8 +246,7 @@ class Admission:
             return True
         record = waiting.parked
         slot = self._table.grant(
-            ticket.key,
-            ticket.prompt if record is None else record.hold.prompt,
+            *(ticket.key, ticket.prompt if record is None else record.hold.prompt),
             reuse=ticket.reuse or record is not None,
             now=trio.current_time(),
             session=ticket.session,

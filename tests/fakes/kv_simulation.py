@@ -109,6 +109,13 @@ class KVSimulation(Simulation):
         self.truth = truth
         watch.isolated = engine.config.isolate_owners
 
+    @asynccontextmanager
+    async def watched(self) -> AsyncIterator[None]:
+        """Look at the engine, as a listener that is told of blocks as well."""
+        async with super().watched():
+            with self.watch.published.listening():
+                yield
+
     @property
     def cache(self) -> PrefixCache:
         """The engine's, to be looked at."""
@@ -294,5 +301,4 @@ async def open_kv_simulation(
         async with open_engine(watch.device, served, settings, cache, StandInGrammars(faults)) as engine:
             simulation = KVSimulation(engine, model, watch, faults, truth)
             async with simulation.watched():
-                with watch.published.listening():
-                    yield simulation
+                yield simulation

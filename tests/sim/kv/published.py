@@ -54,6 +54,11 @@ class Published(Observer):
             finally:
                 self._listens = False
 
+    @property
+    def told(self) -> set[BlockKey]:
+        """What it knows."""
+        return set(self._told)
+
     # --- what it is told ----------------------------------------------------------------------------------------------
 
     def stored(self, parent: BlockKey, keys: Sequence[BlockKey], token_ids: Sequence[int]) -> None:
