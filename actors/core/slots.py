@@ -106,8 +106,8 @@ class SlotTable(SlotsInView):
         )
         self._grants += 1
         slot.before = slot.resident()
-        slot.tokens = (slot.tokens if usable else prompt).head(usable)
         slot.private = private
+        slot.tokens = (slot.tokens if usable else prompt).head(usable)
         self.trim(slot, usable)
         slot.owner, slot.session, slot.promise = owner, session, self.extents.promise(promise)
         return slot
