@@ -10,6 +10,7 @@ import ast
 import pytest
 
 from tests.live.server import ROOT
+from tests.mutants import __main__ as command
 from tests.mutants import page
 from tests.mutants.mutant import Mutant
 from tests.mutants.rotation import FEW, choose, current_commit
@@ -43,6 +44,19 @@ def test_one_that_changes_nothing_is_not_killed() -> None:
     unchanged = next(mutant for mutant in MUTANTS if "(seed 0)" in page.read()[mutant.name])
     harmless = Mutant("harmless", unchanged.path, unchanged.old, unchanged.old)
     assert not is_caught_by(harmless, page.read()[unchanged.name])
+
+
+def test_a_row_is_stale_that_is_missing_or_catches_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = list[str]()
+
+    def catches(mutant: Mutant, catch: str) -> bool:
+        tried.append(catch)
+        return catch == "I3 (seed 1)"
+
+    monkeypatch.setattr(command, "is_caught_by", catches)
+    rows = ["I3 (seed 1)", "I3 (seed 2)", "`tests/a.py::test_b`", "simulation: it never ends", None]
+    assert [command.is_stale(MUTANTS[0], row) for row in rows] == [False, True, True, False, True]
+    assert tried == rows[:3], "what takes minutes is not tried"
 
 
 def test_each_is_in_the_table() -> None:

@@ -8,6 +8,7 @@ ARENA, EXTENTS, ROOM = "runtime/kv/arena.py", "actors/core/places/extents.py", "
 UNIT = "tests/unit/runtime/kv/test_arena.py"
 PLACES = "tests/unit/actors/core/places/test_extents.py"
 SCENARIOS = "tests/scenarios/arena"
+MOVING = f"{SCENARIOS}/test_moving.py"
 
 MUTANTS = (
     Mutant(
@@ -129,6 +130,34 @@ MUTANTS = (
         "        return max(len(self.tokens), self.staged, self.draft_length)\n",
         "        return max(len(self.tokens), self.staged)\n",
         (SCENARIOS,),
+    ),
+    Mutant(
+        "a prefix is copied from a sequence that is on its way",
+        "actors/kv/moves.py",
+        "        if self._table.extents.is_moving(source):\n            return None\n",
+        "",
+        (f"{MOVING}::test_its_prefix_is_not_copied",),
+    ),
+    Mutant(
+        "blocks are copied out of a sequence that is on its way",
+        "actors/kv/mover.py",
+        "if moving is None or slot.id != moving.slot}",
+        "if moving is None or slot.id >= 0}",
+        (f"{MOVING}::test_blocks_are_not_copied_out_of_it",),
+    ),
+    Mutant(
+        "rows that are staged do not count as used",
+        "actors/core/places/record.py",
+        "        return max(len(self.tokens), self.staged, self.draft_length)\n",
+        "        return max(len(self.tokens), self.draft_length)\n",
+        (f"{MOVING}::test_what_is_restored_of_it_goes_with_it",),
+    ),
+    Mutant(
+        "who comes later takes the place that is being made for the first",
+        ROOM,
+        "            if not self._give(record, anywhere=first is None):\n",
+        "            if not self._give(record):\n",
+        (f"{MOVING}::test_who_comes_later_takes_no_place_before_whom_it_is_moved_for",),
     ),
     Mutant(
         "the drafter's KV stays where it was",

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from actors.core.observer import Observer
-from runtime.step.transfer import Relocate
+from runtime.step.transfer import Copy, Relocate
 
 if TYPE_CHECKING:
     import random
@@ -66,11 +66,15 @@ class Places(Observer):
         self._check_stays()
 
     def transfer_begins(self, event: TransferBegins) -> None:
-        """Check where all lies, and that what is moved goes where nothing of anybody's lies."""
+        """Check where all lies, that what is moved goes where nobody's lies, and that nobody reads it meanwhile."""
         self._check_all()
         for piece in event.transfers:
             if isinstance(piece, Relocate):
                 self._check_piece(piece)
+            elif self._table.extents.is_moving(self._table.slot(piece.slot)):
+                self._violated(f"I22: slot {piece.slot} is being moved, and {type(piece).__name__} has to do with it")
+            if isinstance(piece, Copy) and self._table.extents.is_moving(self._table.slot(piece.source)):
+                self._violated(f"I22: slot {piece.source} is being moved, and a prefix is copied from it")
 
     def _slots(self) -> Iterator[SlotView]:
         return map(self._table.slot, range(len(self._table)))
