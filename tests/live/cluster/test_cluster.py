@@ -15,6 +15,9 @@ from tests.live.server import PATIENCE, wait_for
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tests.live.cluster.clusters import Stream
+    from tests.live.server import Json
+
 pytest.importorskip("dynamo._core", reason="cede[cluster] is not installed")
 
 LONG = "def f(x):\n    return x\n" * 120
@@ -31,6 +34,20 @@ def running() -> Iterator[Cluster]:
 def cluster(running: Cluster) -> Cluster:
     running.wait_whole()
     return running
+
+
+def begun(cluster: Cluster, body: Json) -> tuple[str, Stream]:
+    """Return all that is answered where nothing happens, and the stream of the same once some of it was read."""
+    alone = cluster.stream(body).read()
+    stream = cluster.stream(body)
+    stream.read(40)
+    return alone, stream
+
+
+def check_went_on(stream: Stream, alone: str) -> None:
+    """Check that a stream goes on to its end with what is answered where nothing happens."""
+    assert stream.read() == alone
+    assert (stream.finish_reason, stream.error) == ("length", None)
 
 
 def test_a_streaming_chat_is_answered_and_counted(cluster: Cluster) -> None:
@@ -65,25 +82,17 @@ def test_a_hang_up_in_the_prefill_leaves_its_receipt_on_the_worker(cluster: Clus
 
 @pytest.mark.parametrize("fields", [{}, {"temperature": 1.0, "seed": 7}], ids=["greedy", "seeded"])
 def test_a_stream_outlives_the_worker_that_makes_it(cluster: Cluster, fields: dict[str, float]) -> None:
-    body = chat("class Tree:", TOKENS, **fields)
-    alone = cluster.stream(body).read()
-    stream = cluster.stream(body)
-    stream.read(40)
+    alone, stream = begun(cluster, chat("class Tree:", TOKENS, **fields))
     cluster.serving().kill()
-    assert stream.read() == alone
-    assert (stream.finish_reason, stream.error) == ("length", None)
+    check_went_on(stream, alone)
 
 
 def test_a_stream_outlives_a_worker_that_says_nothing_any_more(cluster: Cluster) -> None:
-    body = chat("class Tree:", TOKENS)
-    alone = cluster.stream(body).read()
-    stream = cluster.stream(body)
-    stream.read(40)
+    alone, stream = begun(cluster, chat("class Tree:", TOKENS))
     worker = cluster.serving()
     worker.kill(signal.SIGSTOP)
     try:
-        assert stream.read() == alone
-        assert (stream.finish_reason, stream.error) == ("length", None)
+        check_went_on(stream, alone)
         wait_for(lambda: worker.worker_id not in cluster.known(), "the worker to leave discovery")
     finally:
         worker.kill()
@@ -99,14 +108,10 @@ def test_a_request_with_two_choices_ends_with_an_error_that_invites_to_try_again
 
 
 def test_a_worker_that_is_told_to_stop_moves_what_it_cannot_finish(cluster: Cluster) -> None:
-    body = chat("import os", TOKENS)
-    alone = cluster.stream(body).read()
-    stream = cluster.stream(body)
-    stream.read(40)
+    alone, stream = begun(cluster, chat("import os", TOKENS))
     worker = cluster.serving()
     worker.kill(signal.SIGTERM)
-    assert stream.read() == alone
-    assert (stream.finish_reason, stream.error) == ("length", None)
+    check_went_on(stream, alone)
     wait_for(lambda: not worker.lives, "the worker to end")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,6 +17,8 @@ from tests.fakes.simulation import Simulation, Story, ask, open_simulation, prom
 from tests.scenarios.engine.together import together
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from actors.core.events import Granted, Released
     from actors.core.slot_views import GenerationKey
 
@@ -60,43 +63,46 @@ async def test_of_a_series_one_is_answered_and_no_more_than_one_slot_is_in_use()
         assert stories[-1].finished().cached_tokens > 0, "it goes on with what the others have read"
 
 
-@simulated()
-async def test_a_series_on_a_slow_machine_gets_ahead() -> None:
-    """A step alone could take three times as long as the time between two keystrokes, and nothing of it would stay."""
+@asynccontextmanager
+async def open_slow_simulation() -> AsyncIterator[Simulation]:
+    """Yield one whose steps are long for a long prompt; what they cost is known."""
     async with open_simulation(
         slots=1, context=1024, chunk_tokens=None, step_seconds=lambda rows: 0.002 + 0.0005 * rows
     ) as sim:
-        await sim.client(ask("before", prompt(300, start=9), max_tokens=2))  # what steps cost is known
-        text = prompt(700, start=5)
-        stories = [
-            sim.expect(ask(f"k{n}", text[: 600 + n], max_tokens=2, control=Control(supersede="line")))
-            for n in range(12)
-        ]
-        start = trio.current_time()
-        await together(sim, *((story, {"arrives": start + 0.12 * n}) for n, story in enumerate(stories)))
-        reached = [story.receipt.cached_tokens for story in stories[:-1] if story.receipts]
+        await sim.client(ask("before", prompt(300, start=9), max_tokens=2))
+        yield sim
+
+
+async def press_keys(sim: Simulation, keys: int, *, every: float) -> tuple[list[int], Story]:
+    """Press so many keys at the end of a long text, one `every` so many seconds.
+
+    Returns how much of it each but the last has found in the cache, and the last one's story.
+    """
+    text, start = prompt(700, start=5), trio.current_time()
+    stories = [
+        sim.expect(ask(f"k{n}", text[: 600 + n], max_tokens=2, control=Control(supersede="line"))) for n in range(keys)
+    ]
+    await together(sim, *((story, {"arrives": start + every * n}) for n, story in enumerate(stories)))
+    return [story.receipt.cached_tokens for story in stories[:-1] if story.receipts], stories[-1]
+
+
+@simulated()
+async def test_a_series_on_a_slow_machine_gets_ahead() -> None:
+    """A step alone could take three times as long as the time between two keystrokes, and nothing of it would stay."""
+    async with open_slow_simulation() as sim:
+        reached, last = await press_keys(sim, 12, every=0.12)
         assert reached == sorted(reached)
-        assert stories[-1].finished().cached_tokens > 500
+        assert last.finished().cached_tokens > 500
 
 
 @simulated()
 async def test_a_series_gets_ahead_whose_keystrokes_come_faster_than_steps_end_beside_a_neighbour() -> None:
     """Such a step takes 50 ms: each would be lost."""
-    async with open_simulation(
-        slots=1, context=1024, chunk_tokens=None, step_seconds=lambda rows: 0.002 + 0.0005 * rows
-    ) as sim:
-        await sim.client(ask("before", prompt(300, start=9), max_tokens=2))  # what steps cost is known
-        text = prompt(700, start=5)
-        stories = [
-            sim.expect(ask(f"k{n}", text[: 600 + n], max_tokens=2, control=Control(supersede="line")))
-            for n in range(20)
-        ]
-        start = trio.current_time()
-        await together(sim, *((story, {"arrives": start + 0.045 * n}) for n, story in enumerate(stories)))
-        reached = [story.receipt.cached_tokens for story in stories[:-1] if story.receipts]
+    async with open_slow_simulation() as sim:
+        reached, last = await press_keys(sim, 20, every=0.045)
         unread = [cached for cached in reached if cached < 600]
         assert len(set(unread)) == len(unread), "each finds more than the one before, until all is read"
-        assert stories[-1].finished().cached_tokens >= 600
+        assert last.finished().cached_tokens >= 600
 
 
 @simulated(seeds=3)

@@ -42,6 +42,14 @@ async def high(sim: KVSimulation, name: str = "high", *, tokens: int = 5, seed: 
     return await sim.client(ask(name, text(40, seed), max_tokens=tokens))
 
 
+async def parked(sim: KVSimulation, clients: trio.Nursery) -> Story:
+    """Begin an unimportant answer, ask for something important, and return when the first is parked for it."""
+    story = await low(sim, clients)
+    clients.start_soon(high, sim, "high")
+    await until(lambda: sim.manager.statistics().parked == 1)
+    return story
+
+
 @simulated(seeds=3)
 async def test_the_important_takes_the_slot_and_the_other_goes_on_where_it_was() -> None:
     async with open_kv_simulation(slots=1) as sim:
@@ -188,9 +196,7 @@ async def test_windowed_layers_go_on_with_what_they_see() -> None:
 async def test_a_hang_up_while_parked_ends_it_at_once() -> None:
     async with open_kv_simulation(slots=1) as sim:
         async with trio.open_nursery() as clients:
-            story = await low(sim, clients)
-            clients.start_soon(high, sim, "high")
-            await until(lambda: sim.manager.statistics().parked == 1)
+            story = await parked(sim, clients)
             story.connection.cancel()
             story.left_at = left = trio.current_time()
             await until(lambda: story.ended)
@@ -216,9 +222,7 @@ async def test_a_deadline_passes_while_parked() -> None:
 async def test_a_shutdown_ends_who_is_parked() -> None:
     async with open_kv_simulation(slots=1) as sim:
         async with trio.open_nursery() as clients:
-            story = await low(sim, clients)
-            clients.start_soon(high, sim, "high")
-            await until(lambda: sim.manager.statistics().parked == 1)
+            story = await parked(sim, clients)
             await sim.engine.drain(grace=0.0)
         assert story.receipt.reason is CancelReason.SHUTDOWN
 
@@ -238,9 +242,8 @@ async def test_who_is_parked_outlives_the_device() -> None:
 async def test_what_the_memory_has_lost_is_computed_again() -> None:
     async with open_kv_simulation(slots=1) as sim:
         async with trio.open_nursery() as clients:
-            story = await low(sim, clients)
-            clients.start_soon(high, sim, "high")
-            await until(lambda: sim.manager.statistics().parked == 1 and not sim.cache.waiting.any_of(0))
+            story = await parked(sim, clients)
+            await until(lambda: not sim.cache.waiting.any_of(0))
             sim.evict(ram=True, slots=False)
         assert len(story.tokens()) == 60
         assert sim.rows(story) > 150
@@ -269,9 +272,7 @@ async def test_what_is_pinned_is_not_let_go_for_others() -> None:
 async def test_the_views_tell_of_it() -> None:
     async with open_kv_simulation(slots=1) as sim:
         async with trio.open_nursery() as clients:
-            await low(sim, clients)
-            clients.start_soon(high, sim, "high")
-            await until(lambda: sim.manager.statistics().parked == 1)
+            await parked(sim, clients)
             status = sim.engine.requests()[0]
             assert (status.states, status.slots, status.parks) == ((State.PARKED,), (None,), 1)
             await trio.sleep(0.01)

@@ -37,6 +37,7 @@ def test_no_more_is_promised_than_there_is() -> None:
     assert table.extents.grantable([100, 100, 100]) == 2  # slots are free for so many
     assert table.grant(B, TokenChain(ROOT, [1]), promise=321) is None
     assert table.grant(B, TokenChain(ROOT, [1]), promise=320) is not None
+    assert table.extents.promised == 640, "also what there is no room for yet"
 
 
 def test_a_promise_ends_with_its_hold() -> None:
