@@ -54,6 +54,7 @@ class HoldRecord:
         self._owner = owner
         self._pending: Submit | KVCommand | None = None
         self._runs_alone = False
+        self._reads_anew = False
         self._leaders: list[tuple[HoldRecord, int]] = []
         self._why_lost = ""
         self._priority = ticket.rank.priority
@@ -99,6 +100,11 @@ class HoldRecord:
     def runs_alone(self) -> bool:
         """Whether its rows were in a step that raised: each of those runs alone, so that only the culprit fails."""
         return self._runs_alone
+
+    @property
+    def reads_anew(self) -> bool:
+        """Whether what was cached of its prompt is under suspicion, so that it is read without."""
+        return self._reads_anew
 
     @property
     def has_leaders(self) -> bool:
@@ -153,6 +159,12 @@ class HoldRecord:
         """Its rows were in a step that raised."""
         self._owner.check()
         self._runs_alone = True
+
+    def read_anew(self) -> None:
+        """Nothing that was cached is used for it any longer."""
+        self.ledger.note_restart()
+        self.hold.kept, self.hold.tail = 0, None
+        self._reads_anew = True
 
     def park(self, tail: Tail | None) -> None:
         """Leave the slot: what its actor waits for is answered when it is back."""

@@ -122,8 +122,7 @@ class Dispatch:
             record.happen(Event.RESTARTED)
             self._cache.verdicts.strike(command.restored)
             self._settlement.invalidate(record)
-            record.ledger.note_restart()
-            record.hold.kept, record.hold.tail = 0, None
+            record.read_anew()
             command.reply.set(outcome.Value(None))
         else:
             record.ask(command)

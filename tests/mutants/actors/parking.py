@@ -29,6 +29,13 @@ MUTANTS = (
         (f"{SCENARIOS}::test_the_least_important_goes_and_of_equals_the_last_to_come",),
     ),
     Mutant(
+        "one is parked that reads its prompt anew, and would have to once more",
+        "actors/parking/victims.py",
+        "(is_brought_back and not record.reads_anew)",
+        "is_brought_back",
+        ("tests/unit/actors/parking/test_victims.py",),
+    ),
+    Mutant(
         "one is parked amid a round of its drafter",
         "actors/parking/victims.py",
         "            return draft_start + len(work.token_ids) == record.length + 1\n",

@@ -10,7 +10,17 @@ from actors.parking.victims import MAX_PARKS
 from runtime.kv.blocks import BLOCK_TOKENS
 
 if TYPE_CHECKING:
-    from actors.core.events import Committed, Demoted, Parked, Queued, Released, Resumed, StepBegins, TransferBegins
+    from actors.core.events import (
+        Committed,
+        Demoted,
+        Invalidated,
+        Parked,
+        Queued,
+        Released,
+        Resumed,
+        StepBegins,
+        TransferBegins,
+    )
     from actors.core.slot_views import GenerationKey
     from tests.sim.watch import Watch
 
@@ -80,6 +90,10 @@ class ParkWatch(Observer):
         if event.start < promised.tokens and is_sound:
             self._violated(f"I23: {event.key} computes {event.start} again, and had {promised.tokens} tokens")
         del self._promised[event.key]
+
+    def invalidated(self, event: Invalidated) -> None:
+        """Expect that it is computed again: a step over what was restored has failed, so that is under suspicion."""
+        self._promised.pop(event.key, None)
 
     def released(self, event: Released) -> None:
         """Forget it."""
