@@ -162,6 +162,7 @@ class HoldRecord:
 
     def read_anew(self) -> None:
         """Nothing that was cached is used for it any longer."""
+        self._owner.check()
         self.ledger.note_restart()
         self.hold.kept, self.hold.tail = 0, None
         self._reads_anew = True

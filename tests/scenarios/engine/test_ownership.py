@@ -107,6 +107,7 @@ CHANGES: dict[type, dict[str, Callable[[World], object]]] = {
         "clear_pending": lambda world: world.record.clear_pending(),
         "demote": lambda world: world.record.demote(),
         "run_alone": lambda world: world.record.run_alone(),
+        "read_anew": lambda world: world.record.read_anew(),
         "follow": lambda world: world.record.follow([]),
         "follow_nobody": lambda world: world.record.follow_nobody(),
         "lose": lambda world: world.record.lose("the device is gone"),
@@ -147,13 +148,13 @@ CHANGES: dict[type, dict[str, Callable[[World], object]]] = {
         "forget": lambda world: world.leftovers.forget(world.slot.tokens, 0, 1),
     },
 }
-# The others look; `in_flight` and `epoch` are the manager's to set up.
+# The others look; `in_flight` and `tell` change no slot.
 LOOKS: dict[type, set[str]] = {
-    SlotTable: {"in_flight"},
+    SlotTable: {"in_flight", "tell"},
     Holds: {"get", "of", "check_integrity"},
     HoldRecord: {
         *("state", "phase", "priority", "is_warm", "length", "pending", "runs_alone", "life"),
-        *("has_leaders", "leaders", "led_by", "is_led", "loss"),
+        *("reads_anew", "has_leaders", "leaders", "led_by", "is_led", "loss"),
     },
     Life: {"state", "phase"},
     Ledger: {"cached", "committed", "computed_at", "close", "parks", "parked_seconds"},

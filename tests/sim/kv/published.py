@@ -10,7 +10,7 @@ from actors.manager.block_news import told_of_blocks
 from runtime.kv.blocks import BLOCK_TOKENS, block_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from actors.core.events import (
         Arrived,
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     )
     from actors.core.slot_views import SlotView
     from actors.manager.slot_manager import SlotManager
-    from runtime.kv.blocks import BlockKey
+    from runtime.kv.blocks import Block, BlockKey
 
 
 class Published(Observer):
@@ -108,6 +108,13 @@ class Published(Observer):
             self._ever_public.update(slot.tokens.keys)
             self._public.update(slot.tokens.keys)
 
+    def _note_others(self, blocks: Iterable[Block]) -> None:
+        """Note what is in memory, and was in no slot: a disk had it from an earlier run, or a test has put it there."""
+        for block in blocks:
+            if block.key not in self._parents and not block.private:
+                self._parents[block.key] = block.parent
+                self._ever_public.add(block.key)
+
     # --- moments ------------------------------------------------------------------------------------------------------
 
     def step_begins(self, event: StepBegins) -> None:
@@ -128,6 +135,7 @@ class Published(Observer):
         tiers.settle_losses()
         ram = [block for key in tiers.ram if (block := tiers.ram.get(key)) is not None]
         complete = {block.key for block in ram if len(block.token_ids) == BLOCK_TOKENS}
+        self._note_others(block for block in ram if block.key in complete)
         held = {key for slot in self._slots() for key in slot.tokens.keys} | complete
         held |= set() if tiers.disk is None else tiers.disk.held(list(self._parents))
         self._public &= held
