@@ -247,7 +247,7 @@ class Admission:
         record = waiting.parked
         slot = self._table.grant(
             *(ticket.key, ticket.prompt if record is None else record.hold.prompt),
-            reuse=ticket.reuse or record is not None,
+            reuse=ticket.reuse or (record is not None and record.hold.kept > 0),
             now=trio.current_time(),
             session=ticket.session,
             promise=ticket.promise,

@@ -36,6 +36,13 @@ MUTANTS = (
         ("tests/unit/actors/parking/test_victims.py",),
     ),
     Mutant(
+        "one that may use no cached KV does when it comes back",
+        "actors/manager/admission.py",
+        "reuse=ticket.reuse or (record is not None and record.hold.kept > 0),",
+        "reuse=ticket.reuse or record is not None,",
+        (f"{SCENARIOS}::test_who_is_parked_before_its_first_row_reuses_kv_only_if_it_may",),
+    ),
+    Mutant(
         "one is parked amid a round of its drafter",
         "actors/parking/victims.py",
         "            return draft_start + len(work.token_ids) == record.length + 1\n",

@@ -66,6 +66,24 @@ async def test_the_important_takes_the_slot_and_the_other_goes_on_where_it_was()
         assert sim.ram.pinned == 0
 
 
+@simulated(seeds=3)
+@pytest.mark.parametrize("reuses", [True, False])
+async def test_who_is_parked_before_its_first_row_reuses_kv_only_if_it_may(reuses: bool) -> None:
+    async with open_kv_simulation(slots=2, step_seconds=lambda rows: 0.02) as sim:
+        async with trio.open_nursery() as clients:
+            other = sim.expect(ask("other", text(20, 3), max_tokens=30))
+            clients.start_soon(sim.client, other.asked)
+            await until(lambda: len(other.events) >= 3)
+            story = sim.expect(ask("low", text(150, 1), max_tokens=5, priority=10, cache_prompt=reuses))
+            clients.start_soon(sim.client, story.asked)
+            await until(lambda: sim.manager.statistics().leased == 2)  # while a step runs
+            await sim.client(ask("high", text(150, 1)[:100], max_tokens=5))
+        assert sim.manager.statistics().parks == 1
+        rows = sum(run.rows for step in sim.steps for run in step.runs if run.owner[0] == "low")
+        assert story.finished().completion_tokens == 5
+        assert rows == (50 if reuses else 150) + 4
+
+
 @simulated()
 async def test_the_last_tokens_that_are_no_block_are_restored_too() -> None:
     async with open_kv_simulation(slots=1) as sim:
