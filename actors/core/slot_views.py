@@ -21,6 +21,24 @@ Session: TypeAlias = tuple[str | None, str]
 """A client's session: the name of the API key that asked, if there are keys, and what the client calls it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Where KV came from that is moved into a slot.
+
+    Attributes:
+        trial: the blocks that it came from, over which no step has run.
+        stands_on: the names of all blocks that it came from, or may have been computed after.
+        restored_to: the position up to which complete blocks of it came from a tier, into this slot or another.
+    """
+
+    trial: Sequence[BlockKey] = ()
+    stands_on: Set[BlockKey] = frozenset()
+    restored_to: int = 0
+
+
+NOT_RESTORED = Provenance()
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Resident:
     """What a slot holds, and where that came from.
@@ -96,6 +114,10 @@ class SlotView(Protocol):
         """All blocks that its KV came from, or may have been computed after."""
 
     @property
+    def restored_to(self) -> int:
+        """The position up to which complete blocks of it came from a tier, into this slot or another."""
+
+    @property
     def suspect(self) -> bool:
         """Whether another generation's audit has found one of those wrong."""
 
@@ -114,6 +136,9 @@ class SlotView(Protocol):
     @property
     def staged(self) -> int:
         """The position up to which KV was moved in for its holder, without that of rings; not committed."""
+
+    def branch_point(self, length: int) -> int:
+        """Return the most tokens, up to that length, after which another sequence may go on otherwise."""
 
     @property
     def draft_first(self) -> int:

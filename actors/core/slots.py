@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 from actors.core.places.extents import Extents
 from actors.core.places.in_view import SlotsInView
 from actors.core.places.record import SlotRecord
-from actors.core.slot_views import grant_cost
+from actors.core.slot_views import NOT_RESTORED, grant_cost
 from runtime.kv.arena import Arena
 from runtime.kv.token_chain import TokenChain
 from runtime.ownership import TaskOwner
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence, Set
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
-    from actors.core.slot_views import GenerationKey, Resident, Session, SlotView
+    from actors.core.slot_views import GenerationKey, Provenance, Resident, Session, SlotView
     from runtime.kv.blocks import BlockKey
     from runtime.kv.held import HeldBlocks
     from runtime.kv.rings import Rings
@@ -95,7 +95,8 @@ class SlotTable(SlotsInView):
         computed for a generation that is `private` is told to nobody.
         """
         self.owner.check()
-        candidates = [(slot, slot.usable_for(prompt) if reuse else 0) for slot in self._records if slot.owner is None]
+        limit = len(prompt) - 1 if reuse else 0
+        candidates = [(slot, slot.usable_for(prompt, limit)) for slot in self._records if slot.owner is None]
         if not self.extents.grantable([promise]):
             return None
         slot, usable = min(
@@ -159,22 +160,20 @@ class SlotTable(SlotsInView):
         record.staged = 0
         self._tell(record)
 
-    def stage(self, slot: SlotView, end: int, trial: Sequence[BlockKey], stands_on: Set[BlockKey]) -> None:
+    def stage(self, slot: SlotView, end: int, source: Provenance) -> None:
         """Record that KV up to position `end` was moved in, but not that of rings: nobody can go on from it yet.
 
-        The arguments are those of `commit_moved`, which makes it whole; any other change of the slot's tokens drops it.
+        `commit_moved` makes it whole; any other change of the slot's tokens drops it.
         """
         record = self._changing(slot)
         record.staged = end
-        record.trial += trial
-        record.stands_on |= stands_on
+        record.note_source(source)
 
     def commit_moved(
         self,
         slot: SlotView,
         token_ids: Sequence[int],
-        trial: Sequence[BlockKey] = (),
-        stands_on: Set[BlockKey] = frozenset(),
+        source: Provenance = NOT_RESTORED,
         least: int = 0,
     ) -> None:
         """Record that the KV of `token_ids`, which follow the slot's tokens, was moved in.
@@ -182,15 +181,13 @@ class SlotTable(SlotsInView):
         Args:
             slot: where to.
             token_ids: whose KV it is.
-            trial: the blocks that it came from, over which no step has run.
-            stands_on: all blocks that it came from, or may have been computed after.
+            source: where it came from.
             least: the least length that the slot can go on from now.
         """
         record = self._changing(slot)
         record.tokens.extend(token_ids)
         record.computed_from = len(record.tokens)
-        record.trial += trial
-        record.stands_on |= stands_on
+        record.note_source(source)
         record.least, record.staged = least, 0
         self._tell(record)
 
@@ -204,6 +201,7 @@ class SlotTable(SlotsInView):
         record.tokens.truncate(length)
         self._tell(record)
         record.computed_from = min(record.computed_from, length)
+        record.restored_to = min(record.restored_to, length)
         record.staged = 0
         record.trim_draft(length)
         if not length:

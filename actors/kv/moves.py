@@ -12,12 +12,13 @@ import outcome
 from actors.core.commands import Audit, CopyPrefix, LoadBlocks, Loaded
 from actors.core.events import AuditFailed, Moved
 from actors.core.life import Event
+from actors.core.slot_views import NOT_RESTORED, Provenance
 from runtime.kv.blocks import BLOCK_TOKENS
 from runtime.kv.cache import kv_agrees
 from runtime.step.transfer import Copy, Load, Save
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence, Set
+    from collections.abc import Collection, Sequence
 
     from actors.core.commands import KVCommand
     from actors.core.holds import HoldRecord
@@ -39,8 +40,7 @@ class PlannedMove:
         command: the actor's.
         transfers: for the executor.
         end: how many tokens the slot has KV of when it is done.
-        trial: blocks that the KV comes from, over which no step has run.
-        stands_on: all blocks that it comes from, or may have been computed after.
+        source: where the KV comes from.
         least: the least length that the slot can go on from when it is done; None where it can from none yet, for what
             rings need comes with the last piece.
         loaded: the answer to `LoadBlocks`.
@@ -51,8 +51,7 @@ class PlannedMove:
     command: KVCommand
     transfers: Sequence[Transfer]
     end: int
-    trial: Sequence[BlockKey] = ()
-    stands_on: Set[BlockKey] = frozenset()
+    source: Provenance = NOT_RESTORED
     least: int | None = 0
     loaded: Loaded | None = None
     alarms: int = 0
@@ -109,8 +108,7 @@ class Moves:
             [Copy(source.id, record.slot.id, start, command.end, least, source.origin, record.slot.origin)],
             command.end,
             # Now: who is granted the source while it is copied trims it.
-            trial=list(source.trial),
-            stands_on=frozenset(source.stands_on),
+            Provenance(tuple(source.trial), frozenset(source.stands_on), min(source.restored_to, command.end)),
             least=least,
             alarms=self._cache.verdicts.alarms,
         )
@@ -142,9 +140,12 @@ class Moves:
                 for place, block in zip(places, blocks, strict=True)
             ],
             max(end, record.length),
-            trial=[block.key for block in blocks],
             # Its ancestors too, wherever theirs came from: it may have been computed on other copies of them.
-            stands_on=frozenset(record.hold.prompt.keys[: end // BLOCK_TOKENS]),
+            Provenance(
+                tuple(block.key for block in blocks),
+                frozenset(record.hold.prompt.keys[: end // BLOCK_TOKENS]),
+                restored_to=end - end % BLOCK_TOKENS,
+            ),
             least=self._least_after(record, command, filled, end),
             loaded=Loaded(keys, audited),
             alarms=self._cache.verdicts.alarms,
@@ -200,7 +201,7 @@ class Moves:
         source = self._table.slot(command.source)
         if source.suspect or source.tokens.shared_with(record.hold.prompt) < command.end:
             return False
-        return command.end >= source.least or not command.is_last
+        return not command.is_last or command.end == source.branch_point(command.end) >= source.least
 
     # --- after --------------------------------------------------------------------------------------------------------
 
@@ -215,7 +216,7 @@ class Moves:
                 "KV could not be moved for request %s: %r", request_id, error, extra={"request_id": request_id}
             )
             if isinstance(move.command, LoadBlocks):
-                self._cache.verdicts.strike(move.trial)
+                self._cache.verdicts.strike(move.source.trial)
             self._forget_overwritten(move)
             self._answer(move, None)
             return
@@ -235,9 +236,9 @@ class Moves:
         if not tokens:
             return
         if move.least is None:
-            self._table.stage(record.slot, move.end, move.trial, move.stands_on)
+            self._table.stage(record.slot, move.end, move.source)
             return
-        self._table.commit_moved(record.slot, tokens, move.trial, move.stands_on, move.least)
+        self._table.commit_moved(record.slot, tokens, move.source, move.least)
         record.ledger.note_moved(max(0, move.end - max(start, record.hold.kept)))
         self._cache.leftovers.take(record.slot.tokens, start, move.end)
         if self._observers.moved:

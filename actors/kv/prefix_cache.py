@@ -224,12 +224,24 @@ class PrefixCache:
     def next_saves(self, slots: Sequence[int], limit: int) -> list[tuple[int, SlotBlock]]:
         """Take up to `limit` blocks to keep, from these slots in this order."""
         self.owner.check()
-        # Another slot may have held the same block, and that one may have been kept since.
-        return self.waiting.take(slots, limit, unless=lambda block: self.tiers.can_be_had(block.key, whole=block.whole))
+        return self.waiting.take(slots, limit, unless=self._is_unneeded)
+
+    def _is_unneeded(self, block: SlotBlock) -> bool:
+        """Whether a block that waits need not be kept.
+
+        Another slot may have held the same block, and that one may have been kept since; and who was parked, and had
+        these last tokens, may have ended.
+        """
+        return self.tiers.can_be_had(block.key, whole=block.whole) or self._is_nobodys_tail(block)
+
+    def _is_nobodys_tail(self, block: SlotBlock) -> bool:
+        return len(block.token_ids) < BLOCK_TOKENS and not self.tiers.ram.is_pinned(block.key)
 
     def keep(self, slot: int, block: SlotBlock, data: KVData) -> None:
-        """Put a block that was copied out of its slot into the tiers."""
+        """Put a block that was copied out of its slot into the tiers, unless it was for somebody who has gone."""
         self.owner.check()
+        if self._is_nobodys_tail(block):
+            return
         kept = Block(block.key, block.parent, block.token_ids, data, block.whole, block.private)
         if self.tiers.ram.insert(kept, trio.current_time()):
             self.tiers.ram.hold([kept.key], self.waiting.held_until(slot))

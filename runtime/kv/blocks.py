@@ -32,7 +32,7 @@ class Block:
 
     A parked sequence's last tokens are one, too, fewer than that and under a key of their own (`tail_key`).
     It is `whole` if it has the rows of all layers: those of layers with rings were perhaps gone when it was saved; and
-    `private` if it was computed for a request that wanted no reuse, which is not remembered on disk.
+    `private` if it was computed for a request that wanted no reuse.
     """
 
     key: BlockKey

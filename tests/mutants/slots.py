@@ -68,7 +68,29 @@ MUTANTS = (
     Mutant(
         "the prompt's last token is taken from the cache",
         "actors/core/places/record.py",
-        "return self.usable(min(self.tokens.shared_with(prompt), len(prompt) - 1))",
-        "return self.usable(self.tokens.shared_with(prompt))",
+        "return self.usable(self.branch_point(min(self.tokens.shared_with(prompt), limit)))",
+        "return self.usable(self.branch_point(self.tokens.shared_with(prompt)))",
+    ),
+    Mutant(
+        "a sequence goes on after a part of a block that a tier gave",
+        "actors/core/places/record.py",
+        "        return start if start < self.restored_to else length\n",
+        "        return length\n",
+        (
+            "tests/scenarios/kv/test_provenance.py::test_of_a_restored_block_a_sequence_that_parts_from_it_takes_nothing",
+        ),
+    ),
+    Mutant(
+        "a copy ends amid a block that a tier has given its source meanwhile",
+        "actors/kv/moves.py",
+        "command.end == source.branch_point(command.end) >= source.least",
+        "command.end >= source.least",
+        ("tests/scenarios/kv/test_failing_sources.py",),
+    ),
+    Mutant(
+        "a copy does not say what of it a tier gave",
+        "actors/kv/moves.py",
+        "frozenset(source.stands_on), min(source.restored_to, command.end)),",
+        "frozenset(source.stands_on)),",
     ),
 )

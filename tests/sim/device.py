@@ -16,8 +16,9 @@ from runtime.testing.simulated import SimulatedBatch, SimulatedModel
 from runtime.text.text_stream import TextStream
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Sequence, Set
 
+    from runtime.kv.blocks import BlockKey
     from runtime.kv.rings import Rings
     from runtime.step.step import Segment
     from runtime.text.stop_strings import StopAutomaton
@@ -66,6 +67,10 @@ class FaultyModel(SimulatedModel):
     def exact(self, origin: int, length: int) -> int:
         """How many first rows of the sequence that begins there must be its tokens': all that no lie has tainted."""
         return length
+
+    def may_be_tainted(self, keys: Set[BlockKey]) -> bool:
+        """Whether a lie was told about any of these blocks."""
+        return False
 
     def begin(self, segments: Sequence[Segment]) -> SimulatedBatch:
         """Begin a step, unless a fault is planted in it."""

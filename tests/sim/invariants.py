@@ -247,14 +247,15 @@ class Invariants(Observer):
     def _check_i12(self) -> None:
         """From each length that a slot is said to be able to go on from, its ring has all that is seen.
 
-        Not behind what a lie has tainted: a piece of a restore may have brought that where rows of the slot's own were,
-        and left it there when it broke off, without what belongs to it in the ring.
+        Not where a lie may have tainted it.  A piece of a restore may have brought that where rows of the slot's own
+        were, and left it there when it broke off, without what belongs to it in the ring; and of a copy in pieces, the
+        first may have come from a sound slot, and the last, with the rings, from one that was lied to.
         """
         rings = self._model.rings
         if rings is None:
             return
         for slot in self._slots():
-            if self._extents.is_moving(slot):
+            if self._extents.is_moving(slot) or self._model.may_be_tainted(slot.stands_on):
                 continue
             exact = self._model.exact(slot.origin, len(slot.tokens))
             lost = self._model.lost(slot.id, slot.origin, rings.first_needed(slot.least), exact)

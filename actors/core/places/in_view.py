@@ -60,7 +60,7 @@ class SlotsInView:
     ) -> tuple[SlotView | None, int]:
         """The other slot from which most of `prompt` can be copied, and how much of that; none under suspicion."""
         others = [slot for slot in self._records if slot is not besides and not slot.suspect]
-        shared = [(slot, slot.usable(min(slot.tokens.shared_with(prompt), limit))) for slot in others]
+        shared = [(slot, slot.usable_for(prompt, limit)) for slot in others]
         return max(shared, key=lambda source: source[1], default=(None, 0))
 
     def draft_start(self, slot: SlotView) -> int:

@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from actors.core.slot_views import Candidate, Resident, SlotStatus
+from runtime.kv.blocks import BLOCK_TOKENS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from actors.core.life import State
-    from actors.core.slot_views import GenerationKey, Session
+    from actors.core.slot_views import GenerationKey, Provenance, Session
     from runtime.kv.arena import Arena
     from runtime.kv.blocks import BlockKey
     from runtime.kv.rings import Rings
@@ -36,6 +37,7 @@ class SlotRecord:
     trial: list[BlockKey] = field(default_factory=list)
     stands_on: set[BlockKey] = field(default_factory=set)
     suspect: bool = False
+    restored_to: int = 0
     computed_from: int = 0
     least: int = 0
     staged: int = 0
@@ -73,9 +75,24 @@ class SlotRecord:
         """Return that length, or 0 where the rings have not what a sequence goes on with from there."""
         return length if length >= self.least else 0
 
-    def usable_for(self, prompt: TokenChain) -> int:
-        """Return how many tokens a prompt can go on after; its last one is left to compute."""
-        return self.usable(min(self.tokens.shared_with(prompt), len(prompt) - 1))
+    def usable_for(self, prompt: TokenChain, limit: int) -> int:
+        """Return how many tokens, at most `limit`, a prompt can go on after, here or in a copy."""
+        return self.usable(self.branch_point(min(self.tokens.shared_with(prompt), limit)))
+
+    def branch_point(self, length: int) -> int:
+        """Return the most tokens, up to that length, after which another sequence may go on otherwise.
+
+        Of a block that a tier gave it takes all or nothing.  After a part of it, it would make a block of another name;
+        and if the first were found wrong, no name would tell that the second stands on it.
+        """
+        start = length - length % BLOCK_TOKENS
+        return start if start < self.restored_to else length
+
+    def note_source(self, source: Provenance) -> None:
+        """Record where KV that was moved in came from."""
+        self.trial += source.trial
+        self.stands_on |= source.stands_on
+        self.restored_to = max(self.restored_to, source.restored_to)
 
     def candidate(self, usable: int, grants: int, now: float) -> Candidate:
         """Return the slot as the choice of a grant sees it."""

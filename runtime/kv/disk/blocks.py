@@ -130,7 +130,7 @@ class DiskBlocks:
         if not self._index.note_loaded(key, entry):
             return None
         tensor = torch.from_numpy(data).view(self._dtype).view(header.layout.shape)
-        return Block(key, header.parent, header.token_ids, tensor, header.layout == self._layout)
+        return Block(key, header.parent, header.token_ids, tensor, header.layout == self._layout, header.private)
 
     # --- for the writer's thread ------------------------------------------------------------------------------------
 
@@ -147,7 +147,8 @@ class DiskBlocks:
             self._index.note_refused(block.key)
             return False
         data = block.data.view(torch.uint8).numpy().reshape(-1)
-        header = BlockHeader(self._root, block.key, block.parent, block.token_ids, layout, checksum(data))
+        names = (self._root, block.key, block.parent, block.token_ids)
+        header = BlockHeader(*names, layout, checksum(data), block.private)
         entry = IndexEntry(block.parent, layout.file_bytes, self._index.stamp())
         temporary = write_temporary(self._folder, header, data, stamp=entry.stamp)
         with self._files:

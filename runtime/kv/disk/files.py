@@ -1,7 +1,8 @@
 """One block as one safetensors file: its bytes, and what is checked before they are believed.
 
     8 bytes   length of the header, always 4088
-    4088      JSON, padded with spaces: the tensor "kv", and as metadata version, root, key, parent, tokens, checksum
+    4088      JSON, padded with spaces: the tensor "kv", and as metadata version, root, key, parent, tokens, checksum,
+              and private if it is
     the rest  the tensor
 
 so that every block of a model makes a file of one size, or of one of two where some layers' rows may be missing, and
@@ -97,6 +98,7 @@ class BlockHeader:
     token_ids: tuple[int, ...]
     layout: BlockLayout
     checksum: str
+    private: bool = False
 
 
 # --- names --------------------------------------------------------------------------------------------------------
@@ -149,6 +151,8 @@ def encode_header(header: BlockHeader) -> bytes:
         "tokens": ",".join(map(str, header.token_ids)),
         "checksum": header.checksum,
     }
+    if header.private:
+        metadata["private"] = "yes"
     layout = header.layout
     tensor = {"dtype": layout.kind, "shape": list(layout.shape), "data_offsets": [0, layout.nbytes]}
     text = json.dumps({"__metadata__": metadata, "kv": tensor}, separators=(",", ":")).encode()
@@ -187,6 +191,7 @@ def _header(metadata: dict[str, str], tensor: dict[str, Any]) -> BlockHeader:
         token_ids=tuple(map(int, metadata["tokens"].split(","))),
         layout=layout,
         checksum=metadata["checksum"],
+        private="private" in metadata,
     )
 
 

@@ -71,6 +71,13 @@ MUTANTS = (
         (f"{SCENARIOS}::test_a_hang_up_while_parked_ends_it_at_once",),
     ),
     Mutant(
+        "the last tokens of one that was parked are kept when it has gone",
+        "actors/kv/prefix_cache.py",
+        "        return len(block.token_ids) < BLOCK_TOKENS and not self.tiers.ram.is_pinned(block.key)\n",
+        "        return False\n",
+        (f"{SCENARIOS}::test_the_last_tokens_of_who_has_gone_are_not_kept",),
+    ),
+    Mutant(
         "the last tokens of one that is parked are computed again",
         "actors/kv/prefix_cache.py",
         "            missing.append(complete)\n",

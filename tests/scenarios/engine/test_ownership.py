@@ -14,6 +14,7 @@ from actors.core.holds import HoldRecord, Holds
 from actors.core.life import Event, Life, State
 from actors.core.observer import Observer, Observers
 from actors.core.receipts import CancelReason, ReceiptLog
+from actors.core.slot_views import Provenance
 from actors.core.slots import SlotInFlight, SlotTable
 from actors.kv.leftovers import Leftovers
 from actors.kv.prefix_cache import empty_cache
@@ -87,7 +88,7 @@ CHANGES: dict[type, dict[str, Callable[[World], object]]] = {
         "give_up": lambda world: world.table.give_up(world.table.slot(1)),
         "commit": lambda world: world.table.commit(world.slot, TOKENS[:3]),
         "note_written": lambda world: world.table.note_written(world.slot, 1),
-        "stage": lambda world: world.table.stage(world.slot, 1, [], set()),
+        "stage": lambda world: world.table.stage(world.slot, 1, Provenance()),
         "commit_moved": lambda world: world.table.commit_moved(world.slot, TOKENS[:3]),
         "trim": lambda world: world.table.trim(world.slot, 1),
         "invalidate": lambda world: world.table.invalidate(world.slot),

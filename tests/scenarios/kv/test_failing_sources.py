@@ -7,6 +7,7 @@ import trio
 
 from actors.core.commands import CopyPrefix
 from actors.core.observer import Observers
+from actors.core.slot_views import Provenance
 from actors.core.slots import SlotTable
 from actors.kv.config import CacheConfig
 from actors.kv.moves import Moves
@@ -65,7 +66,7 @@ async def test_a_load_that_fails_takes_nothing_with_it_that_was_resident() -> No
         assert story.finished().cached_tokens in (128, 150)
 
 
-@pytest.mark.parametrize("change", ["nothing", "other tokens before", "shorter", "under suspicion"])
+@pytest.mark.parametrize("change", ["nothing", "other tokens before", "shorter", "under suspicion", "restored"])
 def test_a_source_that_has_changed_when_the_copys_turn_comes_is_not_copied(change: str) -> None:
     """It may hold the same tokens at the same places, but others before them."""
     shared, same = text(64, 1), text(200, 2)
@@ -76,12 +77,13 @@ def test_a_source_that_has_changed_when_the_copys_turn_comes_is_not_copied(chang
     assert slot is not None
     assert table.extents.give(source, 300, 300)
     assert table.extents.give(slot, 300, 300)
-    table.commit_moved(source, shared + same, stands_on={b"a block"})
+    table.commit_moved(source, shared + same, Provenance(stands_on={b"a block"}))
     table.commit(slot, shared)
-    reader = record_of("reader", shared + same + text(10, 3), slot, table.owner)
+    rest = same[:100] if change == "restored" else same
+    reader = record_of("reader", shared + rest + text(10, 3), slot, table.owner)
     found = Restoration(reader.hold, table, cache).next_source()
     assert isinstance(found, LiveSource)
-    assert (found.slot, found.end) == (source, 64 + PIECE * BLOCK_TOKENS)
+    assert (found.slot, found.end) == (source, 64 + min(len(rest), PIECE * BLOCK_TOKENS))
     match change:
         case "other tokens before":
             table.trim(source, 0)
@@ -90,7 +92,10 @@ def test_a_source_that_has_changed_when_the_copys_turn_comes_is_not_copied(chang
             table.trim(source, 100)
         case "under suspicion":
             table.quarantine([b"a block"])
-    copy = CopyPrefix(reader.hold, source.id, found.end)
+        case "restored":  # and so only in whole blocks
+            table.trim(source, 64)
+            table.commit_moved(source, same, Provenance(restored_to=192))
+    copy = CopyPrefix(reader.hold, source.id, found.end, is_last=found.is_last)
     reader.ask(copy)
     planned = Moves(table, cache, Observers()).plan(reader)
     if change == "nothing":
@@ -109,7 +114,7 @@ async def test_a_source_that_is_granted_to_another_while_it_is_copied_hands_on_w
         source = next(slot for slot in sim.manager.table.free if slot.tokens)
         keys = sim.keys(text(800, 1)[:128])
         with sim.as_manager():
-            sim.manager.table.commit_moved(source, (), trial=keys, stands_on=set(keys))
+            sim.manager.table.commit_moved(source, (), Provenance(keys, set(keys)))
         reader = sim.expect(ask("reader", text(800, 1)[:120] + text(20, 2), max_tokens=30))
         nursery.start_soon(sim.client, reader.asked)
         await until(lambda: sim.watch.is_moving)

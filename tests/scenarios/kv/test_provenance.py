@@ -10,7 +10,7 @@ import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.core.slot_views import Resident
+from actors.core.slot_views import Provenance, Resident
 from actors.core.slots import SlotTable
 from actors.kv.waiting_blocks import WaitingBlocks
 from runtime.kv.blocks import BLOCK_TOKENS, Block, BlockKey, block_keys
@@ -64,7 +64,7 @@ def displaced(*, left: bool) -> tuple[SlotTable, WaitingBlocks]:
     table, waiting = SlotTable(1, 1000, root=ROOT), WaitingBlocks(TaskOwner())
     slot = table.grant(("deceived", 0), TokenChain(ROOT, LONG))
     assert slot is not None
-    table.commit_moved(slot, SHARED[:128], stands_on=set(KEYS[:2]))
+    table.commit_moved(slot, SHARED[:128], Provenance(stands_on=set(KEYS[:2])))
     table.commit(slot, LONG[128:])
     table.release(slot)
     assert table.grant(("stranger", 0), TokenChain(ROOT, text(90, 3))) is slot
@@ -150,6 +150,31 @@ def test_what_was_computed_on_a_lie_and_displaced_is_not_kept_after_the_strike(l
     for step in range(4):
         run(partial(story_of_a_crossing, 0.002 + 0.01 * step, leaves, crossed), seed=step)
     assert any(crossed), "nothing waited when the lie was found: the test has lost its point"
+
+
+@pytest.mark.parametrize("copied", [False, True], ids=["granted", "copied"])
+@simulated()
+async def test_of_a_restored_block_a_sequence_that_parts_from_it_takes_nothing(*, copied: bool) -> None:
+    """What it would compute after a part of that block has another name, and would be served when the block is gone."""
+    lies, branch = OneLie(KEYS[1]), LONG[:100] + text(200, 5)
+    async with open_kv_simulation(slots=2, lies=lies) as sim:
+        await sim.client(ask("first", LONG, max_tokens=1))
+        await sim.settle()
+        sim.evict()
+        assert len(lies) == 1
+        async with trio.open_nursery() as clients:
+            deceived = sim.expect(ask("deceived", LONG, max_tokens=60 if copied else 1))
+            clients.start_soon(sim.client, deceived.asked)
+            await until(lambda: bool(deceived.events) if copied else deceived.ended)
+            parted = await sim.client(ask("parted", branch, max_tokens=1))
+        assert parted.finished().cached_tokens == 64
+        await sim.settle()
+        sim.evict()
+        sim.cache.verdicts.audit_share = 1.0
+        await sim.client(ask("auditor", SHARED + text(9, 4), max_tokens=1))
+        assert sim.cache.statistics().audit_failures == 1
+        again = await sim.client(ask("again", branch, max_tokens=3))
+        assert again.tokens() == sim.model.continuation(branch, 3), "KV that was found wrong was served"
 
 
 # --- what is on its way -----------------------------------------------------------------------------------------------

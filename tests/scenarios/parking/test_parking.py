@@ -14,6 +14,7 @@ from actors.core.life import State
 from actors.core.receipts import CancelReason
 from actors.parking.victims import MAX_PARKS
 from runtime.errors import DeviceLost
+from runtime.kv.blocks import BLOCK_TOKENS
 from runtime.loading.served import Proposer
 from runtime.step.transfer import Load
 from runtime.testing.faults import Chaos, FaultPlan, ThreadDeath
@@ -312,6 +313,23 @@ async def test_who_was_parked_is_the_first_of_those_who_waited_as_long() -> None
             clients.start_soon(sim.client, later.asked)
             await until(lambda: sim.manager.statistics().resumes == 1)
             assert not later.events
+
+
+@simulated(seeds=2)
+async def test_the_last_tokens_of_who_has_gone_are_not_kept() -> None:
+    """Its client leaves while its blocks still wait to be copied, and while they are copied."""
+    for wait in (0.0, 0.015, 0.025, 0.035, 0.045):
+        async with open_kv_simulation(slots=1, piece=1, block_seconds=0.01) as sim:
+            async with trio.open_nursery() as clients:
+                story = await low(sim, clients, length=150)
+                clients.start_soon(sim.client, ask("high", text(40, 2), max_tokens=5))
+                await until(lambda: sim.manager.statistics().parked == 1)
+                await trio.sleep(wait)
+                story.connection.cancel()
+                story.left_at = trio.current_time()
+            await sim.settle()
+            blocks = [block for key in sim.ram if (block := sim.ram.get(key)) is not None]
+            assert {len(block.token_ids) for block in blocks} == {BLOCK_TOKENS}
 
 
 @simulated(seeds=2)

@@ -15,8 +15,9 @@ from tests.sim.device import Faults as StepFaults
 from tests.sim.kv.lies import CLEAN, Lies, Taint, disguise, union
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Sequence, Set
 
+    from runtime.kv.blocks import BlockKey
     from runtime.kv.rings import Rings
     from runtime.step.step import Segment
     from runtime.step.transfer import Transfer
@@ -87,6 +88,7 @@ class KVModel(FaultyModel):
         self._curses = [""] * self.positions
         self.lies = Lies() if lies is None else lies
         self.taints = [CLEAN] * self.positions
+        self.saved_taints: dict[Save, Taint] = {}  # when each was copied: others may have come there since
         # Set where blocks may lie that the test has changed itself: the true KV of what is committed in a slot.
         self.true_rows: Callable[[int], list[int]] | None = None
 
@@ -99,6 +101,10 @@ class KVModel(FaultyModel):
         if not self.taint(origin, 0, length):
             return length
         return next(place for place, taint in enumerate(self.taints[origin : origin + length]) if taint)
+
+    def may_be_tainted(self, keys: Set[BlockKey]) -> bool:
+        """Whether a lie was told about any of these blocks."""
+        return not self.lies.keys.isdisjoint(keys)
 
     def begin(self, segments: Sequence[Segment]) -> SimulatedBatch:
         """Begin a step, unless KV that it stands on does not bear one."""
@@ -152,6 +158,7 @@ class KVModel(FaultyModel):
 
     def _save(self, save: Save) -> torch.Tensor:
         rows = self.kv[save.origin + save.start : save.origin + save.end]
+        self.saved_taints[save] = self.taint(save.origin, save.start, save.end)
         layers = [rows]
         if self.ring and save.windows:
             layers.append(self.read_windows(save.slot, save.start, save.end))

@@ -85,11 +85,16 @@ class Published(Observer):
         self._reusing[event.asked.id] = event.asked.reuses_kv
 
     def granted(self, event: Granted) -> None:
-        """Note what it goes on with."""
+        """Note what it goes on with.
+
+        What it displaces may be held nowhere now, and come back to memory as a request's that wanted no reuse.
+        """
+        self._public &= self._held()
         self._note(event.slot)
 
     def resumed(self, event: Resumed) -> None:
-        """Note what it goes on with."""
+        """Note what it goes on with, as of a grant."""
+        self._public &= self._held()
         self._note(event.slot)
 
     def committed(self, event: Committed) -> None:
@@ -131,15 +136,12 @@ class Published(Observer):
     def _check(self) -> None:
         if not self._listens:
             return
-        tiers = self._manager.cache.tiers
-        tiers.settle_losses()
-        ram = [block for key in tiers.ram if (block := tiers.ram.get(key)) is not None]
-        complete = {block.key for block in ram if len(block.token_ids) == BLOCK_TOKENS}
-        self._note_others(block for block in ram if block.key in complete)
-        held = {key for slot in self._slots() for key in slot.tokens.keys} | complete
-        held |= set() if tiers.disk is None else tiers.disk.held(list(self._parents))
+        self._manager.cache.tiers.settle_losses()
+        in_memory = list(self._in_memory())
+        self._note_others(in_memory)
+        held = self._held()
         self._public &= held
-        self._public |= {block.key for block in ram if block.key in complete & self._ever_public and not block.private}
+        self._public |= {block.key for block in in_memory if block.key in self._ever_public and not block.private}
         told = set(self._told)
         if stale := told - held:
             self._violated(f"I26: {len(stale)} blocks are told of, and nobody holds them")
@@ -147,6 +149,18 @@ class Published(Observer):
             self._violated(f"I26: {len(private)} blocks are told of that no request had that reuses KV")
         if missing := self._reached(self._public) - told:
             self._violated(f"I26: {len(missing)} blocks are held, and nobody is told of them")
+
+    def _in_memory(self) -> Iterator[Block]:
+        """The complete blocks in host memory."""
+        ram = self._manager.cache.tiers.ram
+        blocks = map(ram.get, ram)
+        return (block for block in blocks if block is not None and len(block.token_ids) == BLOCK_TOKENS)
+
+    def _held(self) -> set[BlockKey]:
+        """The blocks that are in a slot or in a tier."""
+        disk = self._manager.cache.tiers.disk
+        held = {key for slot in self._slots() for key in slot.tokens.keys} | {block.key for block in self._in_memory()}
+        return held if disk is None else held | disk.held(list(self._parents))
 
     def _reached(self, keys: set[BlockKey]) -> set[BlockKey]:
         """Those whose parents are all among them, up to the model's root."""

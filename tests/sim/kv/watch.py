@@ -73,6 +73,7 @@ class KVExecutor(TimedExecutor):
         self.longest_layer = max(self.longest_layer, seconds / self._model.num_layers)
         with trio.CancelScope(shield=True):
             await trio.sleep(seconds)
+        self._model.saved_taints.clear()
         results = transfer_all(self.target, self.drafter, transfers)
         return [self._told(transfer, result) for transfer, result in zip(transfers, results, strict=True)]
 
@@ -84,7 +85,7 @@ class KVExecutor(TimedExecutor):
         data = result.unwrap()  # which can be done once
         if key is None or data is None:
             return outcome.Value(data)
-        taint = self._model.taint(transfer.origin, transfer.start, transfer.end)
+        taint = self._model.saved_taints[transfer]
         told = self._model.lies.save(key, unpack(data), taint)
         if told == unpack(data):
             return outcome.Value(data)

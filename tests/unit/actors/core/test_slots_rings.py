@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from actors.core.slot_views import Provenance
 from actors.core.slots import SlotTable
 from runtime.kv.rings import Rings
 from runtime.kv.token_chain import TokenChain
@@ -95,9 +96,9 @@ def test_a_prefix_is_offered_to_another_slot_if_the_ring_bears_it(shared: int, c
 
 def test_what_was_moved_in_without_a_ring_is_not_there_yet() -> None:
     table, slot = table_with(20)
-    table.stage(slot, 84, [b"x"], {b"x"})
+    table.stage(slot, 84, Provenance([b"x"], {b"x"}))
     assert (len(slot.tokens), slot.staged) == (20, 84)
-    table.commit_moved(slot, TOKENS[20:90], [], set(), least=88)
+    table.commit_moved(slot, TOKENS[20:90], least=88)
     assert (len(slot.tokens), slot.staged, slot.least) == (90, 0, 88)
     assert slot.stands_on == {b"x"}
     table.check_integrity()
@@ -106,7 +107,7 @@ def test_what_was_moved_in_without_a_ring_is_not_there_yet() -> None:
 @pytest.mark.parametrize("change", ["commit", "trim", "release", "invalidate"])
 def test_any_other_change_drops_what_was_moved_in_so_far(change: str) -> None:
     table, slot = table_with(20)
-    table.stage(slot, 84, [], set())
+    table.stage(slot, 84, Provenance())
     match change:
         case "commit":
             table.commit(slot, [1])

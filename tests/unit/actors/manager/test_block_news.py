@@ -49,3 +49,20 @@ async def test_nothing_is_told_of_a_request_that_wants_no_reuse() -> None:
         assert not sim.watch.published.told
         await sim.client(ask("public", text(200, 1)))
         assert len(sim.watch.published.told) == 3
+
+
+@simulated()
+async def test_the_disk_remembers_who_wanted_no_reuse(tmp_path: Path) -> None:
+    """What it reads is told of when another request has it in its slot, and not by being in memory."""
+    with open_settled_disk(fresh(tmp_path)) as disk:
+        async with open_kv_simulation(slots=1, disk=disk) as sim:
+            prompt = text(200, 1)
+            await sim.client(ask("private", prompt, cache_prompt=False))
+            await sim.settle()
+            sim.evict(ram=True)
+            fetched = await sim.cache.fetch(sim.keys(prompt))
+            with sim.as_manager():
+                assert [block.private for block in sim.cache.take(fetched)] == [True] * 3
+            assert not sim.watch.published.told
+            await sim.client(ask("public", prompt))
+            assert len(sim.watch.published.told) == 3
