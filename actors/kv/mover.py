@@ -58,7 +58,7 @@ class KVMover:
         self._room.make(holds)
 
     async def move(self, holds: Holds) -> bool:
-        """Move a bounded piece of KV; False if there was none.
+        """Move a bounded piece of KV; False if there was none, and none that need not be kept any more.
 
         First come blocks that are to be kept and are in slots that are held, since nothing may be written there before,
         or whose room is wanted; then what actors want moved, and a piece of a sequence that gets another place.  Blocks
@@ -68,11 +68,12 @@ class KVMover:
             DeviceLost: no step can run now.
         """
         self._cache.write_behind.offer()
+        waiting = len(self._cache.waiting)
         saves = self._next_saves(holds)
         moves = [move for record in holds if (move := self._moves.plan(record)) is not None]
         pieces = self._room.pieces()
         if not saves and not moves and not pieces:
-            return False
+            return len(self._cache.waiting) < waiting  # whose room may be what somebody waits for
         transfers: list[Transfer] = [_save(self._table.slot(slot), block) for slot, block in saves]
         transfers += [transfer for move in moves for transfer in move.transfers]
         transfers += pieces

@@ -103,6 +103,13 @@ MUTANTS = (
         (SCENARIOS,),
     ),
     Mutant(
+        "nobody is told that what waited in wanted room is kept already",
+        "actors/kv/mover.py",
+        "            return len(self._cache.waiting) < waiting  # whose room may be what somebody waits for\n",
+        "            return False\n",
+        (f"{SCENARIOS}/test_arena.py",),
+    ),
+    Mutant(
         "room that a release has given back is given back again, from whoever has it",
         EXTENTS,
         "        if record.capacity and not self.is_moving(record):\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import trio
 
 from runtime.testing.faults import Chaos, FaultPlan, TransferError
@@ -68,3 +69,16 @@ async def test_a_piece_that_was_not_moved_is_moved_again_before_what_lies_behind
                 length, tokens = (20 + 37 * number) % 300 + 1, 30 + (53 * number) % 150
                 clients.start_soon(sim.client, ask(f"r{number}", text(length, number), max_tokens=tokens))
         assert sim.manager.statistics().arena.moves >= 10
+
+
+@pytest.mark.parametrize("tokens", [1, 5, 8, 10, 12])
+@simulated(seeds=1)
+async def test_room_is_found_where_all_that_waits_to_be_kept_is_kept_already(tokens: int) -> None:
+    """Two residents hold the same blocks: once those of the one are copied, nothing is to be copied of the other."""
+    async with open_kv_simulation(slots=4, context=512, positions=640, piece=1, block_seconds=0.03) as sim:
+        async with trio.open_nursery() as clients:
+            for name, length in (("a", tokens), ("b", 1)):
+                clients.start_soon(sim.client, ask(name, text(280, 1), max_tokens=length))
+                await trio.sleep(0.001)
+            clients.start_soon(sim.client, ask("c", text(400, 2), max_tokens=40))
+        assert len(sim.stories["c"].tokens()) == 40
