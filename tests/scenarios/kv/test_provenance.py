@@ -177,6 +177,22 @@ async def test_of_a_restored_block_a_sequence_that_parts_from_it_takes_nothing(*
         assert again.tokens() == sim.model.continuation(branch, 3), "KV that was found wrong was served"
 
 
+@simulated()
+async def test_of_a_copy_of_restored_blocks_too_nothing_is_taken_in_part() -> None:
+    async with open_kv_simulation(slots=2) as sim:
+        await sim.client(ask("first", LONG, max_tokens=1))
+        await sim.settle()
+        sim.evict()
+        async with trio.open_nursery() as clients:
+            holder = sim.expect(ask("holder", LONG, max_tokens=60))
+            clients.start_soon(sim.client, holder.asked)
+            await until(lambda: bool(holder.events))
+            copied = await sim.client(ask("copied", LONG[:200] + text(9, 4), max_tokens=1))
+            assert copied.finished().cached_tokens == 192
+            parted = await sim.client(ask("parted", LONG[:100] + text(200, 5), max_tokens=1))
+        assert parted.finished().cached_tokens == 64
+
+
 # --- what is on its way -----------------------------------------------------------------------------------------------
 
 
