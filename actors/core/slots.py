@@ -197,7 +197,7 @@ class SlotTable(SlotsInView):
         None is kept where the rings have not what a sequence goes on with from there.
         """
         record = self._changing(slot)
-        length = record.usable(length)
+        length = record.usable(min(length, len(record.tokens)))
         record.tokens.truncate(length)
         self._tell(record)
         record.computed_from = min(record.computed_from, length)

@@ -121,23 +121,30 @@ class RoomMaker:
         return self._extents.give(slot, needed, wanted)
 
     def _make_for(self, record: HoldRecord) -> None:
-        """Begin a move that leads to room for this hold, or give up residents until there is some."""
+        """Begin a move that leads to room for this hold, or give up residents until there is some.
+
+        A sequence without any KV is moved at once, and more may follow.
+        """
         needed = self._needed(record)
         wanted = max(needed, record.slot.promise)
         least = min(wanted, needed + max(HEADROOM, needed // 4))
-        while (move := self._extents.plan_move(record.slot, least, wanted, self._kept)) is None:
-            victim = self._least_wanted()
-            if victim is None:
-                break  # blocks are on their way out, and then there will be room
-            self._give_up(victim)
-            if self._cache.waiting.any_of(victim.id):
-                break
-            self.fit(victim)
+        while True:
+            move = self._extents.plan_move(record.slot, least, wanted, self._kept)
+            if move is not None:
+                self._extents.begin_move(move, self._kept(move.owner), wanted_by=record.slot)
+                if self._extents.moving is not None:
+                    break
+            else:
+                victim = self._least_wanted()
+                if victim is None:
+                    break  # blocks are on their way out, and then there will be room
+                self._give_up(victim)
+                if self._cache.waiting.any_of(victim.id):
+                    break
+                self.fit(victim)
             if self._give(record):
                 return
         self.urgent = [slot.id for slot in self._table.free if not slot.tokens]
-        if move is not None:
-            self._extents.begin_move(move, self._kept(move.owner), wanted_by=record.slot)
 
     def _least_wanted(self) -> SlotView | None:
         """Return the resident that is given up first; None where there is none left."""

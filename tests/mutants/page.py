@@ -18,8 +18,8 @@ HEAD = """# Mutants, and who notices them
 
 Each is a known-bad edit, made alone in a private copy of the source by `python -m tests.mutants --write`, which wrote
 this table.  It meets the tests that are named for it, and where none of them fails the first few hundred seeds of
-`python -m tests.sim`; the test is named, or the invariant that noticed it first, with the seed (`tests/sim/invariants.py`
-lists I1 to I26).  Each run of the test suite kills a few of them again, by what is named here first.
+`python -m tests.sim`.  Named here is the test, or the invariant that noticed it first, with the seed
+(`tests/sim/invariants.py` lists I1 to I26).  Each run of the test suite kills a few of them again, by that.
 
 | mutant | in | caught by |
 |---|---|---|

@@ -103,6 +103,13 @@ MUTANTS = (
         (SCENARIOS,),
     ),
     Mutant(
+        "a sequence without KV has been moved, and nobody looks again who wants room",
+        ROOM,
+        "                if self._extents.moving is not None:\n                    break\n",
+        "                break\n",
+        ("tests/unit/actors/kv/test_room.py",),
+    ),
+    Mutant(
         "nobody is told that what waited in wanted room is kept already",
         "actors/kv/mover.py",
         "            return len(self._cache.waiting) < waiting  # whose room may be what somebody waits for\n",

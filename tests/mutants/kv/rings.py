@@ -13,6 +13,13 @@ MUTANTS = (
         ("tests/scenarios/kv/test_windows.py",),
     ),
     Mutant(
+        "a slot whose KV was only staged is trimmed to a length that it does not have",
+        "actors/core/slots.py",
+        "        length = record.usable(min(length, len(record.tokens)))\n",
+        "        length = record.usable(length)\n",
+        ("tests/unit/actors/core/test_slots_rings.py",),
+    ),
+    Mutant(
         "a slot goes on from one position before what its ring has",
         "runtime/kv/rings.py",
         "        return written - self.slack - 1 if written",
@@ -22,8 +29,8 @@ MUTANTS = (
     Mutant(
         "a copy's source is not asked again whether its ring still has the end",
         "actors/kv/moves.py",
-        "        return command.end >= source.least or not command.is_last\n",
-        "        return True\n",
+        "command.end == source.branch_point(command.end) >= source.least\n",
+        "command.end == source.branch_point(command.end)\n",
         ("tests/scenarios/kv/test_windows.py",),
     ),
     Mutant(

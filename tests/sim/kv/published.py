@@ -41,7 +41,8 @@ class Published(Observer):
         self._parents: dict[BlockKey, BlockKey] = {}  # of all blocks that were ever in a slot
         self._reusing: dict[str, bool] = {}  # requests, by whether they reuse KV
         self._ever_public: set[BlockKey] = set()
-        self._public: set[BlockKey] = set()  # since then in slots or tiers
+        self._public_slots: set[int] = set()  # last granted to a request that reuses KV
+        self._public: set[BlockKey] = set()  # at the last check
         self._listens = False
 
     @contextmanager
@@ -85,16 +86,11 @@ class Published(Observer):
         self._reusing[event.asked.id] = event.asked.reuses_kv
 
     def granted(self, event: Granted) -> None:
-        """Note what it goes on with.
-
-        What it displaces may be held nowhere now, and come back to memory as a request's that wanted no reuse.
-        """
-        self._public &= self._held()
+        """Note what it goes on with."""
         self._note(event.slot)
 
     def resumed(self, event: Resumed) -> None:
-        """Note what it goes on with, as of a grant."""
-        self._public &= self._held()
+        """Note what it goes on with."""
         self._note(event.slot)
 
     def committed(self, event: Committed) -> None:
@@ -109,9 +105,12 @@ class Published(Observer):
         slot = self._manager.table.slot(number)
         for place, key in enumerate(slot.tokens.keys):
             self._parents[key] = slot.tokens.parent(place)
-        if slot.owner is not None and self._reusing[slot.owner[0]]:
+        if slot.owner is None:
+            return
+        self._public_slots.discard(number)
+        if self._reusing[slot.owner[0]]:
+            self._public_slots.add(number)
             self._ever_public.update(slot.tokens.keys)
-            self._public.update(slot.tokens.keys)
 
     def _note_others(self, blocks: Iterable[Block]) -> None:
         """Note what is in memory, and was in no slot: a disk had it from an earlier run, or a test has put it there."""
@@ -139,9 +138,13 @@ class Published(Observer):
         self._manager.cache.tiers.settle_losses()
         in_memory = list(self._in_memory())
         self._note_others(in_memory)
-        held = self._held()
-        self._public &= held
+        on_disk = self._on_disk()
+        held = (
+            {key for slot in self._slots() for key in slot.tokens.keys} | {block.key for block in in_memory} | on_disk
+        )
+        self._public &= on_disk
         self._public |= {block.key for block in in_memory if block.key in self._ever_public and not block.private}
+        self._public |= {key for slot in self._slots() if slot.id in self._public_slots for key in slot.tokens.keys}
         told = set(self._told)
         if stale := told - held:
             self._violated(f"I26: {len(stale)} blocks are told of, and nobody holds them")
@@ -156,11 +159,10 @@ class Published(Observer):
         blocks = map(ram.get, ram)
         return (block for block in blocks if block is not None and len(block.token_ids) == BLOCK_TOKENS)
 
-    def _held(self) -> set[BlockKey]:
-        """The blocks that are in a slot or in a tier."""
+    def _on_disk(self) -> set[BlockKey]:
+        """The blocks that a disk has, of those that were ever in a slot or in memory."""
         disk = self._manager.cache.tiers.disk
-        held = {key for slot in self._slots() for key in slot.tokens.keys} | {block.key for block in self._in_memory()}
-        return held if disk is None else held | disk.held(list(self._parents))
+        return set() if disk is None else disk.held(list(self._parents))
 
     def _reached(self, keys: set[BlockKey]) -> set[BlockKey]:
         """Those whose parents are all among them, up to the model's root."""

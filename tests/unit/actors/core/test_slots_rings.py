@@ -121,6 +121,18 @@ def test_any_other_change_drops_what_was_moved_in_so_far(change: str) -> None:
     table.check_integrity()
 
 
+def test_a_load_that_broke_off_in_a_slot_without_tokens_leaves_nothing() -> None:
+    """Rings were written up to there, and what was moved in before is no more than staged."""
+    table = SlotTable(1, 500, root=ROOT, rings=Rings((None, 24), 128))
+    slot = table.grant(A, TokenChain(ROOT, text(200, 1)))
+    assert slot is not None
+    table.stage(slot, 64, Provenance([b"x"], {b"x"}, 64))
+    table.note_written(slot, 192)
+    table.trim(slot, 64)
+    assert (slot.least, slot.restored_to, list(slot.trial)) == (0, 0, [])
+    table.check_integrity()
+
+
 @pytest.mark.parametrize(
     ("behind", "piece", "follows"), [(4, 0, True), (5, 0, False), (100, 199, False), (100, 200, True)]
 )
