@@ -167,7 +167,7 @@ class SlotTable(SlotsInView):
         """
         record = self._changing(slot)
         record.staged = end
-        record.note_source(source)
+        record.stand_on(source)
 
     def commit_moved(
         self,
@@ -187,7 +187,8 @@ class SlotTable(SlotsInView):
         record = self._changing(slot)
         record.tokens.extend(token_ids)
         record.computed_from = len(record.tokens)
-        record.note_source(source)
+        record.restored_to = max(record.restored_to, source.restored_to)
+        record.stand_on(source)
         record.least, record.staged = least, 0
         self._tell(record)
 

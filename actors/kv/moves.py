@@ -94,10 +94,12 @@ class Moves:
             record.clear_pending()
             command.reply.set(outcome.Value(True))
             return None
-        source, rings = self._table.slot(command.source), self._table.rings
+        slot, source, rings = record.slot, self._table.slot(command.source), self._table.rings
         if self._table.extents.is_moving(source):
             return None
-        start, least = min(max(record.length, record.slot.staged), command.end), None
+        start, least = min(max(record.length, slot.staged), command.end), None
+        # Of earlier pieces it is not known how much of them a tier gave; all, if any.
+        staged = slot.staged if slot.stands_on else 0
         if rings is None:
             least = 0
         elif command.is_last:
@@ -105,10 +107,14 @@ class Moves:
         return PlannedMove(
             record,
             command,
-            [Copy(source.id, record.slot.id, start, command.end, least, source.origin, record.slot.origin)],
+            [Copy(source.id, slot.id, start, command.end, least, source.origin, slot.origin)],
             command.end,
             # Now: who is granted the source while it is copied trims it.
-            Provenance(tuple(source.trial), frozenset(source.stands_on), min(source.restored_to, command.end)),
+            Provenance(
+                tuple(source.trial),
+                frozenset(source.stands_on),
+                restored_to=max(staged, min(source.restored_to, command.end)),
+            ),
             least=least,
             alarms=self._cache.verdicts.alarms,
         )

@@ -90,8 +90,8 @@ MUTANTS = (
     Mutant(
         "a copy does not say what of it a tier gave",
         "actors/kv/moves.py",
-        "frozenset(source.stands_on), min(source.restored_to, command.end)),",
-        "frozenset(source.stands_on)),",
+        "restored_to=max(staged, min(source.restored_to, command.end)),",
+        "restored_to=staged,",
         ("tests/scenarios/kv/test_provenance.py::test_of_a_copy_of_restored_blocks_too_nothing_is_taken_in_part",),
     ),
 )

@@ -88,11 +88,10 @@ class SlotRecord:
         start = length - length % BLOCK_TOKENS
         return start if start < self.restored_to else length
 
-    def note_source(self, source: Provenance) -> None:
-        """Record where KV that was moved in came from."""
+    def stand_on(self, source: Provenance) -> None:
+        """Record which blocks KV came from that was moved in."""
         self.trial += source.trial
         self.stands_on |= source.stands_on
-        self.restored_to = max(self.restored_to, source.restored_to)
 
     def candidate(self, usable: int, grants: int, now: float) -> Candidate:
         """Return the slot as the choice of a grant sees it."""

@@ -7,12 +7,13 @@ it has its first token, and nobody meets them again.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import pytest
 import trio
 
+from actors.core.slots import SlotTable
 from runtime.errors import StepFailed
 from runtime.kv.blocks import BLOCK_TOKENS
 from runtime.step.transfer import Copy, Load
@@ -31,6 +32,7 @@ from tests.scenarios.kv.cursed import BLOCKS, PROMPT, warm
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from actors.core.slot_views import SlotView
     from runtime.step.transfer import Transfer
 
 
@@ -159,7 +161,12 @@ async def test_a_copy_of_what_is_on_trial_is_on_trial(failure: str, tmp_path: Pa
         (source,) = [slot for slot in sim.manager.table.free if slot.tokens]
         assert source.held_until > trio.current_time(), "the retry would be given this slot"
         story = sim.expect(ask("copies", [*PROMPT[:-5], 7, 8], max_tokens=5))
-        with mock.patch.object(type(source), "usable_for", return_value=0):
+        grant = SlotTable.grant
+
+        def to_another(table: SlotTable, *who: Any, **how: Any) -> SlotView | None:  # noqa: ANN401  as it is asked
+            return grant(table, *who, **{**how, "reuse": False})
+
+        with mock.patch.object(SlotTable, "grant", to_another):
             await sim.client(story.asked)
         assert any(isinstance(transfer, Copy) for transfer in sim.watch.transfers)
         assert len(story.tokens()) == 5
