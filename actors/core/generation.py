@@ -71,6 +71,8 @@ class GenerationRequest:
         control: what the client says of its fate.
         priority: of its generations: the lower, the earlier, as in vLLM.
         weight: of its owner's share among those of the same priority.
+        emitted: how many tokens at the end of the prompt are output already, which was made and sent elsewhere:
+            penalties, `min_tokens` and stop strings count them; `max_tokens` does not.
     """
 
     id: str
@@ -96,6 +98,7 @@ class GenerationRequest:
     control: Control = NO_CONTROL
     priority: int = 0
     weight: float = 1.0
+    emitted: int = 0
 
     @property
     def reuses_kv(self) -> bool:

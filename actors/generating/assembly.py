@@ -77,6 +77,7 @@ class Assembly:
                 emit=emit,
                 allowed=allowed,
                 constraint=None if grammar is None else Constraint(grammar.matcher(), self._masks),
+                emitted=asked.emitted,
             )
 
         return output

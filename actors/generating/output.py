@@ -47,6 +47,7 @@ class Output:
         allowed: which tokens may be drawn; None for any.
         constraint: of its grammar, which then decides alone when the output may end: `min_tokens` holds back stop
             strings only.  None where there is none.
+        emitted: how many tokens at the end of the prompt are output that was sent already.
 
     Attributes:
         constraint: the same.
@@ -64,6 +65,7 @@ class Output:
         emit: Callable[[Token], None],
         allowed: TokenMask | None = None,
         constraint: Constraint | None = None,
+        emitted: int = 0,
     ) -> None:
         self.index = index
         self._params = params
@@ -75,9 +77,12 @@ class Output:
         self._emit = emit
         self._allowed = allowed
         self.constraint = constraint
+        self._emitted = emitted
+        for token_id in self._context[self._prompt_length - emitted :]:
+            text.push(token_id, match_stops=False)  # none of them has ended the output
 
     def __len__(self) -> int:
-        """Tokens generated, the one that ended the output included."""
+        """Tokens generated here, the one that ended the output included."""
         return len(self._context) - self._prompt_length
 
     @property
@@ -108,7 +113,7 @@ class Output:
         return SampleSpec(
             params=self._params,
             position=len(self._context),
-            generated=len(self),
+            generated=self._emitted + len(self),
             context=self._context,
             end_ids=() if self.constraint else self._end_ids,
             masks=self.masks(drafted),
@@ -132,7 +137,7 @@ class Output:
             self._emit(Token(self.index, token.token_id, "", token.logprobs))
             return FinishReason.STOP
         # As with end tokens, the first that may end the output is the one after `min_tokens`.
-        delta = self._text.push(token.token_id, match_stops=len(self) > self._params.min_tokens)
+        delta = self._text.push(token.token_id, match_stops=self._emitted + len(self) > self._params.min_tokens)
         self._emit(Token(self.index, token.token_id, delta.text, token.logprobs))
         if delta.stopped:
             return FinishReason.STOP

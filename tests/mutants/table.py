@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.mutants import grammars, manager, observers, slots, steps
 from tests.mutants.actors import parking, spare_time
 from tests.mutants.kv import arena, blocks, published, rings
-from tests.mutants.web import detached
+from tests.mutants.web import cluster, detached
 
 MUTANTS = (
     *manager.MUTANTS,
@@ -19,5 +19,6 @@ MUTANTS = (
     *grammars.MUTANTS,
     *observers.MUTANTS,
     *detached.MUTANTS,
+    *cluster.MUTANTS,
     *spare_time.MUTANTS,
 )

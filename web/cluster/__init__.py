@@ -6,8 +6,7 @@ as a guest on that loop, so all of a worker is one thread but for what Dynamo an
 
     installed     require_dynamo: whether the extra is there
     settings      what Dynamo is told by its environment
-    requests      from what the front door asks to a body that cede's own parser checks
-    chunks        from an engine's events to what the front door is told
+    translation/  between the front door's words and the engine's
     failures      which errors move a request to another worker, and which the client is told
     guest         run_as_guest: a Trio program on asyncio's loop
     handoff       from a Trio task to an asyncio generator, one piece at a time

@@ -13,11 +13,11 @@ from actors.core.receipts import CancelReason
 from actors.engine import client_disconnect
 from runtime.errors import CedeError, ShuttingDown
 from web.bodies.body_parser import BodyParser
-from web.cluster.chunks import SIGN_OF_LIFE, ChunkWriter
 from web.cluster.failures import dynamo_error
 from web.cluster.handoff import Closed, Handoff
-from web.cluster.requests import completion_body, parse_asked
 from web.cluster.settings import BEAT_SECONDS
+from web.cluster.translation.chunks import SIGN_OF_LIFE, ChunkWriter, MarkingWriter
+from web.cluster.translation.requests import Asked, completion_body, parse_asked
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -59,7 +59,7 @@ class Backend:
         self._beat = beat
         self._parser = BodyParser(engine)
 
-    async def generate(self, asked: Mapping[str, Any], context: Context) -> AsyncIterator[Json]:
+    async def generate(self, fields: Mapping[str, Any], context: Context) -> AsyncIterator[Json]:
         """Yield the chunks of one request; asyncio's, called by Dynamo.
 
         When the client hangs up, or the front door is gone, the request's scope is cancelled in that moment, whatever
@@ -77,8 +77,9 @@ class Backend:
 
         gone = asyncio.ensure_future(context.async_killed_or_stopped())
         gone.add_done_callback(leave)
-        self._nursery.start_soon(self._run, dict(asked), context.id(), pieces, scope)
-        writer = ChunkWriter(self._engine.model.tokenizer)
+        asked = Asked.read(context.id(), fields, self._engine.model.vocab_size)
+        self._nursery.start_soon(self._run, asked, pieces, scope)
+        writer = self._writer(asked)
         try:
             while True:
                 piece = await pieces.take(self._beat)
@@ -96,26 +97,30 @@ class Backend:
             gone.cancel()
             leave()
 
-    async def _run(self, asked: Json, request_id: str, pieces: Handoff[Piece], scope: trio.CancelScope) -> None:
+    def _writer(self, asked: Asked) -> ChunkWriter:
+        model = self._engine.model
+        if asked.is_marked:
+            return MarkingWriter(model.tokenizer, model.vocab_size, asked.emitted)
+        return ChunkWriter(model.tokenizer)
+
+    async def _run(self, asked: Asked, pieces: Handoff[Piece], scope: trio.CancelScope) -> None:
         """Trio's side of a request, to its end."""
         with scope:
-            if (error := await self._serve(asked, request_id, pieces)) is not None:
+            if (error := await self._serve(asked, pieces)) is not None:
                 await pieces.put(error)
             pieces.close()
 
-    async def _serve(self, asked: Json, request_id: str, pieces: Handoff[Piece]) -> CedeError | None:
+    async def _serve(self, asked: Asked, pieces: Handoff[Piece]) -> CedeError | None:
         """Hand over what the engine makes of it; returns the error that ended it."""
         try:
             raw = completion_body(asked)
-            request = await self._parser.parse(
-                lambda raw, model, most: parse_asked(raw, model, most, request_id=request_id), raw
-            )
+            request = await self._parser.parse(lambda raw, model, most: parse_asked(raw, model, most, asked=asked), raw)
             async with self._engine.open_request(request, disconnect_reason=client_disconnect) as opened:
                 return await self._pass_on(opened, pieces)
         except CedeError as error:
             return error
         except Exception:
-            logger.exception("request %s of the front door failed", request_id)
+            logger.exception("request %s of the front door failed", asked.id)
             return CedeError("internal error; the log says more")
 
     async def _pass_on(self, request: Request, pieces: Handoff[Piece]) -> CedeError | None:

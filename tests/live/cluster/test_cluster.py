@@ -80,7 +80,14 @@ def test_a_hang_up_in_the_prefill_leaves_its_receipt_on_the_worker(cluster: Clus
     worker.wait_idle()
 
 
-@pytest.mark.parametrize("fields", [{}, {"temperature": 1.0, "seed": 7}], ids=["greedy", "seeded"])
+PENALTIES = {"presence_penalty": 0.7, "frequency_penalty": 0.4}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{}, {"temperature": 1.0, "seed": 7}, PENALTIES, PENALTIES | {"temperature": 1.0, "seed": 7}],
+    ids=["greedy", "seeded", "greedy with penalties", "seeded with penalties"],
+)
 def test_a_stream_outlives_the_worker_that_makes_it(cluster: Cluster, fields: dict[str, float]) -> None:
     alone, stream = begun(cluster, chat("class Tree:", TOKENS, **fields))
     cluster.serving().kill()

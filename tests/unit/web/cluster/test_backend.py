@@ -15,8 +15,8 @@ from runtime.errors import CedeError, QueueFull, RequestError, ShuttingDown, Ste
 from tests.fakes.engine import FakeEngine, FakeRequest, as_engine, finished, say, token
 from web.cluster import backend
 from web.cluster.backend import Backend, sorted_out
-from web.cluster.chunks import SIGN_OF_LIFE
 from web.cluster.guest import from_asyncio, run_as_guest
+from web.cluster.translation.chunks import SIGN_OF_LIFE
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -82,6 +82,24 @@ def test_the_events_of_a_request_are_its_chunks() -> None:
         assert (request.id, request.asked.prompts, request.cancels) == ("r1", ((5, 6),), [])
 
     engine = FakeEngine(say("a", "b"))
+    run(engine, test)
+
+
+def test_an_output_with_penalties_is_marked_and_goes_on_behind_its_mark() -> None:
+    asked = ASKED | {"sampling_options": {"temperature": 0, "presence_penalty": 0.5}}
+    size = as_engine(FakeEngine()).model.vocab_size
+
+    async def test(over: Backend) -> None:
+        first, *_ = await from_asyncio(collect(over, Context(), asked))
+        assert first["token_ids"] == [97 + size]
+        replay = asked | {"token_ids": [5, 6, 97 + size]}
+        first, *_ = await from_asyncio(collect(over, Context(), replay))
+        assert first["token_ids"] == [97]
+        before, after = await engine.next_request(), await engine.next_request()
+        assert (before.asked.prompts, before.asked.emitted) == (((5, 6),), 0)
+        assert (after.asked.prompts, after.asked.emitted) == (((5, 6, 97),), 1)
+
+    engine = FakeEngine(say("a"))
     run(engine, test)
 
 

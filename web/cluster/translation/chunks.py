@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from actors.core.generation import Finished, FinishReason, Token
+from web.cluster.translation.output_mark import mark
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,11 +24,13 @@ class ChunkWriter:
 
     Args:
         tokenizer: spells the alternatives of tokens with log-probabilities.
+        emitted: how many tokens at the prompt's end are known to be output.
     """
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    def __init__(self, tokenizer: Tokenizer, emitted: int = 0) -> None:
         self._tokenizer = tokenizer
-        self._completion_tokens = 0
+        self._emitted = emitted
+        self._completion_tokens = emitted
 
     def chunks(self, events: Sequence[Progress]) -> list[Json]:
         """One chunk for each choice that the events are of, the choices in the order in which they come."""
@@ -63,12 +66,38 @@ class ChunkWriter:
 
     def _usage(self, event: Finished) -> Json:
         """Return what the choices that have ended took, together."""
+        prompt_tokens = event.prompt_tokens - self._emitted
         return {
-            "prompt_tokens": event.prompt_tokens,
+            "prompt_tokens": prompt_tokens,
             "completion_tokens": self._completion_tokens,
-            "total_tokens": event.prompt_tokens + self._completion_tokens,
+            "total_tokens": prompt_tokens + self._completion_tokens,
             "prompt_tokens_details": {"cached_tokens": event.cached_tokens},
         }
+
+
+class MarkingWriter(ChunkWriter):
+    """Writes the chunks of a request whose output is marked (`web.cluster.translation.output_mark`), and spelled here.
+
+    Args:
+        tokenizer: as of `ChunkWriter`.
+        vocab_size: tokens of the vocabulary.
+        emitted: as of `ChunkWriter`; the marked one is among them.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, vocab_size: int, emitted: int) -> None:
+        super().__init__(tokenizer, emitted)
+        self._vocab_size = vocab_size
+        self._has_begun = emitted > 0
+
+    def chunks(self, events: Sequence[Progress]) -> list[Json]:
+        """One chunk, with the text of all that the events are of."""
+        found = super().chunks(events)
+        for chunk in found:
+            chunk["text"] = "".join(event.text for event in events if isinstance(event, Token | Finished))
+            if chunk["token_ids"] and not self._has_begun:
+                chunk["token_ids"][0] = mark(chunk["token_ids"][0], self._vocab_size)
+                self._has_begun = True
+        return found
 
 
 def finish_reason(event: Finished) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from runtime.errors import RequestError
 from tests.fakes.served_model import FakeModel
-from web.cluster.requests import completion_body, parse_asked
+from web.cluster.translation.requests import Asked, completion_body, parse_asked
 
 if TYPE_CHECKING:
     from runtime.loading.served import ServedModel
@@ -48,8 +48,13 @@ def asked(**fields: Any) -> dict[str, Any]:  # noqa: ANN401
     return request
 
 
+def read(**fields: Any) -> Asked:  # noqa: ANN401
+    return Asked.read("r", asked(**fields), MODEL.vocab_size)
+
+
 def parsed(**fields: Any) -> Any:  # noqa: ANN401
-    return parse_asked(completion_body(asked(**fields)), MODEL, 16, request_id="r")
+    request = read(**fields)
+    return parse_asked(completion_body(request), MODEL, 16, asked=request)
 
 
 def test_a_request_keeps_its_id_its_tokens_and_its_limit() -> None:
@@ -104,8 +109,9 @@ def test_log_probabilities_are_asked_for() -> None:
 @pytest.mark.parametrize(
     ("fields", "param"),
     [
-        ({"presence_penalty": 0.5}, "presence_penalty"),
-        ({"frequency_penalty": -1}, "frequency_penalty"),
+        ({"presence_penalty": 0.5, "logprobs": 1}, "logprobs"),
+        ({"frequency_penalty": 0.5, "token_ids": [5, 1006, 1007]}, "prompt"),
+        ({"token_ids": [5, 1006]}, "prompt"),
         ({"multi_modal_data": {"image_url": [{}]}}, "multi_modal_data"),
         ({"prompt_embeds": "AA"}, "prompt_embeds"),
         ({"max_thinking_tokens": 5}, "max_thinking_tokens"),
@@ -125,4 +131,24 @@ def test_what_cannot_be_served_is_refused_by_name(fields: dict[str, Any], param:
 
 
 def test_penalties_of_nothing_are_none() -> None:
-    assert not {"presence_penalty"} - json.loads(completion_body(asked(presence_penalty=0))).keys()
+    assert not {"presence_penalty"} - json.loads(completion_body(read(presence_penalty=0))).keys()
+    assert not read(presence_penalty=0).is_marked
+
+
+@pytest.mark.parametrize("name", ["presence_penalty", "frequency_penalty"])
+def test_with_penalties_the_first_token_of_the_output_is_known_by_its_number(name: str) -> None:
+    first = parsed(**{name: 0.5})
+    assert (first.prompts, first.emitted) == (((5, 6, 7),), 0)
+    later = parsed(**{name: 0.5, "token_ids": [5, 6, 1007, 8]})
+    assert (later.prompts, later.emitted) == (((5, 6, 7, 8),), 2)
+
+
+def test_the_least_of_tokens_is_counted_from_the_beginning_of_the_output() -> None:
+    later = parsed(presence_penalty=0.5, token_ids=[5, 6, 1007, 8], min_tokens=3)
+    assert later.sampling.min_tokens == 5
+    assert parsed(presence_penalty=0.5, token_ids=[5, 6, 1007, 8], min_tokens=0).sampling.min_tokens == 0
+
+
+def test_several_choices_have_no_mark() -> None:
+    assert not read(presence_penalty=0.5, n=2).is_marked
+    assert read(presence_penalty=0.5, n=1).is_marked

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from actors.core.generation import FinishReason
+from actors.core.generation import FinishReason, PromptScored
 from runtime.sampling.tokens import TokenLogprobs
 from tests.fakes.engine import finished, model, token
-from web.cluster.chunks import ChunkWriter
+from web.cluster.translation.chunks import ChunkWriter, MarkingWriter
 
 
 def writer() -> ChunkWriter:
@@ -44,3 +44,25 @@ def test_log_probabilities_stand_beside_their_tokens() -> None:
     assert chunk["log_probs"] == [-0.5, -2.0]
     assert [[entry["token_id"] for entry in position] for position in chunk["top_logprobs"]] == [[97, 98], [98]]
     assert chunk["top_logprobs"][0][1] == {"rank": 2, "token_id": 98, "token": "b", "logprob": -1.5, "bytes": [98]}
+
+
+def test_of_a_marked_output_the_first_token_has_a_number_of_its_own_and_all_of_it_is_spelled() -> None:
+    writes = MarkingWriter(model().tokenizer, 1000, 0)
+    (first,) = writes.chunks([token("a"), token("b")])
+    assert (first["token_ids"], first["text"]) == ([1097, 98], "ab")
+    (last,) = writes.chunks([token("c"), replace(finished(tokens=3), text="!")])
+    assert (last["token_ids"], last["text"]) == ([99], "c!")
+
+
+def test_an_output_is_marked_once_wherever_it_goes_on() -> None:
+    (chunk,) = MarkingWriter(model().tokenizer, 1000, 2).chunks([token("c"), finished(tokens=1)])
+    assert (chunk["token_ids"], chunk["text"]) == ([99], "c")
+    usage = chunk["completion_usage"]
+    assert (usage["prompt_tokens"], usage["completion_tokens"], usage["total_tokens"]) == (1, 3, 4)
+
+
+def test_an_output_that_begins_with_nothing_is_marked_later() -> None:
+    writes = MarkingWriter(model().tokenizer, 1000, 0)
+    assert writes.chunks([PromptScored(0, ((5, None),))]) == []
+    (chunk,) = writes.chunks([token("a")])
+    assert chunk["token_ids"] == [1097]

@@ -7,56 +7,81 @@ that the parser of `/v1/completions` checks them, and the server's defaults hold
 from __future__ import annotations
 
 import json
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
 
 from runtime.errors import RequestError
 from web.bodies.fields import NO_LIMIT
+from web.cluster.translation.output_mark import is_marked, without_mark
 from web.openai.completions.parse import parse_completion
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from actors.core.generation import GenerationRequest
     from runtime.loading.served import ServedModel
 
 Json = dict[str, Any]
 
-COUNTS_OUTPUT = ("presence_penalty", "frequency_penalty")
-"""What depends on where the prompt ends and the output begins.  A request that goes on at another worker has both in
-its prompt, and nothing says where one ends; so what these ask for could not be kept."""
-
 NO_TEXT = ("prompt_embeds", "multi_modal_data", "prefill_result")
 """What a prompt may be made of besides token ids, elsewhere."""
 
 
-def completion_body(asked: Mapping[str, Any]) -> bytes:
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the front door asks, first or after another worker.
+
+    Attributes:
+        id: the front door's.
+        fields: in Dynamo's words.
+        token_ids: of the prompt, and of what has been sent of the output.
+        is_marked: whether the output has a mark (`web.cluster.translation.output_mark`).
+        emitted: how many of the tokens are known to be output.
+    """
+
+    id: str
+    fields: Mapping[str, Any]
+    token_ids: Sequence[int]
+    is_marked: bool = False
+    emitted: int = 0
+
+    @classmethod
+    def read(cls, request_id: str, fields: Mapping[str, Any], vocab_size: int) -> Self:
+        """Take the mark out, where there is one."""
+        if not is_marked(fields):
+            return cls(request_id, fields, fields["token_ids"])
+        token_ids, emitted = without_mark(fields["token_ids"], vocab_size)
+        return cls(request_id, fields, token_ids, is_marked=True, emitted=emitted)
+
+
+def completion_body(asked: Asked) -> bytes:
     """The body of a completion that asks for the same.
 
     Raises:
         RequestError: it asks for something that no completion has.
     """
+    fields = asked.fields
     for name in NO_TEXT:
-        if asked.get(name):
+        if fields.get(name):
             raise RequestError(f"'{name}' is not supported.", param=name)
-    stops = dict(asked.get("stop_conditions") or {})
+    stops = dict(fields.get("stop_conditions") or {})
     if stops.pop("max_thinking_tokens", None) is not None:
         raise RequestError("'max_thinking_tokens' is not supported.", param="max_thinking_tokens")
-    sampling = dict(asked.get("sampling_options") or {})
-    for name in COUNTS_OUTPUT:
-        if sampling.get(name):
-            raise RequestError(f"'{name}' is not supported in a cluster: ask a worker at its own address.", param=name)
-    shown = asked.get("output_options") or {}
+    sampling = dict(fields.get("sampling_options") or {})
+    shown = fields.get("output_options") or {}
+    if asked.is_marked and shown.get("logprobs") is not None:
+        message = "Log-probabilities cannot go with penalties in a cluster: ask a worker at its own address."
+        raise RequestError(message, param="logprobs")
     limit = stops.pop("max_tokens", None)
     body: Json = {
-        "prompt": list(asked["token_ids"]),
+        "prompt": list(asked.token_ids),
         "stream": True,
         "max_tokens": NO_LIMIT if limit is None else limit,
-        "stop_token_ids": _stop_token_ids(stops, asked.get("eos_token_ids") or ()),
+        "stop_token_ids": _stop_token_ids(stops, fields.get("eos_token_ids") or ()),
         "structured_outputs": _said(sampling.pop("guided_decoding", None) or {}) or None,
         "logprobs": shown.get("logprobs"),
         "prompt_logprobs": shown.get("prompt_logprobs"),
-        "prompt_cache_key": (asked.get("agent_context") or {}).get("session_id"),
+        "prompt_cache_key": (fields.get("agent_context") or {}).get("session_id"),
     }
     return json.dumps(_said(body | sampling | stops)).encode()
 
@@ -75,11 +100,20 @@ def _said(fields: Mapping[str, Any]) -> Json:
     return {name: value for name, value in fields.items() if value is not None and value != []}
 
 
-def parse_asked(raw: bytes, model: ServedModel, max_generations: int, *, request_id: str) -> GenerationRequest:
+def parse_asked(raw: bytes, model: ServedModel, max_generations: int, *, asked: Asked) -> GenerationRequest:
     """The request to the engine, under the id that the front door has for it.
+
+    Args:
+        raw: as `completion_body` makes it.
+        model: to be served from.
+        max_generations: that the worker can hold.
+        asked: of which the body was made.
 
     Raises:
         RequestError: it is not valid, or asks for more than the worker or the model can hold.
     """
     parsed = parse_completion(raw, model, max_generations)
-    return replace(parsed.request, id=request_id)
+    sampling = parsed.request.sampling
+    if sampling.min_tokens:  # what has been sent is taken off, as of `max_tokens`
+        sampling = replace(sampling, min_tokens=sampling.min_tokens + asked.emitted)
+    return replace(parsed.request, id=asked.id, sampling=sampling, emitted=asked.emitted)

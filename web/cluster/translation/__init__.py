@@ -1,0 +1,8 @@
+"""What the front door asks, in the engine's words, and what the engine answers, in the front door's.  All of it pure.
+
+For `web.cluster.backend`.
+
+    requests      from what the front door asks to a body that cede's own parser checks
+    chunks        from an engine's events to what the front door is told
+    output_mark   where an output begins, for the worker at which it goes on
+"""
