@@ -36,8 +36,8 @@ MUTANTS = (
     Mutant(
         "a restored block stands on no ancestor of its",
         "actors/kv/moves.py",
-        "stands_on=frozenset(record.hold.prompt.keys[: end // BLOCK_TOKENS])",
-        "stands_on=frozenset(block.key for block in blocks)",
+        "frozenset(record.hold.prompt.keys[: end // BLOCK_TOKENS])",
+        "frozenset(block.key for block in blocks)",
         ("tests/scenarios/kv/test_provenance.py",),
     ),
     Mutant(
@@ -99,8 +99,8 @@ MUTANTS = (
     Mutant(
         "what is copied leaves its trial behind",
         "actors/kv/moves.py",
-        "            trial=list(source.trial),\n",
-        "",
+        "                tuple(source.trial),\n",
+        "                (),\n",
         ("tests/scenarios/kv/test_unusable_kv.py",),
     ),
     Mutant(

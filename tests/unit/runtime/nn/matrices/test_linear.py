@@ -11,7 +11,15 @@ import torch
 from runtime.checkpoint.open import open_checkpoint
 from runtime.nn.matrices import linear
 from runtime.nn.matrices.int8 import WeightInt8
-from runtime.nn.matrices.linear import BlockedMatrix, Linear, PlainMatrix, WeightFormats, has_onednn, lossless_format
+from runtime.nn.matrices.linear import (
+    BlockedMatrix,
+    Linear,
+    PlainMatrix,
+    WeightFormats,
+    has_bfloat16_products,
+    has_onednn,
+    lossless_format,
+)
 from runtime.nn.weights import random_weights
 from tests.models.checkpoints import FAMILIES
 from tests.models.step_driver import CPU
@@ -20,6 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 needs_onednn = pytest.mark.skipif(not has_onednn(CPU), reason="this PyTorch has no oneDNN for x86")
+needs_bfloat16 = pytest.mark.skipif(not has_bfloat16_products(CPU), reason="oneDNN has no bfloat16 on this processor")
 
 
 def _weight(outputs: int, inputs: int, dtype: torch.dtype, seed: int = 0) -> torch.Tensor:
@@ -27,7 +36,7 @@ def _weight(outputs: int, inputs: int, dtype: torch.dtype, seed: int = 0) -> tor
 
 
 @needs_onednn
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.float32, pytest.param(torch.bfloat16, marks=needs_bfloat16)])
 @pytest.mark.parametrize("rows", [0, 1, 2, 7, 64])
 @pytest.mark.parametrize("biased", [False, True])
 def test_blocks_give_the_plain_products(dtype: torch.dtype, rows: int, biased: bool) -> None:
