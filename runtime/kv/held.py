@@ -119,6 +119,8 @@ class HeldBlocks:
         if block.key not in tier:
             tier.add(block.key)
             self._add_place(block.key, block.parent, block.token_ids, private=block.private)
+        elif not block.private:
+            self._held[block.key].is_public = True  # another request's copy has taken the private one's place
         self._tell_of([block.key])
 
     def _tier_lost(self, tier: set[BlockKey], keys: Iterable[BlockKey]) -> None:

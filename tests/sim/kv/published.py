@@ -43,6 +43,7 @@ class Published(Observer):
         self._ever_public: set[BlockKey] = set()
         self._public_slots: set[int] = set()  # last granted to a request that reuses KV
         self._public: set[BlockKey] = set()  # at the last check
+        self._was_on_disk: set[BlockKey] = set()  # likewise
         self._listens = False
 
     @contextmanager
@@ -142,7 +143,8 @@ class Published(Observer):
         held = (
             {key for slot in self._slots() for key in slot.tokens.keys} | {block.key for block in in_memory} | on_disk
         )
-        self._public &= on_disk
+        self._public &= on_disk & self._was_on_disk
+        self._was_on_disk = on_disk
         self._public |= {block.key for block in in_memory if block.key in self._ever_public and not block.private}
         self._public |= {key for slot in self._slots() if slot.id in self._public_slots for key in slot.tokens.keys}
         told = set(self._told)

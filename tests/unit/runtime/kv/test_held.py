@@ -88,10 +88,8 @@ class Holding(RuleBasedStateMachine):
 
     @rule(path=SOME, tier=st.sampled_from(["ram", "disk"]), private=st.booleans())
     def a_tier_takes_a_block(self, path: tuple[int, ...], tier: str, private: bool) -> None:
-        """Let a tier hold a block."""
+        """Let a tier hold a block, perhaps in place of another copy of it."""
         taken = block(*path, private=private)
-        if taken.key in self.tiers[tier]:
-            return
         self.tiers[tier][taken.key] = taken
         {"ram": self.held.ram_holds, "disk": self.held.disk_holds}[tier](taken)
         if not private:
