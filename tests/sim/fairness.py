@@ -275,8 +275,16 @@ class Fairness(Observer):
         return {key for key in due if self._manager.parking.is_copied(key)}
 
     def _could_be_granted(self) -> bool:
-        """Whether a slot is free, and the arena has room for all that anybody who waits may come to need."""
+        """Whether a slot is free, and the arena has room for all that anybody who waits may come to need.
+
+        Not behind one that is parked and is still being copied, which may have become so when room was made just now.
+        """
         due = self._due()
+        for ticket in self._manager.queue:
+            if not self._manager.parking.is_copied(ticket.key):
+                return False
+            if ticket.key in due:
+                break
         promises = [ticket.promise for ticket in self._manager.queue if ticket.key in due]
         return bool(promises and self._manager.table.extents.grantable([max(promises)]))
 
