@@ -11,6 +11,7 @@ as a guest on that loop, so all of a worker is one thread but for what Dynamo an
     guest         run_as_guest: a Trio program on asyncio's loop
     handoff       from a Trio task to an asyncio generator, one piece at a time
     backend       Backend: a request of the front door's is a request of the engine's
+    attempts      Attempts: of one request, one at a time
     card          what the front door has to know of a model
     membership    Membership: a worker in discovery, or out of it
     stall         StallWatch: leaves discovery for a loop that does not turn

@@ -13,6 +13,7 @@ from actors.core.receipts import CancelReason
 from actors.engine import client_disconnect
 from runtime.errors import CedeError, ShuttingDown
 from web.bodies.body_parser import BodyParser
+from web.cluster.attempts import Attempts
 from web.cluster.failures import dynamo_error
 from web.cluster.handoff import Closed, Handoff
 from web.cluster.settings import BEAT_SECONDS
@@ -58,6 +59,7 @@ class Backend:
         self._nursery = nursery
         self._beat = beat
         self._parser = BodyParser(engine)
+        self._attempts = Attempts()
 
     async def generate(self, fields: Mapping[str, Any], context: Context) -> AsyncIterator[Json]:
         """Yield the chunks of one request; asyncio's, called by Dynamo.
@@ -115,7 +117,10 @@ class Backend:
         try:
             raw = completion_body(asked)
             request = await self._parser.parse(lambda raw, model, most: parse_asked(raw, model, most, asked=asked), raw)
-            async with self._engine.open_request(request, disconnect_reason=client_disconnect) as opened:
+            async with (
+                self._attempts.alone(asked.id),
+                self._engine.open_request(request, disconnect_reason=client_disconnect) as opened,
+            ):
                 return await self._pass_on(opened, pieces)
         except CedeError as error:
             return error

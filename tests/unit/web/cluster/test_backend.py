@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import trio
+import trio.testing
 
 from actors.core.generation import Failed, FinishReason
 from actors.core.receipts import CancelReason
@@ -200,3 +201,26 @@ def test_what_a_shutdown_cancels_goes_on_elsewhere_and_what_else_is_cancelled_is
 
 def test_a_request_error_is_no_cancel() -> None:
     assert sorted_out([Failed(0, RequestError("x"))])[0] == []
+
+
+def test_a_request_that_comes_again_waits_until_the_earlier_attempt_has_heard_that_it_is_not_wanted() -> None:
+    async def test(over: Backend) -> None:
+        earlier = Context()
+        first = asyncio.ensure_future(collect(over, earlier))
+        with trio.fail_after(60):
+            request = await engine.next_request()
+            second = asyncio.ensure_future(collect(over, Context()))
+            await trio.testing.wait_all_tasks_blocked()
+            assert engine.openings == 1
+            earlier.stop()
+            await request.left.wait()
+            assert await from_asyncio(first) == []
+            assert (await from_asyncio(second))[-1]["finish_reason"] == "stop"
+
+    async def silent_at_first(request: FakeRequest) -> None:
+        if engine.openings == 1:
+            await trio.sleep_forever()
+        request.emit(*say("a"))
+
+    engine = FakeEngine(silent_at_first)
+    run(engine, test)

@@ -1,0 +1,1 @@
+"""Promises of a cluster, kept by whole engines in virtual time."""

@@ -1,0 +1,51 @@
+"""The device of a simulated worker, which stands still while its process is frozen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import outcome
+
+    from runtime.step.executor import Executor, LayerHook
+    from runtime.step.step import Segment, StepResult
+    from runtime.step.transfer import KVData, Transfer
+    from tests.sim.cluster.network import Process
+
+
+class FreezableExecutor:
+    """Runs steps while its process runs.
+
+    Args:
+        inner: what runs them.
+        process: of the worker.
+    """
+
+    def __init__(self, inner: Executor, process: Process) -> None:
+        self._inner = inner
+        self._process = process
+
+    def clock(self) -> float:
+        """The inner one's."""
+        return self._inner.clock()
+
+    async def run_step(
+        self, segments: Sequence[Segment], *, drafting: bool = False, layer_done: LayerHook | None = None
+    ) -> StepResult:
+        """Run one step; its end is not heard of before the process runs again."""
+        await self._process.wait_runs()
+        try:
+            return await self._inner.run_step(segments, drafting=drafting, layer_done=layer_done)
+        finally:
+            await self._process.wait_runs()
+
+    async def transfer(self, transfers: Sequence[Transfer]) -> list[outcome.Outcome[KVData | None]]:
+        """Move KV."""
+        await self._process.wait_runs()
+        return await self._inner.transfer(transfers)
+
+    async def recover(self) -> None:
+        """Come back after a loss."""
+        await self._inner.recover()
