@@ -119,7 +119,7 @@ def create_app(
     app.bodies = BodyBudget(limits.bodies_bytes)
     install_error_handlers(app, ERROR_SHAPES)
     app.after_request(_finish_response)
-    _apply_browser_policy(app, browser_policy or BrowserPolicy())
+    apply_browser_policy(app, browser_policy or BrowserPolicy())
     if keys:
         _require_key(app, keys, usage or KeyUsage())
     openai = OpenAISettings(reasoning=(wire or Wire()).reasoning_field)
@@ -166,7 +166,9 @@ async def _finish_response(response: Response) -> Response:
     return response
 
 
-def _apply_browser_policy(app: ScopedApp, policy: BrowserPolicy) -> None:
+def apply_browser_policy(app: ScopedApp, policy: BrowserPolicy) -> None:
+    """Let an application refuse what a web page may not ask of it."""
+
     @app.before_request
     async def check_browser() -> Response | None:
         """Refuse before the body is read, and before a key is asked for, which preflight requests do not send."""

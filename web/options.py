@@ -204,6 +204,13 @@ class Cluster:
         Option("Folder of --discovery file.", unit="folder", none=("Dynamo's own, among temporary files",)),
     ] = None
     namespace: Annotated[str, Option("Workers and front doors of one namespace find each other.")] = "cede"
+    control_port: Annotated[
+        int,
+        Option(
+            "Port of the front door's host at which requests of all workers are listed and ended; 0 picks a free one.",
+            whole(0, 65535),
+        ),
+    ] = 0
     model_name: Annotated[
         str | None,
         Option("What requests at the front door call the model.", none=("as /v1/models shows it",)),

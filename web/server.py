@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import sys
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -17,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 from hypercorn.app_wrappers import ASGIWrapper
-from hypercorn.config import Config
 
 from actors.diagnostics.loop_watch import LoopWatch, watch_loop
 from actors.engine import Engine, open_engine
@@ -34,10 +32,11 @@ from web.access.usage import KeyUsage, TokenMeter
 from web.app import create_app
 from web.fittings import Fittings
 from web.http.browser_policy import BrowserPolicy
+from web.http.hypercorn_config import hypercorn_config
 from web.http.listeners import open_listeners, url_of
 from web.http.transport.serve import Listener, serve_connections
 from web.inspection.feed.feed import Feed
-from web.limits import HANDSHAKE_TIMEOUT, KEEP_ALIVE, Limits
+from web.limits import Limits
 from web.metrics.metrics import Metrics
 from web.options import Listening, Patience, StateOptions, Wire
 from web.process.descriptors import fit_descriptors
@@ -303,7 +302,7 @@ async def serve_engine(
         with metrics.fed(), engine.observed_by(TokenMeter(usage)) if keys else nullcontext():
             await serve_connections(
                 ASGIWrapper(app),
-                _hypercorn_config(),
+                hypercorn_config(),
                 doors,
                 limits=limits,
                 stall_timeout=limits.stall_timeout,
@@ -337,13 +336,3 @@ async def _exit_on_signal(signals: AsyncIterator[int]) -> None:
     """The second signal ends the process at once, whatever is open."""
     number = await anext(signals)
     exit_now(128 + number)
-
-
-def _hypercorn_config() -> Config:
-    config = Config()
-    config.keep_alive_timeout = KEEP_ALIVE
-    config.keep_alive_max_requests = sys.maxsize  # a request's number is no reason to end a connection
-    config.ssl_handshake_timeout = HANDSHAKE_TIMEOUT
-    config.include_server_header = False
-    config.errorlog = logging.getLogger("cede.web")  # or it makes a handler of its own
-    return config

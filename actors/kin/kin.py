@@ -58,6 +58,12 @@ class Kin:
             member.end(CancelReason.GROUP)
         return [member.id for member in ended]
 
+    def end_superseded(self, owner: str | None, name: str, *, by: str) -> None:
+        """End those of an owner that have the name, but for the request `by`, which took their place elsewhere."""
+        for member in list(self._live):
+            if member.owner == owner and member.control.supersede == name and member.id != by:
+                member.end(CancelReason.SUPERSEDED)
+
     def groups(self) -> list[Group]:
         """Return the groups that have live requests."""
         found: dict[_Named, list[str]] = {}

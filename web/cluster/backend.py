@@ -21,9 +21,9 @@ from web.cluster.translation.chunks import SIGN_OF_LIFE, ChunkWriter, MarkingWri
 from web.cluster.translation.requests import Asked, completion_body, parse_asked
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Callable, Mapping
 
-    from actors.core.generation import Event, Progress
+    from actors.core.generation import Event, GenerationRequest, Progress
     from actors.engine import Engine
     from actors.request import Request
 
@@ -51,12 +51,20 @@ class Backend:
     Args:
         engine: runs in the same thread, as does asyncio's loop.
         nursery: Trio's, in which requests run; open as long as any may come.
+        supersedes: is told the name and the id of one that takes the place of another, before it is begun.
         beat: seconds after which a stream on which nothing comes says that it lives.
     """
 
-    def __init__(self, engine: Engine, nursery: trio.Nursery, beat: float = BEAT_SECONDS) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        nursery: trio.Nursery,
+        supersedes: Callable[[str, str], None],
+        beat: float = BEAT_SECONDS,
+    ) -> None:
         self._engine = engine
         self._nursery = nursery
+        self._supersedes = supersedes
         self._beat = beat
         self._parser = BodyParser(engine)
         self._attempts = Attempts()
@@ -117,16 +125,19 @@ class Backend:
         try:
             raw = completion_body(asked)
             request = await self._parser.parse(lambda raw, model, most: parse_asked(raw, model, most, asked=asked), raw)
-            async with (
-                self._attempts.alone(asked.id),
-                self._engine.open_request(request, disconnect_reason=client_disconnect) as opened,
-            ):
-                return await self._pass_on(opened, pieces)
+            async with self._attempts.alone(asked.id):
+                if request.control.supersede is not None:
+                    self._supersedes(request.control.supersede, request.id)
+                return await self._open(request, pieces)
         except CedeError as error:
             return error
         except Exception:
             logger.exception("request %s of the front door failed", asked.id)
             return CedeError("internal error; the log says more")
+
+    async def _open(self, request: GenerationRequest, pieces: Handoff[Piece]) -> CedeError | None:
+        async with self._engine.open_request(request, disconnect_reason=client_disconnect) as opened:
+            return await self._pass_on(opened, pieces)
 
     async def _pass_on(self, request: Request, pieces: Handoff[Piece]) -> CedeError | None:
         try:

@@ -1,30 +1,42 @@
-"""The front door: Dynamo's HTTP server with its router, in a process of its own, and all of it asyncio's."""
+"""The front door: Dynamo's HTTP server with its router, and the control address beside it, in one process."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import socket
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import httpx
+import trio
+from hypercorn.app_wrappers import ASGIWrapper
 
 from runtime.errors import CedeError
 from runtime.kv.blocks import BLOCK_TOKENS
+from web.cluster.control.routes import control_app
+from web.cluster.guest import from_asyncio, run_as_guest
+from web.cluster.peers import Peers
 from web.cluster.settings import tell_dynamo
+from web.http.hypercorn_config import hypercorn_config
+from web.http.listeners import open_listeners, url_of
+from web.http.transport.serve import serve_connections
+from web.limits import Limits
+from web.process.signals import SIGNALS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
+    from web.http.asgi import ScopedApp
     from web.options import Cluster
 
 MIGRATIONS = 3
 """How often a request may go on at another worker."""
 SESSION_SECONDS = 600
 """After which a session in which nothing is asked is sent anywhere again."""
+LINGER_SECONDS = 1.0  # for answers of the control address, at the end
 ASK_AGAIN = 0.05  # seconds; Dynamo tells nobody when its server is ready
 
 
@@ -45,20 +57,21 @@ class Door:
     port: int
 
 
-def run_front_door(cluster: Cluster, door: Door, announce: Callable[[str], None]) -> None:
+def run_front_door(cluster: Cluster, door: Door, announce: Callable[[str, str], None]) -> None:
     """Serve until SIGTERM or SIGINT.
 
     Args:
         cluster: whose workers.
         door: where.
-        announce: called with the URL once requests are accepted and a worker is there to serve them.
+        announce: called with the URL, and with that of the control address, once requests are accepted and a worker is
+            there to serve them.
 
     Raises:
-        FrontDoorError: the address cannot be listened on, or the server ended by itself.
+        CedeError: an address cannot be listened on, or the server ended by itself.
     """
     tell_dynamo(cluster, os.environ)
     door = Door(door.host, free_port(door))
-    asyncio.run(_serve(cluster, door, announce))
+    run_as_guest(partial(_serve, cluster, door, announce))
 
 
 def free_port(door: Door) -> int:
@@ -74,15 +87,30 @@ def free_port(door: Door) -> int:
     return port
 
 
-async def _serve(cluster: Cluster, door: Door, announce: Callable[[str], None]) -> None:
-    from dynamo.llm import EngineType, EntrypointArgs, KvRouterConfig, RouterConfig, RouterMode, make_engine, run_input
+async def _serve(cluster: Cluster, door: Door, announce: Callable[[str, str], None]) -> None:
+    """Dynamo's side is asyncio's, the control address Trio's."""
     from dynamo.runtime import DistributedRuntime
 
-    loop = asyncio.get_running_loop()
-    stopping = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopping.set)
-    runtime = DistributedRuntime(loop, cluster.discovery, "tcp", event_plane="zmq")
+    with trio.open_signal_receiver(*SIGNALS) as signals:
+        async with open_listeners(door.host, cluster.control_port) as listeners, trio.open_nursery() as services:
+            runtime = DistributedRuntime(asyncio.get_running_loop(), cluster.discovery, "tcp", event_plane="zmq")
+            app = control_app(await from_asyncio(Peers.open(runtime, cluster.namespace)))
+            stop = trio.Event()
+            await services.start(partial(_serve_control, app, listeners, stop))
+            serving = asyncio.ensure_future(_run_door(runtime, cluster, door))
+            control = url_of(listeners, "http")
+            by_itself = await _wait_end(serving, signals, partial(_wait_ready, door, control, announce))
+            runtime.shutdown()
+            stop.set()
+            await from_asyncio(asyncio.wait({serving}))
+    if by_itself:
+        raise FrontDoorError(f"the front door ended by itself: {serving.exception() or 'without an error'}")
+
+
+async def _run_door(runtime: Any, cluster: Cluster, door: Door) -> None:  # noqa: ANN401  # Dynamo's
+    """Dynamo's server, to its end."""
+    from dynamo.llm import EngineType, EntrypointArgs, KvRouterConfig, RouterConfig, RouterMode, make_engine, run_input
+
     arguments = EntrypointArgs(
         EngineType.Dynamic,
         http_host=door.host,
@@ -97,24 +125,41 @@ async def _serve(cluster: Cluster, door: Door, announce: Callable[[str], None]) 
         migration_limit=MIGRATIONS,
         namespace=cluster.namespace,
     )
-    engine = await make_engine(runtime, arguments)
-    serving = asyncio.ensure_future(run_input(runtime, "http", engine))
-    ready = asyncio.ensure_future(_wait_ready(door, announce))
-    told = asyncio.ensure_future(stopping.wait())
-    await asyncio.wait({serving, told}, return_when=asyncio.FIRST_COMPLETED)
-    ready.cancel()
-    told.cancel()
-    if not stopping.is_set():
-        raise FrontDoorError(f"the front door ended by itself: {_ending(serving)}")
-    runtime.shutdown()
-    await asyncio.wait({serving})
+    await run_input(runtime, "http", await make_engine(runtime, arguments))
 
 
-def _ending(serving: asyncio.Future[Any]) -> str:
-    return str(serving.exception() or "without an error")
+async def _wait_end(
+    serving: asyncio.Future[None], signals: AsyncIterator[int], ready: Callable[[], Awaitable[None]]
+) -> bool:
+    """Wait for a signal, or for the server's end; whether it ended by itself.  Meanwhile its readiness is told."""
+    async with trio.open_nursery() as waiting:
+        serving.add_done_callback(lambda _: waiting.cancel_scope.cancel())
+        waiting.start_soon(from_asyncio, ready())
+        await anext(signals)
+        waiting.cancel_scope.cancel()
+    return serving.done()
 
 
-async def _wait_ready(door: Door, announce: Callable[[str], None]) -> None:
+async def _serve_control(
+    app: ScopedApp,
+    listeners: Sequence[trio.SocketListener],
+    stop: trio.Event,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    limits = Limits()
+    await serve_connections(
+        ASGIWrapper(app),
+        hypercorn_config(),
+        listeners,
+        limits=limits,
+        stall_timeout=limits.stall_timeout,
+        linger=LINGER_SECONDS,
+        stop=stop,
+        task_status=task_status,
+    )
+
+
+async def _wait_ready(door: Door, control: str, announce: Callable[[str, str], None]) -> None:
     """Ask for the list of models until one is there."""
     host = f"[{door.host}]" if ":" in door.host else door.host
     url = f"http://{host}:{door.port}"
@@ -127,4 +172,4 @@ async def _wait_ready(door: Door, announce: Callable[[str], None]) -> None:
             except (httpx.TransportError, ValueError, KeyError):
                 pass  # it does not listen yet
             await asyncio.sleep(ASK_AGAIN)
-    announce(url)
+    announce(url, control)

@@ -44,6 +44,35 @@ async def _host(main: Callable[[], Awaitable[None]], clock: trio.abc.Clock | Non
     (await over).unwrap()
 
 
+async def from_trio(nursery: trio.Nursery, function: Callable[[], Awaitable[T]]) -> T:
+    """In asyncio: run something in a task of Trio's, and wait for its end.  A cancel here cancels that.
+
+    Args:
+        nursery: in which it runs.
+        function: whose exceptions are raised here.
+    """
+    over: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+    scope = trio.CancelScope()
+
+    async def run() -> None:
+        try:
+            with scope:
+                result = await function()
+                if not over.done():  # else nobody waits any longer
+                    over.set_result(result)
+        except Exception as error:
+            if not over.done():
+                over.set_exception(error)
+        finally:
+            over.cancel()  # without effect on what has ended
+
+    nursery.start_soon(run)
+    try:
+        return await over
+    finally:
+        scope.cancel()
+
+
 async def from_asyncio(awaitable: Awaitable[T]) -> T:
     """In a Trio task: wait for something of asyncio's.  A cancel of the task cancels that, and waits for its end."""
     future = asyncio.ensure_future(awaitable)

@@ -15,8 +15,13 @@ from actors.manager.block_news import told_of_blocks
 from runtime.kv.blocks import BLOCK_TOKENS
 from web.cluster.backend import Backend
 from web.cluster.card import card_files, write_card
+from web.cluster.control.desk import Desk
+from web.cluster.control.questions import worker_name
+from web.cluster.control.succession import Succession
+from web.cluster.control.successors import Successors
 from web.cluster.guest import from_asyncio
 from web.cluster.membership import Membership
+from web.cluster.peers import ENDPOINT, Peers, serve_peers
 from web.cluster.routing.block_events import BlockEvents
 from web.cluster.settings import tell_dynamo
 from web.cluster.stall import StallWatch
@@ -83,12 +88,18 @@ class WorkerFittings(Fittings):
         loop = asyncio.get_running_loop()
         async with self._inner.attend(engine), trio.open_nursery() as nursery:
             runtime = DistributedRuntime(loop, self._cluster.discovery, "tcp", event_plane="zmq")
-            endpoint = runtime.endpoint(f"{self._cluster.namespace}.{COMPONENT}")
+            namespace = self._cluster.namespace
+            endpoint = runtime.endpoint(f"{namespace}.{COMPONENT}")
+            name = worker_name(endpoint.connection_id())
+            peers = await from_asyncio(Peers.open(runtime, namespace, but=name))
+            succession = Succession()
+            desk = Desk(engine, succession)
+            answering = serve_peers(runtime.endpoint(f"{namespace}.{ENDPOINT}"), nursery, desk)
             await from_asyncio(self._register(engine, endpoint))
-            backend = Backend(engine, nursery)
+            backend = Backend(engine, nursery, Successors(succession, desk, peers, nursery).comes)
             serving = asyncio.ensure_future(endpoint.serve_endpoint(backend.generate, graceful_shutdown=True))
             membership = Membership(endpoint)
-            self._registered = Registered(f"{endpoint.connection_id():016x}", membership)
+            self._registered = Registered(name, membership)
             health = DeviceHealth()
             publisher = KvEventPublisher(endpoint, kv_block_size=BLOCK_TOKENS, enable_local_indexer=True)
             nursery.start_soon(health.follow, membership)
@@ -104,6 +115,7 @@ class WorkerFittings(Fittings):
                     publisher.shutdown()
                     runtime.shutdown()
                     await from_asyncio(serving)
+                    await from_asyncio(answering)
                 nursery.cancel_scope.cancel()
 
     async def leave(self) -> None:

@@ -16,13 +16,14 @@ from web.process.streams import say
 
 
 @click.command("front-door", cls=SectionedCommand, short_help="Serve a cluster's workers at one address.")
-@option_flags("host", "port", "discovery", "discovery-dir", "namespace", "log-level", "log-format")
+@option_flags("host", "port", "control-port", "discovery", "discovery-dir", "namespace", "log-level", "log-format")
 @with_parent
 @click.pass_context
 def front_door(ctx: click.Context, /, with_parent: bool, **_: Any) -> None:  # noqa: ANN401  # the context has them, too
     """Serve OpenAI's HTTP API, and pass each request on to one of the workers that discovery knows.
 
-    It asks for no key: put something in front of it that does, where it can be reached by others.
+    At --control-port it lists and ends requests of all workers.  Neither asks for a key: put something in front of them
+    that does, where they can be reached by others.
     """
     chosen = Chosen.of(ctx)
     begin_log(chosen)
@@ -37,6 +38,12 @@ def front_door(ctx: click.Context, /, with_parent: bool, **_: Any) -> None:  # n
         from web.cluster.front_door import Door, run_front_door
 
         door = Door(chosen["host"].value, chosen["port"].value)
-        run_front_door(chosen.config(Cluster, model_name=None), door, lambda url: say(f"cede cluster at {url}"))
+        run_front_door(chosen.config(Cluster, model_name=None), door, announce)
     except CedeError as error:
         raise click.ClickException(str(error)) from None
+
+
+def announce(url: str, control: str) -> None:
+    """Say where both addresses are; the front door's comes last."""
+    say(f"control at {control}")
+    say(f"cede cluster at {url}")

@@ -13,6 +13,7 @@ from runtime.errors import CedeError
 from web.commands.assembly import server_options
 from web.commands.completion import complete_model
 from web.commands.foreign import ServeCommand
+from web.commands.options.definitions import WORKER
 from web.commands.options.flags import option_flags
 from web.commands.serve import LoadingBar, begin, begin_serving, fault_plan, find_model, fittings_of
 from web.options import Cluster
@@ -31,7 +32,7 @@ with_parent = click.option(WITH_PARENT, is_flag=True, hidden=True, help="Stop wh
 
 @click.command(cls=ServeCommand, short_help="Serve a model to a cluster's front door.")
 @click.argument("named", required=False, metavar="[MODEL]", shell_complete=complete_model)
-@option_flags()
+@option_flags(*WORKER)
 @with_parent
 @click.pass_context
 def worker(ctx: click.Context, /, named: str | None, with_parent: bool, **_: Any) -> None:  # noqa: ANN401
@@ -51,7 +52,7 @@ def worker(ctx: click.Context, /, named: str | None, with_parent: bool, **_: Any
 
             stop_with_parent()
         plan = fault_plan(chosen)
-        _run(server_options(chosen, partial(find_model, early)), chosen.config(Cluster), early, plan)
+        _run(server_options(chosen, partial(find_model, early)), chosen.config(Cluster, control_port=0), early, plan)
     except CedeError as error:
         raise click.ClickException(str(error)) from None
 

@@ -18,9 +18,11 @@ from tests.live.server import CHAT, PATIENCE, Json, Server, command, environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
     from types import TracebackType
 
 WORKER = re.compile(r"worker (?P<id>[0-9a-f]{16}) pid (?P<pid>\d+) at (?P<url>http://\S+)")
+CONTROL = re.compile(r"control at (?P<url>http://\S+)")
 DOOR = re.compile(r"cede cluster at (?P<url>http://\S+)")
 MODEL = "cede-embedded"
 FLAGS = ("--port", "0", "--log-format", "text", "--dtype", "float32", "--slots", "2", "--chunk-tokens", "16")
@@ -57,6 +59,13 @@ class Worker(Server):
         return True
 
 
+class ControlAddress(Server):
+    """Where requests of all workers are seen and ended; what looks into a server looks into it."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+
 class Cluster:
     """A `cede cluster` process.  Workers that were started again take the place of those before them."""
 
@@ -74,6 +83,7 @@ class Cluster:
         self._reader.start()
         self.workers: dict[str, Worker] = {}
         self.url = ""
+        self.control = ControlAddress("")
 
     def __enter__(self) -> Self:
         """Return itself, once requests are accepted."""
@@ -109,6 +119,8 @@ class Cluster:
                 self.workers[found["id"]] = Worker(found["id"], int(found["pid"]), found["url"])
             elif found := DOOR.match(line):
                 self.url = found["url"]
+            elif found := CONTROL.match(line):
+                self.control = ControlAddress(found["url"])
             else:
                 raise AssertionError(line)
 
@@ -142,7 +154,8 @@ class Cluster:
         connection = http.client.HTTPConnection(self.url.removeprefix("http://"), timeout=PATIENCE)
         with contextlib.closing(connection):
             connection.request("GET", "/health")
-            return {f"{instance['instance_id']:016x}" for instance in json.load(connection.getresponse())["instances"]}
+            instances = json.load(connection.getresponse())["instances"]
+        return {f"{one['instance_id']:016x}" for one in instances if one["endpoint"] == "generate"}
 
     # --- its front door -----------------------------------------------------------------------------------------------
 
@@ -219,6 +232,24 @@ class Stream:
         """Hang up."""
         self._response.close()
         self._connection.close()
+
+
+@contextlib.contextmanager
+def another_front_door(folder: Path) -> Iterator[str]:
+    """One more front door of the cluster that is found in a folder: its URL."""
+    process = subprocess.Popen(
+        command("front-door", "--port", "0", "--discovery-dir", str(folder)),
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment(),
+    )
+    try:
+        assert process.stdout is not None
+        with process.stdout:
+            yield next(found["url"] for line in process.stdout if (found := DOOR.match(line)))
+    finally:
+        process.terminate()
+        process.wait(PATIENCE)
 
 
 def chat(content: str, max_tokens: int, **fields: Any) -> Json:  # noqa: ANN401

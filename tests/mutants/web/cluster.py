@@ -1,10 +1,11 @@
-"""Bad edits of a cluster's workers: where an output begins when it goes on elsewhere."""
+"""Bad edits of a cluster: where an output begins when it goes on elsewhere, and what is ended at which worker."""
 
 from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
 
 MARK, OUTPUT = "web/cluster/translation/output_mark.py", "actors/generating/output.py"
+CONTROL = "web/cluster/control"
 UNIT = "tests/unit/web/cluster"
 
 MUTANTS = (
@@ -28,5 +29,47 @@ MUTANTS = (
         "            generated=self._emitted + len(self),\n",
         "            generated=len(self),\n",
         ("tests/unit/actors/generating/test_output.py",),
+    ),
+    Mutant(
+        "a cancel reaches all requests of one id",
+        f"{CONTROL}/routes.py",
+        "        if len(found) > 1:\n",
+        "        if len(found) > 2:\n",
+        (f"{UNIT}/control/test_routes.py",),
+    ),
+    Mutant(
+        "a cancel is sent to all workers",
+        f"{CONTROL}/routes.py",
+        "workers.ask(Question.CANCEL, worker=worker, id=name)",
+        "workers.ask(Question.CANCEL, id=name)",
+        (f"{UNIT}/control/test_routes.py",),
+    ),
+    Mutant(
+        "who does not answer has no such request",
+        f"{CONTROL}/routes.py",
+        "        if silent:\n",
+        "        if silent and found:\n",
+        (f"{UNIT}/control/test_routes.py",),
+    ),
+    Mutant(
+        "the front door ends what a key has asked",
+        f"{CONTROL}/desk.py",
+        'self._lives(asked["id"]) and self._engine',
+        "self._engine",
+        (f"{UNIT}/control/test_desk.py",),
+    ),
+    Mutant(
+        "of two successors at the same time both go, or none",
+        f"{CONTROL}/succession.py",
+        "max(stamp, self._newest.get(name, stamp))",
+        "stamp",
+        (f"{UNIT}/control/test_succession.py",),
+    ),
+    Mutant(
+        "one that goes on elsewhere is taken for a new one",
+        f"{CONTROL}/succession.py",
+        "self._numbers.get((name, request_id), newest + 1)",
+        "newest + 1",
+        (f"{UNIT}/control/test_succession.py",),
     ),
 )

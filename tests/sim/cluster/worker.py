@@ -216,7 +216,7 @@ class Worker:
             async with self._open() as sim, trio.open_nursery() as nursery:
                 self.sim = sim
                 health = DeviceHealth()
-                self._backend = Backend(sim.engine, nursery, self.scenario.beat)
+                self._backend = Backend(sim.engine, nursery, lambda name, request_id: None, self.scenario.beat)
                 with sim.engine.observed_by(self.attendance, health):
                     nursery.start_soon(self._member.keep_alive)
                     await from_asyncio(self._member.register_endpoint_instance())

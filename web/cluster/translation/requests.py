@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from runtime.errors import RequestError
 from web.bodies.fields import NO_LIMIT
+from web.cluster.translation.annotations import control_of
 from web.cluster.translation.output_mark import is_marked, without_mark
 from web.openai.completions.parse import parse_completion
 
@@ -116,4 +117,5 @@ def parse_asked(raw: bytes, model: ServedModel, max_generations: int, *, asked: 
     sampling = parsed.request.sampling
     if sampling.min_tokens:  # what has been sent is taken off, as of `max_tokens`
         sampling = replace(sampling, min_tokens=sampling.min_tokens + asked.emitted)
-    return replace(parsed.request, id=asked.id, sampling=sampling, emitted=asked.emitted)
+    control = control_of(asked.fields.get("annotations") or ())
+    return replace(parsed.request, id=asked.id, sampling=sampling, emitted=asked.emitted, control=control)

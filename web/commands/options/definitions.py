@@ -153,3 +153,6 @@ DEFINITIONS: dict[str, Definition] = {
 
 SERVER: tuple[str, ...] = tuple(key for key, definition in DEFINITIONS.items() if definition.group is not Cluster)
 """Those of a server that is not in a cluster."""
+
+WORKER: tuple[str, ...] = tuple(key for key in DEFINITIONS if key != "control-port")
+"""Those of one that is; control is the front door's."""

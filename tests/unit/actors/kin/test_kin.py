@@ -62,3 +62,16 @@ def test_of_those_that_have_ended_the_newest_are_remembered() -> None:
         assert member.after() == ()
     with pytest.raises(RequestError), kin.joined("x", None, Control(after="r0")):
         pass
+
+
+def test_a_successor_elsewhere_ends_all_of_the_name_but_itself() -> None:
+    kin = Kin()
+    with ExitStack() as stack:
+        members = [
+            stack.enter_context(kin.joined(name, owner, Control(supersede=supersede)))
+            for name, owner, supersede in (("a", None, "s"), ("b", None, "t"), ("c", "somebody", "s"))
+        ]
+        kin.end_superseded(None, "s", by="a")
+        assert [member.ended for member in members] == [None, None, None]
+        kin.end_superseded(None, "s", by="z")
+        assert [member.ended for member in members] == [CancelReason.SUPERSEDED, None, None]

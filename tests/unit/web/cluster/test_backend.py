@@ -69,7 +69,7 @@ async def collect(over: Backend, context: Context, asked: dict[str, Any] = ASKED
 def run(engine: FakeEngine, test: Callable[[Backend], Awaitable[None]], beat: float = 60.0) -> None:
     async def main() -> None:
         async with trio.open_nursery() as nursery:
-            await test(Backend(as_engine(engine), nursery, beat))
+            await test(Backend(as_engine(engine), nursery, lambda name, request_id: None, beat))
 
     run_as_guest(main)
 
@@ -173,6 +173,22 @@ def test_what_is_wrong_with_a_request_is_told() -> None:
 
     engine = FakeEngine(say("a"))
     run(engine, test)
+
+
+def test_one_that_takes_anothers_place_is_told_of_before_it_is_begun() -> None:
+    told: list[tuple[str, str, int]] = []
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            over = Backend(
+                as_engine(engine), nursery, lambda name, request_id: told.append((name, request_id, engine.openings))
+            )
+            await from_asyncio(collect(over, Context()))
+            await from_asyncio(collect(over, Context("r2"), ASKED | {"annotations": ['cede:{"supersede": "s"}']}))
+
+    engine = FakeEngine(say("a"))
+    run_as_guest(main)
+    assert told == [("s", "r2", 1)]
 
 
 def test_an_engine_that_refuses_is_told_of() -> None:

@@ -8,7 +8,7 @@ from typing import NoReturn
 import pytest
 import trio
 
-from web.cluster.guest import from_asyncio, run_as_guest
+from web.cluster.guest import from_asyncio, from_trio, run_as_guest
 
 
 def test_a_trio_program_runs_to_its_end_beside_asyncio() -> None:
@@ -71,3 +71,43 @@ def test_a_cancel_cancels_what_is_waited_for() -> None:
         assert ended == ["endless"]
 
     run_as_guest(main)
+
+
+def test_a_task_of_trios_is_waited_for_from_asyncio() -> None:
+    async def seven() -> int:
+        await trio.lowlevel.checkpoint()
+        return 7
+
+    async def fail() -> int:
+        await trio.lowlevel.checkpoint()
+        raise KeyError("x")
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            seen.append(await from_asyncio(from_trio(nursery, seven)))
+            with pytest.raises(KeyError):
+                await from_asyncio(from_trio(nursery, fail))
+
+    seen = list[int]()
+    run_as_guest(main)
+    assert seen == [7]
+
+
+def test_a_task_that_nobody_waits_for_any_longer_is_cancelled() -> None:
+    async def for_ever() -> None:
+        try:
+            await trio.sleep_forever()
+        finally:
+            ended.set()
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            waiting = asyncio.ensure_future(from_trio(nursery, for_ever))
+            await trio.testing.wait_all_tasks_blocked()
+            waiting.cancel()
+            with trio.fail_after(60):
+                await ended.wait()
+
+    ended = trio.Event()
+    run_as_guest(main)
+    assert ended.is_set()

@@ -12,7 +12,7 @@ from runtime.store.resolve import embedded_draft, resolve_model
 from tests.unit.web.commands.options.choosing import chosen, sample
 from web.commands.assembly import server_options
 from web.commands.options.definitions import DEFINITIONS
-from web.options import Diagnostics
+from web.options import Cluster, Diagnostics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +26,7 @@ NUMBERS = [
     definition
     for definition in DEFINITIONS.values()
     if definition.kind in (int, float) and definition.section != "Sampling of requests that do not say"
-    if definition.group is not Diagnostics
+    if definition.group not in (Diagnostics, Cluster)
 ]
 
 

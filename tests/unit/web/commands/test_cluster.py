@@ -14,6 +14,7 @@ from web.cluster import installed
 from web.commands.cluster import child_environment, cluster, programs
 from web.commands.front_door import front_door
 from web.commands.worker import worker
+from web.options import Cluster
 
 if TYPE_CHECKING:
     import click
@@ -52,6 +53,13 @@ def test_workers_take_any_port_and_the_front_door_the_one_that_was_asked_for() -
         *[sys.executable, "-m", "web", "worker", "--host", "127.0.0.1", "--port", "0", "--with-parent"]
     ]
     assert door.command[3:] == ["front-door", "--host", "127.0.0.9", "--port", "4000", "--with-parent"]
+
+
+def test_the_port_of_control_is_the_front_doors_alone() -> None:
+    assert chosen(["--control-port", "4001"]).config(Cluster).control_port == 4001
+    takes = {command.name: {name for each in command.params for name in each.opts} for command in (worker, front_door)}
+    assert "--control-port" in takes["front-door"]
+    assert "--control-port" not in takes["worker"]
 
 
 @pytest.mark.parametrize("command", [cluster, worker, front_door])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from actors.control import Control
 from runtime.errors import RequestError
 from tests.fakes.served_model import FakeModel
 from web.cluster.translation.requests import Asked, completion_body, parse_asked
@@ -100,6 +101,10 @@ def test_guided_decoding_is_a_grammar() -> None:
 
 def test_a_session_of_the_front_door_is_a_session_here() -> None:
     assert parsed(agent_context={"session_id": "s"}).session == "s"
+
+
+def test_what_an_annotation_says_is_the_requests_control() -> None:
+    assert parsed(annotations=['cede:{"group": "g", "supersede": "e"}']).control == Control(group="g", supersede="e")
 
 
 def test_log_probabilities_are_asked_for() -> None:

@@ -1,4 +1,4 @@
-"""What `cede worker` would take from flags, variables and a file; and values of options that are not the defaults."""
+"""What `cede cluster` would take from flags, variables and a file; and values of options that are not the defaults."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from runtime.options import UNBOUNDED
+from web.commands.cluster import cluster
 from web.commands.options.chosen import Chosen
-from web.commands.worker import worker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -84,8 +84,8 @@ def environment(variables: Mapping[str, str]) -> Iterator[None]:
 def chosen(
     arguments: Sequence[str] = (), variables: Mapping[str, str] | None = None, config: Path | None = None
 ) -> Chosen:
-    """The options of `cede worker`, which are those of `cede serve` and of a cluster.  Raises click.UsageError."""
+    """The options of `cede cluster`, which are all.  Raises click.UsageError."""
     flags = [] if config is None else ["--config", str(config)]
     with environment(variables or {}):
-        ctx = worker.make_context("worker", [*flags, *arguments])
+        ctx = cluster.make_context("cluster", [*flags, *arguments])
         return Chosen.of(ctx, ctx.params["named"])

@@ -21,7 +21,6 @@ from web.commands.options.definitions import DEFINITIONS, SECTIONS
 from web.commands.options.flags import OptionFlag
 from web.commands.options.reference import with_tables
 from web.commands.serve import serve
-from web.commands.worker import worker
 
 if TYPE_CHECKING:
     from web.commands.options.definitions import Definition
@@ -142,7 +141,7 @@ def _hints(group: type) -> list[object]:
     return [*get_type_hints(group, include_extras=True).values()]
 
 
-@pytest.mark.parametrize("command", [worker, cluster, config])
+@pytest.mark.parametrize("command", [cluster, config])
 def test_help_lists_all_options_in_their_sections(command: click.Command) -> None:
     shown = CliRunner().invoke(command, ["--help"], terminal_width=200)
     assert shown.exit_code == 0

@@ -1,0 +1,1 @@
+"""Control across workers."""
