@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -23,6 +22,7 @@ from actors.generating.grammars import ThreadedGrammars, compiler_of
 from actors.kv.config import CacheConfig, TierOptions
 from actors.kv.opening import open_prefix_cache
 from runtime.checkpoint.sampling_defaults import SamplingDefaults
+from runtime.errors import DeviceLost
 from runtime.loading.drafters import plan_drafter
 from runtime.loading.load import adapts_threads, describe_model, load_model
 from runtime.step.thread_executor import open_thread_executor
@@ -40,9 +40,11 @@ from web.limits import Limits
 from web.metrics.metrics import Metrics
 from web.options import Listening, Patience, StateOptions, Wire
 from web.process.descriptors import fit_descriptors
-from web.process.signals import SIGNALS, exit_now
+from web.process.signals import exit_now
+from web.ranks.processes import open_ranks
 from web.recording.opening import open_recording
 from web.responses.stored.state import open_state
+from web.stopping import stop_on_signal, stop_when_lost
 from web.tracing.export import open_tracing
 
 if TYPE_CHECKING:
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
     from runtime.loading.options import LoadOptions
     from runtime.step.thread_executor import ThreadExecutor
     from web.access.api_keys import ApiKey
+    from web.ranks.processes import RankProcesses
     from web.responses.stored.state import State
 
 logger = logging.getLogger("cede.web")
@@ -141,16 +144,20 @@ async def run_server(
         KVFolderError: the disk tier's folder cannot be used.
         StateFolderError: the folder for stored answers cannot be used.
         RecordingError: the file for a recording cannot be written.
+        DeviceLost: another rank has ended, so this one could compute nothing.
     """
     fittings = fittings or Fittings()
     async with (
         open_listeners(options.listening.host, options.listening.port) as listeners,
-        _open_engine(options, progress, fittings) as (engine, executor),
+        open_ranks(options.load.tensor_parallel) as ranks,
+        _open_engine(options, progress, fittings, ranks) as (engine, executor),
         open_tracing(engine, os.environ) if options.traced else nullcontext(),
         open_recording(engine, options.record) if options.record is not None else nullcontext(),
         open_state(engine, options.state) as state,
     ):
-        await _serve_until_signal(options, engine, state, listeners, announce, fittings)
+        await _serve_until_signal(options, engine, state, listeners, announce, fittings, ranks)
+    if ranks is not None and ranks.lost is not None:
+        raise DeviceLost(ranks.lost)
     if executor.hangs:
         logger.error("the device thread has not come back, and the process ends without it")
         exit_now(1)  # what runs at an ordinary exit might wait for it, or pull the device from under it
@@ -175,7 +182,8 @@ async def open_server(
     stop = trio.Event()
     async with (
         open_listeners("127.0.0.1", 0) as listeners,
-        _open_engine(options, progress, Fittings()) as (engine, _),
+        open_ranks(options.load.tensor_parallel) as ranks,
+        _open_engine(options, progress, Fittings(), ranks) as (engine, _),
         open_state(engine, options.state) as state,
         trio.open_nursery() as serving,
     ):
@@ -186,20 +194,24 @@ async def open_server(
 
 @asynccontextmanager
 async def _open_engine(
-    options: ServerOptions, progress: Callable[[int, int], None] | None, fittings: Fittings
+    options: ServerOptions,
+    progress: Callable[[int, int], None] | None,
+    fittings: Fittings,
+    ranks: RankProcesses | None,
 ) -> AsyncIterator[tuple[Engine, ThreadExecutor[Any]]]:
     """The model on its device thread, the cache of its KV, and the engine over both, with what they are fitted with."""
-    load = options.load
+    load, others = options.load, None if ranks is None else ranks.others
     described, checkpoint = describe_model(load, options.model_name)
     drafter = plan_drafter(load, checkpoint, described.tokenizer)
     identity = await trio.to_thread.run_sync(checkpoint.fingerprint)
     async with (
         open_thread_executor(
-            partial(load_model, load, checkpoint, drafter, progress),
+            partial(load_model, load, checkpoint, drafter, progress, others),
             drafter.load,
             wrap=fittings.model,
             hang_timeout=options.patience.hang_timeout,
             adapt_threads=adapts_threads(load),
+            around=nullcontext if others is None else others.step,
         ) as executor,
         open_prefix_cache(
             options.tiers,
@@ -238,13 +250,16 @@ async def _serve_until_signal(
     listeners: Sequence[trio.SocketListener],
     announce: Callable[[str], None],
     fittings: Fittings,
+    ranks: RankProcesses | None,
 ) -> None:
     """Serve the engine; the connections end before the task that listens for signals does."""
     stop = trio.Event()
     watch = None if options.watch_loop is None else LoopWatch(options.watch_loop)
     entrance = replace(options.entrance, limits=fit_descriptors(options.entrance.limits))
     async with trio.open_nursery() as services:
-        await services.start(_stop_on_signal, engine, fittings, options.patience.grace, stop)
+        await services.start(stop_on_signal, engine, fittings, options.patience.grace, stop)
+        if ranks is not None:
+            services.start_soon(stop_when_lost, ranks, engine, fittings, stop)
         if entrance.read_keys is not None:
             await services.start(reload_on_hangup, entrance.keys, entrance.read_keys)
         async with trio.open_nursery() as serving:
@@ -311,28 +326,3 @@ async def serve_engine(
                 task_status=task_status,
             )
         services.cancel_scope.cancel()
-
-
-async def _stop_on_signal(
-    engine: Engine,
-    fittings: Fittings,
-    grace: float,
-    stop: trio.Event,
-    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
-) -> None:
-    """On the first signal refuse new requests, let the running ones finish, then set `stop`; on the second, exit."""
-    with trio.open_signal_receiver(*SIGNALS) as signals:
-        task_status.started()
-        first = await anext(signals)
-        logger.info("%s: finishing %d requests", signal.Signals(first).name, len(engine.requests()))
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(_exit_on_signal, signals)
-            await fittings.leave()
-            await engine.drain(grace)
-            stop.set()  # the connections end within their linger, and `run_server` then cancels this task
-
-
-async def _exit_on_signal(signals: AsyncIterator[int]) -> None:
-    """The second signal ends the process at once, whatever is open."""
-    number = await anext(signals)
-    exit_now(128 + number)

@@ -62,6 +62,7 @@ class ModelConfig:
         bos_token_id: the token that begins a text, if there is one.
         dtype: the checkpoint's, by torch's name; None where the file does not say.
         latent: of latent attention; None where keys and values are stored themselves.
+        ranks: how many of these shares make up the model; 1 where this is the whole.
     """
 
     architecture: str
@@ -90,6 +91,7 @@ class ModelConfig:
     bos_token_id: int | None
     dtype: str | None
     latent: LatentConfig | None = None
+    ranks: int = 1
 
     @property
     def distinct_ropes(self) -> tuple[RopeConfig, ...]:

@@ -168,7 +168,8 @@ class KVCache:
             origin: of the sequence.
         """
         layers = self._layers_of(windows=windows)
-        shape = (len(layers), *self.row_shape[1:3], end - start, self.row_shape[3])
+        _, parts, kv_heads, dim = self._row_shape
+        shape = (len(layers), parts, kv_heads, end - start, dim)
         saved = torch.empty(shape, dtype=self.dtype)
         for place, layer in enumerate(layers):
             saved[place].copy_(self._rows(layer, slot, start, end, origin))

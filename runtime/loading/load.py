@@ -18,10 +18,12 @@ from runtime.loading.drafters import NoDrafter, log_drafter
 from runtime.loading.facts import facts_of
 from runtime.loading.footprint import SlotMemory, arena_sizes, check_memory
 from runtime.loading.served import ServedModel
+from runtime.loading.together import check_together, lead, on_one_device
 from runtime.native.kernels import open_kernels
 from runtime.nn.matrices.formats import choose_formats
 from runtime.nn.model import Transformer
 from runtime.nn.weights import load_weights, weight_bytes
+from runtime.parallel.share import WHOLE, check_shares
 from runtime.step.device import free_memory, select_device, select_dtype
 from runtime.text.tokenizer import Tokenizer
 from runtime.units import format_size
@@ -34,7 +36,9 @@ if TYPE_CHECKING:
     from runtime.loading.drafters import DrafterPlan
     from runtime.loading.footprint import DrafterMemory
     from runtime.loading.options import LoadOptions
+    from runtime.loading.others import OtherRanks
     from runtime.nn.weights import Weights
+    from runtime.parallel.kv import KVSizes
 
 logger = logging.getLogger("cede.model")
 
@@ -45,19 +49,24 @@ SMALL_MODEL = 64 * 2**20  # bytes of weights
 
 
 def adapts_threads(options: LoadOptions) -> bool:
-    """Whether steps may use fewer threads while other programs want the processor."""
-    return options.threads is None and select_device(options.device).type == "cpu"
+    """Whether steps may use fewer threads while other programs want the processor.
+
+    Ranks that compute together all use the same number: they have to round alike.
+    """
+    return options.threads is None and options.tensor_parallel == 1 and select_device(options.device).type == "cpu"
 
 
 def describe_model(options: LoadOptions, name: str) -> tuple[ServedModel, Checkpoint]:
     """Read everything but the weights, which is fast, so that a wrong model or value is refused at once.
 
     Raises:
-        CheckpointError: the model is not one that cede loads, or the context is longer than the model's.
+        CheckpointError: the model is not one that cede loads, the context is longer than the model's, or it cannot be
+            divided among so many ranks.
     """
     checkpoint = open_checkpoint(options.path)
     config = checkpoint.config
     check_context(config, options.context)
+    check_shares(config, options.tensor_parallel)
     tokenizer = Tokenizer.load(checkpoint)
     served = ServedModel(
         name=name,
@@ -87,6 +96,7 @@ def load_model(
     checkpoint: Checkpoint,
     drafter: DrafterPlan | None = None,
     progress: Callable[[int, int], None] | None = None,
+    others: OtherRanks | None = None,
 ) -> Transformer:
     """Load weights and allocate KV, on the calling thread; a drafter is loaded after it.
 
@@ -95,6 +105,8 @@ def load_model(
         checkpoint: what that returned.
         drafter: what `plan_drafter` returned; None for none.
         progress: called with bytes done and in all, of the weights' files.
+        others: the ranks that compute the model together with this one, `options.tensor_parallel` in all; None where
+            that is 1.
 
     Raises:
         CheckpointError: the weights are not what the config says, or memory does not hold them and the KV.
@@ -104,29 +116,40 @@ def load_model(
     device = select_device(options.device)
     dtype = select_dtype(options.dtype, device, config.dtype)
     takes = drafter.memory(device, dtype)
-    check_memory(options, config, takes, device, dtype, checkpoint.tensors())
-    _set_threads(options.threads, weight_bytes(config, dtype))
+    check_together(options, config, device)
+    on_device = on_one_device(config, options, device)
+    check_memory(options, on_device, takes, device, dtype, checkpoint.tensors())
+    _set_threads(options, weight_bytes(config, dtype))
+    share = WHOLE
+    if others is not None:
+        share = others.share
+        others.start(options, torch.get_num_threads())
     formats = choose_formats(options.quantize, device, dtype)
-    weights = load_weights(checkpoint, device=device, dtype=dtype, formats=formats, progress=progress)
-    context, positions = _sizes(options, config, device, dtype, takes)
-    kv = KVCache(
-        config,
-        slots=options.slots,
-        context=context,
-        device=device,
-        dtype=dtype,
-        rings=plan_rings(config.window, context),
-        positions=positions,
-    )
-    native = options.native == "auto" and device.type == "cpu"
-    kernels = open_kernels(torch.get_num_threads()) if native else None
+    weights = load_weights(checkpoint, device=device, dtype=dtype, formats=formats, progress=progress, share=share)
+    if others is not None:
+        others.wait_loaded()
+    context, positions = _sizes(options, on_device, device, dtype, takes)
+    sizes: KVSizes = {
+        "slots": options.slots,
+        "context": context,
+        "positions": positions,
+        "device": device,
+        "dtype": dtype,
+        "rings": plan_rings(config.window, context),
+    }
+    states = drafter.states(positions, device, dtype)
+    if others is None:
+        native = options.native == "auto" and device.type == "cpu"
+        kernels = open_kernels(torch.get_num_threads()) if native else None
+        model = Transformer(config, weights, KVCache(config, **sizes), states, kernels)
+    else:
+        model = lead(config, weights, sizes, states, others)
     logger.info(
         "%s on %s in %s, weights: %s, %d CPU threads: %d slots, %d tokens in all and %d in one, %.2f GiB of KV",
         *(config.architecture, device, str(dtype).removeprefix("torch."), _weights_text(weights)),
-        *(torch.get_num_threads(), options.slots, positions, context, kv.nbytes / 2**30),
+        *(torch.get_num_threads(), options.slots, positions, context, model.kv.nbytes / 2**30),
     )
     log_drafter(drafter.proposer, options.draft)
-    model = Transformer(config, weights, kv, drafter.states(kv.positions, device, dtype), kernels)
     if model.native_layers:
         logger.info("few rows of %d layers by kernels of its own", model.native_layers)
     return model
@@ -138,18 +161,22 @@ def _weights_text(weights: Weights) -> str:
     return ", ".join(f"{format_size(size)} of {form}" for form, size in sizes)
 
 
-def _set_threads(threads: int | None, weights: int) -> None:
+def _set_threads(options: LoadOptions, weights: int) -> None:
     """Set how many CPU threads an operation of the calling thread uses.
 
     The products of a model that fits a last-level cache take some tens of microseconds, and a barrier between threads
     costs as much, more where the event loop or another program is busy (bench/LOG.md).
 
     Args:
-        threads: what was asked for; None for a single one if the model is small, and else PyTorch's own choice.
+        options: say how many there are to be; a single one if the model is small, and else PyTorch's own choice, where
+            they do not.  Ranks divide them.
         weights: bytes of the model's plain weights.
     """
+    threads = options.threads
     if threads is None and weights <= SMALL_MODEL:
         threads = 1
+    if options.tensor_parallel > 1:
+        threads = max(1, (threads or torch.get_num_threads()) // options.tensor_parallel)
     if threads is not None:
         torch.set_num_threads(threads)
 

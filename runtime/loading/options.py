@@ -71,6 +71,16 @@ class LoadOptions:
             none=("auto",),
         ),
     ] = None
+    tensor_parallel: Annotated[
+        int,
+        Option(
+            "Processes that compute one model together, each with a share of every layer: on CUDA a GPU each, on a CPU "
+            "a part of --threads. Attention heads, key and value heads and inner widths must divide by it.",
+            whole(1, 64),
+            unit="processes",
+            aliases=("-tp", "--tensor-parallel-size"),
+        ),
+    ] = 1
     speculate: Annotated[
         Proposer | None,
         Option(

@@ -13,7 +13,10 @@ from runtime.errors import CheckpointError
 from runtime.nn.layers.decoder_layer import DecoderLayer
 from runtime.nn.layers.norm import read_norm
 from runtime.nn.matrices.embedding import PlainEmbedding
+from runtime.nn.matrices.linear import Linear
 from runtime.nn.source import RandomSource, ShapeSource, StoredSource, check_shapes
+from runtime.parallel.share import WHOLE, share_config
+from runtime.parallel.tensors import share_tensors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -24,8 +27,9 @@ if TYPE_CHECKING:
     from runtime.checkpoint.open import Checkpoint
     from runtime.nn.layers.norm import Norm
     from runtime.nn.matrices.embedding import Embedding
-    from runtime.nn.matrices.linear import Linear, WeightFormats
+    from runtime.nn.matrices.linear import WeightFormats
     from runtime.nn.source import WeightSource
+    from runtime.parallel.share import Share
 
 _EMBEDDING, _FINAL_NORM, _LM_HEAD = "model.embed_tokens", "model.norm", "lm_head"
 
@@ -64,6 +68,7 @@ def load_weights(
     dtype: torch.dtype,
     formats: WeightFormats | None = None,
     progress: Callable[[int, int], None] | None = None,
+    share: Share = WHOLE,
 ) -> Weights:
     """Read the weights of a checkpoint as `dtype` onto `device`.
 
@@ -76,6 +81,7 @@ def load_weights(
         dtype: of plain weights, and of what is computed with packed ones.
         formats: what the matrices are packed to; None leaves them plain.
         progress: called with bytes done and in all, of the files, after each tensor.
+        share: what is read of them, where several ranks compute the model.
 
     Raises:
         CheckpointError: a file or tensor is missing, misshapen, unexpected or unreadable.
@@ -92,22 +98,27 @@ def load_weights(
     if redundant_head:  # many published files repeat the embedding as a tied head
         expected = expected | {f"{_LM_HEAD}.weight": expected[f"{_EMBEDDING}.weight"]}
     check_shapes(found, expected)
+    if share != WHOLE:
+        found, config = share_tensors(found, config, share), share_config(config, share.of)
+        check_shapes(found, {name: found[name].shape for name in expected} | weight_shapes(config).shapes)
     source = StoredSource(found, device, dtype, formats, progress)
-    if redundant_head and not source.repeats(f"{_LM_HEAD}.weight", f"{_EMBEDDING}.weight"):
+    if redundant_head and share.leads and not source.repeats(f"{_LM_HEAD}.weight", f"{_EMBEDDING}.weight"):
         # transformers 4 ties them all the same and 5 keeps both, so either choice would be wrong for someone.
         raise CheckpointError(f"{_LM_HEAD}.weight: differs from {_EMBEDDING}.weight, which config.json ties it to")
-    return build_weights(source, config)
+    return build_weights(source, config, head=share.leads)
 
 
-def build_weights(source: WeightSource, config: ModelConfig) -> Weights:
-    """Take the weights of a decoder from `source`, one part after the other."""
+def build_weights(source: WeightSource, config: ModelConfig, *, head: bool = True) -> Weights:
+    """Take the weights of a decoder from `source`, one part after the other; without a `head`, that has no matrix."""
     hidden, vocab = config.hidden_size, config.vocab_size
     embedding = source.embedding(_EMBEDDING, vocab, hidden)
     layers = tuple(
         DecoderLayer(source.under(f"model.layers.{index}"), config, index) for index in range(config.num_layers)
     )
     final_norm = read_norm(source, _FINAL_NORM, config)
-    if config.tied_embeddings:
+    if not head:
+        lm_head = Linear()
+    elif config.tied_embeddings:
         lm_head = source.tied_head(_EMBEDDING, embedding, vocab, hidden)
     else:
         lm_head = source.linear({_LM_HEAD: vocab}, hidden, head=True)

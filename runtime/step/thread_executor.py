@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
 from runtime.errors import DeviceLost
 from runtime.step.device import device_answers
@@ -17,12 +17,16 @@ from runtime.step.threads import StepThreads
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
+    from contextlib import AbstractContextManager
 
     import outcome
     import torch
 
     from runtime.step.executor import LayerHook
     from runtime.step.transfer import Transfer
+
+# From a step's segments to what stands around the step, and gives the segments that it is to run.
+Around: TypeAlias = "Callable[[Sequence[Segment]], AbstractContextManager[Sequence[Segment]]]"
 
 T = TypeVar("T")
 ModelT = TypeVar("ModelT", bound=StepModel[Any])
@@ -42,12 +46,15 @@ class ThreadExecutor(Generic[ModelT]):
         model: what was loaded.
     """
 
-    def __init__(self, hang_timeout: float | None = None, *, adapt_threads: bool = False) -> None:
+    def __init__(
+        self, hang_timeout: float | None = None, *, adapt_threads: bool = False, around: Around = nullcontext
+    ) -> None:
         self.model: ModelT
         self._models: dict[bool, StepModel[Any]] = {}  # what runs the steps, by `drafting`
         self._patience = math.inf if hang_timeout is None else hang_timeout
         self._thread = DeviceThread()
         self._adapt_threads = adapt_threads
+        self._around = around
         self._step_threads: StepThreads | None = None  # used on the device thread only
 
     def clock(self) -> float:
@@ -104,11 +111,14 @@ class ThreadExecutor(Generic[ModelT]):
         self, model: StepModel[Any], segments: Sequence[Segment], drafting: bool, layer_done: LayerHook | None
     ) -> StepResult:
         """Run a step; called on the device thread."""
-        step = partial(run_to_end, run_step(model, segments, self.clock), self._thread.report_progress, layer_done)
+        around = nullcontext if drafting else self._around
         try:
-            if self._step_threads is None:
-                return step()
-            return self._step_threads.run(step, segments, drafting=drafting)
+            with around(segments) as agreed:
+                layers = run_step(model, agreed, self.clock)
+                step = partial(run_to_end, layers, self._thread.report_progress, layer_done)
+                if self._step_threads is None:
+                    return step()
+                return self._step_threads.run(step, segments, drafting=drafting)
         except Exception as error:
             if device_answers():
                 raise
@@ -123,6 +133,7 @@ async def open_thread_executor(
     wrap: ModelWrapper = lambda model, *, drafting: model,
     hang_timeout: float | None = None,
     adapt_threads: bool = False,
+    around: Around = nullcontext,
 ) -> AsyncIterator[ThreadExecutor[ModelT]]:
     """Open an executor whose device thread has loaded a model, and a drafter for it if there is to be one.
 
@@ -134,8 +145,9 @@ async def open_thread_executor(
         wrap: called with each model that was loaded; what it returns runs the steps.
         hang_timeout: seconds in which a layer of a step, or a transfer, must end; None for no limit.
         adapt_threads: use fewer threads than `load` left it while other programs make that faster.
+        around: stands around each step of the target, and gives the segments that it is to run.
     """
-    executor: ThreadExecutor[ModelT] = ThreadExecutor(hang_timeout, adapt_threads=adapt_threads)
+    executor: ThreadExecutor[ModelT] = ThreadExecutor(hang_timeout, adapt_threads=adapt_threads, around=around)
     try:
         await executor.start(load, load_drafter, wrap)
         yield executor

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.mutants import grammars, manager, observers, slots, steps
+from tests.mutants import grammars, manager, observers, ranks, slots, steps
 from tests.mutants.actors import parking, spare_time
 from tests.mutants.kv import arena, blocks, published, rings
 from tests.mutants.web import cluster, detached
@@ -16,6 +16,7 @@ MUTANTS = (
     *rings.MUTANTS,
     *published.MUTANTS,
     *steps.MUTANTS,
+    *ranks.MUTANTS,
     *grammars.MUTANTS,
     *observers.MUTANTS,
     *detached.MUTANTS,

@@ -64,6 +64,7 @@ def server_options(chosen: Chosen, find: Find = resolve_model) -> ServerOptions:
     """
     from runtime.checkpoint.config import check_context
     from runtime.checkpoint.open import open_checkpoint
+    from runtime.parallel.share import check_shares
     from web.access.api_keys import KeyRing
     from web.access.key_file import read_keys
     from web.http.listeners import tls_context
@@ -82,6 +83,7 @@ def server_options(chosen: Chosen, find: Find = resolve_model) -> ServerOptions:
     load = _load_options(chosen, model, find)
     checkpoint = open_checkpoint(load.path)
     check_context(checkpoint.config, load.context)
+    check_shares(checkpoint.config, load.tensor_parallel)
     sampling = sampling_defaults(checkpoint.generation, chosen.config(SamplingOptions))
     logger.info("loading %s from %s", _model_name(model.model), load.path)
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import torch
 
     from runtime.prompt_rows.gather import PromptRows
@@ -14,6 +16,14 @@ if TYPE_CHECKING:
 
     # Cosines and sines of the rows' positions, each [rows, 1, head_dim].
     Rotation = tuple[torch.Tensor, torch.Tensor]
+
+    # From what this rank has of a sum, [rows, width], to the sum.
+    Whole = Callable[[torch.Tensor], torch.Tensor]
+
+
+def alone(part: torch.Tensor) -> torch.Tensor:
+    """Return what a model on one device has of a sum: all of it."""
+    return part
 
 
 @dataclass(slots=True)
@@ -30,3 +40,4 @@ class Batch:
     prompt_rows: PromptRows  # what rows of prompts give besides KV
     rotations: list[Rotation]  # for each of the model's rotary embeddings (`ModelConfig.distinct_ropes`)
     masks: dict[int | None, torch.Tensor | None]  # by window, as `step_mask` makes them
+    whole: Whole = alone  # adds up what each rank has of a sum

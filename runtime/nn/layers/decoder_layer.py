@@ -47,9 +47,9 @@ class DecoderLayer:
         """Transform the hidden states of all rows, in place, and write their KV."""
         hidden, scale = batch.hidden, self._scale
         normed = self.before_attention(hidden)
-        hidden.add_(self.after_attention(self.attention(normed, batch, kv)), alpha=scale)
+        hidden.add_(self.after_attention(batch.whole(self.attention(normed, batch, kv))), alpha=scale)
         normed = normed if self._parallel else self.before_mlp(hidden)
-        hidden.add_(self.after_mlp(self.mlp(normed)), alpha=scale)
+        hidden.add_(self.after_mlp(batch.whole(self.mlp(normed))), alpha=scale)
 
 
 def _attention(source: WeightSource, config: ModelConfig, index: int) -> SelfAttention | LatentAttention:

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from runtime.nn.layers.batch import alone
 from runtime.nn.layers.norm import make_norm, read_weight
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from runtime.checkpoint.config import ModelConfig
+    from runtime.nn.layers.batch import Whole
     from runtime.nn.layers.norm import Norm
     from runtime.nn.source import WeightSource
 
@@ -35,7 +37,7 @@ class HeadNorm:
         """Bytes of the weights as the files have them."""
         return sum(weight.nbytes for weight in self.weights)
 
-    def __call__(self, heads: Tensor) -> Tensor:
+    def __call__(self, heads: Tensor, whole: Whole = alone) -> Tensor:
         """Normalise query heads and the key heads behind them, `[rows, heads + kv_heads, head_dim]`."""
         return self.joint(heads)
 
@@ -53,16 +55,27 @@ class JointNorm:
         self.weights = query, key
         self._query, self._key = make_norm(query, config), make_norm(key, config)
         self._sizes = query.shape[0], key.shape[0]
+        self._ranks, self._eps = config.ranks, config.norm_eps
 
     @property
     def nbytes(self) -> int:
         """Bytes of the weights as the files have them."""
         return sum(weight.nbytes for weight in self.weights)
 
-    def __call__(self, heads: Tensor) -> Tensor:
-        """Normalise query heads and the key heads behind them, `[rows, heads + kv_heads, head_dim]`."""
+    def __call__(self, heads: Tensor, whole: Whole = alone) -> Tensor:
+        """Normalise query heads and the key heads behind them, `[rows, heads + kv_heads, head_dim]`.
+
+        Where ranks have some of them each, `whole` adds up what they have of the lengths.
+        """
         query, key = heads.flatten(1).split_with_sizes(self._sizes, dim=1)
-        return torch.cat((self._query(query), self._key(key)), dim=1).view_as(heads)
+        if self._ranks == 1:
+            return torch.cat((self._query(query), self._key(key)), dim=1).view_as(heads)
+        squares = whole(torch.stack([part.float().square().sum(-1) for part in (query, key)], dim=-1))  # [rows, 2]
+        normed = [
+            part * torch.rsqrt(squares[:, i : i + 1] / (self._ranks * size) + self._eps) * weight
+            for i, (part, size, weight) in enumerate(zip((query, key), self._sizes, self.weights, strict=True))
+        ]
+        return torch.cat(normed, dim=1).to(heads.dtype).view_as(heads)
 
 
 def read_query_key_norm(source: WeightSource, config: ModelConfig) -> HeadNorm | JointNorm | None:

@@ -72,7 +72,7 @@ class SelfAttention:
     def _rotate(self, heads: Tensor, batch: Batch) -> None:
         """Normalise and rotate query and key heads, `[rows, heads + kv_heads, head_dim]`, in place."""
         norm = self.query_key_norm
-        normed = heads if norm is None else norm(heads)
+        normed = heads if norm is None else norm(heads, batch.whole)
         if self.rope is not None:
             cos, sin = batch.rotations[self.rope]
             apply_rope(normed, cos, sin, out=heads)

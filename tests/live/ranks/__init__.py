@@ -1,0 +1,1 @@
+"""Servers whose model is computed by several processes."""

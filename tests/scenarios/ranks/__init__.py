@@ -1,0 +1,1 @@
+"""Several ranks that compute a model together."""

@@ -1,0 +1,117 @@
+"""The other ranks' processes: children of this one, which all end when any of them does, and with it.
+
+Each has a socket, by which its device thread is told what to do, and a pipe from here as its standard input, which ends
+with this process.  They are in sessions of their own, so that a terminal's Ctrl-C comes to this process alone.
+"""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+import tempfile
+from contextlib import asynccontextmanager
+from multiprocessing import Pipe
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import trio
+
+from runtime.loading.others import OtherRanks
+from runtime.parallel.lines import Line
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+logger = logging.getLogger("cede.engine")
+
+END_SECONDS = 2.0  # within which a rank ends that is told nothing any more
+
+
+class RankProcesses:
+    """The other ranks, while their processes run; made by `open_ranks`.
+
+    Attributes:
+        others: to be told what to load, and to stand around steps.
+        lost: why the group can compute nothing any more; None while it can.
+    """
+
+    def __init__(self, others: OtherRanks) -> None:
+        self.others = others
+        self.lost: str | None = None
+        self._processes: list[trio.Process] = []
+        self._has_lost = trio.Event()
+        self._is_closing = False
+
+    @property
+    def pids(self) -> list[int]:
+        """The processes' ids, from rank 1 on, those that run."""
+        return [process.pid for process in self._processes if process.returncode is None]
+
+    async def wait_lost(self) -> None:
+        """Return once a rank's process has ended that was not to."""
+        await self._has_lost.wait()
+
+    async def start(self, numbers: list[int], nursery: trio.Nursery) -> None:
+        """Start the processes, each with the socket that has this number here."""
+        for rank, number in enumerate(numbers, 1):
+            process = await trio.lowlevel.open_process(
+                [sys.executable, "-m", "runtime.ranks", str(number)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                pass_fds=(number,),
+                start_new_session=True,
+            )
+            self._processes.append(process)
+            nursery.start_soon(self._watch, rank, process)
+
+    async def close(self) -> None:
+        """Wait a moment until all have ended, and kill who has not."""
+        self._is_closing = True
+        for process in self._processes:
+            if process.stdin is not None:
+                await trio.aclose_forcefully(process.stdin)
+        with trio.move_on_after(END_SECONDS):
+            for process in self._processes:
+                await process.wait()
+        self._kill()
+
+    async def _watch(self, rank: int, process: trio.Process) -> None:
+        status = await process.wait()
+        if self._is_closing or self.lost is not None:
+            return
+        self.lost = f"rank {rank} of {1 + len(self._processes)} has ended with status {status}"
+        logger.error("%s, and the others end with it", self.lost)
+        self._kill()
+        self._has_lost.set()
+
+    def _kill(self) -> None:
+        for process in self._processes:
+            if process.returncode is None:
+                process.kill()
+
+
+@asynccontextmanager
+async def open_ranks(of: int) -> AsyncIterator[RankProcesses | None]:
+    """Open the processes of all ranks but rank 0, which this one is; None where that is the only one.
+
+    They end with the scope, in which the device thread that talks to them has to end.
+    """
+    if of == 1:
+        yield None
+        return
+    pipes = [Pipe() for _ in range(1, of)]
+    lines = [Line(ours) for ours, _ in pipes]
+    with tempfile.TemporaryDirectory(prefix="cede-ranks-") as folder:
+        ranks = RankProcesses(OtherRanks(lines, Path(folder) / "store"))
+        async with trio.open_nursery() as watching:
+            try:
+                await ranks.start([theirs.fileno() for _, theirs in pipes], watching)
+                for _, theirs in pipes:
+                    theirs.close()
+                yield ranks
+            finally:
+                with trio.CancelScope(shield=True):
+                    for line in lines:
+                        line.close()
+                    await ranks.close()

@@ -1,0 +1,67 @@
+"""What tells a server to end: a signal, or that the ranks that compute with it are lost."""
+
+from __future__ import annotations
+
+import logging
+import signal
+from typing import TYPE_CHECKING
+
+import trio
+
+from web.process.signals import SIGNALS, exit_now
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from actors.engine import Engine
+    from web.fittings import Fittings
+    from web.ranks.processes import RankProcesses
+
+logger = logging.getLogger("cede.web")
+
+# How long all requests may take to be told that another rank is gone.
+LOST_SECONDS = 1.0
+
+
+async def stop_on_signal(
+    engine: Engine,
+    fittings: Fittings,
+    grace: float,
+    stop: trio.Event,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """On the first signal refuse new requests, let the running ones finish, then set `stop`; on the second, exit."""
+    with trio.open_signal_receiver(*SIGNALS) as signals:
+        task_status.started()
+        first = await anext(signals)
+        logger.info("%s: finishing %d requests", signal.Signals(first).name, len(engine.requests()))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_exit_on_signal, signals)
+            await fittings.leave()
+            await engine.drain(grace)
+            stop.set()  # the connections end within their linger, and `run_server` then cancels this task
+
+
+async def stop_when_lost(ranks: RankProcesses, engine: Engine, fittings: Fittings, stop: trio.Event) -> None:
+    """When a rank is lost, see all requests told so, then set `stop`; a step that does not end then ends the process.
+
+    The next step tells them; whoever is in none is cancelled, as by a shutdown.
+    """
+    await ranks.wait_lost()
+    engine.close_admission()
+    with trio.move_on_after(LOST_SECONDS) as patience:
+        await fittings.leave()
+        with trio.move_on_after(LOST_SECONDS / 2):
+            await engine.wait_all_ended()
+        await engine.drain(0)
+        await engine.wait_all_ended()
+        stop.set()
+    if patience.cancelled_caught:
+        logger.error("the step under way does not end, and the process ends without it")
+        exit_now(1)
+
+
+async def _exit_on_signal(signals: AsyncIterator[int]) -> None:
+    """The second signal ends the process at once, whatever is open."""
+    number = await anext(signals)
+    exit_now(128 + number)
