@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from runtime.loading.footprint import DrafterMemory
     from runtime.loading.options import LoadOptions
     from runtime.loading.others import OtherRanks
+    from runtime.native.kernels import Kernels
     from runtime.nn.weights import Weights
     from runtime.parallel.kv import KVSizes
 
@@ -139,9 +140,7 @@ def load_model(
     }
     states = drafter.states(positions, device, dtype)
     if others is None:
-        native = options.native == "auto" and device.type == "cpu"
-        kernels = open_kernels(torch.get_num_threads()) if native else None
-        model = Transformer(config, weights, KVCache(config, **sizes), states, kernels)
+        model = Transformer(config, weights, KVCache(config, **sizes), states, _kernels(options, device))
     else:
         model = lead(config, weights, sizes, states, others)
     logger.info(
@@ -153,6 +152,12 @@ def load_model(
     if model.native_layers:
         logger.info("few rows of %d layers by kernels of its own", model.native_layers)
     return model
+
+
+def _kernels(options: LoadOptions, device: torch.device) -> Kernels | None:
+    """Return the kernels that are to compute few rows; None where PyTorch is."""
+    native = options.native == "auto" and device.type == "cpu"
+    return open_kernels(torch.get_num_threads()) if native else None
 
 
 def _weights_text(weights: Weights) -> str:

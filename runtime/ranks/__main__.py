@@ -40,6 +40,7 @@ def main() -> None:
     except (DeviceLost, EOFError, OSError) as error:
         logger.warning("this rank ends: %s", error)
         os._exit(LOST)  # threads of the lost group may never end
+    os._exit(0)  # likewise
 
 
 main()
