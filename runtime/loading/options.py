@@ -78,7 +78,7 @@ class LoadOptions:
             "a part of --threads. Attention heads, key and value heads and inner widths must divide by it.",
             whole(1, 64),
             unit="processes",
-            aliases=("--tensor-parallel-size",),
+            aliases=("-tp", "--tensor-parallel-size"),
         ),
     ] = 1
     speculate: Annotated[

@@ -6,7 +6,7 @@ import click
 
 from web.commands.options.flags import SectionedCommand
 
-_DEVICE = "the whole model runs on one device, which --device chooses"
+_DEVICE = "all layers are on the device that --device chooses, or on the several of --tensor-parallel"
 _CHUNKS = "prompts are read in chunks, which --chunk-tokens sizes"
 _HUB = "give the hub id to --model, a GGUF file's quantisation or name after it: org/name:Q4_K_M"
 _MEMORY = "memory is reserved by --slots and --context"
@@ -14,8 +14,6 @@ FOREIGN = {
     "-ngl": _DEVICE,
     "--n-gpu-layers": _DEVICE,
     "--gpu-layers": _DEVICE,
-    "-tp": _DEVICE,
-    "--tensor-parallel-size": _DEVICE,
     "--gpu-memory-utilization": _MEMORY,
     "-b": _CHUNKS,
     "-ub": _CHUNKS,
