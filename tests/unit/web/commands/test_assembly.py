@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from runtime.errors import CheckpointError
 from runtime.loading.served import Proposer
 from runtime.store.resolve import embedded_draft, resolve_model
 from tests.unit.web.commands.options.choosing import chosen, sample
@@ -27,6 +28,7 @@ NUMBERS = [
     for definition in DEFINITIONS.values()
     if definition.kind in (int, float) and definition.section != "Sampling of requests that do not say"
     if definition.group not in (Diagnostics, Cluster)
+    if definition.key != "tensor-parallel"  # by which the model has to be divisible
 ]
 
 
@@ -48,6 +50,12 @@ def test_a_number_arrives_where_it_is_used(definition: Definition, tmp_path: Pat
     also = ["--kv-dir", str(tmp_path)] if definition.key == "kv-disk" else []
     given = configs(server_options(chosen([definition.flags[0], *wanted.texts, *also])))
     assert getattr(given[definition.group], definition.field) == wanted.value
+
+
+def test_a_model_that_cannot_be_divided_is_refused_before_it_is_loaded() -> None:
+    assert server_options(chosen(["--tensor-parallel", "2"])).load.tensor_parallel == 2
+    with pytest.raises(CheckpointError, match="--tensor-parallel 3: the attention heads of Qwen3ForCausalLM, 4,"):
+        server_options(chosen(["--tensor-parallel", "3"]))
 
 
 def test_model_and_engine_have_the_same_slots() -> None:
