@@ -15,6 +15,7 @@ as a guest on that loop, so all of a worker is one thread but for what Dynamo an
     card          what the front door has to know of a model
     membership    Membership: a worker in discovery, or out of it
     stall         StallWatch: leaves discovery for a loop that does not turn
+    liveness/     a worker that discovery has forgotten stops
     worker        WorkerFittings: what makes a server a worker
     peers         Peers: workers that are asked, by a front door or by one another
     control/      what they are asked, and the routes of the control address

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 BEAT_SECONDS = 2.0  # between two signs of life of a stream on which nothing comes
 SILENCE_SECONDS = 10  # of a stream, after which its worker is taken to be dead; several beats
+LEASE_SECONDS = 75  # in etcd: for so long it may be away, and so long is a worker that died still to be found
 LOOPBACK = "127.0.0.1"
 ADDRESSES = ("DYN_TCP_RPC_HOST", "DYN_TCP_RESPONSE_STREAM_HOST", "DYN_EVENT_PLANE_HOST")
 """Where Dynamo's processes listen for one another; nobody has to say who he is there."""
@@ -26,6 +27,7 @@ def tell_dynamo(cluster: Cluster, environment: MutableMapping[str, str]) -> None
     if cluster.discovery == "file":
         for name in ADDRESSES:
             environment.setdefault(name, LOOPBACK)
+    environment.setdefault("ETCD_LEASE_TTL", str(LEASE_SECONDS))
     environment.setdefault("DYN_LOG", "error")
     environment.setdefault("DYN_SDK_DISABLE_ANSI_LOGGING", "1")
     environment.setdefault("DYN_HTTP_BACKEND_STREAM_TIMEOUT_SECS", str(SILENCE_SECONDS))

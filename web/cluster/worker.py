@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from web.cluster.control.questions import worker_name
 from web.cluster.control.succession import Succession
 from web.cluster.control.successors import Successors
 from web.cluster.guest import from_asyncio
+from web.cluster.liveness.presence import watch_presence
 from web.cluster.membership import Membership
 from web.cluster.peers import ENDPOINT, Peers, serve_peers
 from web.cluster.routing.block_events import BlockEvents
@@ -96,13 +98,16 @@ class WorkerFittings(Fittings):
             desk = Desk(engine, succession)
             answering = serve_peers(runtime.endpoint(f"{namespace}.{ENDPOINT}"), nursery, desk)
             await from_asyncio(self._register(engine, endpoint))
+            client = await from_asyncio(endpoint.client())
             backend = Backend(engine, nursery, Successors(succession, desk, peers, nursery).comes)
             serving = asyncio.ensure_future(endpoint.serve_endpoint(backend.generate, graceful_shutdown=True))
+            serving.add_done_callback(stop)  # Dynamo gives up by itself where it has lost its lease in etcd
             membership = Membership(endpoint)
             self._registered = Registered(name, membership)
             health = DeviceHealth()
             publisher = KvEventPublisher(endpoint, kv_block_size=BLOCK_TOKENS, enable_local_indexer=True)
             nursery.start_soon(health.follow, membership)
+            nursery.start_soon(watch_presence, endpoint.connection_id(), membership, client, stop)
             try:
                 with (
                     engine.observed_by(health),
@@ -111,6 +116,7 @@ class WorkerFittings(Fittings):
                 ):
                     yield
             finally:
+                serving.remove_done_callback(stop)
                 with trio.CancelScope(shield=True):
                     publisher.shutdown()
                     runtime.shutdown()
@@ -149,6 +155,11 @@ class WorkerFittings(Fittings):
 
     def _write_card(self, engine: Engine) -> Path:
         return write_card(card_files(engine.model))
+
+
+def stop(_: object = None) -> None:
+    """Let this process end in good order, as whoever started it would."""
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 class DeviceHealth(Observer):

@@ -94,7 +94,7 @@ def test_a_stream_outlives_the_worker_that_makes_it(cluster: Cluster, fields: di
     check_went_on(stream, alone)
 
 
-def test_a_stream_outlives_a_worker_that_says_nothing_any_more(cluster: Cluster) -> None:
+def test_a_stream_outlives_a_worker_that_says_nothing_and_that_ends_when_it_goes_on(cluster: Cluster) -> None:
     alone, stream = begun(cluster, chat("class Tree:", TOKENS))
     worker = cluster.serving()
     worker.kill(signal.SIGSTOP)
@@ -102,7 +102,8 @@ def test_a_stream_outlives_a_worker_that_says_nothing_any_more(cluster: Cluster)
         check_went_on(stream, alone)
         wait_for(lambda: worker.worker_id not in cluster.known(), "the worker to leave discovery")
     finally:
-        worker.kill()
+        worker.kill(signal.SIGCONT)
+    wait_for(lambda: not worker.lives, "the worker to notice that it is forgotten")
 
 
 def test_a_request_with_two_choices_ends_with_an_error_that_invites_to_try_again(cluster: Cluster) -> None:

@@ -24,6 +24,12 @@ def test_with_etcd_the_addresses_are_dynamos_to_choose() -> None:
     assert not environment.keys() & set(ADDRESSES)
 
 
+def test_etcd_may_be_away_for_a_minute() -> None:
+    environment: dict[str, str] = {}
+    tell_dynamo(Cluster(discovery="etcd"), environment)
+    assert float(environment["ETCD_LEASE_TTL"]) > 60
+
+
 def test_what_was_set_stays() -> None:
     environment = dict.fromkeys([*ADDRESSES, "DYN_LOG", "DYN_HTTP_BACKEND_STREAM_TIMEOUT_SECS"], "x")
     tell_dynamo(Cluster(), environment)

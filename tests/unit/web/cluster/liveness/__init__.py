@@ -1,0 +1,1 @@
+"""What a worker does that a cluster no longer knows."""
