@@ -203,6 +203,14 @@ class Cluster:
         Path | None,
         Option("Folder of --discovery file.", unit="folder", none=("Dynamo's own, among temporary files",)),
     ] = None
+    router: Annotated[
+        str,
+        Option(
+            "Which worker gets a request: `kv`, the one that has most of its KV, unless it is much the busier; or "
+            "`round-robin`, each in turn.",
+            words=("kv", "round-robin"),
+        ),
+    ] = "kv"
     namespace: Annotated[str, Option("Workers and front doors of one namespace find each other.")] = "cede"
     control_port: Annotated[
         int,

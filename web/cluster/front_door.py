@@ -117,7 +117,7 @@ async def _run_door(runtime: Any, cluster: Cluster, door: Door) -> None:  # noqa
         http_port=door.port,
         kv_cache_block_size=BLOCK_TOKENS,
         router_config=RouterConfig(
-            RouterMode.KV,
+            {"kv": RouterMode.KV, "round-robin": RouterMode.RoundRobin}[cluster.router],
             KvRouterConfig(use_kv_events=True),
             session_affinity_ttl_secs=SESSION_SECONDS,
             session_affinity_mode="soft",

@@ -16,7 +16,9 @@ from web.process.streams import say
 
 
 @click.command("front-door", cls=SectionedCommand, short_help="Serve a cluster's workers at one address.")
-@option_flags("host", "port", "control-port", "discovery", "discovery-dir", "namespace", "log-level", "log-format")
+@option_flags(
+    "host", "port", "control-port", "discovery", "discovery-dir", "router", "namespace", "log-level", "log-format"
+)
 @with_parent
 @click.pass_context
 def front_door(ctx: click.Context, /, with_parent: bool, **_: Any) -> None:  # noqa: ANN401  # the context has them, too
