@@ -14,7 +14,8 @@ import os
 import sys
 from contextlib import asynccontextmanager, contextmanager
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
@@ -24,7 +25,7 @@ from web.fittings import Fittings
 
 if TYPE_CHECKING:
     import signal
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Iterator, Mapping
     from multiprocessing.context import ForkServerContext
     from pathlib import Path
 
@@ -49,7 +50,7 @@ def _forks() -> ForkServerContext:
     return context
 
 
-def _serve(flags: tuple[str, ...], out: Path, log: Path, gate: Path) -> None:
+def _run(arguments: tuple[str, ...], environment: Mapping[str, str], out: Path, log: Path, gate: Path) -> None:
     for path, number in ((out, 1), (log, 2)):
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         os.dup2(file, number)
@@ -57,7 +58,9 @@ def _serve(flags: tuple[str, ...], out: Path, log: Path, gate: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Fittings, "attend", _attend)
         patch.setattr(Fittings, "model", staticmethod(partial(_GatedModel, gate)))
-        main(["serve", *DEFAULTS, *flags])
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        main(list(arguments))
 
 
 class _GatedModel:
@@ -95,16 +98,25 @@ BROKEN = "the engine's integrity is broken"
 
 
 class ForkedServer(Server):
-    """Like its base class.  What it writes goes to `folder`, one file of its own for each stream."""
+    """Like its base class.  What it writes goes to `folder`, one file of its own for each stream.
 
-    def __init__(self, folder: Path, *flags: str) -> None:
+    Attributes:
+        arguments: of the command line, before the flags.
+        announcement: how the line begins in which it says that it serves.
+    """
+
+    arguments: ClassVar[tuple[str, ...]] = ("serve", *DEFAULTS)
+    announcement: ClassVar[str] = ANNOUNCEMENT
+
+    def __init__(self, folder: Path, *flags: str, environment: Mapping[str, str] = MappingProxyType({})) -> None:
         number = len(list(folder.glob("server-*.log")))
         self._out, log = folder / f"server-{number}.out", folder / f"server-{number}.log"
         self._log = log.open("w+", encoding="utf-8")
         self._url = ""
         self._gate = folder / f"server-{number}.gate"
         self._gate.touch()
-        self._fork = _forks().Process(target=_serve, args=(flags, self._out, log, self._gate))
+        arguments = (*self.arguments, *flags)
+        self._fork = _forks().Process(target=_run, args=(arguments, dict(environment), self._out, log, self._gate))
         self._fork.start()
 
     @property
@@ -115,15 +127,14 @@ class ForkedServer(Server):
 
     def wait_ready(self) -> str:
         """The line that says where the server listens."""
-        line = wait_for(lambda: self._announcement() or self._fork.exitcode is not None, "the announcement")
+        line = wait_for(lambda: self._announced() or self._fork.exitcode is not None, "the announcement")
         assert isinstance(line, str), f"the server has ended: {self.log()}"
-        assert line.startswith(ANNOUNCEMENT), line
         self._url = line.split()[-1]
         return line.rstrip("\n")
 
-    def _announcement(self) -> str:
-        text = self._out.read_text(encoding="utf-8") if self._out.exists() else ""
-        return text if text.endswith("\n") else ""
+    def _announced(self) -> str:
+        lines = self._out.read_text(encoding="utf-8").splitlines(keepends=True) if self._out.exists() else []
+        return next((line for line in lines if line.startswith(self.announcement) and line.endswith("\n")), "")
 
     def signal(self, number: signal.Signals) -> None:
         """Send this process a signal."""

@@ -23,7 +23,7 @@ import trio
 from tests.live.server import Gone
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Mapping, Sequence
 
     from tests.live.server import Json
 
@@ -115,9 +115,11 @@ class Http1:
         self._stream = stream
         self._protocol = h11.Connection(h11.CLIENT)
 
-    async def ask(self, method: str, path: str, content: bytes = b"", *, part: float = 1.0) -> None:
-        """Send a request, or the first part of one."""
-        headers = [("host", "localhost"), ("content-length", str(len(content)))]
+    async def ask(
+        self, method: str, path: str, content: bytes = b"", *, part: float = 1.0, more: Sequence[tuple[str, str]] = ()
+    ) -> None:
+        """Send a request, or the first part of one; `more` are headers."""
+        headers = [("host", "localhost"), ("content-length", str(len(content))), *more]
         data = self._protocol.send(h11.Request(method=method, target=path, headers=headers)) or b""
         data += self._protocol.send(h11.Data(data=content)) or b""
         data += self._protocol.send(h11.EndOfMessage()) or b""

@@ -12,14 +12,16 @@ import signal
 import subprocess
 import tempfile
 import threading
-from typing import IO, TYPE_CHECKING, Any, Self
+from typing import IO, TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from tests.live.server import CHAT, PATIENCE, Json, Server, command, environment, wait_for
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
     from types import TracebackType
+
+WorkerT = TypeVar("WorkerT", bound=Server)
 
 WORKER = re.compile(r"worker (?P<id>[0-9a-f]{16}) pid (?P<pid>\d+) at (?P<url>http://\S+)")
 CONTROL = re.compile(r"control at (?P<url>http://\S+)")
@@ -66,7 +68,68 @@ class ControlAddress(Server):
         self._url = url
 
 
-class Cluster:
+class FrontDoor(Generic[WorkerT]):
+    """A front door, for its clients.  What is behind it, each kind has in its own way.
+
+    Attributes:
+        url: where it is.
+    """
+
+    url: str
+
+    def living(self) -> Sequence[WorkerT]:
+        """The workers that live."""
+        raise NotImplementedError
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port."""
+        host, _, port = self.url.removeprefix("http://").rpartition(":")
+        return host, int(port)
+
+    def known(self) -> set[str]:
+        """The ids of the workers that the front door knows."""
+        connection = http.client.HTTPConnection(self.url.removeprefix("http://"), timeout=PATIENCE)
+        with contextlib.closing(connection):
+            connection.request("GET", "/health")
+            told = json.load(connection.getresponse())  # without instances where it could not ask discovery
+        return {f"{one['instance_id']:016x}" for one in told.get("instances", ()) if one["endpoint"] == "generate"}
+
+    def ask(self, body: Json, path: str = CHAT) -> tuple[int, Any]:
+        """One whole exchange."""
+        connection, response = self._send(body, path)
+        with contextlib.closing(connection):
+            return response.status, json.loads(response.read())
+
+    def stream(self, body: Json) -> Stream:
+        """A streaming chat that has begun."""
+        connection, response = self._send(body | {"stream": True}, CHAT)
+        assert response.status == 200, response.read()
+        return Stream(connection, response)
+
+    def _send(self, body: Json, path: str) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
+        connection = self.send(body, path)
+        return connection, connection.getresponse()
+
+    def send(self, body: Json, path: str = CHAT) -> http.client.HTTPConnection:
+        """A request whose response nobody has looked at."""
+        connection = http.client.HTTPConnection(self.url.removeprefix("http://"), timeout=PATIENCE)
+        connection.request("POST", path, json.dumps(body), {"content-type": "application/json"})
+        return connection
+
+    def serving(self) -> WorkerT:
+        """The worker that has a request."""
+        found: list[WorkerT] = []
+
+        def is_found() -> bool:
+            found.extend(worker for worker in self.living() if worker.requests())
+            return bool(found)
+
+        wait_for(is_found, "a worker to have the request")
+        return found[0]
+
+
+class Cluster(FrontDoor[Worker]):
     """A `cede cluster` process.  Workers that were started again take the place of those before them."""
 
     def __init__(self, *flags: str, workers: int = 2) -> None:
@@ -124,6 +187,10 @@ class Cluster:
             else:
                 raise AssertionError(line)
 
+    def living(self) -> list[Worker]:
+        """Return the workers that live."""
+        return [worker for worker in self.workers.values() if worker.lives]
+
     def wait_open(self) -> None:
         """Wait until it says where the front door is."""
 
@@ -148,49 +215,6 @@ class Cluster:
             raise AssertionError(f"{error}: {self.known()}, {set(self.workers)}: {self.log()[-4000:]}") from None
         for worker in self.workers.values():
             worker.wait_idle()
-
-    def known(self) -> set[str]:
-        """The ids of the workers that the front door knows."""
-        connection = http.client.HTTPConnection(self.url.removeprefix("http://"), timeout=PATIENCE)
-        with contextlib.closing(connection):
-            connection.request("GET", "/health")
-            instances = json.load(connection.getresponse())["instances"]
-        return {f"{one['instance_id']:016x}" for one in instances if one["endpoint"] == "generate"}
-
-    # --- its front door -----------------------------------------------------------------------------------------------
-
-    def ask(self, body: Json, path: str = CHAT) -> tuple[int, Any]:
-        """One whole exchange."""
-        connection, response = self._send(body, path)
-        with contextlib.closing(connection):
-            return response.status, json.loads(response.read())
-
-    def stream(self, body: Json) -> Stream:
-        """A streaming chat that has begun."""
-        connection, response = self._send(body | {"stream": True}, CHAT)
-        assert response.status == 200, response.read()
-        return Stream(connection, response)
-
-    def _send(self, body: Json, path: str) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
-        connection = self.send(body, path)
-        return connection, connection.getresponse()
-
-    def send(self, body: Json, path: str = CHAT) -> http.client.HTTPConnection:
-        """A request whose response nobody has looked at."""
-        connection = http.client.HTTPConnection(self.url.removeprefix("http://"), timeout=PATIENCE)
-        connection.request("POST", path, json.dumps(body), {"content-type": "application/json"})
-        return connection
-
-    def serving(self) -> Worker:
-        """The worker that has a request."""
-        found: list[Worker] = []
-
-        def is_found() -> bool:
-            found.extend(worker for worker in self.workers.values() if worker.lives and worker.requests())
-            return bool(found)
-
-        wait_for(is_found, "a worker to have the request")
-        return found[0]
 
 
 class Stream:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import shutil
+import signal
 import subprocess
 import urllib.request
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ import pytest
 
 from tests.live.server import PATIENCE, wait_for
 from web.cluster.front_door import Door, free_port
-from web.cluster.settings import LOOPBACK
+from web.cluster.settings import ADDRESSES, LOOPBACK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,10 +25,25 @@ PEERS = "http://127.0.0.1:0"  # there are none
 
 
 class Etcd:
-    """A store that serves at `url`."""
+    """A store that serves at `url`, in a process."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, process: subprocess.Popen[bytes]) -> None:
         self.url = url
+        self._process = process
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What Dynamo's processes need to find it, and to listen on loopback alone."""
+        return {"ETCD_ENDPOINTS": self.url} | dict.fromkeys(ADDRESSES, LOOPBACK)
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """While the scope lasts, it answers nobody."""
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
 
     def keys(self) -> list[str]:
         """All keys that there are."""
@@ -57,7 +73,7 @@ def etcd(folder: Path) -> Iterator[Etcd]:
             stderr=log,
         )
 
-    store = Etcd(url)
+    store = Etcd(url, process)
 
     def is_ready() -> bool:
         assert process.poll() is None, path.read_text(encoding="utf-8")

@@ -9,7 +9,6 @@ import pytest
 from tests.live.cluster.clusters import Cluster, chat
 from tests.live.cluster.etcd import etcd
 from tests.live.server import wait_for
-from web.cluster.settings import ADDRESSES, LOOPBACK
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,9 +20,9 @@ def test_with_discovery_by_etcd_chats_stream_and_outlive_a_worker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with etcd(tmp_path) as store:
-        monkeypatch.setenv("ETCD_ENDPOINTS", store.url)
-        for name in ADDRESSES:
-            monkeypatch.setenv(name, LOOPBACK)  # with etcd, Dynamo would choose
+        for name, value in store.environment.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("ETCD_LEASE_TTL", "10")  # seconds; or this would take longer
 
         def listed(worker_id: str) -> bool:
             return any(worker_id in key for key in store.keys())  # no mapping: it asks the store

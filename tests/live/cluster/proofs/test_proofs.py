@@ -1,0 +1,46 @@
+"""The proofs at a small size: clients hang up, and workers are killed, beside others that notice nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+import trio
+
+from tests.live.cluster.parts import Parts
+from tests.live.cluster.proofs import closes, kills
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytest.importorskip("dynamo._core", reason="cede[cluster] is not installed")
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Parts]:
+    with Parts(tmp_path_factory.mktemp("parts"), *closes.FLAGS) as parts:
+        yield parts
+
+
+@pytest.fixture
+def parts(running: Parts) -> Parts:
+    running.wait_whole()
+    return running
+
+
+def test_who_hangs_up_leaves_one_receipt_and_nothing_leased(parts: Parts) -> None:
+    report = trio.run(lambda: closes.close_many(parts, 30, seed=1))
+    report.check()
+    assert report.closed == 30
+
+
+def test_a_storm_of_hang_ups_leaves_one_receipt_each(parts: Parts) -> None:
+    report = trio.run(lambda: closes.storm(parts, 60, seed=2, rate=100.0))
+    report.check()
+    assert report.closed == 60
+
+
+def test_streams_outlive_the_workers_that_are_killed_and_others_are_told_to_come_again(parts: Parts) -> None:
+    report = trio.run(lambda: kills.kill_many(parts, 2, seed=3))
+    report.check()
+    assert len(report.kills) == 2
