@@ -247,6 +247,7 @@ MUTANTS = (
         "actors/kin/member.py",
         "            await trio.lowlevel.checkpoint_if_cancelled()\n",
         "            await trio.lowlevel.cancel_shielded_checkpoint()\n",
+        ("tests/scenarios/kin/test_groups.py::test_of_two_that_finish_in_one_step_one_wins",),
     ),
     Mutant(
         "who wins cancels those of other races",
