@@ -86,8 +86,7 @@ def test_a_value_that_cannot_be_is_refused(flag: str, value: str) -> None:
     [
         (["-np", "x"], "'x' is not a whole number from 1 up"),
         (["-c", "1000000"], "--context 1000000 exceeds the model's own"),
-        (["-ngl", "99"], "there is no -ngl: the whole model runs on one device"),
-        (["-tp=2"], "there is no -tp: the whole model runs on one device"),
+        (["-ngl", "99"], "there is no -ngl: all layers are on the device that --device chooses"),
         (["--max-num-batched-tokens", "512"], "--chunk-tokens"),
         (["--quantization", "awq"], "--quantize int8 or int4"),
         (["--quantis", "int8"], "No such option '--quantis'. Did you mean '--quantize'?"),
