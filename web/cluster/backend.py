@@ -31,8 +31,14 @@ logger = logging.getLogger("cede.web")
 
 Json = dict[str, Any]
 MAX_EVENTS = 256  # in one piece, for a reader who is behind
+FIRST_BEAT = 0.01
+"""Seconds from when a request is accepted to its first sign of life; each later one comes after twice the time.
+
+Dynamo tells a worker of a client that hangs up, but not while the stream between worker and front door is still being
+made: of such a client a worker knows only once it writes.
+"""
 Piece: TypeAlias = "list[Progress] | CedeError"
-"""Of a request: what happened lately, or the error that it ends with."""
+"""Of a request: what happened lately, nothing if it was just accepted; or the error that it ends with."""
 
 
 class Context(Protocol):
@@ -52,7 +58,7 @@ class Backend:
         engine: runs in the same thread, as does asyncio's loop.
         nursery: Trio's, in which requests run; open as long as any may come.
         supersedes: is told the name and the id of one that takes the place of another, before it is begun.
-        beat: seconds after which a stream on which nothing comes says that it lives.
+        beat: seconds after which a stream on which nothing comes says that it lives, at the latest.
     """
 
     def __init__(
@@ -89,14 +95,17 @@ class Backend:
         gone.add_done_callback(leave)
         asked = Asked.read(context.id(), fields, self._engine.model.vocab_size)
         self._nursery.start_soon(self._run, asked, pieces, scope)
-        writer = self._writer(asked)
+        writer, beat = self._writer(asked), self._beat
         try:
             while True:
-                piece = await pieces.take(self._beat)
+                piece = await pieces.take(beat)
                 if piece is None:
+                    beat = min(2 * beat, self._beat)
                     yield SIGN_OF_LIFE
                 elif isinstance(piece, CedeError):
                     raise dynamo_error(piece)
+                elif not piece:
+                    beat = min(FIRST_BEAT, self._beat)
                 else:
                     for chunk in writer.chunks(piece):
                         yield chunk
@@ -137,6 +146,7 @@ class Backend:
 
     async def _open(self, request: GenerationRequest, pieces: Handoff[Piece]) -> CedeError | None:
         async with self._engine.open_request(request, disconnect_reason=client_disconnect) as opened:
+            await pieces.put([])
             return await self._pass_on(opened, pieces)
 
     async def _pass_on(self, request: Request, pieces: Handoff[Piece]) -> CedeError | None:

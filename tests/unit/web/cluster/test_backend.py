@@ -17,6 +17,7 @@ from tests.fakes.engine import FakeEngine, FakeRequest, as_engine, finished, say
 from web.cluster import backend
 from web.cluster.backend import Backend, sorted_out
 from web.cluster.guest import from_asyncio, run_as_guest
+from web.cluster.handoff import Handoff
 from web.cluster.translation.chunks import SIGN_OF_LIFE
 
 if TYPE_CHECKING:
@@ -162,6 +163,37 @@ def test_a_stream_on_which_nothing_comes_says_that_it_lives() -> None:
         await trio.sleep_forever()
 
     run(FakeEngine(silent), test, beat=0.0)
+
+
+def test_a_stream_says_soon_after_its_beginning_that_it_lives_and_ever_less_often() -> None:
+    asked_for: list[float] = []
+
+    class Watched(Handoff[Any]):
+        async def take(self, patience: float) -> Any:  # noqa: ANN401
+            asked_for.append(patience)
+            if len(asked_for) < 2:
+                return await super().take(patience)
+            return None
+
+    async def test(over: Backend) -> None:
+        async def read_four() -> None:
+            chunks = over.generate(ASKED, Context())
+            try:
+                for _ in range(4):
+                    assert await anext(chunks) == SIGN_OF_LIFE
+            finally:
+                await chunks.aclose()  # type: ignore[attr-defined]  # it is a generator
+
+        with trio.fail_after(60):
+            await from_asyncio(read_four())
+
+    async def silent(request: FakeRequest) -> None:
+        await trio.sleep_forever()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(backend, "Handoff", Watched)
+        run(FakeEngine(silent), test, beat=0.05)
+    assert asked_for == [0.05, 0.01, 0.02, 0.04, 0.05]
 
 
 def test_what_is_wrong_with_a_request_is_told() -> None:
