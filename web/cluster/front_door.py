@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from web.http.asgi import ScopedApp
     from web.options import Cluster
 
-MIGRATIONS = 3
-"""How often a request may go on at another worker."""
+MIGRATIONS = 12
+"""How often a request may go on at another worker.  Each vain attempt at one that is dead counts, too."""
 SESSION_SECONDS = 600
 """After which a session in which nothing is asked is sent anywhere again."""
 LINGER_SECONDS = 1.0  # for answers of the control address, at the end

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tests.live.cluster.parts import ForkedWorker, Parts
     from tests.live.server import Json
 
-FLAGS = ("--slots", "4", "--log-format", "json")
+FLAGS = ("--slots", "12", "--log-format", "json")  # none waits for a slot, wherever all of them go
 TOKENS = 400
 LONGEST_WAIT = 2.0  # seconds between two kills, once the cluster is whole again
 
