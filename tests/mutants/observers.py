@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
 
-FEED, STREAM = "web/inspection/feed/feed.py", "web/inspection/feed/stream.py"
+FEED, FRAMES = "web/inspection/feed/feed.py", "web/inspection/feed/frames.py"
 TRACER, TRACE = "web/tracing/tracer.py", "web/tracing/request_trace.py"
 RECORDER, METRICS = "web/recording/recorder.py", "web/metrics/recorder.py"
 LEFTOVERS = "actors/kv/leftovers.py"
@@ -72,15 +72,15 @@ MUTANTS = (
     ),
     Mutant(
         "a viewer is not told of events that it was too slow for",
-        STREAM,
+        FRAMES,
         "        records, lost = self._viewer.take(MOST_EVENTS)\n",
         "        records, lost = self._viewer.take(MOST_EVENTS)[0], 0\n",
     ),
     Mutant(
         "a frame with a loss looks like any other",
-        STREAM,
-        "{'lagged' if lost else kind}",
-        "{kind}",
+        FRAMES,
+        "Frame(LAGGED if lost else kind, value)",
+        "Frame(kind, value)",
     ),
     Mutant(
         "a step that fails has no end in the feed",

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
-
-import trio
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from actors.core.generation import Failed, Finished
 from actors.core.receipts import CancelReason
@@ -15,7 +13,7 @@ from runtime.errors import CedeError, ShuttingDown
 from web.bodies.body_parser import BodyParser
 from web.cluster.attempts import Attempts
 from web.cluster.failures import dynamo_error
-from web.cluster.handoff import Closed, Handoff
+from web.cluster.handoff import Closed, handing_over
 from web.cluster.settings import BEAT_SECONDS
 from web.cluster.translation.chunks import SIGN_OF_LIFE, ChunkWriter, MarkingWriter
 from web.cluster.translation.requests import Asked, completion_body, parse_asked
@@ -23,9 +21,12 @@ from web.cluster.translation.requests import Asked, completion_body, parse_asked
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
 
+    import trio
+
     from actors.core.generation import Event, GenerationRequest, Progress
     from actors.engine import Engine
     from actors.request import Request
+    from web.cluster.handoff import Context, Handoff
 
 logger = logging.getLogger("cede.web")
 
@@ -39,16 +40,6 @@ made: of such a client a worker knows only once it writes.
 """
 Piece: TypeAlias = "list[Progress] | CedeError"
 """Of a request: what happened lately, nothing if it was just accepted; or the error that it ends with."""
-
-
-class Context(Protocol):
-    """What Dynamo tells of a request besides what is asked."""
-
-    def id(self) -> str:
-        """The request's id, the same wherever it goes on."""
-
-    def async_killed_or_stopped(self) -> asyncio.Future[bool]:
-        """Return what is done when nobody wants the answer any longer."""
 
 
 class Backend:
@@ -84,37 +75,24 @@ class Backend:
         Raises:
             Exception: one of Dynamo's, which says what becomes of the request.
         """
-        pieces: Handoff[Piece] = Handoff()
-        scope = trio.CancelScope()
-
-        def leave(_: object = None) -> None:
-            scope.cancel()
-            pieces.close()
-
-        gone = asyncio.ensure_future(context.async_killed_or_stopped())
-        gone.add_done_callback(leave)
         asked = Asked.read(context.id(), fields, self._engine.model.vocab_size)
-        self._nursery.start_soon(self._run, asked, pieces, scope)
         writer, beat = self._writer(asked), self._beat
-        try:
-            while True:
-                piece = await pieces.take(beat)
-                if piece is None:
-                    beat = min(2 * beat, self._beat)
-                    yield SIGN_OF_LIFE
-                elif isinstance(piece, CedeError):
-                    raise dynamo_error(piece)
-                elif not piece:
-                    beat = min(FIRST_BEAT, self._beat)
-                else:
-                    for chunk in writer.chunks(piece):
-                        yield chunk
-        except Closed:
-            return
-        finally:
-            gone.remove_done_callback(leave)
-            gone.cancel()
-            leave()
+        with handing_over(self._nursery, context, partial(self._run, asked)) as pieces:
+            try:
+                while True:
+                    piece = await pieces.take(beat)
+                    if piece is None:
+                        beat = min(2 * beat, self._beat)
+                        yield SIGN_OF_LIFE
+                    elif isinstance(piece, CedeError):
+                        raise dynamo_error(piece)
+                    elif not piece:
+                        beat = min(FIRST_BEAT, self._beat)
+                    else:
+                        for chunk in writer.chunks(piece):
+                            yield chunk
+            except Closed:
+                return
 
     def _writer(self, asked: Asked) -> ChunkWriter:
         model = self._engine.model
@@ -122,12 +100,10 @@ class Backend:
             return MarkingWriter(model.tokenizer, model.vocab_size, asked.emitted)
         return ChunkWriter(model.tokenizer)
 
-    async def _run(self, asked: Asked, pieces: Handoff[Piece], scope: trio.CancelScope) -> None:
+    async def _run(self, asked: Asked, pieces: Handoff[Piece]) -> None:
         """Trio's side of a request, to its end."""
-        with scope:
-            if (error := await self._serve(asked, pieces)) is not None:
-                await pieces.put(error)
-            pieces.close()
+        if (error := await self._serve(asked, pieces)) is not None:
+            await pieces.put(error)
 
     async def _serve(self, asked: Asked, pieces: Handoff[Piece]) -> CedeError | None:
         """Hand over what the engine makes of it; returns the error that ended it."""

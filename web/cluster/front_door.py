@@ -94,14 +94,14 @@ async def _serve(cluster: Cluster, door: Door, announce: Callable[[str, str], No
     with trio.open_signal_receiver(*SIGNALS) as signals:
         async with open_listeners(door.host, cluster.control_port) as listeners, trio.open_nursery() as services:
             runtime = DistributedRuntime(asyncio.get_running_loop(), cluster.discovery, "tcp", event_plane="zmq")
-            app = control_app(await from_asyncio(Peers.open(runtime, cluster.namespace)))
             stop = trio.Event()
+            app = control_app(await from_asyncio(Peers.open(runtime, cluster.namespace)), stop)
             await services.start(partial(_serve_control, app, listeners, stop))
             serving = asyncio.ensure_future(_run_door(runtime, cluster, door))
             control = url_of(listeners, "http")
             by_itself = await _wait_end(serving, signals, partial(_wait_ready, door, control, announce))
-            runtime.shutdown()
             stop.set()
+            runtime.shutdown()
             await from_asyncio(asyncio.wait({serving}))
     if by_itself:
         raise FrontDoorError(f"the front door ended by itself: {serving.exception() or 'without an error'}")

@@ -7,15 +7,29 @@ it is accounted for.
 from __future__ import annotations
 
 import asyncio
-from typing import Generic, TypeVar
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import trio
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator
 
 T = TypeVar("T")
 
 
 class Closed(Exception):
     """Nothing comes any more."""
+
+
+class Context(Protocol):
+    """What Dynamo tells of a request besides what is asked."""
+
+    def id(self) -> str:
+        """The request's id, the same wherever it goes on."""
+
+    def async_killed_or_stopped(self) -> asyncio.Future[bool]:
+        """Return what is done when nobody wants the answer any longer."""
 
 
 class _End:
@@ -62,3 +76,40 @@ class Handoff(Generic[T]):
         if isinstance(piece, _End):
             raise Closed
         return piece
+
+
+@contextmanager
+def handing_over(
+    nursery: trio.Nursery, context: Context, run: Callable[[Handoff[T]], Awaitable[None]]
+) -> Iterator[Handoff[T]]:
+    """In asyncio's generator: the pieces that a task of Trio's hands over, while the scope lasts.
+
+    When the client hangs up, or the front door is gone, the task is cancelled in that moment, whatever the generator
+    waits for.
+
+    Args:
+        nursery: Trio's, in which the task runs.
+        context: of the request, which says when nobody wants the answer any longer.
+        run: the task; it raises nothing.
+    """
+    pieces: Handoff[T] = Handoff()
+    scope = trio.CancelScope()
+
+    async def hand_over() -> None:
+        with scope:
+            await run(pieces)
+            pieces.close()
+
+    def leave(_: object = None) -> None:
+        scope.cancel()
+        pieces.close()
+
+    gone = asyncio.ensure_future(context.async_killed_or_stopped())
+    gone.add_done_callback(leave)
+    nursery.start_soon(hand_over)
+    try:
+        yield pieces
+    finally:
+        gone.remove_done_callback(leave)
+        gone.cancel()
+        leave()

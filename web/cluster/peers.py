@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import trio
 
-from web.cluster.control.questions import asked, worker_name
+from web.cluster.control.questions import EVENTS, asked, worker_name
 from web.cluster.guest import from_asyncio, from_trio
+from web.inspection.feed.frames import Frame
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 
     from web.cluster.control.desk import Desk
+    from web.cluster.control.feed.teller import Teller
     from web.cluster.control.questions import Json, Question
+    from web.cluster.handoff import Context
 
 logger = logging.getLogger("cede.web")
 
@@ -27,18 +31,31 @@ PATIENCE = 2.0
 """Seconds in which a worker has to answer, beyond what it was asked to wait."""
 
 
-def answers(nursery: trio.Nursery, desk: Desk) -> Callable[..., AsyncIterator[Any]]:
-    """What Dynamo calls with each question; it answers once.
+def answers(nursery: trio.Nursery, desk: Desk, teller: Teller) -> Callable[..., AsyncIterator[Any]]:
+    """What Dynamo calls with each question; it answers once, but where a stream is asked for.
 
     Args:
         nursery: Trio's, in which the questions are answered.
         desk: answers them.
+        teller: tells of the worker in streams.
     """
 
-    async def answer(request: Json) -> AsyncIterator[Any]:
-        yield await from_trio(nursery, partial(desk.answer, request))
+    async def answer(request: Json, context: Context) -> AsyncIterator[Any]:
+        if request["question"] != EVENTS:
+            yield await from_trio(nursery, partial(desk.answer, request))
+            return
+        async with aclosing(teller.tell(context)) as told:
+            async for piece in told:
+                yield piece
 
     return answer
+
+
+def stream_context() -> Any:  # noqa: ANN401  # Dynamo's
+    """What ends a stream of Dynamo's before its end."""
+    from dynamo.runtime import Context
+
+    return Context()
 
 
 class Peers:
@@ -47,11 +64,18 @@ class Peers:
     Args:
         client: Dynamo's, of their endpoint.
         but: the id of one that is not asked: of the worker that asks.
+        context: makes what ends a stream, Dynamo's `Context`.
     """
 
-    def __init__(self, client: Any, but: str | None = None) -> None:  # noqa: ANN401  # Dynamo's
+    def __init__(
+        self,
+        client: Any,  # noqa: ANN401  # Dynamo's
+        but: str | None = None,
+        context: Callable[[], Any] = stream_context,
+    ) -> None:
         self._client = client
         self._but = but
+        self._context = context
 
     @classmethod
     async def open(cls, runtime: Any, namespace: str, but: str | None = None) -> Self:  # noqa: ANN401  # Dynamo's
@@ -80,13 +104,39 @@ class Peers:
                 nursery.start_soon(ask_one, name)
         return found, [name for name in workers if name not in found]
 
+    async def frames(self, worker: str) -> AsyncGenerator[Frame | None]:
+        """Yield what a worker tells of itself, and None as a sign of life, until it ends or cannot be reached.
+
+        To be closed, which ends the stream at the worker at once.
+        """
+        context = self._context()
+        request, instance = {"question": EVENTS}, int(worker, 16)
+        try:
+            call = self._client.direct(request, instance, annotated=False, context=context)
+            pieces = aiter(await from_asyncio(call))
+            while (piece := await from_asyncio(_next(pieces))) is not None:
+                yield Frame(**piece) if piece else None
+        except Exception as error:  # Dynamo's, of many kinds: it is gone, or goes
+            logger.info("worker %s tells no more: %s", worker, error)
+        finally:
+            context.stop_generating()
+
     async def _ask(self, request: Json, instance: int) -> Any:  # noqa: ANN401  # JSON
         stream = await self._client.direct(request, instance, annotated=False)
         (answer,) = [piece async for piece in stream]
         return answer
 
 
-def serve_peers(endpoint: Any, nursery: trio.Nursery, desk: Desk) -> asyncio.Future[None]:  # noqa: ANN401  # Dynamo's
+async def _next(pieces: AsyncIterator[Json]) -> Json | None:
+    return await anext(pieces, None)
+
+
+def serve_peers(
+    endpoint: Any,  # noqa: ANN401  # Dynamo's
+    nursery: trio.Nursery,
+    desk: Desk,
+    teller: Teller,
+) -> asyncio.Future[None]:
     """Let a worker answer, until its runtime is shut down."""
-    serving: Awaitable[None] = endpoint.serve_endpoint(answers(nursery, desk))
+    serving: Awaitable[None] = endpoint.serve_endpoint(answers(nursery, desk, teller))
     return asyncio.ensure_future(serving)

@@ -17,6 +17,7 @@ from runtime.kv.blocks import BLOCK_TOKENS
 from web.cluster.backend import Backend
 from web.cluster.card import card_files, write_card
 from web.cluster.control.desk import Desk
+from web.cluster.control.feed.teller import Teller
 from web.cluster.control.questions import worker_name
 from web.cluster.control.succession import Succession
 from web.cluster.control.successors import Successors
@@ -28,6 +29,7 @@ from web.cluster.routing.block_events import BlockEvents
 from web.cluster.settings import tell_dynamo
 from web.cluster.stall import StallWatch
 from web.fittings import Fittings
+from web.inspection.feed.feed import Feed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -96,7 +98,8 @@ class WorkerFittings(Fittings):
             peers = await from_asyncio(Peers.open(runtime, namespace, but=name))
             succession = Succession()
             desk = Desk(engine, succession)
-            answering = serve_peers(runtime.endpoint(f"{namespace}.{ENDPOINT}"), nursery, desk)
+            teller = Teller(Feed(engine), nursery)
+            answering = serve_peers(runtime.endpoint(f"{namespace}.{ENDPOINT}"), nursery, desk, teller)
             await from_asyncio(self._register(engine, endpoint))
             client = await from_asyncio(endpoint.client())
             backend = Backend(engine, nursery, Successors(succession, desk, peers, nursery).comes)
@@ -118,6 +121,7 @@ class WorkerFittings(Fittings):
             finally:
                 serving.remove_done_callback(stop)
                 with trio.CancelScope(shield=True):
+                    teller.end()
                     publisher.shutdown()
                     runtime.shutdown()
                     await from_asyncio(serving)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -12,29 +12,35 @@ if TYPE_CHECKING:
     from actors.core.receipts import Receipt
     from actors.core.slot_views import SlotStatus
     from actors.engine import Engine
-    from web.access.api_keys import ApiKey
     from web.detached.run import Run
     from web.detached.runs import Runs
 
 ShownT = TypeVar("ShownT", "RequestStatus", "Receipt")
 
 
-def shown(values: Iterable[ShownT], key: ApiKey | None) -> Iterator[ShownT]:
+class Sight(Protocol):
+    """What somebody may see, as an API key says it."""
+
+    def may_see(self, owner: str | None) -> bool:
+        """Return whether a request of `owner` is among it."""
+
+
+def shown(values: Iterable[ShownT], key: Sight | None) -> Iterator[ShownT]:
     """Yield what is for whoever has the key to see and to cancel; `key` is None where there are no keys."""
     return (value for value in values if key is None or key.may_see(value.owner))
 
 
-def runs_shown(runs: Runs | None, key: ApiKey | None) -> Iterator[Run]:
+def runs_shown(runs: Runs | None, key: Sight | None) -> Iterator[Run]:
     """Yield the requests that may outlive their clients, and are for whoever has the key to see."""
     return (run for run in runs or () if key is None or key.may_see(run.owner))
 
 
-def ids_shown(engine: Engine, key: ApiKey | None) -> set[str]:
+def ids_shown(engine: Engine, key: Sight | None) -> set[str]:
     """Return the ids of the live requests that are for whoever has the key to see."""
     return {status.id for status in shown(engine.requests(), key)}
 
 
-def slots_shown(engine: Engine, key: ApiKey | None) -> Iterable[SlotStatus]:
+def slots_shown(engine: Engine, key: Sight | None) -> Iterable[SlotStatus]:
     """Return all slots; those of others do not tell the request's id."""
     if key is None:
         return engine.slots()

@@ -27,6 +27,7 @@ WORKER = re.compile(r"worker (?P<id>[0-9a-f]{16}) pid (?P<pid>\d+) at (?P<url>ht
 CONTROL = re.compile(r"control at (?P<url>http://\S+)")
 DOOR = re.compile(r"cede cluster at (?P<url>http://\S+)")
 MODEL = "cede-embedded"
+BEGUN_TOKENS = 3000  # of a stream that is hung up on
 FLAGS = ("--port", "0", "--log-format", "text", "--dtype", "float32", "--slots", "2", "--chunk-tokens", "16")
 
 
@@ -256,6 +257,21 @@ class Stream:
         """Hang up."""
         self._response.close()
         self._connection.close()
+
+
+def begun(door: str, worker: Worker, headers: Json | None = None, **cede: str) -> Stream:
+    """A stream at that worker, which a front door is asked for; it says `cede` of its own fate."""
+    annotations = [f"cede:{json.dumps(cede)}"] if cede else []
+    nvext = {"backend_instance_id": int(worker.worker_id, 16), "annotations": annotations}
+    connection = http.client.HTTPConnection(door.removeprefix("http://"), timeout=PATIENCE)
+    body = json.dumps(chat("def f", BEGUN_TOKENS, stream=True, nvext=nvext))
+    connection.request("POST", CHAT, body, {"content-type": "application/json"} | (headers or {}))
+    response = connection.getresponse()
+    assert response.status == 200, response.read()
+    stream = Stream(connection, response)
+    stream.read(2)
+    assert stream.id in worker.requests()
+    return stream
 
 
 @contextlib.contextmanager

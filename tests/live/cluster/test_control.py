@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import http.client
-import json
 import signal
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.live.cluster.clusters import Cluster, Stream, another_front_door, chat
-from tests.live.server import CHAT, PATIENCE, wait_for
+from tests.live.cluster.clusters import Cluster, another_front_door, begun, chat
+from tests.live.server import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.live.cluster.clusters import Worker
+    from tests.live.cluster.clusters import Stream, Worker
     from tests.live.server import Json
 
 pytest.importorskip("dynamo._core", reason="cede[cluster] is not installed")
 
-TOKENS = 3000
 SAME = "11111111-2222-4333-8444-555555555555"
 
 
@@ -40,21 +37,6 @@ def running(folder: Path) -> Iterator[Cluster]:
 def cluster(running: Cluster) -> Cluster:
     running.wait_whole()
     return running
-
-
-def begun(door: str, worker: Worker, headers: Json | None = None, **cede: str) -> Stream:
-    """A stream at that worker, which a front door is asked for; it says `cede` of its own fate."""
-    annotations = [f"cede:{json.dumps(cede)}"] if cede else []
-    nvext = {"backend_instance_id": int(worker.worker_id, 16), "annotations": annotations}
-    connection = http.client.HTTPConnection(door.removeprefix("http://"), timeout=PATIENCE)
-    body = json.dumps(chat("def f", TOKENS, stream=True, nvext=nvext))
-    connection.request("POST", CHAT, body, {"content-type": "application/json"} | (headers or {}))
-    response = connection.getresponse()
-    assert response.status == 200, response.read()
-    stream = Stream(connection, response)
-    stream.read(2)
-    assert stream.id in worker.requests()
-    return stream
 
 
 def reasons(receipts: list[Json]) -> list[str]:

@@ -72,4 +72,18 @@ MUTANTS = (
         "newest + 1",
         (f"{UNIT}/control/test_succession.py",),
     ),
+    Mutant(
+        "the feed of a reader that has gone is told on",
+        "web/cluster/peers.py",
+        "            context.stop_generating()\n",
+        "            pass\n",
+        (f"{UNIT}/test_peers.py",),
+    ),
+    Mutant(
+        "an event of all workers' does not say whose it is",
+        f"{CONTROL}/feed/untaken.py",
+        '{"worker": worker} | value)',
+        "value)",
+        (f"{UNIT}/control/feed/test_untaken.py",),
+    ),
 )

@@ -8,5 +8,6 @@ whoever asks has to know neither addresses nor keys, and finds the workers as a 
     succession  Succession: which of the requests of one name is the newest, whichever worker each came to
     successors  Successors: tells the other workers of those that come to this one
     merging     one answer out of those of all workers
+    feed/       what all workers do, while they do it
     routes      the routes of the control address, over HTTP
 """

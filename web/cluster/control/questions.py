@@ -37,6 +37,10 @@ class Question(enum.StrEnum):
     SUPERSEDE = "supersede"
 
 
+EVENTS = "events"
+"""Asked in a question's place: what the worker does, while it does it, as a stream (`web.cluster.control.feed`)."""
+
+
 class Workers(Protocol):
     """All workers that discovery knows, to be asked.  Called from Trio."""
 

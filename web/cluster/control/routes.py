@@ -6,7 +6,7 @@ nobody takes what is missing for what is not.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from quart import request as query
 
@@ -15,7 +15,9 @@ from web.app import apply_browser_policy
 from web.bodies.json_response import json_response
 from web.bodies.query import number
 from web.cluster.control import merging
-from web.cluster.control.questions import Question
+from web.cluster.control.feed.follower import ToldOf
+from web.cluster.control.feed.routes import add_routes as add_feed_routes
+from web.cluster.control.questions import Question, Workers
 from web.errors.handlers import install_error_handlers
 from web.errors.shapes import ErrorShapes
 from web.http.asgi import ScopedApp
@@ -26,15 +28,24 @@ from web.limits import Limits
 from web.openai.errors import OpenAIErrors
 
 if TYPE_CHECKING:
+    import trio
     from quart_trio.wrappers import TrioResponse as Response
 
-    from web.cluster.control.questions import Workers
 
 DEFAULT_RECEIPTS = 100
 
 
-def control_app(workers: Workers) -> ScopedApp:
-    """Make the application of the control address."""
+class AllWorkers(Workers, ToldOf, Protocol):
+    """All workers that discovery knows: to be asked, and followed."""
+
+
+def control_app(workers: AllWorkers, stop: trio.Event) -> ScopedApp:
+    """Make the application of the control address.
+
+    Args:
+        workers: all of them.
+        stop: whoever serves it is to end, and so are all streams.
+    """
     app = ScopedApp("cede-control", static_folder=None)
     limits = Limits()
     app.config["MAX_CONTENT_LENGTH"] = limits.body_bytes
@@ -43,6 +54,7 @@ def control_app(workers: Workers) -> ScopedApp:
     apply_browser_policy(app, BrowserPolicy())
     _add_lists(app, workers)
     _add_ends(app, workers)
+    add_feed_routes(app, workers, stop, limits.write_bytes)
     return app
 
 

@@ -4,6 +4,7 @@
     ring     Ring: the newest records, and from where on a viewer has not read them
     feed     Feed: an `Observer` that fills the ring, while there are viewers
     state    how the engine stands, as one of them may see it
+    frames   Frames: what a viewer is told at a time
     stream   FeedStream: the body of a response
 
 Nobody is waited for.  Each frame of the stream says how the engine stands and what has happened since the frame before;

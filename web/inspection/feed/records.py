@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from actors.core.events import StepBegins
     from actors.core.slot_views import GenerationKey
-    from web.access.api_keys import ApiKey
+    from web.inspection.visible import Sight
 
 Json = dict[str, Any]
 
@@ -27,7 +27,7 @@ class Record:
     owner: str | None = None
     is_open: bool = False
 
-    def shown_to(self, key: ApiKey | None) -> Json | None:
+    def shown_to(self, key: Sight | None) -> Json | None:
         """Return what whoever has the key is told; None for nothing."""
         return self.value if self.is_open or key is None or key.may_see(self.owner) else None
 
@@ -46,7 +46,7 @@ class StepRecord:
     at: float
     owners: tuple[str | None, ...]
 
-    def shown_to(self, key: ApiKey | None) -> Json:
+    def shown_to(self, key: Sight | None) -> Json:
         """Return what whoever has the key is told."""
         parts = []
         for part, owner in zip(self.event.parts, self.owners, strict=True):
@@ -75,7 +75,7 @@ class StepEndRecord:
     failed: bool
     at: float
 
-    def shown_to(self, key: ApiKey | None) -> Json:
+    def shown_to(self, key: Sight | None) -> Json:
         """Return what everybody is told."""
         about = {"step": self.number, "drafting": self.drafting, "failed": self.failed}
         return {"type": "step_ended", "at": self.at} | about

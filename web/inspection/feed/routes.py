@@ -30,7 +30,7 @@ def add_routes(app: ScopedApp, feed: Feed, write_bytes: int, keep_alive: float) 
 
     @app.get("/v1/events")
     async def watch() -> Response:
-        http_request, follow = current_request(), _follow()
+        http_request, follow = current_request(), follows()
         stream = FeedStream(
             feed,
             http_request.resources.enter_context(feed.watched()),
@@ -43,7 +43,8 @@ def add_routes(app: ScopedApp, feed: Feed, write_bytes: int, keep_alive: float) 
         return Response(stream, headers=HEADERS, content_type=CONTENT_TYPE)
 
 
-def _follow() -> bool:
+def follows() -> bool:
+    """Return whether the current request wants more than the first frame.  Raises RequestError."""
     given = query.args.get("follow", "true")
     if given not in ("true", "false"):
         raise RequestError("Invalid 'follow': it should be true or false.", param="follow")

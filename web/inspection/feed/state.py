@@ -10,9 +10,9 @@ from web.inspection.visible import runs_shown, shown, slots_shown
 
 if TYPE_CHECKING:
     from actors.engine import Engine
-    from web.access.api_keys import ApiKey
     from web.detached.runs import Runs
     from web.inspection.feed.records import Json
+    from web.inspection.visible import Sight
 
 RECEIPTS = 50
 """The newest ones, that a viewer gets to begin with."""
@@ -21,7 +21,7 @@ DETACHABLE = 40
 """Requests that may outlive their clients, of which a frame tells at most."""
 
 
-def state(engine: Engine, runs: Runs | None, key: ApiKey | None) -> Json:
+def state(engine: Engine, runs: Runs | None, key: Sight | None) -> Json:
     """Return what changes: requests, slots and counts, as whoever has the key may see them."""
     detachable = None if runs is None else asdict(runs.statistics())
     return {
@@ -33,7 +33,7 @@ def state(engine: Engine, runs: Runs | None, key: ApiKey | None) -> Json:
     }
 
 
-def beginning(engine: Engine, key: ApiKey | None) -> Json:
+def beginning(engine: Engine, key: Sight | None) -> Json:
     """Return what a viewer gets once: what does not change, and the newest cancels, the newest first."""
     config = engine.config
     return {

@@ -1,4 +1,4 @@
-"""The stream of one viewer: a few frames a second, and only while something happens."""
+"""The stream of one viewer, as server-sent events."""
 
 from __future__ import annotations
 
@@ -9,35 +9,30 @@ from quart.wrappers.response import ResponseBody
 
 from web.bodies.json_encoding import dumps
 from web.bodies.page_buffer import PageBuffer
-from web.inspection.feed.state import beginning, state
+from web.inspection.feed.frames import Frames
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from actors.generating.unread import Backlog
     from runtime.errors import CedeError
-    from web.access.api_keys import ApiKey
     from web.inspection.feed.feed import Feed, Viewer
-    from web.inspection.feed.records import Json
-
-INTERVAL = 0.2
-"""Seconds from one frame to the next, at least."""
-
-GATHERED = 0.03
-"""Seconds for which a frame waits, after the first thing that it tells: what happens together is told together."""
-
-MOST_EVENTS = 1024
-"""Of one frame; what is left is in the next one."""
+    from web.inspection.feed.frames import Frame
+    from web.inspection.visible import Sight
 
 KEEP_ALIVE = b": alive\n\n"
+END = b"event: end\ndata: {}\n\n"
+
+
+def sse_of(frame: Frame) -> bytes:
+    """Encode a frame as a server-sent event."""
+    return f"event: {frame.kind}\ndata: {dumps(frame.value)}\n\n".encode()
 
 
 class FeedStream(ResponseBody):
     """The body of the response to a viewer.
 
-    Between two frames nothing is made and nothing waits: what happens meanwhile is in the feed's ring.  A connection
-    takes the next frame when it has passed on the one before, so a slow viewer gets fewer and larger frames, and loses
-    what the ring no longer has.
+    A connection takes the next frame when it has passed on the one before, so a slow viewer gets fewer and larger ones.
 
     Args:
         feed: that is watched.
@@ -53,22 +48,19 @@ class FeedStream(ResponseBody):
         self,
         feed: Feed,
         viewer: Viewer,
-        key: ApiKey | None,
+        key: Sight | None,
         *,
         keep_alive: float,
         backlog: Backlog,
         write_bytes: int,
         follow: bool,
     ) -> None:
-        self._feed = feed
-        self._viewer = viewer
-        self._key = key
+        self._frames = Frames(feed, viewer, key)
         self._keep_alive = keep_alive
         self._backlog = backlog
         self._follows = follow
         self._unsent = PageBuffer(write_bytes)
-        self._sent_at = -INTERVAL  # the last frame, on Trio's clock
-        self._begun = self._ended = False
+        self._ended = False
         backlog.gathering = False
         backlog.on_cut = self._cut
 
@@ -105,31 +97,16 @@ class FeedStream(ResponseBody):
 
     async def _make(self) -> bool:
         """Make a frame, unless nothing happens for so long that a sign of life is due."""
-        if not self._begun:
-            self._begun = True
-            self._write("snapshot", beginning(self._feed.engine, self._key))
-        else:
-            with trio.move_on_after(self._keep_alive) as patience:
-                await self._viewer.wait()
-            if patience.cancelled_caught:
-                return False
-            await trio.sleep_until(max(self._sent_at + INTERVAL, trio.current_time() + GATHERED))
-            self._write("frame", {})
-        if not self._follows or (self._feed.is_over and not self._viewer.has_news):
+        frame = await self._frames.next(self._keep_alive)
+        if frame is None:
+            return False
+        self._unsent.write(sse_of(frame))
+        if not self._follows or self._frames.is_over:
             self._ended = True
-            if self._feed.is_over:
-                self._unsent.write(b"event: end\ndata: {}\n\n")
-        return True
-
-    def _write(self, kind: str, more: Json) -> None:
-        records, lost = self._viewer.take(MOST_EVENTS)
-        told = [value for record in records if (value := record.shown_to(self._key)) is not None]
-        engine = self._feed.engine
-        frame = {"at": self._feed.now(), "lost": lost, "output_tokens": self._feed.output_tokens, "events": told}
-        frame |= {"state": state(engine, self._feed.runs, self._key)} | more
-        self._unsent.write(f"event: {'lagged' if lost else kind}\ndata: {dumps(frame)}\n\n".encode())
+            if self._frames.is_over:
+                self._unsent.write(END)
         self._backlog.hold(len(self._unsent))
-        self._sent_at = trio.current_time()
+        return True
 
     def _cut(self, _: CedeError) -> None:
         self._unsent.clear()

@@ -14,7 +14,7 @@ from actors.core.generation import Failed, FinishReason
 from actors.core.receipts import CancelReason
 from runtime.errors import CedeError, QueueFull, RequestError, ShuttingDown, StepFailed
 from tests.fakes.engine import FakeEngine, FakeRequest, as_engine, finished, say, token
-from web.cluster import backend
+from web.cluster import backend, handoff
 from web.cluster.backend import Backend, sorted_out
 from web.cluster.guest import from_asyncio, run_as_guest
 from web.cluster.handoff import Handoff
@@ -191,7 +191,7 @@ def test_a_stream_says_soon_after_its_beginning_that_it_lives_and_ever_less_ofte
         await trio.sleep_forever()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(backend, "Handoff", Watched)
+        patch.setattr(handoff, "Handoff", Watched)
         run(FakeEngine(silent), test, beat=0.05)
     assert asked_for == [0.05, 0.01, 0.02, 0.04, 0.05]
 

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 import trio
 
 from tests.fakes.engine import FakeEngine, as_engine
+from tests.unit.web.cluster.test_backend import Context
 from web.cluster.control.desk import Desk
+from web.cluster.control.feed.teller import Teller
 from web.cluster.control.questions import Question, asked, worker_name
 from web.cluster.control.succession import Succession
 from web.cluster.guest import from_asyncio, run_as_guest
 from web.cluster.peers import PATIENCE, Peers, answers
+from web.inspection.feed.feed import Feed
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
 
 class Client:
@@ -29,7 +33,14 @@ class Client:
         """All that are known."""
         return [3, 1, 2]
 
-    async def direct(self, request: Any, instance: int, *, annotated: bool) -> AsyncIterator[Any]:  # noqa: ANN401
+    async def direct(
+        self,
+        request: Any,  # noqa: ANN401
+        instance: int,
+        *,
+        annotated: bool,
+        context: object = None,
+    ) -> AsyncIterator[Any]:
         """Ask one."""
         assert not annotated
         self.asked.append((request, instance))
@@ -81,8 +92,8 @@ def test_who_asks_is_not_asked() -> None:
 def test_a_worker_answers_once() -> None:
     async def main() -> None:
         async with trio.open_nursery() as nursery:
-            handler = answers(nursery, Desk(as_engine(FakeEngine()), Succession()))
-            found.extend(await from_asyncio(collect(handler(asked(Question.GROUPS, {})))))
+            handler = worker(nursery)
+            found.extend(await from_asyncio(collect(handler(asked(Question.GROUPS, {}), None))))
 
     async def collect(stream: AsyncIterator[Any]) -> list[Any]:
         return [piece async for piece in stream]
@@ -90,3 +101,73 @@ def test_a_worker_answers_once() -> None:
     found = list[Any]()
     run_as_guest(main)
     assert found == [[]]
+
+
+def worker(nursery: trio.Nursery) -> Callable[..., AsyncIterator[Any]]:
+    """What Dynamo calls."""
+    engine = as_engine(FakeEngine())
+    return answers(nursery, Desk(engine, Succession()), Teller(Feed(engine), nursery))
+
+
+def test_a_worker_tells_of_itself_for_as_long_as_somebody_listens() -> None:
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            told, ending = Telling(worker(nursery)), Ending()
+            async with aclosing(Peers(told, context=lambda: ending).frames(worker_name(1))) as frames:
+                frame = await anext(frames)
+                assert frame is not None
+                kinds.append(frame.kind)
+                stopped.append(ending.stopped)
+            stopped.append(ending.stopped)
+            told.context.stop()
+
+    kinds, stopped = list[str](), list[bool]()
+    run_as_guest(main)
+    assert (kinds, stopped) == (["snapshot"], [False, True])
+
+
+class Ending:
+    """What ends a stream."""
+
+    def __init__(self) -> None:
+        self.stopped = False
+
+    def stop_generating(self) -> None:
+        """End it."""
+        self.stopped = True
+
+
+class Telling:
+    """Dynamo's client of one worker that tells."""
+
+    def __init__(self, handler: Callable[..., AsyncIterator[Any]]) -> None:
+        self._handler = handler
+
+    async def direct(
+        self,
+        request: Any,  # noqa: ANN401
+        instance: int,
+        *,
+        annotated: bool,
+        context: Ending,
+    ) -> AsyncIterator[Any]:
+        """Ask for a stream."""
+        assert (instance, annotated) == (1, False)
+        self.context = Context()
+        return self._handler(request, self.context)
+
+
+def test_a_stream_that_cannot_be_had_has_nothing_and_is_given_up() -> None:
+    async def main() -> None:
+        gone = Peers(client, context=lambda: context).frames(worker_name(2))
+        assert [frame async for frame in gone] == []
+        stopped.append(context.stopped)
+        context.stopped = False
+        with trio.move_on_after(5):
+            async with aclosing(Peers(client, context=lambda: context).frames(worker_name(3))) as frames:
+                await anext(frames)
+        stopped.append(context.stopped)
+
+    client, context, stopped = Client(), Ending(), list[bool]()
+    run_as_guest(main, trio.testing.MockClock(autojump_threshold=0.01))
+    assert stopped == [True, True]

@@ -7,19 +7,21 @@ from typing import Any
 import pytest
 import trio
 
+from tests.unit.web.cluster.control.feed.workers import TellingWorkers
 from web.cluster.control.questions import Question
 from web.cluster.control.routes import control_app
 
 A, B = "000000000000000a", "000000000000000b"
 
 
-class Workers:
+class Workers(TellingWorkers):
     """Two workers, and what was asked of them."""
 
     def __init__(self, answers: dict[Question, dict[str, Any]], silent: list[str] | None = None) -> None:
+        super().__init__()
         self._answers = answers
         self._silent = silent or []
-        self.asked: list[tuple[Question, str | None, dict[str, Any]]] = []
+        self.questions: list[tuple[Question, str | None, dict[str, Any]]] = []
 
     async def ask(
         self,
@@ -29,18 +31,18 @@ class Workers:
     ) -> tuple[dict[str, Any], list[str]]:
         """Answer as they do."""
         await trio.lowlevel.checkpoint()
-        self.asked.append((question, worker, about))
+        self.questions.append((question, worker, about))
         answers = self._answers.get(question, {})
         return {name: answer for name, answer in answers.items() if worker in (None, name)}, self._silent
 
     @property
     def cancels(self) -> list[tuple[str | None, str]]:
         """Which requests were to be ended, and where."""
-        return [(worker, about["id"]) for question, worker, about in self.asked if question is Question.CANCEL]
+        return [(worker, about["id"]) for question, worker, about in self.questions if question is Question.CANCEL]
 
 
 async def ask(workers: Workers, method: str, path: str, **headers: str) -> tuple[int, Any]:
-    client: Any = control_app(workers).test_client()
+    client: Any = control_app(workers, trio.Event()).test_client()
     response = await client.open(path, method=method, headers=headers)
     return response.status_code, await response.get_json()
 
@@ -64,10 +66,10 @@ async def test_what_is_asked_of_receipts_is_passed_on() -> None:
         200,
         {"data": [], "unreachable": []},
     )
-    assert workers.asked == [(Question.RECEIPTS, None, {"limit": 3, "request_ids": ["chatcmpl-1", "1"], "wait": 2})]
+    assert workers.questions == [(Question.RECEIPTS, None, {"limit": 3, "request_ids": ["chatcmpl-1", "1"], "wait": 2})]
     assert (await ask(workers, "GET", "/v1/receipts?wait=61"))[0] == 400
     await ask(workers, "GET", "/v1/receipts")
-    assert workers.asked[-1][2] == {"limit": 100, "request_ids": None, "wait": 0}
+    assert workers.questions[-1][2] == {"limit": 100, "request_ids": None, "wait": 0}
 
 
 async def test_a_cancel_is_sent_to_the_one_worker_that_has_the_request() -> None:
@@ -107,7 +109,7 @@ async def test_a_group_is_ended_everywhere() -> None:
     workers = Workers({Question.END_GROUP: {"b": ["2"], "a": ["1"]}})
     status, answer = await ask(workers, "DELETE", "/v1/groups/agent/1")
     assert (status, answer) == (200, {"group": "agent/1", "cancelled": ["1", "2"], "unreachable": []})
-    assert workers.asked == [(Question.END_GROUP, None, {"name": "agent/1"})]
+    assert workers.questions == [(Question.END_GROUP, None, {"name": "agent/1"})]
 
 
 async def test_the_rest_is_labelled() -> None:
@@ -125,4 +127,4 @@ async def test_the_rest_is_labelled() -> None:
 async def test_a_page_of_another_origin_may_end_nothing() -> None:
     workers = Workers(live(a="1"))
     assert (await ask(workers, "DELETE", "/v1/requests/1", Origin="http://elsewhere.example"))[0] == 403
-    assert workers.asked == []
+    assert workers.questions == []

@@ -12,7 +12,8 @@ from tests.fakes.engine import FakeEngine, as_engine
 from tests.fakes.simulation import ask, open_simulation, prompt, simulated
 from tests.unit.web.inspection.feed.viewers import ADMIN, ANN, BEN, Frame, read_frame, watching
 from web.inspection.feed.feed import Feed
-from web.inspection.feed.stream import INTERVAL, KEEP_ALIVE, MOST_EVENTS
+from web.inspection.feed.frames import INTERVAL, MOST_EVENTS
+from web.inspection.feed.stream import KEEP_ALIVE
 
 if TYPE_CHECKING:
     from trio.testing import MockClock

@@ -1,0 +1,77 @@
+"""A worker's side of the feed: its frames, one by one, for whoever asks through Dynamo."""
+
+from __future__ import annotations
+
+import logging
+import math
+from typing import TYPE_CHECKING
+
+from web.cluster.handoff import Closed, handing_over
+from web.cluster.settings import BEAT_SECONDS
+from web.inspection.feed.frames import Frames
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    import trio
+
+    from web.cluster.control.questions import Json
+    from web.cluster.handoff import Context, Handoff
+    from web.inspection.feed.feed import Feed
+
+logger = logging.getLogger("cede.web")
+
+SIGN_OF_LIFE: Json = {}
+"""Between two frames, of a worker that has nothing to tell."""
+
+
+class FrontDoorSight:
+    """What is shown to whoever asks through a front door, which has no keys: what belongs to nobody."""
+
+    def may_see(self, owner: str | None) -> bool:
+        """Return whether it came through a front door."""
+        return owner is None
+
+
+class Teller:
+    """Tells what a worker does.
+
+    Args:
+        feed: of its engine.
+        nursery: Trio's, in which it is told; open as long as anybody may ask.
+        beat: seconds after which a stream on which nothing comes says that it lives.
+    """
+
+    def __init__(self, feed: Feed, nursery: trio.Nursery, beat: float = BEAT_SECONDS) -> None:
+        self._feed = feed
+        self._nursery = nursery
+        self._beat = beat
+
+    async def tell(self, context: Context) -> AsyncGenerator[Json]:
+        """Yield frames, each as `kind` and `value`, until the feed ends or nobody wants them; asyncio's."""
+        with handing_over(self._nursery, context, self._run) as pieces:
+            try:
+                while True:
+                    piece = await pieces.take(self._beat)
+                    yield SIGN_OF_LIFE if piece is None else piece
+            except Closed:
+                return
+
+    def end(self) -> None:
+        """Let all streams come to their ends."""
+        self._feed.end()
+
+    async def _run(self, pieces: Handoff[Json]) -> None:
+        """Trio's side of a stream."""
+        try:
+            await self._hand_over(pieces)
+        except Exception:
+            logger.exception("the feed could not be told to a front door")
+
+    async def _hand_over(self, pieces: Handoff[Json]) -> None:
+        with self._feed.watched() as viewer:
+            frames = Frames(self._feed, viewer, FrontDoorSight())
+            while (frame := await frames.next(math.inf)) is not None:
+                await pieces.put(frame._asdict())
+                if frames.is_over:
+                    return
