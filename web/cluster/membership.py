@@ -61,5 +61,11 @@ class Membership:
                 await self._endpoint.register_endpoint_instance()
             else:
                 logger.info("the worker leaves discovery: %s", ", ".join(sorted(self._reasons)))
-                await self._endpoint.unregister_endpoint_instance()
+                await self._unregister()
             self._is_in = wanted
+
+    async def _unregister(self) -> None:
+        try:
+            await self._endpoint.unregister_endpoint_instance()
+        except Exception as error:  # Dynamo's: discovery has forgotten the worker already, or cannot be reached
+            logger.warning("the worker could not be taken out of discovery: %s", error)

@@ -161,7 +161,11 @@ class Load:
             outcome.refused.append((kind, answer))
 
 
+SEND_AGAIN = {("503", "service_unavailable"), ("504", "timeout_error"), ("504", "gateway_timeout")}
+"""Codes and types of errors that invite to do so: a worker that died or stops, and one that says nothing any more."""
+
+
 def says_to_send_again(answer: Answer) -> bool:
-    """Whether an error is of the kind that invites to do so."""
+    """Whether an error is of a kind that invites to do so."""
     error = answer.error or {}
-    return str(error.get("code")) == "503" and str(error.get("type")).lower().replace(" ", "_") == "service_unavailable"
+    return (str(error.get("code")), str(error.get("type")).lower().replace(" ", "_")) in SEND_AGAIN

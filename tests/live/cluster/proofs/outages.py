@@ -80,12 +80,21 @@ async def freeze(parts: Parts, *, clients: int = 6) -> Report:
     """Freeze a worker until it has left discovery and its requests have gone elsewhere; then let it go on, and end."""
 
     def freeze_one() -> None:
-        worker = next(worker for worker in parts.living() if worker.requests())
+        worker = parts.serving()
+        others = [other for other in parts.living() if other is not worker]
+        had = set(worker.requests())
         began = time.perf_counter()
         worker.signal(signal.SIGSTOP)
+
+        def have_left() -> bool:
+            answered = {answer.id for _, answer in report.outcome.answers}
+            return had <= answered.union(*(other.requests() for other in others))
+
         try:
             wait_for(lambda: worker.worker_id not in parts.known(), "the worker to leave discovery")
             report.times["until discovery knows"] = [time.perf_counter() - began]
+            wait_for(have_left, "its requests to be elsewhere")
+            report.times["until its requests are elsewhere"] = [time.perf_counter() - began]
         finally:
             worker.signal(signal.SIGCONT)
         if status := worker.wait_exit():

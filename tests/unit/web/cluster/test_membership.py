@@ -48,3 +48,19 @@ def test_changes_at_the_same_time_end_as_the_last_asked_for() -> None:
     endpoint = Endpoint()
     asyncio.run(main())
     assert endpoint.calls[-1] == "out"
+
+
+def test_a_worker_that_discovery_has_forgotten_is_out_of_it_all_the_same() -> None:
+    class Forgotten(Endpoint):
+        async def unregister_endpoint_instance(self) -> None:
+            await super().unregister_endpoint_instance()
+            raise RuntimeError("no such instance")
+
+    async def main() -> None:
+        membership = Membership(endpoint)
+        await membership.leave("a")
+        assert not membership.is_in
+
+    endpoint = Forgotten()
+    asyncio.run(main())
+    assert endpoint.calls == ["out"]
