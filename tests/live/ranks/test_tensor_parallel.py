@@ -4,25 +4,14 @@ from __future__ import annotations
 
 import signal
 
-import psutil
 import pytest
 
 from tests.live.http_client import Http1, completion, prompt
+from tests.live.ranks.processes import TWO, has_ended, ranks_of
 from tests.live.server import Server, wait_for
 
-TWO = ("--tensor-parallel", "2")
 TOKENS = 24
 MOST_LAYERS = 3
-
-
-def ranks_of(server: Server) -> list[psutil.Process]:
-    """The other ranks' processes."""
-    return [child for child in psutil.Process(server.pid).children() if "runtime.ranks" in child.cmdline()]
-
-
-def has_ended(process: psutil.Process) -> bool:
-    """Whether a process is gone, or waits to be buried."""
-    return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
 
 
 @pytest.mark.parametrize("speculate", ["off", "mtp"])

@@ -1,0 +1,22 @@
+"""The processes of a server's ranks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import psutil
+
+if TYPE_CHECKING:
+    from tests.live.server import Server
+
+TWO = ("--tensor-parallel", "2")
+
+
+def ranks_of(server: Server) -> list[psutil.Process]:
+    """The other ranks' processes."""
+    return [child for child in psutil.Process(server.pid).children() if "runtime.ranks" in child.cmdline()]
+
+
+def has_ended(process: psutil.Process) -> bool:
+    """Whether a process is gone, or waits to be buried."""
+    return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE

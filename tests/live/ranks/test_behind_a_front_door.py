@@ -1,0 +1,49 @@
+"""Workers of two ranks behind a front door: who loses a rank ends, and what it had goes on at the other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.live.cluster.clusters import chat
+from tests.live.cluster.parts import Parts
+from tests.live.ranks.processes import TWO, ranks_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytest.importorskip("dynamo._core", reason="cede[cluster] is not installed")
+
+LONG = "def f(x):\n    return x\n" * 120
+
+
+def test_a_stream_outlives_a_rank_that_is_killed(tmp_path: Path) -> None:
+    bodies = [chat("class Tree:", 400), chat("import os", 400, temperature=1.0, seed=7)]
+    with Parts(tmp_path, *TWO) as parts:
+        alone = [parts.stream(body).read() for body in bodies]
+        streams = [parts.stream(body) for body in bodies]
+        for stream in streams:
+            stream.read(10)
+        worker = parts.serving()
+        (rank,) = ranks_of(worker)
+        rank.kill()
+        assert [stream.read() for stream in streams] == alone
+        assert {(stream.finish_reason, stream.error) for stream in streams} == {("length", None)}
+        assert worker.wait_exit() == 1
+        assert "rank 1 of 2 has ended with status -9" in worker.log()
+        parts.wait_whole()
+        assert len(parts.living()) == 1
+
+
+def test_a_hang_up_at_the_front_door_stops_both_ranks_of_a_worker(tmp_path: Path) -> None:
+    with Parts(tmp_path, *TWO, workers=1) as parts:
+        connection = parts.send(chat(LONG, 400, stream=True))
+        worker = parts.serving()
+        (request_id,) = worker.requests()
+        worker.wait_state(request_id, "prefill")
+        connection.close()
+        (receipt,) = worker.wait_ended(request_id)
+        assert (receipt["reason"], receipt["phase"]) == ("client_disconnect", "prefill")
+        assert receipt["layers_after_cancel"] <= 3
+        assert parts.ask(chat("def f", 3))[0] == 200
