@@ -17,6 +17,7 @@ from tests.live.cluster.proofs import closes as closing
 from tests.live.cluster.proofs import kills as killing
 from tests.live.cluster.proofs import outages
 from tests.live.cluster.proofs import retries as retrying
+from tests.live.cluster.proofs import seeds as seeding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -131,6 +132,13 @@ def retries(cases: int, load: float, workers: int, seed: int) -> None:
             reports.append(trio.run(run))
             tell(reports[-1])
     assert reports[-1].found >= retrying.ENOUGH, reports[-1]
+
+
+@main.command()
+def seeds() -> None:
+    """The five failures of other servers that cede exists to make impossible."""
+    for each in seeding.SEEDS:
+        click.echo(each())
 
 
 if __name__ == "__main__":

@@ -5,23 +5,20 @@ from __future__ import annotations
 import os
 import re
 import signal
-import time
 from collections import Counter
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pytest
 
 from runtime.kv.blocks import BLOCK_TOKENS, block_keys
 from runtime.kv.disk.files import (
     HEADER_BYTES,
-    checksum,
     encode_header,
     read_block,
-    write_temporary,
 )
 from runtime.kv.disk.folder import opened_root, roots
 from tests.live.http_client import prompt
+from tests.live.kv.forged import forge
 from tests.live.kv.servers import (
     ONE_SLOT_ON_DISK,
     A,
@@ -165,24 +162,3 @@ def test_numbers_that_were_changed_behind_a_checksum_that_fits(
     assert tokens(answer) == expected(plain(A), COMPLETIONS)
     assert cached(answer) == reusable(A) - BLOCK_TOKENS
     assert cache_statistics(server)["audit_failures"] == 1
-
-
-def forge(file: Path) -> None:
-    """Let the values of a block's tokens change places.
-
-    With their keys they might: attention has no order.
-    """
-    root = bytes.fromhex(file.parent.name)
-    with opened_root(file.parent.parent, root) as folder:
-        header, data = read_block(folder, file.name, root=root, layout=None)
-        numbers = data.view(np.float32).reshape(header.layout.shape).copy()
-        numbers[:, 1] = numbers[:, 1, :, ::-1]
-        forged = numbers.view(np.uint8).reshape(-1)
-        header = type(header)(root, header.key, header.parent, header.token_ids, header.layout, checksum(forged))
-        os.rename(
-            write_temporary(folder, header, forged, stamp=time.time_ns()),
-            file.name,
-            dst_dir_fd=folder,
-            src_dir_fd=folder,
-        )
-        read_block(folder, file.name, root=root, layout=header.layout)

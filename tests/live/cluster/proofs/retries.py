@@ -28,6 +28,7 @@ WORDS_IN_PROMPT = 350  # some thousand tokens
 TOKENS = 60
 WARM_UP = 4  # requests for each client, by which the capacity is measured
 HANG_UPS = 0.5  # of those who come
+LATELY = 8  # answers, the quickest of which says how long one takes
 LONGEST_PAUSE = 1.0  # seconds until the same is asked again
 ENOUGH = 0.95
 """Of the blocks that a retry may find, and of the retries that have to find so many."""
@@ -100,19 +101,18 @@ async def retry_many(parts: Parts, cases: int, *, load: float, seed: int, router
         router: for the report.
     """
     rng, report, retries = random.Random(seed), Report(router), list[Retry]()
-    report.capacity, seconds = await capacity(parts, rng)
-    left = cases
+    report.capacity = await capacity(parts, rng)
+    taken: list[float] = []
     began, came = time.perf_counter(), 0
     async with trio.open_nursery() as nursery:
-        while left:
+        while len(retries) < cases:
             body = draw(rng)
             came += 1
-            if rng.random() < HANG_UPS:
-                left -= 1
-                patience, pause = rng.uniform(0.2, 1) * seconds, rng.uniform(0, LONGEST_PAUSE)
+            if taken and rng.random() < HANG_UPS:
+                patience, pause = rng.uniform(0.1, 0.9) * min(taken[-LATELY:]), rng.uniform(0, LONGEST_PAUSE)
                 nursery.start_soon(hang_up_and_retry, parts, body, patience, pause, retries)
             else:
-                nursery.start_soon(ask, parts.address, body)
+                nursery.start_soon(stay, parts, body, taken)
             await trio.sleep(rng.expovariate(load * report.capacity))
         report.rate = came / (time.perf_counter() - began)
     report.faults += await trio.to_thread.run_sync(leaks, parts.living())
@@ -120,21 +120,26 @@ async def retry_many(parts: Parts, cases: int, *, load: float, seed: int, router
     return report
 
 
-async def capacity(parts: Parts, rng: random.Random) -> tuple[float, float]:
-    """Requests a second when there is always enough to do, and the seconds that one takes then."""
+async def capacity(parts: Parts, rng: random.Random) -> float:
+    """Requests a second when there is always enough to do."""
     clients = 4 * len(parts.living())
     taken: list[float] = []
 
     async def some() -> None:
         for _ in range(WARM_UP):
-            answer = await ask(parts.address, draw(rng))
-            taken.append(answer.ended - answer.began)
+            await stay(parts, draw(rng), taken)
 
     began = time.perf_counter()
     async with trio.open_nursery() as nursery:
         for _ in range(clients):
             nursery.start_soon(some)
-    return len(taken) / (time.perf_counter() - began), sum(taken) / len(taken)
+    return len(taken) / (time.perf_counter() - began)
+
+
+async def stay(parts: Parts, body: Json, taken: list[float]) -> None:
+    """Read an answer to its end, and add the seconds that it took."""
+    answer = await ask(parts.address, body)
+    taken.append(answer.ended - answer.began)
 
 
 async def hang_up_and_retry(parts: Parts, body: Json, patience: float, pause: float, retries: list[Retry]) -> None:
