@@ -1,6 +1,6 @@
 """What the sums of several processes cost, which a model divided by `--tensor-parallel` needs in each layer.
 
-    python -m bench.engine.sums --width 1024
+    python -m bench.engine.models.sums --width 1024
 
 Two processes add up `[rows, width]` over gloo, as a layer does twice: after its attention and after its MLP.
 """
