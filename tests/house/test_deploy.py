@@ -50,11 +50,11 @@ def parse(arguments: list[str]) -> None:
     command.make_context(arguments[0], arguments[1:], context)
 
 
-def check_environment(environment: dict[str, str]) -> None:
-    """Our own variables are those that there are, and have values that their options take."""
+def check_environment(environment: dict[str, str], command: str = "worker") -> None:
+    """Our own variables are those that there are, and have values that the command's options take."""
     for variable, value in environment.items():
         if variable.startswith("CEDE_"):
-            parse(["worker", VARIABLES[variable].flags[0], str(value)])
+            parse([command, VARIABLES[variable].flags[0], str(value)])
 
 
 def pod(name: str) -> Json:
@@ -99,10 +99,16 @@ def test_what_compose_starts_is_there_and_understood() -> None:
         if service["image"] == IMAGE:
             parse(service["command"])
             environment = {key: re.sub(r"\$\{\w+:-(.*)\}", r"\1", str(v)) for key, v in service["environment"].items()}
-            check_environment(environment)
+            check_environment(environment, service["command"][0])
             assert int(service["stop_grace_period"].removesuffix("s")) > int(environment.get("CEDE_GRACE", 0))
             build = service["build"]
             assert (COMPOSE.parent / build["context"] / build["dockerfile"]).exists()
+
+
+def test_compose_publishes_the_front_door_and_its_control_address() -> None:
+    front_door = yaml.safe_load(COMPOSE.read_text(encoding="utf-8"))["services"]["front-door"]
+    port = front_door["environment"]["CEDE_CONTROL_PORT"]
+    assert front_door["ports"] == ["127.0.0.1:8000:8000", f"127.0.0.1:{port}:{port}"]
 
 
 def test_prometheus_reads_the_workers_under_the_name_that_the_alerts_take_for_granted() -> None:
