@@ -137,8 +137,8 @@ def create_app(
     add_detached_routes(app, engine, runs, limits.write_bytes)
     add_feed_routes(app, feed or Feed(engine, runs), limits.write_bytes, keep_alive)
     add_metrics_routes(app, metrics or Metrics(engine, runs=runs))
-    add_page_routes(app, engine, limits.write_bytes)
-    add_document_routes(app, engine, APIS, keyed=bool(keys), write_bytes=limits.write_bytes)
+    add_page_routes(app, engine.unread, limits.write_bytes)
+    add_document_routes(app, engine.unread, APIS, keyed=bool(keys), write_bytes=limits.write_bytes)
     return app
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from quart_trio.wrappers import TrioResponse as Response
 
-    from actors.engine import Engine
+    from actors.generating.unread import Unread
     from web.http.asgi import ScopedApp
     from web.openapi.operations import Api
 
@@ -99,12 +99,12 @@ class ServedDocument:
         return dumps(openapi_document(self._apis, keyed=self._keyed)).encode()
 
 
-def add_routes(app: ScopedApp, engine: Engine, apis: Sequence[Api], *, keyed: bool, write_bytes: int) -> None:
+def add_routes(app: ScopedApp, unread: Unread, apis: Sequence[Api], *, keyed: bool, write_bytes: int) -> None:
     """Add the routes to an application.
 
     Args:
         app: to be extended.
-        engine: whose bound on what is unread holds for the document, too.
+        unread: what all readers may leave unread, the document's among them.
         apis: all that the application serves.
         keyed: whether the server has keys, one of which a client has to have.
         write_bytes: of one write to a connection.
@@ -112,7 +112,7 @@ def add_routes(app: ScopedApp, engine: Engine, apis: Sequence[Api], *, keyed: bo
     served = ServedDocument(apis, keyed=keyed)
 
     def respond(content: bytes, media_type: str) -> Response:
-        return paged_response(content, response_backlog(engine.unread), write_bytes, media_type)
+        return paged_response(content, response_backlog(unread), write_bytes, media_type)
 
     async def respond_file(name: str, media_type: str) -> Response:
         content = await trio.to_thread.run_sync(read_file, name)

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 INDEX = "index.html"
 
+SERVER_VIEWS, CLUSTER_VIEWS = "live chat", "workers"
+"""The views of the page: at a server's address, and at the control address of a cluster."""
+
 MEDIA_TYPES = {
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
@@ -22,6 +25,8 @@ MEDIA_TYPES = {
     ".txt": "text/plain; charset=utf-8",
 }
 """By the suffix; the page has no other files."""
+
+ATTRIBUTE = b'data-views="%s"'
 
 FOLDER = files("web.page") / "site"
 
@@ -45,6 +50,18 @@ class SiteFile:
         """Make one of its name and content."""
         media_type = MEDIA_TYPES[name[name.rindex(".") :]]
         return cls(content, media_type, f'"{hashlib.sha256(content).hexdigest()[:32]}"')
+
+
+def with_views(index: SiteFile, views: str) -> SiteFile:
+    """Return the page's document, which says which views there are.
+
+    Args:
+        index: as it is for a server.
+        views: their names, with spaces between them.
+    """
+    if views == SERVER_VIEWS:
+        return index
+    return SiteFile.make(INDEX, index.content.replace(ATTRIBUTE % SERVER_VIEWS.encode(), ATTRIBUTE % views.encode()))
 
 
 class SiteFiles:

@@ -10,11 +10,11 @@ from quart_trio.wrappers import TrioResponse as Response
 from runtime.errors import NotFound
 from web.bodies.paged_response import paged_response, response_backlog
 from web.http.asgi import current_request
-from web.page.files import INDEX, SiteFiles
+from web.page.files import INDEX, SERVER_VIEWS, SiteFiles, with_views
 from web.page.operations import FILES, HTML, ROOT
 
 if TYPE_CHECKING:
-    from actors.engine import Engine
+    from actors.generating.unread import Unread
     from web.http.asgi import ScopedApp
     from web.page.files import SiteFile
 
@@ -35,13 +35,14 @@ POLICY = {
 makes HTML of text (Trusted Types, https://w3c.github.io/trusted-types)."""
 
 
-def add_routes(app: ScopedApp, engine: Engine, write_bytes: int) -> None:
+def add_routes(app: ScopedApp, unread: Unread, write_bytes: int, views: str = SERVER_VIEWS) -> None:
     """Add them to an application.
 
     Args:
         app: to be extended.
-        engine: whose bound on what is unread holds for the page, too.
+        unread: what all readers may leave unread, the page's among them.
         write_bytes: of one write to a connection.
+        views: those that the page has here.
     """
     site = SiteFiles()
 
@@ -53,7 +54,7 @@ def add_routes(app: ScopedApp, engine: Engine, write_bytes: int) -> None:
             response = Response(b"", 304)
             del response.headers["content-type"]
         else:
-            response = paged_response(file.content, response_backlog(engine.unread), write_bytes, file.media_type)
+            response = paged_response(file.content, response_backlog(unread), write_bytes, file.media_type)
         response.headers.update(POLICY)
         response.headers["etag"] = file.tag
         response.headers["cache-control"] = "no-cache"  # asked for again each time, and not sent again
@@ -62,7 +63,7 @@ def add_routes(app: ScopedApp, engine: Engine, write_bytes: int) -> None:
     @app.get(ROOT)
     async def root() -> Response:
         if wants_page():
-            response = respond((await read())[INDEX])
+            response = respond(with_views((await read())[INDEX], views))
         else:
             response = Response(RUNNING, content_type="text/plain; charset=utf-8")
         response.headers["vary"] = "Accept"

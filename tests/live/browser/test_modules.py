@@ -178,3 +178,38 @@ def test_how_far_a_prompt_is_read_is_known_from_its_steps(evaluate: Any) -> None
       return [progress, ...left, ...phases, progressOf(model, "c")];
     """)
     assert found == [{"tokens": 400, "to": 14, "rate": 100}, 1, -1, ["prefill", "draft"], ["draft"], None]
+
+
+def test_a_fleet_keeps_workers_apart_and_their_past_over_a_break(evaluate: Any) -> None:  # noqa: ANN401
+    found = evaluate(
+        FRAMES
+        + """
+      const { Fleet } = await load("live/fleet.js");
+      const fleet = new Fleet();
+      const receipt = (detected_at) => ({ request_id: "a", index: 0, detected_at, slot_freed_at: null });
+      const told = (at) => ({ type: "receipt", at, ...receipt(at) });
+      const live = { id: "a", states: ["decode"], slots: [0] };
+      const busy = (at, events = []) => frame(at, events, [slot(0, "decode", "a")], [live]);
+      const start = (worker, receipts = []) =>
+        fleet.apply("snapshot", { worker, ...first(1, [slot(0, "idle", null)]), receipts });
+      const whose = () => fleet.receipts.map(({ worker, detected_at: at }) => `${worker}${at}`);
+      const standings = () => [...fleet.workers].map(([worker, { standing }]) => `${worker} ${standing}`);
+      fleet.begin();
+      fleet.apply("worker", { worker: "A", standing: "joined" });
+      start("A", [receipt(2)]);
+      start("B", [receipt(1)]);
+      fleet.apply("frame", { worker: "A", ...busy(3, [told(3)]) });
+      fleet.apply("frame", { worker: "B", ...busy(4) });
+      const [one, other] = ["A", "B"].map((worker) => fleet.workers.get(worker).model);
+      const apart = [one, other].map((model) => [...model.receipts].length);
+      fleet.apply("worker", { worker: "B", standing: "silent" });
+      const silent = standings();
+      fleet.begin();
+      const nobody = standings();
+      start("A", [receipt(3), receipt(2)]);
+      fleet.apply("worker", { worker: "C", standing: "joined" });
+      fleet.apply("worker", { worker: "C", standing: "left" });
+      return [apart, silent, nobody, standings(), fleet.workers.get("A").model === one, whose()];
+    """
+    )
+    assert found == [[2, 1], ["A joined", "B silent"], [], ["A joined"], True, ["B1", "A2", "A3"]]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from quart import request as query
 
+from actors.generating.unread import Unread
 from runtime.errors import NotFound, RequestError, Unavailable
 from web.app import apply_browser_policy
 from web.bodies.json_response import json_response
@@ -17,6 +18,7 @@ from web.bodies.query import number
 from web.cluster.control import merging
 from web.cluster.control.feed.follower import ToldOf
 from web.cluster.control.feed.routes import add_routes as add_feed_routes
+from web.cluster.control.operations import CONTROL
 from web.cluster.control.questions import Question, Workers
 from web.errors.handlers import install_error_handlers
 from web.errors.shapes import ErrorShapes
@@ -26,11 +28,18 @@ from web.http.browser_policy import BrowserPolicy
 from web.inspection.routes import MAX_WAIT
 from web.limits import Limits
 from web.openai.errors import OpenAIErrors
+from web.openapi.routes import add_routes as add_document_routes
+from web.page.files import CLUSTER_VIEWS
+from web.page.operations import PAGE
+from web.page.routes import add_routes as add_page_routes
 
 if TYPE_CHECKING:
     import trio
     from quart_trio.wrappers import TrioResponse as Response
 
+
+APIS = (CONTROL, PAGE)
+"""What the OpenAPI document of this address says."""
 
 DEFAULT_RECEIPTS = 100
 
@@ -55,6 +64,9 @@ def control_app(workers: AllWorkers, stop: trio.Event) -> ScopedApp:
     _add_lists(app, workers)
     _add_ends(app, workers)
     add_feed_routes(app, workers, stop, limits.write_bytes)
+    unread = Unread()
+    add_page_routes(app, unread, limits.write_bytes, CLUSTER_VIEWS)
+    add_document_routes(app, unread, APIS, keyed=False, write_bytes=limits.write_bytes)
     return app
 
 

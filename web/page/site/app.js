@@ -1,4 +1,5 @@
-// The page: a tab for each view, the theme, and what all views are given.
+// The page: a tab for each view, the theme, and what all views are given.  Which views there are, the document says: a
+// server's are "live chat", those of a cluster's control address "workers".
 //
 // A view is a module that exports `mount(element, context)`, which shows it in an empty element and returns a function
 // that ends it: streams, timers and listeners included.  `context` is { api, announce, theme }:
@@ -12,10 +13,12 @@ import { h } from "./shared/dom.js";
 import { KeyDialog } from "./shared/key_dialog.js";
 import { Theme } from "./shared/theme.js";
 
+const OFFERED = document.body.dataset.views.split(" ");
 const VIEWS = [
   { name: "live", title: "Live", load: () => import("./live/live.js") },
   { name: "chat", title: "Chat", load: () => import("./chat/chat.js") },
-];
+  { name: "workers", title: "Workers", load: () => import("./live/workers.js") },
+].filter(({ name }) => OFFERED.includes(name));
 
 const view = document.getElementById("view");
 const tabs = document.querySelector(".tabs");
@@ -56,4 +59,4 @@ document.querySelector(".skip").addEventListener("click", (event) => {
   view.focus();
 });
 show();
-nameModel();
+if (OFFERED.includes("chat")) nameModel();

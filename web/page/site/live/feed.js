@@ -7,22 +7,26 @@ const LONGEST_DELAY = 5000;
  * Follow the feed until the signal aborts it.
  *
  * `onFrame(kind, frame)` gets each frame, `onStatus(status, message)` one of "live", "over" (the server ended it),
- * "away" and "locked" (nobody gave the key that it wants), whenever that changes.  Nothing follows "locked".
+ * "away" and "locked" (nobody gave the key that it wants), whenever that changes.  Nothing follows "locked".  `onBegin()`
+ * is called before the first frame of each stream.
  */
-export async function follow(api, signal, onFrame, onStatus) {
+export async function follow(api, signal, onFrame, onStatus, onBegin = () => {}) {
   let delay = FIRST_DELAY;
   while (!signal.aborted) {
     let status = "away";
     let message = "";
+    let hasBegun = false;
     try {
       for await (const { event, data } of api.events("v1/events", { signal })) {
         if (event === "end") {
           status = "over";
           continue;
         }
-        if (event === "snapshot") {
+        if (!hasBegun) {
+          hasBegun = true;
           delay = FIRST_DELAY;
           onStatus("live", "");
+          onBegin();
         }
         onFrame(event, JSON.parse(data));
       }

@@ -65,6 +65,11 @@ export class LiveModel extends EventTarget {
     this.dispatchEvent(new CustomEvent("frame", { detail: { kind, receipts: fresh } }));
   }
 
+  /** Say again how things stand, to listeners that came after the last frame. */
+  tellAgain() {
+    if (this.state) this.dispatchEvent(new CustomEvent("frame", { detail: { kind: "snapshot", receipts: [] } }));
+  }
+
   /** A stream begins: the first one, or one after a break, of this server or of another. */
   begin({ at, model, context, queue, step_seconds: stepSeconds, receipts, state }) {
     this.facts = { model, context, queue, stepSeconds };
@@ -187,6 +192,7 @@ function tick(phase, { at, request_id: id }, rows) {
   return { id, phase, from: at, to: at, rows, drafts: 0 };
 }
 
-function nameOf({ request_id: id, index, detected_at: at }) {
+/** What tells a receipt from all others of its server. */
+export function nameOf({ request_id: id, index, detected_at: at }) {
   return `${id}/${index}/${at}`;
 }

@@ -95,5 +95,6 @@ function item(receipt) {
     h("p", { class: "head" }, h("strong", {}, headline(receipt)), h("time", { datetime: when.toISOString() }, when.toLocaleTimeString("en-GB"))),
     h("p", {}, cost(receipt)),
     h("code", { title: receipt.request_id }, receipt.request_id),
+    receipt.worker && h("p", { class: "whose" }, "at worker ", h("code", {}, receipt.worker)),
   );
 }
