@@ -104,9 +104,7 @@ class FrontDoor(Generic[WorkerT]):
 
     def stream(self, body: Json) -> Stream:
         """A streaming chat that has begun."""
-        connection, response = self._send(body | {"stream": True}, CHAT)
-        assert response.status == 200, response.read()
-        return Stream(connection, response)
+        return Stream(*self._send(body | {"stream": True}, CHAT))
 
     def _send(self, body: Json, path: str) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
         connection = self.send(body, path)
@@ -219,9 +217,12 @@ class Cluster(FrontDoor[Worker]):
 
 
 class Stream:
-    """A chat that streams, read event by event."""
+    """A chat that streams, read event by event.  Raises AssertionError, and hangs up, where it has not begun."""
 
     def __init__(self, connection: http.client.HTTPConnection, response: http.client.HTTPResponse) -> None:
+        if response.status != 200:
+            with contextlib.closing(connection):
+                raise AssertionError(response.read())
         self._connection = connection
         self._response = response
         self.text = ""
@@ -264,13 +265,15 @@ def begun(door: str, worker: Worker, headers: Json | None = None, **cede: str) -
     annotations = [f"cede:{json.dumps(cede)}"] if cede else []
     nvext = {"backend_instance_id": int(worker.worker_id, 16), "annotations": annotations}
     connection = http.client.HTTPConnection(door.removeprefix("http://"), timeout=PATIENCE)
-    body = json.dumps(chat("def f", BEGUN_TOKENS, stream=True, nvext=nvext))
-    connection.request("POST", CHAT, body, {"content-type": "application/json"} | (headers or {}))
-    response = connection.getresponse()
-    assert response.status == 200, response.read()
-    stream = Stream(connection, response)
-    stream.read(2)
-    assert stream.id in worker.requests()
+    with contextlib.ExitStack() as failed:
+        failed.callback(connection.close)
+        body = json.dumps(chat("def f", BEGUN_TOKENS, stream=True, nvext=nvext))
+        connection.request("POST", CHAT, body, {"content-type": "application/json"} | (headers or {}))
+        stream = Stream(connection, connection.getresponse())
+        failed.callback(stream.close)
+        stream.read(2)
+        assert stream.id in worker.requests()
+        failed.pop_all()
     return stream
 
 

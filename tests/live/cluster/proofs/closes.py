@@ -15,6 +15,7 @@ from tests.live.cluster.clusters import chat
 from tests.live.cluster.proofs.asking import asked
 from tests.live.cluster.proofs.evidence import Clock, Spread, endings, leaks, receipts_of
 from tests.live.cluster.proofs.load import Kind, Load, Outcome, streamed
+from tests.live.cluster.proofs.standstill import close_held
 from tests.live.server import stage
 from tests.soak.record import describe_loop
 
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
     from tests.soak.clients import Address
 
 ROUND = 400  # closes, after which the receipts are read: a worker remembers so many
-FLAGS = ("--slots", "4", "--queue", "512", "--log-format", "json", "--watch-loop", "50")
+SLOTS = 4
+FLAGS = ("--slots", str(SLOTS), "--queue", "512", "--log-format", "json", "--watch-loop", "50")
 NEIGHBOURS = (
     Kind("greedy neighbour", streamed(chat("class Tree:", 300))),
     Kind("seeded neighbour", streamed(chat("import os", 300, temperature=1.0, seed=7))),
@@ -168,7 +170,7 @@ async def storm(parts: Parts, closes: int, *, seed: int, rate: float) -> Report:
 
 
 async def in_rounds(parts: Parts, closes: int, some: Callable[[int, list[Closed]], Awaitable[None]]) -> Report:
-    """Let `some` close beside neighbours, and look at the receipts now and then."""
+    """Let `some` close beside neighbours, and look at the receipts now and then; and others while no step ends."""
     load = await Load.of(parts.address, NEIGHBOURS)
     report, clock, began = Report(neighbours=load.outcome), Clock(), time.perf_counter()
     for done in range(0, closes, ROUND):
@@ -181,6 +183,7 @@ async def in_rounds(parts: Parts, closes: int, some: Callable[[int, list[Closed]
         ended = await trio.to_thread.run_sync(endings, parts.folder)
         judge(report, closed, receipts, ended, clock)
     report.clock_set = clock.set_since()
+    report.faults += await close_held(parts, SLOTS)
     for worker in parts.workers:
         told = await trio.to_thread.run_sync(worker.get, "/v1/statistics")
         report.loops.append(describe_loop(told["loop"]))
