@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tests.mutants.simulation import ENGINE, Simulation
+
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
@@ -14,6 +16,7 @@ class Mutant:
         path: of the file that it changes.
         old, new: the edit; `old` is found once.
         tests: that may catch what the simulation does not.
+        simulation: that meets it where no test fails.
     """
 
     name: str
@@ -21,6 +24,7 @@ class Mutant:
     old: str
     new: str
     tests: tuple[str, ...] = ()
+    simulation: Simulation = ENGINE
 
     def applied_to(self, source: str) -> str:
         """Return the file's text with the edit.

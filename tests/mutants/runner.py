@@ -1,6 +1,6 @@
 """Makes a mutant in a private copy of the source, and looks for what catches it.
 
-Each mutant meets the tests that are named for it, which take seconds, and then the simulation, a few hundred seeds of
+Each mutant meets the tests that are named for it, which take seconds, and then its simulation, a few hundred seeds of
 it, which take minutes.  What caught it the last time can be tried before all that.
 """
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tests.mutants.mutant import Mutant
+    from tests.mutants.simulation import Simulation
 
-SEEDS = 500
 MAX_CPU_SECONDS = 300  # of one command, for a mutant may spin; of a clock, since others may use the machine
 MAX_SECONDS = 1800.0  # of one command that waits, and computes nothing
 PACKAGES = ("runtime", "actors", "web", "tests")
@@ -33,7 +33,7 @@ PACKAGES = ("runtime", "actors", "web", "tests")
 def find_catch(mutant: Mutant) -> str | None:
     """Return what catches the mutant, as MUTANTS.md says it; None if nothing does."""
     with copy_with(mutant) as copy:
-        return _test(copy, mutant.tests) or _simulate(copy, range(SEEDS))
+        return _test(copy, mutant.tests) or _simulate(copy, mutant.simulation, range(mutant.simulation.seeds))
 
 
 def is_caught_by(mutant: Mutant, catch: str) -> bool:
@@ -42,7 +42,7 @@ def is_caught_by(mutant: Mutant, catch: str) -> bool:
     test = re.fullmatch(r"`(\S+)`", catch)
     with copy_with(mutant) as copy:
         if seed is not None:
-            return _simulate(copy, range(int(seed[1]), int(seed[1]) + 1)) is not None
+            return _simulate(copy, mutant.simulation, range(int(seed[1]), int(seed[1]) + 1)) is not None
         return test is not None and _test(copy, [test[1]]) is not None
 
 
@@ -64,8 +64,9 @@ def copy_with(mutant: Mutant) -> Iterator[Path]:
         yield copy
 
 
-def _simulate(copy: Path, seeds: range) -> str | None:
-    said = _run(copy, "-m", "tests.sim", "--first-seed", str(seeds.start), "--seeds", str(len(seeds)), "--fail-fast")
+def _simulate(copy: Path, simulation: Simulation, seeds: range) -> str | None:
+    which = ("--first-seed", str(seeds.start), "--seeds", str(len(seeds)), "--fail-fast")
+    said = _run(copy, "-m", simulation.module, *which)
     if said is None:
         return "simulation: it never ends"
     failed = re.search(r"^    seed (\d+): (\w+:)? ?(.*)$", said, re.MULTILINE)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from tests.mutants import grammars, manager, observers, ranks, slots, steps
 from tests.mutants.actors import parking, spare_time
+from tests.mutants.cluster import control, knowledge, requests
 from tests.mutants.kv import arena, blocks, published, rings
-from tests.mutants.web import cluster, detached
+from tests.mutants.web import detached
 
 MUTANTS = (
     *manager.MUTANTS,
@@ -20,6 +21,8 @@ MUTANTS = (
     *grammars.MUTANTS,
     *observers.MUTANTS,
     *detached.MUTANTS,
-    *cluster.MUTANTS,
+    *control.MUTANTS,
+    *requests.MUTANTS,
+    *knowledge.MUTANTS,
     *spare_time.MUTANTS,
 )

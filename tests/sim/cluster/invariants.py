@@ -6,7 +6,7 @@
     I30 no worker that runs and can be reached is taken to be dead
     I31 an error says that the request may be sent again, and comes only where nobody else could have served it
     I32 a worker that has left discovery, or was dropped from it, is asked for nothing
-    I33 once all is quiet, a front door knows which blocks each worker holds
+    I33 once all is quiet, a front door knows which blocks each worker holds, and finds them by their tokens
     I34 a request is with one worker at a time, until the front door has given that one up
 
 Each engine is held to I1 to I9, I11, I22 and I23 besides (`tests.sim.invariants`); that nothing is left in it is I6 and
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from tests.sim.cluster.books import Attempt, Story
     from tests.sim.cluster.play import Cluster
+    from tests.sim.cluster.router import WorkerBlocks
     from tests.sim.cluster.scenario import Scenario
     from tests.sim.cluster.worker import Worker
 
@@ -50,9 +51,19 @@ def check_quiet(cluster: Cluster) -> list[str]:
             if blocks.names != held:
                 more, less = len(blocks.names - held), len(held - blocks.names)
                 found.append(f"I33: {name} knows {more} blocks of {worker_name} that it has not, and not {less} others")
+            elif worker_name in living:
+                found += _check_reach(f"I33: {name}", blocks, living[worker_name], cluster)
         strange = [*door.strange, *(what for blocks in door.blocks.values() for what in blocks.strange)]
         found += [f"I33: {name}: {what}" for what in strange]
     return found
+
+
+def _check_reach(name: str, blocks: WorkerBlocks, worker: Worker, cluster: Cluster) -> Iterator[str]:
+    """By the tokens of a prompt, a front door finds as much of it as the worker has."""
+    for story in cluster.stories:
+        prompt = story.visit.prompt
+        if blocks.reach(prompt) != worker.reach(prompt):
+            yield f"{name} finds {blocks.reach(prompt)} blocks of {story.id}, and not {worker.reach(prompt)}"
 
 
 def check_at_end(cluster: Cluster) -> list[str]:
@@ -106,6 +117,8 @@ def _check_error(story: Story, scenario: Scenario) -> Iterator[str]:
     reasons = [attempt.why for attempt in story.attempts]
     if story.status != 503:
         yield f"I31: {story.id} ends with {story.status} {story.why}, after {reasons}"
+    elif reasons and not reasons[-1]:
+        yield f"I31: {story.id} ends with what a worker says: {story.why}; another might have served it"
     elif story.visit.choices > 1 or set(reasons) - {"refused"}:
         return  # it could not be moved, or there was somebody who was lost
     elif scenario.troubles or scenario.partitions or scenario.lost_devices:

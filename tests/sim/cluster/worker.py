@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 import trio
@@ -14,6 +15,7 @@ from actors.engine import open_engine
 from actors.kv.config import CacheConfig
 from actors.kv.prefix_cache import PrefixCache
 from actors.manager.block_news import told_of_blocks
+from runtime.kv.token_chain import TokenChain
 from runtime.testing.faults import Chaos, FaultPlan, ThreadDeath
 from tests.fakes.kv_simulation import ROOT, Faults, KVModel, KVSimulation, KVWatch, Truth
 from tests.fakes.ownership import LendableOwner
@@ -34,7 +36,7 @@ from web.cluster.routing.block_events import BlockEvents, name_of
 from web.cluster.worker import STOPPING, DeviceHealth
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
 
     from runtime.errors import CedeError
     from runtime.kv.held import HeldBlocks
@@ -332,3 +334,8 @@ class Worker:
     def names_held(self) -> set[int]:
         """The names of all blocks that a front door should know of."""
         return {name_of(key) for key in self.sim.held.told}
+
+    def reach(self, tokens: Sequence[int]) -> int:
+        """How many first blocks of a sequence a front door should know of."""
+        told = self.sim.held.told
+        return sum(1 for _ in takewhile(told.__contains__, TokenChain(self.sim.manager.cache.root, tokens).keys))

@@ -1,4 +1,4 @@
-"""Bad edits of a cluster: where an output begins when it goes on elsewhere, and what is ended at which worker."""
+"""Bad edits of what is said across workers: where an output begins, and what is ended at which worker."""
 
 from __future__ import annotations
 
