@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 import click
 import trio
 
+from tests.live.cluster import wire as wires
 from tests.live.cluster.etcd import etcd
 from tests.live.cluster.parts import Parts
 from tests.live.cluster.proofs import closes as closing
@@ -139,6 +140,13 @@ def seeds() -> None:
     """The five failures of other servers that cede exists to make impossible."""
     for each in seeding.SEEDS:
         click.echo(each())
+
+
+@main.command()
+def wire() -> None:
+    """What passes between the processes, in bytes."""
+    with parts(*wires.FLAGS, workers=2) as running:
+        click.echo("\n".join(wires.count(running)))
 
 
 if __name__ == "__main__":

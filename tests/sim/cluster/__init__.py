@@ -14,4 +14,5 @@
     books         what each attempt of a request came to
     invariants    I27 to I34
     play          plays a scenario, and lists what did not hold
+    growth/       thousands of workers that only send: what that comes to
 """
