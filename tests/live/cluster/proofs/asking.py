@@ -134,10 +134,10 @@ async def asked(address: Address, body: Json, path: str = CHAT, *, session: str 
         yield Asking(exchange, answer, streams=bool(body.get("stream")))
 
 
-async def ask(address: Address, body: Json, path: str = CHAT) -> Answer:
+async def ask(address: Address, body: Json, path: str = CHAT, *, session: str | None = None) -> Answer:
     """Ask, and read all of the answer."""
     try:
-        async with asked(address, body, path) as asking:
+        async with asked(address, body, path, session=session) as asking:
             return await asking.read()
     except OSError as error:  # nobody listens
         now = time.perf_counter()

@@ -47,7 +47,7 @@ class Report:
     """What the retries found.
 
     Attributes:
-        router: of the front door.
+        router: of the front door, and whether there were sessions.
         capacity: requests a second that the cluster answers when it always has enough to do.
         rate: requests a second that came.
         shares: of the tokens in committed blocks, what each retry found.
@@ -90,7 +90,9 @@ def draw(rng: random.Random) -> Json:
     return streamed(chat(" ".join(rng.choices(WORDS, k=WORDS_IN_PROMPT)), TOKENS))
 
 
-async def retry_many(parts: Parts, cases: int, *, load: float, seed: int, router: str) -> Report:
+async def retry_many(
+    parts: Parts, cases: int, *, load: float, seed: int, router: str, sessions: bool = False
+) -> Report:
     """Let clients come at a share of the capacity; each second one hangs up, and asks the same again.
 
     Args:
@@ -98,9 +100,11 @@ async def retry_many(parts: Parts, cases: int, *, load: float, seed: int, router
         cases: hang-ups.
         load: share of the capacity.
         seed: decides what comes when.
-        router: for the report.
+        router: of the front door, for the report.
+        sessions: whether a client says that its second attempt is of the same session as the first.
     """
-    rng, report, retries = random.Random(seed), Report(router), list[Retry]()
+    name = f"{router}, with sessions" if sessions else router
+    rng, report, retries = random.Random(seed), Report(name), list[Retry]()
     report.capacity = await capacity(parts, rng)
     taken: list[float] = []
     began, came = time.perf_counter(), 0
@@ -110,7 +114,8 @@ async def retry_many(parts: Parts, cases: int, *, load: float, seed: int, router
             came += 1
             if taken and rng.random() < HANG_UPS:
                 patience, pause = rng.uniform(0.1, 0.9) * min(taken[-LATELY:]), rng.uniform(0, LONGEST_PAUSE)
-                nursery.start_soon(hang_up_and_retry, parts, body, patience, pause, retries)
+                session = f"session {came}" if sessions else None
+                nursery.start_soon(hang_up_and_retry, parts, body, patience, pause, retries, session)
             else:
                 nursery.start_soon(stay, parts, body, taken)
             await trio.sleep(rng.expovariate(load * report.capacity))
@@ -142,14 +147,16 @@ async def stay(parts: Parts, body: Json, taken: list[float]) -> None:
     taken.append(answer.ended - answer.began)
 
 
-async def hang_up_and_retry(parts: Parts, body: Json, patience: float, pause: float, retries: list[Retry]) -> None:
-    """Wait so long for an answer, and ask again a little later."""
-    async with asked(parts.address, body) as asking:
+async def hang_up_and_retry(
+    parts: Parts, body: Json, patience: float, pause: float, retries: list[Retry], session: str | None
+) -> None:
+    """Wait so long for an answer, and ask again a little later, in the same session if there is one."""
+    async with asked(parts.address, body, session=session) as asking:
         with trio.move_on_after(patience) as scope:
             await asking.read()
     if scope.cancelled_caught:
         await trio.sleep(pause)
-        retries.append(Retry(asking.answer.id, await ask(parts.address, body)))
+        retries.append(Retry(asking.answer.id, await ask(parts.address, body, session=session)))
 
 
 def judge(report: Report, retries: Sequence[Retry], receipts: Mapping[str, Sequence[Json]]) -> None:
