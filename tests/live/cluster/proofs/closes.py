@@ -39,7 +39,7 @@ WORDS = ("def", "return", "for name in names:", "import os", "x = 1", "class Tre
 ENDLESS = 3000  # tokens
 LAYERS = 1  # that may end after a cancel was noticed
 MANY = 500  # closes, among which there are some in every phase
-PHASES = {"queued", "prefill", "draft", "decode"}
+PHASES = {"queued", "prefill", "draft", "decode"}  # a step that verifies is met by few
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class Report:
         assert self.neighbours.exact, self
         assert max(self.layers, default=0) <= LAYERS, self
         if self.closed >= MANY:
-            assert {phase for phase, *_ in self.phases} == PHASES, self
+            assert {phase for phase, *_ in self.phases} >= PHASES, self
 
 
 def draw(rng: random.Random, *, quick: bool = False) -> Victim:
