@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from actors.core.account import Account
     from actors.core.commands import Enqueue
     from actors.core.costs import StepCosts
-    from actors.core.hold import Ticket
+    from actors.core.hold import Place, Ticket
     from actors.core.holds import HoldRecord, Holds
     from actors.core.observer import Observers
     from actors.core.slot_views import GenerationKey
@@ -221,10 +221,9 @@ class Admission:
 
     def _heirs(self) -> list[_Waiting]:
         """Those whose predecessor has left them a slot."""
-        heirs = [
-            one for key, one in self._queue.items() if one.ticket.place.goes_first and not self._is_passed_over(key)
-        ]
-        return sorted(heirs, key=lambda one: one.ticket.place.number)
+        heirs = [one for one in self._queue.values() if one.ticket.place.goes_first]
+        ready = [one for one in heirs if not self._is_passed_over(one.ticket.key)]
+        return sorted(ready, key=lambda one: one.ticket.place.number)
 
     def _is_passed_over(self, key: GenerationKey) -> bool:
         """Whether one waits for somebody's end, or ends but has not left yet: a grant would give up KV for nobody."""
@@ -260,6 +259,7 @@ class Admission:
         self._cache.leftovers.take(slot.tokens, 0, len(slot.tokens))
         ticket.place.is_granted = True
         del self._queue[ticket.key]
+        _leave_to_heirs(ticket.place, [one.ticket for one in self._queue.values()])
         is_demoted = self._order.priority_of(ticket.key) == LEAST_IMPORTANT
         if record is not None:
             self._order.resume(ticket.key, trio.current_time())
@@ -307,6 +307,20 @@ class Admission:
         """Slots can be granted again."""
         self._owner.check()
         self._held_back, self._closed = False, None
+
+
+def _leave_to_heirs(place: Place, waiting: Sequence[Ticket]) -> None:
+    """Let those go first who have come for a place that is in a slot only since.
+
+    Args:
+        place: just granted.
+        waiting: as they came, so that who takes over an heir's place comes behind it.
+    """
+    left = [place]
+    for ticket in waiting:
+        if any(before in left for before in ticket.succeeds):
+            ticket.place.goes_first = True
+            left.append(ticket.place)
 
 
 def _room_for(ticket: Ticket, free: int) -> int:

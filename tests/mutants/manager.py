@@ -287,6 +287,13 @@ MUTANTS = (
         ("tests/scenarios/kin/test_successors.py::test_the_slot_that_is_left_is_no_other_owners",),
     ),
     Mutant(
+        "the slot of one that has it only since its successor came is left to nobody",
+        "actors/manager/admission.py",
+        "        _leave_to_heirs(ticket.place, [one.ticket for one in self._queue.values()])\n",
+        "",
+        ("tests/scenarios/kin/test_successors.py",),
+    ),
+    Mutant(
         "a successor of one that waits goes to the end of the queue",
         "actors/manager/admission.py",
         "        place.number = min((one.number for one in before), default=self._places)\n",

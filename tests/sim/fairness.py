@@ -208,11 +208,18 @@ class Fairness(Observer):
         for other, theirs in self._arrivals.items():
             if other in due:
                 self._check_order(event.key, mine, other, theirs)
+        self._note_heirs()
         self._granted[event.key] = mine
         self._served[mine.priority] = self._clock()
         waited, worked = self._clock() - mine.at, self._activity.seconds - mine.busy
         if waited > worked + ROUNDING:
             self._violated(f"I8: {event.key} waited {waited:.6f} s, of which the device worked only {worked:.6f}")
+
+    def _note_heirs(self) -> None:
+        """Note to whom slots are left: whose place somebody has come for may be granted one after that."""
+        for ticket in self._manager.queue:
+            if (arrival := self._arrivals.get(ticket.key)) is not None:
+                self._arrivals[ticket.key] = replace(arrival, goes_first=ticket.place.goes_first)
 
     def _check_order(self, key: Owner, mine: Arrival, other: Owner, theirs: Arrival) -> None:
         """Check that the one who is granted a slot may have it before another."""
@@ -277,14 +284,12 @@ class Fairness(Observer):
     def _could_be_granted(self) -> bool:
         """Whether a slot is free, and the arena has room for all that anybody who waits may come to need.
 
-        Not behind one that is parked and is still being copied, which may have become so when room was made just now.
+        Not where one that is parked is still being copied.  It may have become so when room was made just now, and have
+        been next until then, by its age: then nobody was served before it.
         """
+        if not all(self._manager.parking.is_copied(ticket.key) for ticket in self._manager.queue):
+            return False
         due = self._due()
-        for ticket in self._manager.queue:
-            if not self._manager.parking.is_copied(ticket.key):
-                return False
-            if ticket.key in due:
-                break
         promises = [ticket.promise for ticket in self._manager.queue if ticket.key in due]
         return bool(promises and self._manager.table.extents.grantable([max(promises)]))
 

@@ -42,6 +42,17 @@ class MostHeld(Observer):
         self.held.discard(event.key)
 
 
+class Grants(Observer):
+    """Who was granted a slot, in order."""
+
+    def __init__(self) -> None:
+        self.granted_to: list[str] = []
+
+    def granted(self, event: Granted) -> None:
+        """One more."""
+        self.granted_to.append(event.request_id)
+
+
 def keystroke(sim: Simulation, number: int, typed: int = 30, max_tokens: int = 20) -> Story:
     """The story of a request that takes the place of the one before."""
     asked = ask(f"k{number}", TEXT[: typed + number], max_tokens=max_tokens, control=Control(supersede="line"))
@@ -61,6 +72,22 @@ async def test_of_a_series_one_is_answered_and_no_more_than_one_slot_is_in_use()
             assert story.receipt.supersede == "line"
             assert story.receipt.wasted_tokens <= 8, "a chunk at most"
         assert stories[-1].finished().cached_tokens > 0, "it goes on with what the others have read"
+
+
+@simulated(seeds=6)
+async def test_who_has_a_slot_only_since_its_heir_came_leaves_it_to_that_one() -> None:
+    """Both come in one moment: the one before is granted a slot before its cancel is there."""
+    for passes in range(8):  # of the scheduler, before the important one comes
+        grants, line = Grants(), Control(supersede="line")
+        async with open_simulation(slots=1, queue=4) as sim:
+            with sim.engine.observed_by(grants):
+                async with trio.open_nursery() as clients:
+                    for name in ("one", "other"):
+                        clients.start_soon(sim.client, ask(name, TEXT[:40], max_tokens=5, control=line))
+                    for _ in range(passes):
+                        await trio.lowlevel.checkpoint()
+                    clients.start_soon(sim.client, ask("important", TEXT[:40], max_tokens=5, priority=-10))
+        assert grants.granted_to.index("important") in (0, 2)
 
 
 @asynccontextmanager
