@@ -6,15 +6,14 @@ import logging
 from typing import TYPE_CHECKING, Protocol
 
 import trio
-from quart.wrappers.response import ResponseBody
 
 from actors.core.receipts import CancelReason
 from web.bodies.json_encoding import dumps, iter_json
 from web.bodies.page_buffer import PageBuffer
+from web.bodies.stream_body import StreamBody
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-    from types import TracebackType
 
     from actors.core.generation import Event
     from actors.request import Request
@@ -75,7 +74,7 @@ class EventWriter(Protocol):
         """Return what says that the stream is alive; it may go out at any time after `write`."""
 
 
-class EventStream(ResponseBody):
+class EventStream(StreamBody):
     """The body of a streaming response.
 
     It does not own the request, which is in the exit stack of the HTTP request.  But it leaves the request before it
@@ -115,19 +114,6 @@ class EventStream(ResponseBody):
         self._unsent.write(opening)
         self._closing = False  # the fragments are those of the end
         self._ended = False  # nothing follows what is unsent
-
-    async def __aenter__(self) -> EventStream:
-        """Return the body itself."""
-        return self
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
-    ) -> None:
-        """Do nothing: the request is left by whoever entered it."""
-
-    def __aiter__(self) -> EventStream:
-        """Return the body itself."""
-        return self
 
     async def __anext__(self) -> bytes:
         """Return what to write next; a sign of life if nothing comes in time."""

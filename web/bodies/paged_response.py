@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import trio
-from quart.wrappers.response import ResponseBody
 from quart_trio.wrappers import TrioResponse as Response
 
 from web.bodies.json_encoding import iter_json
 from web.bodies.page_buffer import PageBuffer
+from web.bodies.stream_body import StreamBody
 from web.http.asgi import current_request
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from actors.generating.unread import Backlog, Unread
     from runtime.errors import CedeError
 
@@ -83,7 +81,7 @@ async def _encode(value: object, backlog: Backlog, page_bytes: int) -> PageBuffe
     return pages
 
 
-class PagedBody(ResponseBody):
+class PagedBody(StreamBody):
     """The body of a response that is complete.
 
     A page that the reader has taken is no longer accounted for.  If the reader is cut, the rest is dropped at once, and
@@ -100,19 +98,6 @@ class PagedBody(ResponseBody):
         backlog.on_cut = self._cut
         backlog.gathering = False
         backlog.hold(len(pages))
-
-    async def __aenter__(self) -> PagedBody:
-        """Return the body itself."""
-        return self
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
-    ) -> None:
-        """Do nothing: the backlog closes with the request."""
-
-    def __aiter__(self) -> PagedBody:
-        """Return the body itself."""
-        return self
 
     async def __anext__(self) -> bytes:
         """Return the next page.

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import trio
-from quart.wrappers.response import ResponseBody
 
 from web.bodies.page_buffer import PageBuffer
-
-if TYPE_CHECKING:
-    from types import TracebackType
+from web.bodies.stream_body import StreamBody
 
 
 class EventLog:
@@ -69,7 +64,7 @@ class EventLog:
         return self._frames[position] if position < len(self._frames) else None
 
 
-class AttachedStream(ResponseBody):
+class AttachedStream(StreamBody):
     """The body of a response that follows a log.  Who stops reading it stops nothing else.
 
     Args:
@@ -85,19 +80,6 @@ class AttachedStream(ResponseBody):
         self._write_bytes = write_bytes
         self._unsent = PageBuffer(write_bytes)
         self._unsent.write(greeting)
-
-    async def __aenter__(self) -> AttachedStream:
-        """Return the body itself."""
-        return self
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
-    ) -> None:
-        """Do nothing: the log is not this reader's."""
-
-    def __aiter__(self) -> AttachedStream:
-        """Return the body itself."""
-        return self
 
     async def __anext__(self) -> bytes:
         """Return what to write next: the events that are there, as far as they fit into a write."""

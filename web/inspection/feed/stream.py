@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import trio
-from quart.wrappers.response import ResponseBody
 
 from web.bodies.json_encoding import dumps
 from web.bodies.page_buffer import PageBuffer
+from web.bodies.stream_body import StreamBody
 from web.inspection.feed.frames import Frames
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from actors.generating.unread import Backlog
     from runtime.errors import CedeError
     from web.inspection.feed.feed import Feed, Viewer
@@ -29,7 +27,7 @@ def sse_of(frame: Frame) -> bytes:
     return f"event: {frame.kind}\ndata: {dumps(frame.value)}\n\n".encode()
 
 
-class FeedStream(ResponseBody):
+class FeedStream(StreamBody):
     """The body of the response to a viewer.
 
     A connection takes the next frame when it has passed on the one before, so a slow viewer gets fewer and larger ones.
@@ -63,19 +61,6 @@ class FeedStream(ResponseBody):
         self._ended = False
         backlog.gathering = False
         backlog.on_cut = self._cut
-
-    async def __aenter__(self) -> Self:
-        """Return the body itself."""
-        return self
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
-    ) -> None:
-        """Do nothing: the viewer leaves with the request."""
-
-    def __aiter__(self) -> Self:
-        """Return the body itself."""
-        return self
 
     async def __anext__(self) -> bytes:
         """Return what to write next; a sign of life if nothing happens for long.

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import trio
-from quart.wrappers.response import ResponseBody
 
 from web.bodies.page_buffer import PageBuffer
+from web.bodies.stream_body import StreamBody
 from web.inspection.feed.frames import Frame
 from web.inspection.feed.stream import END, KEEP_ALIVE, sse_of
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from web.cluster.control.feed.untaken import Untaken
 
 
-class ClusterStream(ResponseBody):
+class ClusterStream(StreamBody):
     """The body of the response.
 
     Args:
@@ -33,19 +31,6 @@ class ClusterStream(ResponseBody):
         self._unsent = PageBuffer(write_bytes)
         self._stop = stop
         self._ended = False
-
-    async def __aenter__(self) -> Self:
-        """Return the body itself."""
-        return self
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
-    ) -> None:
-        """Do nothing: what was asked for it ends with the request."""
-
-    def __aiter__(self) -> Self:
-        """Return the body itself."""
-        return self
 
     async def __anext__(self) -> bytes:
         """Return what to write next; a sign of life if nothing happens for long."""
