@@ -42,6 +42,6 @@ def kill_many(times: int) -> Report:
             running.read_all()
             report.told.append(time.perf_counter() - began)
             assert [error["code"] for error in running.errors] == ["device_lost"]
-            assert server.process.wait() == 1
+            assert server.wait_exit() == 1
             report.ended.append(time.perf_counter() - began)
     return report

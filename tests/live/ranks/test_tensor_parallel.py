@@ -27,7 +27,7 @@ def test_two_ranks_say_what_one_says(speculate: str) -> None:
                     answers.append(client.read_all())
             said.append(answers)
             server.process.send_signal(signal.SIGTERM)
-            assert server.process.wait() == 0
+            assert server.wait_exit() == 0
     assert said[0] == said[1]
 
 
@@ -54,7 +54,7 @@ def test_a_rank_that_is_killed_ends_the_server_with_an_error() -> None:
             rank.kill()
             running.read_all()
             assert [error["code"] for error in running.errors] == ["device_lost"]
-        assert server.process.wait() == 1
+        assert server.wait_exit() == 1
         assert "Error: rank 1 of 2 has ended with status -9" in server.log()
 
 
@@ -68,5 +68,5 @@ def test_no_rank_outlives_rank_0() -> None:
 
 def test_a_model_that_cannot_be_divided_is_refused_by_name() -> None:
     with Server("--tensor-parallel", "3") as server:
-        assert server.process.wait() == 1
+        assert server.wait_exit() == 1
         assert "--tensor-parallel 3: the attention heads of Qwen3ForCausalLM, 4, cannot be divided by 3" in server.log()

@@ -14,9 +14,9 @@ from web.cluster.children import FIRST_DELAY, Child, ClusterFailed, Program, run
 
 ROOT = Path(__file__).parents[4]
 SERVES = "import sys, time; print('serves', flush=True); sys.stdin.read()"
-STOPS = (  # no print in a handler, which may have come amid another
-    "import os, signal; signal.signal(signal.SIGTERM, lambda *_: (os.write(1, b'stopped\\n'), os._exit(0)));"
-    "os.write(1, b'serves\\n'); signal.pause()"
+STOPS = (  # blocked, so that a signal which comes before the wait is not lost
+    "import os, signal; signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM]);"
+    "os.write(1, b'serves\\n'); signal.sigwait([signal.SIGTERM]); os.write(1, b'stopped\\n')"
 )
 
 
