@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
+from tests.live.cluster.clusters import Cluster
 from tests.live.fork_server import ForkedServer
 
 if TYPE_CHECKING:
@@ -29,6 +31,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 # A test decides nothing by how long something took, nor does Hypothesis for it.
 settings.register_profile("cede", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("cede")
+
+# A shell lets what it starts in the background ignore SIGINT, and its children with it; tests interrupt theirs by it.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The models of the tests are tiny: a second thread only costs barriers, and many on a busy machine.
 torch.set_num_threads(1)
@@ -75,3 +81,26 @@ def short_queue(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkedServ
     flags = ["--slots", "1", "--queue", "16", "--hang-timeout", "0"]
     with ForkedServer(tmp_path_factory.mktemp("short"), *flags) as server:
         yield server
+
+
+# Two workers behind a front door, for the tests of a file; a worker that a test ends is replaced before the next one.
+
+
+@pytest.fixture(scope="module")
+def discovery(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder by which the cluster's workers and front door find each other."""
+    return tmp_path_factory.mktemp("discovery")
+
+
+@pytest.fixture(scope="module")
+def running_cluster(discovery: Path) -> Iterator[Cluster]:
+    """The cluster, in whatever state the last test left it."""
+    with Cluster("--discovery-dir", str(discovery)) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def cluster(running_cluster: Cluster) -> Cluster:
+    """The cluster, whole and idle."""
+    running_cluster.wait_whole()
+    return running_cluster

@@ -12,7 +12,6 @@ from tests.live.browser.watching import Watched
 from tests.live.cluster.clusters import Cluster, another_front_door, begun
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from playwright.sync_api import Locator, Page
@@ -22,23 +21,6 @@ if TYPE_CHECKING:
 pytest.importorskip("dynamo._core", reason="cede[cluster] is not installed")
 
 SAME = "11111111-2222-4333-8444-555555555555"
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("discovery")
-
-
-@pytest.fixture(scope="module")
-def running(folder: Path) -> Iterator[Cluster]:
-    with Cluster("--discovery-dir", str(folder)) as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def cluster(running: Cluster) -> Cluster:
-    running.wait_whole()
-    return running
 
 
 def card(page: Page, worker: str) -> Locator:
@@ -56,7 +38,7 @@ def opened(page: Page, cluster: Cluster) -> Watched:
 
 
 def test_one_of_two_requests_of_one_id_is_hung_up_on_at_the_worker_that_is_shown(
-    chromium: Chromium, cluster: Cluster, folder: Path
+    chromium: Chromium, cluster: Cluster, discovery: Path
 ) -> None:
     first, second = cluster.workers.values()
     own_id = {"x-dynamo-request-id": SAME}
@@ -77,7 +59,7 @@ def test_one_of_two_requests_of_one_id_is_hung_up_on_at_the_worker_that_is_shown
         expect(listed).to_have_count(1)
         return listed.inner_text(), broken, list(watched.said)
 
-    with another_front_door(folder) as door:
+    with another_front_door(discovery) as door:
         streams = begun(cluster.url, first, own_id), begun(door, second, own_id)
         receipt, broken, said = chromium.visit(look)
         assert SAME in first.requests()

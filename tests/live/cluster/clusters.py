@@ -143,6 +143,7 @@ class Cluster(FrontDoor[Worker]):
         self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
+        self._count = workers
         self.workers: dict[str, Worker] = {}
         self.url = ""
         self.control = ControlAddress("")
@@ -200,13 +201,13 @@ class Cluster(FrontDoor[Worker]):
 
         wait_for(is_open, "the front door")
 
-    def wait_whole(self, workers: int = 2) -> None:
-        """Wait until so many workers live, the front door knows them and no others, and nothing runs."""
+    def wait_whole(self) -> None:
+        """Wait until all workers live, the front door knows them and no others, and nothing runs."""
 
         def is_whole() -> bool:
             self.read_lines()
             self.workers = {name: worker for name, worker in self.workers.items() if worker.lives}
-            return len(self.workers) == workers and self.known() == set(self.workers)
+            return len(self.workers) == self._count and self.known() == set(self.workers)
 
         try:
             wait_for(is_whole, "the front door to know the workers")

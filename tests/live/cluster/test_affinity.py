@@ -25,15 +25,9 @@ TOKENS = 500
 
 
 @pytest.fixture(scope="module")
-def running() -> Iterator[Cluster]:
+def running_cluster() -> Iterator[Cluster]:
     with Cluster(workers=3) as cluster:
         yield cluster
-
-
-@pytest.fixture
-def cluster(running: Cluster) -> Cluster:
-    running.wait_whole(3)
-    return running
 
 
 def cached(answer: Json) -> int:
@@ -77,7 +71,7 @@ def test_a_session_stays_with_its_worker_while_that_lives(cluster: Cluster, head
     served = [served_by(cluster, f"{number}: def f", {header: "a session"}) for number in range(5)]
     assert {worker.worker_id for worker in served} == {served[0].worker_id}
     served[0].kill()
-    cluster.wait_whole(3)
+    cluster.wait_whole()
     assert served_by(cluster, "6: def f", {header: "a session"}).worker_id != served[0].worker_id
 
 

@@ -13,8 +13,6 @@ from tests.live.cluster.clusters import Cluster, chat
 from tests.live.server import PATIENCE, wait_for
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tests.live.cluster.clusters import Stream
     from tests.live.server import Json
 
@@ -22,18 +20,6 @@ pytest.importorskip("dynamo._core", reason="cede[cluster] is not installed")
 
 LONG = "def f(x):\n    return x\n" * 120
 TOKENS = 500
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[Cluster]:
-    with Cluster() as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def cluster(running: Cluster) -> Cluster:
-    running.wait_whole()
-    return running
 
 
 def begun(cluster: Cluster, body: Json) -> tuple[str, Stream]:

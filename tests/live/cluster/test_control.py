@@ -24,23 +24,6 @@ pytest.importorskip("dynamo._core", reason="cede[cluster] is not installed")
 SAME = "11111111-2222-4333-8444-555555555555"
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("discovery")
-
-
-@pytest.fixture(scope="module")
-def running(folder: Path) -> Iterator[Cluster]:
-    with Cluster("--discovery-dir", str(folder)) as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def cluster(running: Cluster) -> Cluster:
-    running.wait_whole()
-    return running
-
-
 class Begin(Protocol):
     """Begins a stream at that worker, which a front door is asked for; it says `cede` of its own fate."""
 
@@ -126,8 +109,8 @@ def test_a_request_is_ended_at_the_worker_that_has_it(cluster: Cluster, begin: B
     first.close()
 
 
-def test_a_cancel_reaches_no_other_request_of_the_same_id(cluster: Cluster, folder: Path, begin: Begin) -> None:
-    with another_front_door(folder) as door:
+def test_a_cancel_reaches_no_other_request_of_the_same_id(cluster: Cluster, discovery: Path, begin: Begin) -> None:
+    with another_front_door(discovery) as door:
         first, second = cluster.workers.values()
         own_id = {"x-dynamo-request-id": SAME}
         check_only_one_is_ended(

@@ -21,18 +21,6 @@ if TYPE_CHECKING:
 pytest.importorskip("dynamo._core", reason="cede[cluster] is not installed")
 
 
-@pytest.fixture(scope="module")
-def running() -> Iterator[Cluster]:
-    with Cluster() as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def cluster(running: Cluster) -> Cluster:
-    running.wait_whole()
-    return running
-
-
 def read_until(told: Iterator[Told], is_last: Callable[[str, Json], bool]) -> list[Told]:
     """What is told, up to the first event of which that is true."""
     read: list[Told] = []
