@@ -146,13 +146,23 @@ def test_a_pod_runs_what_cede_understands_and_has_the_time_that_it_asks_for(name
     (container,) = spec["containers"]
     parse(container["args"])
     environment = {item["name"]: item["value"] for item in container["env"] if "value" in item}
-    check_environment(environment)
+    check_environment(environment, name)
     assert spec["terminationGracePeriodSeconds"] > int(environment.get("CEDE_GRACE", 0))
     ports = {port["name"] for port in container["ports"]}
     for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
         ((_, asked),) = [item for item in container[probe].items() if item[0] in ("httpGet", "tcpSocket")]
         assert asked["port"] in ports
         assert name != "worker" or container[probe]["httpGet"]["path"] == "/health"
+
+
+def test_the_control_address_is_served_and_no_other_pod_reaches_it() -> None:
+    (container,) = pod("front-door")["containers"]
+    (said,) = [item["value"] for item in container["env"] if item["name"] == "CEDE_CONTROL_PORT"]
+    assert {"name": "control", "containerPort": int(said)} in container["ports"]
+    found = {(document["kind"], document["metadata"]["name"]): document.get("spec", {}) for _, document in MANIFESTS}
+    assert [port["targetPort"] for port in found["Service", "control"]["ports"]] == ["control"]
+    assert found["Service", "control"]["selector"] == found["Service", "front-door"]["selector"]
+    assert found["NetworkPolicy", "front-door"]["ingress"] == [{"ports": [{"port": "http"}]}]
 
 
 def test_whatever_selects_pods_selects_some() -> None:

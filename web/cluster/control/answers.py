@@ -27,9 +27,10 @@ class RequestsOfAll(Answer):
 
 
 class CancelledAt(Cancelled):
-    """The request was live at that worker, and ends."""
+    """The request was live at that worker, and ends.  Who is unreachable may have another one of that id."""
 
     worker: str = WORKER
+    unreachable: list[str] = UNREACHABLE
 
 
 class ReceiptAt(Receipt):

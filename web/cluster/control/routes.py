@@ -119,7 +119,8 @@ def _add_ends(app: ScopedApp, workers: Workers) -> None:
         for worker, name in found:
             ended, _ = await workers.ask(Question.CANCEL, worker=worker, id=name)
             if ended.get(worker):
-                return json_response({"id": request_id, "cancelled": True, "worker": worker})
+                answer = {"id": request_id, "cancelled": True, "worker": worker, "unreachable": silent}
+                return json_response(answer)
         if silent:
             raise Unavailable(f"It cannot be said whether the request lives: no answer from {', '.join(silent)}.")
         raise NotFound(f"There is no live request '{request_id}'.", param="request_id", code="request_not_found")

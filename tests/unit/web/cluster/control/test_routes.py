@@ -75,8 +75,13 @@ async def test_what_is_asked_of_receipts_is_passed_on() -> None:
 async def test_a_cancel_is_sent_to_the_one_worker_that_has_the_request() -> None:
     workers = Workers(live(a="1", b="2"))
     status, answer = await ask(workers, "DELETE", "/v1/requests/chatcmpl-2")
-    assert (status, answer) == (200, {"id": "chatcmpl-2", "cancelled": True, "worker": "b"})
+    assert (status, answer) == (200, {"id": "chatcmpl-2", "cancelled": True, "worker": "b", "unreachable": []})
     assert workers.cancels == [("b", "2")]
+
+
+async def test_a_cancel_names_those_who_may_have_another_request_of_the_id() -> None:
+    _, answer = await ask(Workers(live(a="1"), ["c"]), "DELETE", "/v1/requests/1")
+    assert (answer["worker"], answer["unreachable"]) == ("a", ["c"])
 
 
 async def test_of_two_requests_of_one_id_neither_is_ended_until_it_is_said_which() -> None:
