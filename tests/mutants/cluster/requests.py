@@ -50,4 +50,11 @@ MUTANTS = (
         "        case ShuttingDown():\n",
         simulation=CLUSTER,
     ),
+    Mutant(
+        "an answer ends with the first of its choices that does",
+        BACKEND,
+        "                if error is not None:\n                    return error\n",
+        "                if error is not None or isinstance(event, Finished):\n                    return error\n",
+        simulation=CLUSTER,
+    ),
 )
