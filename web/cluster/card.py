@@ -1,4 +1,4 @@
-"""What the front door has to know of a model: how its conversations are written, and its tokens.
+"""What the front door has to know of a model: how its conversations are written, its tokens, and its room for KV.
 
 Dynamo reads this from a folder in the layout of Hugging Face checkpoints.  It is written here from what was loaded, so
 a GGUF file has one, too.  Workers of one model have to name the same folder, so its name comes from what is in it.
@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import platformdirs
+
+from runtime.kv.blocks import BLOCK_TOKENS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,6 +41,12 @@ def card_files(model: ServedModel) -> dict[str, str]:
         "tokenizer_config.json": json.dumps({"tokenizer_class": "PreTrainedTokenizerFast"} | named),
     }
     return files if template is None else files | {"chat_template.jinja": template.source}
+
+
+def kv_blocks(model: ServedModel, slots: int) -> int:
+    """How many blocks of KV the slots have room for, which may share fewer positions than all have at their longest."""
+    positions = slots * model.context_length if model.positions is None else model.positions
+    return positions // BLOCK_TOKENS
 
 
 def write_card(files: Mapping[str, str], folder: Path | None = None) -> Path:

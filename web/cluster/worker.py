@@ -15,7 +15,7 @@ from actors.core.observer import Observer
 from actors.manager.block_news import told_of_blocks
 from runtime.kv.blocks import BLOCK_TOKENS
 from web.cluster.backend import Backend
-from web.cluster.card import card_files, write_card
+from web.cluster.card import card_files, kv_blocks, write_card
 from web.cluster.control.desk import Desk
 from web.cluster.control.feed.teller import Teller
 from web.cluster.control.questions import worker_name
@@ -143,7 +143,7 @@ class WorkerFittings(Fittings):
         config.context_length = model.context_length
         config.max_num_seqs = engine.config.slots
         config.enable_local_indexer = True  # a front door that comes later asks the worker for what it has missed
-        config.total_kv_blocks = engine.config.slots * model.context_length // BLOCK_TOKENS
+        config.total_kv_blocks = kv_blocks(model, engine.config.slots)
         serves = ModelType.Completions if model.chat is None else ModelType.Chat | ModelType.Completions
         card = await asyncio.to_thread(self._write_card, engine)
         await register_model(

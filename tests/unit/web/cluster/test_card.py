@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import tokenizers
 
+from runtime.kv.blocks import BLOCK_TOKENS
 from runtime.loading.load import describe_model
 from runtime.loading.options import LoadOptions
 from runtime.store.resolve import resolve_model
-from web.cluster.card import card_files, write_card
+from web.cluster.card import card_files, kv_blocks, write_card
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,6 +35,12 @@ def test_the_card_has_the_models_tokens_ends_and_template() -> None:
     assert served.chat is not None
     assert files["chat_template.jinja"] == served.chat.template.source
     assert json.loads(files["tokenizer_config.json"])["eos_token"] == "<|endoftext|>"
+
+
+def test_an_arena_has_as_many_blocks_as_its_slots_at_their_longest_or_fewer() -> None:
+    served, _ = describe_model(LoadOptions(resolve_model(None, None)), "embedded")
+    assert kv_blocks(served, 4) == 4 * served.context_length // BLOCK_TOKENS
+    assert kv_blocks(replace(served, positions=10 * BLOCK_TOKENS + 1), 4) == 10
 
 
 def test_the_same_model_has_the_same_folder_and_another_has_another(tmp_path: Path) -> None:
