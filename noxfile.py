@@ -49,7 +49,7 @@ def wheel(session: nox.Session) -> None:
 @nox.session
 def simulate(session: nox.Session) -> None:
     """Play random scenarios in virtual time: `nox -s simulate -- --seeds 10000 --first-seed 80000`."""
-    session.run("python", "-m", "tests.simulate", *(session.posargs or ["--seeds", "300"]))
+    session.run("python", "-m", "tests.sim", *(session.posargs or ["--seeds", "300"]))
 
 
 @nox.session

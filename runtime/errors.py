@@ -118,7 +118,7 @@ class AnswersUnread(Unavailable):
 
 
 class DeviceLost(Unavailable):
-    """No step can run, and none will in this process."""
+    """No step can run, and none will until another device thread can take the place of the one that is gone."""
 
     code = "device_lost"
 

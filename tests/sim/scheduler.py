@@ -1,7 +1,7 @@
 """Virtual time, and a scheduler fixed by one integer.
 
-This is the one module that reads private names of a library, Trio's, for two things that Trio has no public way to: the
-random numbers that order its tasks, and the end of a task that waits under a shield.
+This module reads private names of Trio, for two things that Trio has no public way to: the random numbers that order
+its tasks, and the end of a task that waits under a shield.
 """
 
 # ruff: noqa: SLF001

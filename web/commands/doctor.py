@@ -31,7 +31,12 @@ SCHEMA = {"name": "cede doctor", "version": 1}  # raised whenever a reader of re
 
 
 @click.command(cls=SectionedCommand, short_help="Say what is here, and whether cede works on it.")
-@click.option("--self-test", "test", is_flag=True, help="Run a model and check what comes of it: a minute or two.")
+@click.option(
+    "--self-test",
+    "test",
+    is_flag=True,
+    help="Run a model and check what comes of it: half a minute, more on a slow machine.",
+)
 @option_flags("model", "models-dir", "device", "dtype")
 @option_flag("kv-dir", type=EXISTING_FOLDER, help="Look into this folder of KV, too.")
 @click.option(

@@ -15,6 +15,7 @@ from runtime.loading.options import LoadOptions
 from runtime.step.step import Segment
 from runtime.step.thread_executor import open_thread_executor
 from runtime.store.resolve import resolve_model
+from tests.live.ranks.processes import MOST_LAYERS
 from tests.models.step_driver import greedy
 from web.ranks.processes import open_ranks
 
@@ -27,7 +28,6 @@ ROWS, LEAVE = 16, 12  # segments of a step, and how many of them are cancelled
 PROMPT = 12  # tokens of a segment
 CONTEXT = 128
 LONGEST_WAIT = 0.002  # seconds between two cancels of a step
-MOST_LAYERS = 3
 
 
 @dataclass(slots=True)

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from tests.live.server import Server
 
 TWO = ("--tensor-parallel", "2")
+MOST_LAYERS = 3  # two, and one that may end between the moment of a cancel and its mark
 
 
 def ranks_of(server: Server) -> list[psutil.Process]:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.live.cluster.clusters import chat
 from tests.live.cluster.parts import Parts
-from tests.live.ranks.processes import TWO, ranks_of
+from tests.live.ranks.processes import MOST_LAYERS, TWO, ranks_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,5 +45,5 @@ def test_a_hang_up_at_the_front_door_stops_both_ranks_of_a_worker(tmp_path: Path
         connection.close()
         (receipt,) = worker.wait_ended(request_id)
         assert (receipt["reason"], receipt["phase"]) == ("client_disconnect", "prefill")
-        assert receipt["layers_after_cancel"] <= 3
+        assert receipt["layers_after_cancel"] <= MOST_LAYERS
         assert parts.ask(chat("def f", 3))[0] == 200

@@ -7,11 +7,10 @@ import signal
 import pytest
 
 from tests.live.http_client import Http1, completion, prompt
-from tests.live.ranks.processes import TWO, has_ended, ranks_of
+from tests.live.ranks.processes import MOST_LAYERS, TWO, has_ended, ranks_of
 from tests.live.server import Server, wait_for
 
 TOKENS = 24
-MOST_LAYERS = 3
 
 
 @pytest.mark.parametrize("speculate", ["off", "mtp"])

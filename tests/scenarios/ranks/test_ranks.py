@@ -32,7 +32,7 @@ TOKENS = 4
 PROMPT, OTHER = random_tokens(40, below=256, seed=1), random_tokens(23, below=256, seed=2)
 TOLERANCE = 1e-3  # of a log-probability in float32; sums are rounded in another order
 CONTEXT = 256  # of a slot, which has so many places in the arena
-MOST_LAYERS = 3  # that end between a cancel and the last of its rows
+MOST_LAYERS = 3  # two, and one that may end between the moment of a cancel and its mark
 
 
 def two() -> list[Running]:
