@@ -11,17 +11,33 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
     from pydantic.json_schema import JsonSchemaMode
+    from pydantic_core.core_schema import TaggedUnionSchema
 
     from web.openapi.operations import Json
 
 PLACE = "#/components/schemas/"
+OTHER = "<other>"
+"""The tag, in a union by `type`, of the member for all types that have none of their own; those are `<type>`."""
 
 
 class _Schemas(GenerateJsonSchema):
-    """Pydantic's generator, without a title for each field that only repeats its name."""
+    """Pydantic's generator, without a title for each field that only repeats its name.
+
+    Of a union by `type`, the member for types that are not known (tagged `OTHER`) excludes those that are: else a value
+    of a known type would be of two members, and so of none of a `oneOf`.
+    """
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ANN401  pydantic does not name its type
         return False
+
+    def tagged_union_schema(self, schema: TaggedUnionSchema) -> Json:
+        union: Json = super().tagged_union_schema(schema)
+        if OTHER in schema["choices"]:
+            other = self.generate_inner(schema["choices"][OTHER])
+            known = [str(tag).strip("<>") for tag in schema["choices"] if tag != OTHER]
+            without = {"allOf": [other], "not": {"properties": {"type": {"enum": known}}}}
+            union["oneOf"] = [without if member == other else member for member in union["oneOf"]]
+        return union
 
 
 class SchemaNames:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.errors import Unsatisfiable
+from jsonschema import Draft202012Validator
 from schemathesis import GenerationMode
+from schemathesis.core.parameters import ParameterLocation
 from schemathesis.core.result import Ok
 
 if TYPE_CHECKING:
@@ -33,6 +35,15 @@ def draw_cases(document: Json, examples: int) -> list[Case[Any]]:
 def finite(document: Json) -> Json:
     """Return the paths whose answers come to an end by themselves."""
     return {path: of for path, of in document["paths"].items() if not of.get("get", {}).get("x-endless")}
+
+
+def fits(case: Case[Any], document: Json) -> bool:
+    """Whether a case of which only the body should break the document does not."""
+    assert case.meta is not None, "drawn cases say what they should break"
+    if [place for place, part in case.meta.components.items() if part.mode.is_negative] != [ParameterLocation.BODY]:
+        return False
+    body = document["paths"][case.operation.path][case.operation.method]["requestBody"]["content"][JSON]["schema"]
+    return bool(Draft202012Validator(body | {"components": document["components"]}).is_valid(case.body))
 
 
 def _given(operation: Any, document: Json) -> Iterator[Case[Any]]:  # noqa: ANN401  schemathesis does not name its type

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from jsonschema import Draft202012Validator
+from jsonschema import Draft202012Validator, ValidationError
 from openapi_spec_validator import validate
 from openapi_spec_validator.validation.exceptions import OpenAPIValidationError
 
@@ -48,6 +48,37 @@ async def test_it_is_valid_openapi() -> None:
     validate(document)
     with pytest.raises(OpenAPIValidationError):  # so it looks at the operations
         validate(document | {"paths": {"/": {"get": {"responses": 7}}}})
+
+
+def unions(node: Any) -> Iterator[list[Json]]:  # noqa: ANN401
+    if isinstance(node, dict):
+        if "oneOf" in node:
+            yield node["oneOf"]
+        for part in node.values():
+            yield from unions(part)
+    elif isinstance(node, list):
+        for part in node:
+            yield from unions(part)
+
+
+async def test_a_value_of_a_known_type_is_of_one_member_of_a_union() -> None:
+    """Else it would be of none: `oneOf` means exactly one."""
+    document = await document_of()
+    schemas = document["components"]["schemas"]
+    seen = 0
+    for members in unions(document):
+        named = [schemas[member["$ref"].rpartition("/")[2]]["properties"] for member in members if "$ref" in member]
+        for kind in [fields["type"]["const"] for fields in named if "const" in fields.get("type", {})]:
+            only_type = [Draft202012Validator({"components": document["components"]} | member) for member in members]
+            blind = [one for one in only_type if not any(_of_type(error) for error in one.iter_errors({"type": kind}))]
+            assert len(blind) == 1, (kind, members)
+            seen += 1
+    assert seen > 40
+
+
+def _of_type(error: ValidationError) -> bool:
+    """Whether a member does not take a value because of its type, and not because fields are missing."""
+    return error.validator in ("const", "not", "type") or any(_of_type(one) for one in error.context or ())
 
 
 async def test_each_route_is_in_it_and_nothing_else() -> None:
