@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING
 
 from quart_trio.wrappers import TrioResponse as Response
 
+from actors.control import NO_CONTROL
 from runtime.errors import RequestError
 from web.bodies.json_response import json_response
 from web.bodies.strict_model import parse_model
+from web.control.fields import with_headers
 from web.embeddings.batch import Embedder
 from web.generation.ignored import IgnoredFields
+from web.http.asgi import current_request
 from web.ollama.answers.objects import line
 from web.ollama.answers.writer import CONTENT_TYPE
 from web.ollama.asked import LoadRequest
@@ -48,7 +51,10 @@ def add_routes(app: ScopedApp, responder: Responder) -> None:
 
     async def generate(parse: ParseFunction) -> Response:
         asked = await responder.parse_body(parse)
-        return _load_response(asked) if isinstance(asked, LoadRequest) else await responder.answer(asked)
+        if isinstance(asked, LoadRequest):
+            with_headers(NO_CONTROL, current_request().headers.items())  # nothing to control, but no slip goes unsaid
+            return _load_response(asked)
+        return await responder.answer(asked)
 
     @app.post("/api/chat")
     async def ollama_chat() -> Response:

@@ -52,6 +52,13 @@ async def test_a_body_without_a_prompt_is_answered_without_the_engine(stream: bo
     assert engine.openings == 0
 
 
+async def test_a_body_without_a_prompt_is_refused_with_a_header_that_means_nothing() -> None:
+    said = {"x-cede-on-disconnect": "stay"}
+    response = await make().test_client().post(GENERATE, json={"model": "bytes"}, headers=said)
+    assert response.status_code == 400
+    assert "x-cede-on-disconnect" in (await response.get_json())["error"]
+
+
 async def test_a_hang_up_cancels_exactly_this_request() -> None:
     engine = FakeEngine([token("a")])
     async with posting(make(engine), CHAT, HELLO) as connection:
