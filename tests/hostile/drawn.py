@@ -21,9 +21,8 @@ URL = "http://localhost"
 
 async def ask_drawn(application: Application, examples: int) -> Outcome:
     """Send up to so many requests of each operation and kind, and hold what comes back against the document."""
-    outcome = Outcome()
-    document = json.loads((await application.ask("GET", "/openapi.json")).body)
-    for case in draw_cases(document, examples):
+    outcome = Outcome(json.loads((await application.ask("GET", "/openapi.json")).body))
+    for case in draw_cases(outcome.document, examples):
         outcome.judge(case, await _call(case, application))
     return outcome
 

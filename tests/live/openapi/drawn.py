@@ -39,6 +39,7 @@ FLAGS = ("--slots", "4", "--context", "64", "--queue", "64", "--log-level", "war
 class Outcome:
     """How many answers of which status each operation gave, and what was wrong with them."""
 
+    document: Json = field(repr=False)
     answers: Counter[tuple[str, int]] = field(default_factory=Counter)
     faults: list[str] = field(default_factory=list)
 
@@ -47,7 +48,7 @@ class Outcome:
         counts = [f"{count:6} {name}: {status}" for (name, status), count in sorted(self.answers.items())]
         return "\n".join([*counts, *self.faults])
 
-    def judge(self, case: Case[Any], response: Response, document: Json) -> None:
+    def judge(self, case: Case[Any], response: Response) -> None:
         """Count an answer, and hold it against the document.
 
         What Schemathesis made of a body to break its schema may still be of it, by another branch of an `anyOf`; then
@@ -61,16 +62,16 @@ class Outcome:
             wrong = [
                 f"{type(fault).__name__}: {str(fault)[:800]}"
                 for fault in found.exceptions
-                if not (isinstance(fault, AcceptedNegativeData) and fits(case, document))
+                if not (isinstance(fault, AcceptedNegativeData) and fits(case, self.document))
             ]
             if wrong:
                 self.faults.append(f"{name}: {', '.join(wrong)}; {_shown(case)} got {response.content[:300]!r}")
 
-    def unused(self, document: Json) -> set[str]:
+    def unused(self) -> set[str]:
         """Return the operations that never did what they do, among those that need no more than an example."""
         return {
             f"{method} {path}"
-            for path, methods in finite(document).items()
+            for path, methods in finite(self.document).items()
             for method, operation in methods.items()
             if "200" in operation["responses"] and "{" not in path and not self.answers[f"{method} {path}", 200]
         } - NEEDS_MORE
@@ -78,17 +79,16 @@ class Outcome:
 
 def ask(server: Server, examples: int) -> Outcome:
     """Send up to so many requests of each operation and kind."""
-    outcome = Outcome()
-    document = server.get("/openapi.json")
-    for case in draw_cases(document, examples):
-        outcome.judge(case, case.call(base_url=server.url), document)
+    outcome = Outcome(server.get("/openapi.json"))
+    for case in draw_cases(outcome.document, examples):
+        outcome.judge(case, case.call(base_url=server.url))
     return outcome
 
 
 def check(server: Server, outcome: Outcome) -> None:
     """Raise AssertionError if an answer was wrong, an operation never did what it does, or the server was harmed."""
     assert not outcome.faults, outcome
-    assert not outcome.unused(server.get("/openapi.json")), outcome
+    assert not outcome.unused(), outcome
     server.wait_idle()
     statistics = server.get("/v1/statistics")
     manager = statistics["manager"]
