@@ -22,7 +22,7 @@ from actors.queue.shares import OutputLengths
 from runtime.errors import QueueFull, RateLimited
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from actors.core.account import Account
     from actors.core.commands import Enqueue
@@ -197,7 +197,7 @@ class Admission:
             victims = self._parking.victims(priority, waiting.ticket.promise, before=waiting.grants)
             if not victims:
                 return
-            if self._is_late(waiting):
+            if self._is_late(waiting, victims):
                 continue
             for record in victims:
                 self._wait_again(record, by=waiting.ticket)
@@ -279,9 +279,9 @@ class Admission:
         ticket.granted.set(outcome.Value(record.hold))
         return True
 
-    def _is_late(self, waiting: _Waiting) -> bool:
-        """Whether one leaves the queue, since its first token cannot come in time."""
-        if waiting.parked is not None or (late := self._punctual.complaint(waiting.ticket)) is None:
+    def _is_late(self, waiting: _Waiting, victims: Collection[HoldRecord] = ()) -> bool:
+        """Whether one leaves the queue, since its first token cannot come in time once these are parked for it."""
+        if waiting.parked is not None or (late := self._punctual.complaint(waiting.ticket, victims)) is None:
             return False
         waiting.ticket.note_cancel()  # it leaves the queue itself
         waiting.ticket.granted.set(outcome.Error(late))

@@ -15,9 +15,11 @@ from runtime.errors import DeadlineExceeded
 from runtime.kv.blocks import BLOCK_TOKENS
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from actors.core.costs import StepCostModel
     from actors.core.hold import Ticket
-    from actors.core.holds import Holds
+    from actors.core.holds import HoldRecord, Holds
     from actors.core.slots import SlotTable
     from actors.kv.prefix_cache import PrefixCache
 
@@ -43,12 +45,17 @@ class Punctuality:
         if (late := self.complaint(ticket)) is not None:
             raise late
 
-    def complaint(self, ticket: Ticket) -> DeadlineExceeded | None:
-        """Return what is to be said of a ticket that cannot be served in time; None for one that perhaps can."""
+    def complaint(self, ticket: Ticket, without: Collection[HoldRecord] = ()) -> DeadlineExceeded | None:
+        """Return what is to be said of a ticket that cannot be served in time; None for one that perhaps can.
+
+        Args:
+            ticket: of one that waits.
+            without: those who are to be parked for it, so that it cannot read along with them.
+        """
         if ticket.rank.deadline == math.inf or not self._costs.knows_chunks:
             return None
         left = ticket.rank.deadline - trio.current_time()
-        least = MARGIN * self._seconds(ticket)
+        least = MARGIN * self._seconds(ticket, without)
         if least <= left:
             return None
         return DeadlineExceeded(
@@ -56,15 +63,16 @@ class Punctuality:
             f"its first token takes {least:.3g} s at least"
         )
 
-    def _seconds(self, ticket: Ticket) -> float:
+    def _seconds(self, ticket: Ticket, without: Collection[HoldRecord]) -> float:
         """Return what a first token is expected to take, if nothing but it is computed from now on."""
-        rows = len(ticket.prompt) - (self._cached(ticket) if ticket.reuse else 0)
+        rows = len(ticket.prompt) - (self._cached(ticket, without) if ticket.reuse else 0)
         return (self._costs.seconds(1) or 0.0) + rows * self._costs.chunk_row_seconds(0.0)
 
-    def _cached(self, ticket: Ticket) -> int:
+    def _cached(self, ticket: Ticket, without: Collection[HoldRecord]) -> int:
         """Return how many leading tokens may have KV somewhere when they are wanted."""
         prompt = ticket.prompt
         in_slots = max((slot.tokens.shared_with(prompt) for slot in self._table), default=0)
-        read_now = max((record.hold.prompt.shared_with(prompt) for record in self._holds), default=0)
+        readers = (record for record in self._holds if record not in without)
+        read_now = max((record.hold.prompt.shared_with(prompt) for record in readers), default=0)
         in_tiers = self._cache.tiers.reach(prompt.keys, 0) * BLOCK_TOKENS
         return min(max(in_slots, read_now, in_tiers), len(prompt) - 1)

@@ -107,4 +107,11 @@ MUTANTS = (
         "record.ledger.parks * 0",
         (f"{SCENARIOS}::test_who_was_parked_is_the_first_of_those_who_waited_as_long",),
     ),
+    Mutant(
+        "one is parked for somebody who could be in time only by reading along with it",
+        "actors/manager/punctuality.py",
+        " for record in self._holds if record not in without)",
+        " for record in self._holds)",
+        ("tests/scenarios/order/test_order.py::test_nobody_is_parked_for_one_who_is_in_time_only_by_reading_along",),
+    ),
 )

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 import trio
 
+from actors.core.life import State
 from actors.core.receipts import CancelReason
 from runtime.errors import DeadlineExceeded
+from tests.fakes.kv_simulation import open_kv_simulation, text, until
 from tests.fakes.simulation import Simulation, Story, ask, open_simulation, prompt, simulated
 from tests.scenarios.engine.together import STEP, same_time, together
 
@@ -113,3 +115,17 @@ async def test_a_deadline_that_waiting_made_impossible_is_cut_before_it_gets_a_s
         assert isinstance(error, DeadlineExceeded)
         assert (late.receipt.reason, late.receipt.phase) == (CancelReason.DEADLINE, "queued")
         assert late.times[0] < 0.35 + busy.times[0], "before the deadline itself"
+
+
+@simulated(seeds=3)
+async def test_nobody_is_parked_for_one_who_is_in_time_only_by_reading_along() -> None:
+    async with open_kv_simulation(slots=1, step_seconds=lambda rows: 0.001 * rows) as sim:
+        await sim.client(ask("first", text(100, 1)))
+        async with trio.open_nursery() as clients:
+            story = sim.expect(ask("low", text(300, 2), max_tokens=20, priority=10))
+            clients.start_soon(sim.client, story.asked)
+            await until(lambda: any(status.states == (State.PREFILL,) for status in sim.engine.requests()))
+            late = await sim.client(ask("late", [*text(300, 2), 1], timeout=0.1))
+        assert "cannot be met" in str(late.failed())
+        assert sim.manager.statistics().parks == 0
+        assert len(story.tokens()) == 20
