@@ -168,8 +168,7 @@ class Fairness(Observer):
 
     def queued(self, event: Queued) -> None:
         """Note when it came."""
-        if all(arrival.priority != event.priority for arrival in self._arrivals.values()):
-            self._served.pop(event.priority, None)
+        self._begin_class(event.priority)
         now = self._clock()
         standing = (event.number, event.goes_first, event.owner, event.priority)
         self._arrivals[event.key] = Arrival(now, self._activity.seconds, *standing, since=now)
@@ -178,6 +177,7 @@ class Fairness(Observer):
     def demoted(self, event: Demoted) -> None:
         """Note that it waits in another line from now on."""
         if (arrival := self._arrivals.get(event.key)) is not None:
+            self._begin_class(event.priority)
             self._arrivals[event.key] = replace(arrival, priority=event.priority)
         if (held := self._granted.get(event.key)) is not None:
             self._granted[event.key] = replace(held, priority=event.priority)
@@ -190,10 +190,14 @@ class Fairness(Observer):
         levels = event.parks * LEVELS
         now = self._clock()
         again = replace(held, at=now, busy=self._activity.seconds, since=now, goes_first=False, levels=levels)
-        if all(arrival.priority != again.priority for arrival in self._arrivals.values()):
-            self._served.pop(again.priority, None)
+        self._begin_class(again.priority)
         self._arrivals[event.key] = again
         self._were_due = self._due()
+
+    def _begin_class(self, priority: int) -> None:
+        """Forget when a class was served in which nobody waits: who comes next begins it anew."""
+        if all(arrival.priority != priority for arrival in self._arrivals.values()):
+            self._served.pop(priority, None)
 
     def resumed(self, event: Resumed) -> None:
         """Check the same as of a first grant."""

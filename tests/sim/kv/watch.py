@@ -204,11 +204,11 @@ class KVInvariants(Observer):
                 continue
             for block in self._cache.waiting.of(slot.id):
                 end = block.start + len(block.token_ids)
-                if block.whole and self._model.lost(slot.id, slot.origin, block.start, end):
-                    self._violated(f"I12: slot {slot.id}: a block that is to be saved whole has left the ring")
                 rows = self._model.kv[slot.origin + block.start : slot.origin + end]
                 if self._model.taint(slot.origin, block.start, end):
-                    continue
+                    continue  # its ring may have the true rows of another slot
+                if block.whole and self._model.lost(slot.id, slot.origin, block.start, end):
+                    self._violated(f"I12: slot {slot.id}: a block that is to be saved whole has left the ring")
                 if self._watch.kv_is_exact and rows != self._truth.rows_of(block):
                     self._violated(f"I3: slot {slot.id}: a block that is still to be saved was overwritten")
 
@@ -233,7 +233,8 @@ class KVInvariants(Observer):
         rings = self._model.rings
         if rings is not None and copy.least is not None:
             first = max(0, copy.least - rings.widest + 1)
-            if self._model.lost(copy.source, copy.source_origin, first, copy.end):
+            is_true = not self._model.taint(copy.source_origin, 0, copy.end)
+            if is_true and self._model.lost(copy.source, copy.source_origin, first, copy.end):
                 self._violated(f"I12: slot {copy.source}: what its ring has lost is copied")
 
     def _may_be_written(self, slot: int) -> None:
