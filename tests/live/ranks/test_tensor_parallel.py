@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import signal
+from contextlib import suppress
 
 import pytest
 
 from tests.live.http_client import Http1, completion, prompt
 from tests.live.ranks.processes import MOST_LAYERS, TWO, has_ended, ranks_of
-from tests.live.server import Server, wait_for
+from tests.live.server import Gone, Server, wait_for
 
 TOKENS = 24
 
@@ -46,15 +47,18 @@ def test_a_hang_up_in_a_prompt_stops_it_on_both_ranks() -> None:
 
 
 def test_a_rank_that_is_killed_ends_the_server_with_an_error() -> None:
+    """The client is told so, unless the step under way never ends: then the process ends without it, and says so."""
     with Server(*TWO, "--speculate", "off") as server:
         with Http1(server, completion(prompt(20), 4000)) as running:
             wait_for(lambda: server.get("/v1/statistics")["manager"]["steps"] > 3, "tokens")
             (rank,) = ranks_of(server)
             rank.kill()
-            running.read_all()
-            assert [error["code"] for error in running.errors] == ["device_lost"]
+            with suppress(Gone):
+                running.read_all()
         assert server.wait_exit() == 1
-        assert "Error: rank 1 of 2 has ended with status -9" in server.log()
+        assert "rank 1 of 2 has ended with status -9" in server.log()
+        is_stuck = "the step under way does not end, and the process ends without it" in server.log()
+        assert is_stuck or [error["code"] for error in running.errors] == ["device_lost"]
 
 
 def test_no_rank_outlives_rank_0() -> None:
