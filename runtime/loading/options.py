@@ -55,8 +55,8 @@ class LoadOptions:
     native: Annotated[
         str,
         Option(
-            "Whether cede's own kernels compute few rows of 4-bit layers on a CPU: auto where they were built and the "
-            "processor has what they take; off, or 0, leaves all to PyTorch.",
+            "Whether cede's own kernels compute few rows of the layers that they can on a CPU: auto where they were "
+            "built and the processor has what they take; off, or 0, leaves all to PyTorch.",
             words=("auto", "off", "0"),
         ),
     ] = "auto"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from runtime.native.structures import Layer, Step
 
-INTERFACE = 2
+INTERFACE = 3
 """That of `source/layer.cpp`: a library that was built of another one is not used."""
 
 logger = logging.getLogger("cede.model")
@@ -54,7 +54,8 @@ class Kernels:
             raise KernelsMissing("they need a processor with AVX2 and FMA")
         best = {target.block: target for target in reversed(found)}
         self.targets = {block: target.name for block, target in best.items()}
-        self._numbers = {block: target.number for block, target in best.items()}
+        self._numbers: dict[int | None, int] = {block: target.number for block, target in best.items()}
+        self._numbers[None] = found[0].number
         library.cede_open.restype = ctypes.c_void_p
         library.cede_open.argtypes = [ctypes.c_int]
         library.cede_close.argtypes = [ctypes.c_void_p]
@@ -64,13 +65,13 @@ class Kernels:
         self._context = library.cede_open(threads)
         weakref.finalize(self, library.cede_close, self._context)
 
-    def run_layer(self, layer: Layer, step: Step, block: int) -> None:
+    def run_layer(self, layer: Layer, step: Step, block: int | None) -> None:
         """Transform the hidden states of all rows of a step in place, and write their KV; one call at a time.
 
         Args:
-            layer: whose matrices are all in blocks of one size.
+            layer: whose matrices in blocks are all in blocks of one size.
             step: of at most `MOST_ROWS` rows.
-            block: outputs of a block; one of `targets`.
+            block: outputs of a block, one of `targets`; None where no matrix is in blocks.
         """
         self._run_layer(self._context, self._numbers[block], addressof(layer), addressof(step))
 

@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 from ctypes import Structure, c_float, c_int32, c_int64, c_void_p
+from enum import IntEnum
 
 MOST_ROWS = 8  # of a step
 LANES = 16  # numbers of a vector
 
 
-class Int4(Structure):
-    """A matrix of four bits, in blocks of outputs."""
+class Kind(IntEnum):
+    """How a matrix lies in memory; said there."""
+
+    FOUR_BITS = 0
+    ROWS_OF_FLOAT32 = 1
+    ROWS_OF_BFLOAT16 = 2
+    ROWS_OF_INT8 = 3
+    PANELS_OF_FLOAT32 = 4
+    PANELS_OF_BFLOAT16 = 5
+
+
+class Matrix(Structure):
+    """A matrix of some kind, with its bias."""
 
     _fields_ = [
         ("weight", c_void_p),
-        ("scales_zeros", c_void_p),
+        ("scales", c_void_p),  # None where the kind has none
         ("bias", c_void_p),  # float32; None for none
+        ("kind", c_int32),
         ("out", c_int32),
         ("in_", c_int32),
         ("group", c_int32),
@@ -39,10 +52,10 @@ class Layer(Structure):
         ("head_least", c_float),
         ("attention_scale", c_float),
         ("residual_scale", c_float),
-        ("qkv", Int4),
-        ("output", Int4),
-        ("gate_up", Int4),
-        ("down", Int4),
+        ("qkv", Matrix),
+        ("output", Matrix),
+        ("gate_up", Matrix),
+        ("down", Matrix),
     ]
 
 

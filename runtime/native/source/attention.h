@@ -40,11 +40,10 @@ inline float soften(float* scores, int length, float largest) {
 
 // Attend from one query head.
 //
-// query: `[dim]`; keys, values: `[length, dim]`; scores: room for `length`, in whole vectors; to: `[dim]`, rounded as T and
-// then to bfloat16.
+// query: `[dim]`; keys, values: `[length, dim]`; scores: room for `length`, in whole vectors; to: `[dim]`, rounded as T.
 template <class T>
 inline void attend(const float* query, const T* keys, const T* values, int length, int dim, float scale, float* scores,
-                   Bfloat16* to) {
+                   float* to) {
     constexpr int AT_ONCE = 4;
     float largest = -INFINITY;
     for (int k = 0; k < length; ++k) {

@@ -2,24 +2,13 @@
 //
 // The scale is applied to a group's sum: sum(x ((c - 8) s + z)) = s sum(x c) + (z - 8 s) sum(x).
 
-// Sums of each group of a row's inputs, `[rows, groups]`.
-inline void sum_groups(const Bfloat16* x, int rows, const Int4& matrix, float* sums) {
-    for (int i = 0; i < rows * (matrix.in / matrix.group); ++i) {
-        Vector total = splat(0.0f);
-        for (int k = 0; k < matrix.group; k += LANES)
-            total = add(total, load(x + static_cast<size_t>(i) * matrix.group + k));
-        sums[i] = sum(total);
-    }
-}
-
 // One block's outputs of some rows, rounded to bfloat16 as PyTorch's kernel does, and the bias added.
 //
-// x: `[ROWS, in]`; sums: `[ROWS, groups]`.
+// x: `[ROWS, in]`; sums: `[ROWS, groups]`, of each group of a row's inputs.
 template <int ROWS>
-inline void multiply_rows(const Input* x, const float* sums, const Int4& matrix, int block,
-                          Vector (&y)[MOST_ROWS][VECTORS]) {
+[[gnu::noinline]] void multiply_block(const Input* x, const float* sums, const Matrix& matrix, int block, Vector (*y)[VECTORS]) {
     const int groups = matrix.in / matrix.group;
-    const uint8_t* weight = matrix.weight + static_cast<size_t>(block) * matrix.in * (BLOCK / 2);
+    const uint8_t* weight = static_cast<const uint8_t*>(matrix.weight) + static_cast<size_t>(block) * matrix.in * (BLOCK / 2);
     for (int row = 0; row < ROWS; ++row)
         for (int j = 0; j < VECTORS; ++j) y[row][j] = splat(0.0f);
     for (int group = 0; group < groups; ++group) {
@@ -28,8 +17,7 @@ inline void multiply_rows(const Input* x, const float* sums, const Int4& matrix,
                              weight + static_cast<size_t>(group) * matrix.group * (BLOCK / 2), own);
         for (int j = 0; j < VECTORS; ++j) {
             Vector scale, zero;
-            load_pairs(matrix.scales_zeros + 2 * (static_cast<size_t>(group) * matrix.out + block * BLOCK + j * LANES),
-                       scale, zero);
+            load_pairs(matrix.scales + 2 * (static_cast<size_t>(group) * matrix.out + block * BLOCK + j * LANES), scale, zero);
             const Vector offset = minus_times(splat(8.0f), scale, zero);
             for (int row = 0; row < ROWS; ++row) {
                 y[row][j] = times_plus(scale, own[row][j], y[row][j]);
@@ -38,28 +26,36 @@ inline void multiply_rows(const Input* x, const float* sums, const Int4& matrix,
         }
     }
     for (int row = 0; row < ROWS; ++row)
-        for (int j = 0; j < VECTORS; ++j) {
-            y[row][j] = rounded<Bfloat16>(y[row][j]);
-            if (matrix.bias) y[row][j] = add(y[row][j], load(matrix.bias + block * BLOCK + j * LANES));
-        }
+        for (int j = 0; j < VECTORS; ++j)
+            y[row][j] = with_bias(matrix, block * BLOCK + j * LANES, rounded<Bfloat16>(y[row][j]));
 }
 
-// One block's outputs of up to `MOST_ROWS` rows; as many at a time as have room for their sums in the registers.
-inline void multiply(const Input* x, const float* sums, const Int4& matrix, int block, int rows,
-                     Vector (&y)[MOST_ROWS][VECTORS]) {
-    const int groups = matrix.in / matrix.group;
-    for (int first = 0; first < rows; first += ROWS_AT_ONCE) {
-        Vector some[MOST_ROWS][VECTORS];
-        const Input* own = x + static_cast<size_t>(first) * matrix.in;
-        const float* own_sums = sums + first * groups;
-        const int count = rows - first < ROWS_AT_ONCE ? rows - first : ROWS_AT_ONCE;
-        switch (count) {
-            case 1: multiply_rows<1>(own, own_sums, matrix, block, some); break;
-            case 2: multiply_rows<2>(own, own_sums, matrix, block, some); break;
-            case 3: multiply_rows<3>(own, own_sums, matrix, block, some); break;
-            default: multiply_rows<4>(own, own_sums, matrix, block, some);
+struct FourBits {
+    static constexpr int OUTPUTS = BLOCK;
+
+    // x: `[rows, in]`
+    FourBits(Context& context, const Matrix& matrix, const float* x, int rows) : matrix(matrix), rows(rows) {
+        const size_t count = static_cast<size_t>(rows) * matrix.in;
+        inputs = inputs_of(context, x, count);
+        context.sums.resize(count / matrix.group);
+        for (size_t i = 0; i < context.sums.size(); ++i) {
+            Vector total = splat(0.0f);
+            for (int k = 0; k < matrix.group; k += LANES) total = add(total, load(inputs + i * matrix.group + k));
+            context.sums[i] = sum(total);
         }
-        for (int row = 0; row < count; ++row)
-            for (int j = 0; j < VECTORS; ++j) y[first + row][j] = some[row][j];
+        sums = context.sums.data();
     }
-}
+
+    // The outputs of one block.
+    void operator()(int block, Vector (*y)[VECTORS]) const {
+        by_fours(rows, [&](auto count, int first) {
+            multiply_block<count()>(inputs + static_cast<size_t>(first) * matrix.in,
+                                    sums + first * (matrix.in / matrix.group), matrix, block, y + first);
+        });
+    }
+
+    const Matrix& matrix;
+    int rows;
+    const Input* inputs;
+    const float* sums;
+};

@@ -2,16 +2,10 @@
 
 constexpr int BLOCK = 32;               // outputs
 constexpr int VECTORS = BLOCK / LANES;  // of a block
-constexpr int ROWS_AT_ONCE = 4;
 
 using Input = float;  // a product's inputs as they are multiplied
 
-// Widen `count` inputs, in whole vectors, into `place`; to do so for each weight would take longer than the product.
-inline const Input* inputs_of(std::vector<float>& place, const Bfloat16* x, size_t count) {
-    place.resize(count);
-    for (size_t i = 0; i < count; i += LANES) store(place.data() + i, load(x + i));
-    return place.data();
-}
+inline const Input* inputs_of(Context& context, const float* x, size_t count) { return rounded_inputs(context, x, count); }
 
 // Sixteen bytes as numbers.
 inline Vector widen_bytes(__m128i bytes) {
@@ -38,18 +32,4 @@ inline void multiply_group(const Input* x, int stride, int group, const uint8_t*
         }
         for (int row = 0; row < ROWS; ++row) y[row][half] = total[row];
     }
-}
-
-// The numbers of eight pairs.
-inline __m256 first_of(__m256i pairs) { return _mm256_castsi256_ps(_mm256_slli_epi32(pairs, 16)); }
-inline __m256 second_of(__m256i pairs) {
-    return _mm256_castsi256_ps(_mm256_and_si256(pairs, _mm256_set1_epi32(static_cast<int>(0xffff0000))));
-}
-
-// Load sixteen pairs.
-inline void load_pairs(const Bfloat16* from, Vector& first, Vector& second) {
-    const __m256i low = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
-    const __m256i high = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from) + 1);
-    first = {first_of(low), first_of(high)};
-    second = {second_of(low), second_of(high)};
 }

@@ -5,22 +5,19 @@
 
 constexpr int BLOCK = 64;               // outputs
 constexpr int VECTORS = BLOCK / LANES;  // of a block
-constexpr int ROWS_AT_ONCE = 4;
 
 using Input = Bfloat16;  // a product's inputs as they are multiplied
 
-inline const Input* inputs_of(std::vector<float>&, const Bfloat16* x, size_t) { return x; }
+inline const Input* inputs_of(Context& context, const float* x, size_t count) {
+    context.narrow.resize(count);
+    for (size_t i = 0; i < count; i += LANES) store(context.narrow.data() + i, load(x + i));
+    return context.narrow.data();
+}
 
 alignas(64) inline constexpr Bfloat16 CODES[32] = {  // 0 to 15, twice: a look-up takes five bits
     0x0000, 0x3f80, 0x4000, 0x4040, 0x4080, 0x40a0, 0x40c0, 0x40e0, 0x4100, 0x4110, 0x4120, 0x4130, 0x4140, 0x4150,
     0x4160, 0x4170, 0x0000, 0x3f80, 0x4000, 0x4040, 0x4080, 0x40a0, 0x40c0, 0x40e0, 0x4100, 0x4110, 0x4120, 0x4130,
     0x4140, 0x4150, 0x4160, 0x4170};
-
-// The numbers of sixteen pairs.
-inline Vector first_of(__m512i pairs) { return _mm512_castsi512_ps(_mm512_slli_epi32(pairs, 16)); }
-inline Vector second_of(__m512i pairs) {
-    return _mm512_castsi512_ps(_mm512_and_si512(pairs, _mm512_set1_epi32(static_cast<int>(0xffff0000))));
-}
 
 // Add the products of two inputs, which each number of `inputs` and `pairs` holds.
 inline Vector add_products(Vector total, __m512i inputs, __m512i pairs) {
@@ -67,11 +64,4 @@ inline void multiply_group(const Input* x, int stride, int group, const uint8_t*
             const Vector* pair = &mixed[row][j & 2];
             y[row][j] = _mm512_permutex2var_ps(pair[0], j & 1 ? odd : even, pair[1]);
         }
-}
-
-// Load sixteen pairs.
-inline void load_pairs(const Bfloat16* from, Vector& first, Vector& second) {
-    const __m512i pairs = _mm512_loadu_si512(from);
-    first = first_of(pairs);
-    second = second_of(pairs);
 }

@@ -7,11 +7,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "structures.h"
 
 // To be raised with every change of a structure or function below.
-extern "C" int cede_interface() { return 2; }
+extern "C" int cede_interface() { return 3; }
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(CEDE_WITHOUT_KERNELS)  // a test defines the last
 #define CEDE_HAS_KERNELS 1
@@ -20,6 +21,7 @@ extern "C" int cede_interface() { return 2; }
 
 // GCC 12 thinks that what its own headers leave undefined on purpose is used.
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
 #if defined(__clang__)
 #define CEDE_PRAGMA(text) _Pragma(#text)
 #define CEDE_BEGIN_TARGET(names) CEDE_PRAGMA(clang attribute push(__attribute__((target(names))), apply_to = function))
@@ -35,8 +37,12 @@ namespace cede::avx2 {
 #include "vectors_avx2.h"
 #include "functions.h"
 #include "attention.h"
+#include "products.h"
 #include "int4_avx2.h"
 #include "int4.h"
+#include "rows.h"
+#include "panels.h"
+#include "kinds.h"
 #include "layer.h"
 }  // namespace cede::avx2
 CEDE_END_TARGET
@@ -46,8 +52,12 @@ namespace cede::avx512 {
 #include "vectors_avx512.h"
 #include "functions.h"
 #include "attention.h"
+#include "products.h"
 #include "int4_avx512.h"
 #include "int4.h"
+#include "rows.h"
+#include "panels.h"
+#include "kinds.h"
 #include "layer.h"
 }  // namespace cede::avx512
 CEDE_END_TARGET
@@ -58,8 +68,12 @@ namespace cede::avx512_bf16 {
 #include "vectors_avx512.h"
 #include "functions.h"
 #include "attention.h"
+#include "products.h"
 #include "int4_avx512.h"
 #include "int4.h"
+#include "rows.h"
+#include "panels.h"
+#include "kinds.h"
 #include "layer.h"
 }  // namespace cede::avx512_bf16
 CEDE_END_TARGET

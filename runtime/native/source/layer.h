@@ -12,49 +12,38 @@ void run(Context& context, const Layer& layer, const Step& step) {
     context.attended.resize(static_cast<size_t>(rows) * query);
     context.activated.resize(static_cast<size_t>(rows) * layer.inner);
     context.qkv.resize(static_cast<size_t>(rows) * all_heads);
-    Bfloat16* normed = context.normed.data();
+    float* normed = context.normed.data();
 
-    const auto sums_for = [&](const Bfloat16* x, const Int4& matrix) {
-        context.sums.resize(static_cast<size_t>(rows) * (matrix.in / matrix.group));
-        sum_groups(x, rows, matrix, context.sums.data());
-        return context.sums.data();
-    };
-    const auto inputs_for = [&](const Bfloat16* x, const Int4& matrix) {
-        return inputs_of(context.inputs, x, static_cast<size_t>(rows) * matrix.in);
-    };
     const auto norm_rows = [&](const float* weight, float least) {
-        std::vector<T> row(hidden);  // rounded as the model's rows are, and then as the products take them
         for (int r = 0; r < rows; ++r) {
-            normalise(states + static_cast<size_t>(r) * hidden, weight, least, hidden, row.data());
-            for (int i = 0; i < hidden; i += LANES)
-                store(normed + static_cast<size_t>(r) * hidden + i, load(row.data() + i));
+            float* row = normed + static_cast<size_t>(r) * hidden;
+            normalise(states + static_cast<size_t>(r) * hidden, weight, least, hidden, row);
+            for (int i = 0; i < hidden; i += LANES) store(row + i, rounded<T>(load(row + i)));
         }
     };
+    // Multiply; `take(row, output, y)` gets sixteen outputs at a time.
+    const auto multiply = [&](const float* x, const Matrix& matrix, auto&& take) {
+        with_product(context, matrix, x, rows, [&](const auto& product) {
+            constexpr int OUTPUTS = std::decay_t<decltype(product)>::OUTPUTS;
+            context.workers.run(matrix.out / OUTPUTS, [&](int piece) {
+                Vector y[MOST_ROWS][OUTPUTS / LANES];
+                product(piece, y);
+                for (int r = 0; r < rows; ++r)
+                    for (int j = 0; j < OUTPUTS / LANES; ++j) take(r, piece * OUTPUTS + j * LANES, rounded<T>(y[r][j]));
+            });
+        });
+    };
     // Multiply, and add the result to the hidden states.
-    const auto add_product = [&](const Bfloat16* x, const Int4& matrix) {
-        const float* sums = sums_for(x, matrix);
-        const Input* inputs = inputs_for(x, matrix);
-        context.workers.run(matrix.out / BLOCK, [&](int block) {
-            Vector y[MOST_ROWS][VECTORS];
-            multiply(inputs, sums, matrix, block, rows, y);
-            for (int r = 0; r < rows; ++r)
-                for (int j = 0; j < VECTORS; ++j) {
-                    T* state = states + static_cast<size_t>(r) * hidden + block * BLOCK + j * LANES;
-                    store(state, times_plus(rounded<T>(y[r][j]), splat(layer.residual_scale), load(state)));
-                }
+    const auto add_product = [&](const float* x, const Matrix& matrix) {
+        multiply(x, matrix, [&](int r, int output, Vector y) {
+            T* state = states + static_cast<size_t>(r) * hidden + output;
+            store(state, times_plus(y, splat(layer.residual_scale), load(state)));
         });
     };
 
     norm_rows(layer.attention_norm, layer.attention_least);
-    const float* sums = sums_for(normed, layer.qkv);
-    const Input* inputs = inputs_for(normed, layer.qkv);
-    context.workers.run(all_heads / BLOCK, [&](int block) {
-        Vector y[MOST_ROWS][VECTORS];
-        multiply(inputs, sums, layer.qkv, block, rows, y);
-        for (int r = 0; r < rows; ++r)
-            for (int j = 0; j < VECTORS; ++j)
-                store(context.qkv.data() + static_cast<size_t>(r) * all_heads + block * BLOCK + j * LANES,
-                      rounded<T>(y[r][j]));
+    multiply(normed, layer.qkv, [&](int r, int output, Vector y) {
+        store(context.qkv.data() + static_cast<size_t>(r) * all_heads + output, y);
     });
 
     size_t longest = 0;
@@ -98,19 +87,18 @@ void run(Context& context, const Layer& layer, const Step& step) {
     add_product(context.attended.data(), layer.output);
 
     norm_rows(layer.mlp_norm, layer.mlp_least);
-    const float* mlp_sums = sums_for(normed, layer.gate_up);
-    const Input* mlp_inputs = inputs_for(normed, layer.gate_up);
-    const int blocks = layer.inner / BLOCK;
-    context.workers.run(blocks, [&](int block) {
-        Vector gate[MOST_ROWS][VECTORS], up[MOST_ROWS][VECTORS];
-        multiply(mlp_inputs, mlp_sums, layer.gate_up, block, rows, gate);
-        multiply(mlp_inputs, mlp_sums, layer.gate_up, block + blocks, rows, up);
-        for (int r = 0; r < rows; ++r)
-            for (int j = 0; j < VECTORS; ++j) {
-                const Vector activated = rounded<T>(silu(rounded<T>(gate[r][j])));
-                store(context.activated.data() + static_cast<size_t>(r) * layer.inner + block * BLOCK + j * LANES,
-                      rounded<T>(times(activated, rounded<T>(up[r][j]))));
-            }
+    with_product(context, layer.gate_up, normed, rows, [&](const auto& product) {
+        constexpr int OUTPUTS = std::decay_t<decltype(product)>::OUTPUTS;
+        const int pieces = layer.inner / OUTPUTS;
+        context.workers.run(pieces, [&](int piece) {
+            Vector gate[MOST_ROWS][OUTPUTS / LANES], up[MOST_ROWS][OUTPUTS / LANES];
+            product(piece, gate);
+            product(piece + pieces, up);
+            for (int r = 0; r < rows; ++r)
+                for (int j = 0; j < OUTPUTS / LANES; ++j)
+                    store(context.activated.data() + static_cast<size_t>(r) * layer.inner + piece * OUTPUTS + j * LANES,
+                          rounded<T>(times(rounded<T>(silu(rounded<T>(gate[r][j]))), rounded<T>(up[r][j]))));
+        });
     });
     add_product(context.activated.data(), layer.down);
 }

@@ -15,23 +15,30 @@ using Bfloat16 = uint16_t;
 constexpr int MOST_ROWS = 8;  // of a step
 constexpr int LANES = 16;     // numbers of a vector, on every processor
 
-// A matrix of four bits, as PyTorch's kernel has it in memory.
+constexpr int PANEL = 64;     // outputs of a panel
+
+// How a matrix lies in memory, which is as PyTorch's own products keep it.
 //
-// Outputs lie in blocks, of 64 for AVX-512 and of 32 for AVX2.  A block has half as many bytes for each input: byte i
-// holds the codes of output i (in its low half) and of the one as far into the block's second half.  A weight is
+// FOUR_BITS: outputs lie in blocks, of 64 for AVX-512 and of 32 for AVX2.  A block has half as many bytes for each input:
+// byte i holds the codes of output i (in its low half) and of the one as far into the block's second half.  A weight is
 // `(code - 8) * scale + zero`, with a scale and a zero for each group of inputs and each output.
-struct Int4 {
-    const uint8_t* weight;
-    const Bfloat16* scales_zeros;  // `[groups, out, 2]`
-    const float* bias;             // `[out]`; null for none
-    int32_t out, in, group;
+// ROWS: `[out, in]`.  Of int8 each output has a scale.
+// PANELS: `[out / PANEL, in, PANEL]`, and of bfloat16 `[out / PANEL, in / 2, PANEL, 2]`.
+enum Kind : int32_t { FOUR_BITS, ROWS_OF_FLOAT32, ROWS_OF_BFLOAT16, ROWS_OF_INT8, PANELS_OF_FLOAT32, PANELS_OF_BFLOAT16 };
+
+struct Matrix {
+    const void* weight;
+    const Bfloat16* scales;  // of int8 `[out]`; of four bits, with the zeros, `[groups, out, 2]`; else null
+    const float* bias;       // `[out]`; null for none
+    int32_t kind, out, in;
+    int32_t group;  // inputs that share a scale of four bits
 };
 
 struct Layer {
     int32_t hidden, heads, kv_heads, dim, inner, is_bfloat16;
     const float *attention_norm, *mlp_norm, *head_norm;  // the last `[heads + kv_heads, dim]`; null for none
     float attention_least, mlp_least, head_least, attention_scale, residual_scale;
-    Int4 qkv, output, gate_up, down;
+    Matrix qkv, output, gate_up, down;
 };
 
 // The rows of one sequence.
@@ -54,8 +61,9 @@ struct Context {
     explicit Context(int threads) : workers(threads) {}
 
     Workers workers;
-    std::vector<Bfloat16> normed, attended, activated;
-    std::vector<float> sums, inputs, qkv, scores;
+    std::vector<float> normed, qkv, scores, attended, activated;  // rounded as the model's rows are
+    std::vector<float> inputs, sums;                              // of a product
+    std::vector<Bfloat16> narrow;                                 // likewise
 };
 
 }  // namespace cede

@@ -4,6 +4,8 @@ struct Vector {
     __m256 low, high;
 };
 
+constexpr int SUMS_AT_ONCE = 4;  // for which the registers have room, beside what is multiplied
+
 inline Vector splat(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
 inline Vector add(Vector x, Vector y) { return {_mm256_add_ps(x.low, y.low), _mm256_add_ps(x.high, y.high)}; }
 inline Vector subtract(Vector x, Vector y) { return {_mm256_sub_ps(x.low, y.low), _mm256_sub_ps(x.high, y.high)}; }
@@ -63,6 +65,12 @@ inline Vector load(const Bfloat16* from) {
     const auto* halves = reinterpret_cast<const __m128i*>(from);
     return {widen(_mm_loadu_si128(halves)), widen(_mm_loadu_si128(halves + 1))};
 }
+inline Vector load(const int8_t* from) {
+    const auto* eight = reinterpret_cast<const __m128i*>(from);
+    const auto* others = reinterpret_cast<const __m128i*>(from + 8);
+    return {_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(eight))),
+            _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(others)))};
+}
 inline void store(float* to, Vector x) {
     _mm256_storeu_ps(to, x.low);
     _mm256_storeu_ps(to + 8, x.high);
@@ -73,4 +81,18 @@ inline void store(Bfloat16* to, Vector x) {
     const __m256i high = _mm256_srli_epi32(_mm256_castps_si256(rounded.high), 16);
     const __m256i mixed = _mm256_packus_epi32(low, high);  // in fours: low, high, low, high
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_permute4x64_epi64(mixed, 0xd8));
+}
+
+// The numbers of eight pairs.
+inline __m256 first_of(__m256i pairs) { return _mm256_castsi256_ps(_mm256_slli_epi32(pairs, 16)); }
+inline __m256 second_of(__m256i pairs) {
+    return _mm256_castsi256_ps(_mm256_and_si256(pairs, _mm256_set1_epi32(static_cast<int>(0xffff0000))));
+}
+
+// Load sixteen pairs.
+inline void load_pairs(const Bfloat16* from, Vector& first, Vector& second) {
+    const __m256i low = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+    const __m256i high = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from) + 1);
+    first = {first_of(low), first_of(high)};
+    second = {second_of(low), second_of(high)};
 }

@@ -4,6 +4,8 @@
 
 using Vector = __m512;
 
+constexpr int SUMS_AT_ONCE = 16;  // for which the registers have room, beside what is multiplied
+
 inline Vector splat(float x) { return _mm512_set1_ps(x); }
 inline Vector add(Vector x, Vector y) { return _mm512_add_ps(x, y); }
 inline Vector subtract(Vector x, Vector y) { return _mm512_sub_ps(x, y); }
@@ -36,7 +38,23 @@ inline __m256i narrow(Vector x) {
 
 inline Vector load(const float* from) { return _mm512_loadu_ps(from); }
 inline Vector load(const Bfloat16* from) { return widen(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from))); }
+inline Vector load(const int8_t* from) {
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));
+}
 inline void store(float* to, Vector x) { _mm512_storeu_ps(to, x); }
 inline void store(Bfloat16* to, Vector x) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), narrow(x)); }
 
 inline Vector rounded_to_bfloat16(Vector x) { return widen(narrow(x)); }
+
+// The numbers of sixteen pairs.
+inline Vector first_of(__m512i pairs) { return _mm512_castsi512_ps(_mm512_slli_epi32(pairs, 16)); }
+inline Vector second_of(__m512i pairs) {
+    return _mm512_castsi512_ps(_mm512_and_si512(pairs, _mm512_set1_epi32(static_cast<int>(0xffff0000))));
+}
+
+// Load sixteen pairs.
+inline void load_pairs(const Bfloat16* from, Vector& first, Vector& second) {
+    const __m512i pairs = _mm512_loadu_si512(from);
+    first = first_of(pairs);
+    second = second_of(pairs);
+}

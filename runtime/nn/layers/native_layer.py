@@ -7,17 +7,15 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import torch
 
-from runtime.native.structures import LANES, MOST_ROWS, Int4, Layer, Rows, Step
+from runtime.native.structures import LANES, MOST_ROWS, Layer, Rows, Step
 from runtime.nn.layers.mlp import GatedMlp
 from runtime.nn.layers.norm import RMSNorm
 from runtime.nn.layers.query_key_norm import HeadNorm
 from runtime.nn.layers.self_attention import SelfAttention
-from runtime.nn.matrices.int4 import CpuInt4
+from runtime.nn.matrices.native import NotInKernels, native_matrix
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from torch import Tensor
 
     from runtime.checkpoint.config import ModelConfig
     from runtime.kv.cache import KVCache
@@ -25,16 +23,11 @@ if TYPE_CHECKING:
     from runtime.nn.layers.batch import Batch
     from runtime.nn.layers.decoder_layer import DecoderLayer
     from runtime.nn.layers.norm import Norm
-    from runtime.nn.matrices.int4 import Packed
-    from runtime.nn.matrices.linear import Linear
+    from runtime.nn.matrices.native import NativeMatrix
 
 AnyLayer: TypeAlias = "DecoderLayer | NativeLayer"
 
 DTYPES = (torch.float32, torch.bfloat16)
-
-
-class NotInKernels(Exception):
-    """What a layer has and the kernels do not."""
 
 
 class NativeLayer:
@@ -55,15 +48,19 @@ class NativeLayer:
         self, layer: DecoderLayer, index: int, config: ModelConfig, dtype: torch.dtype, kernels: Kernels
     ) -> None:
         attention, mlp = _parts(layer, index, config, dtype)
-        self._block = _block(attention.qkv, attention.output, mlp.gate_up, mlp.down)
-        if self._block not in kernels.targets or config.intermediate_size % self._block:
+        matrices = [native_matrix(linear) for linear in (attention.qkv, attention.output, mlp.gate_up, mlp.down)]
+        self._block = _block(*matrices)
+        if self._block is not None and self._block not in kernels.targets:
             raise NotInKernels("blocks of another size")
+        if config.intermediate_size % matrices[2].piece:
+            raise NotInKernels("an inner width that is not in whole pieces")
         self._layer = layer
         self._index = index
         assert attention.rope is not None, "such a layer was refused"
         self._rope = attention.rope
         self._kernels = kernels
-        self._kept: list[Tensor] = []  # what the description refers to, and nobody else keeps
+        self._matrices = matrices  # the description refers to what these keep
+        qkv, output, gate_up, down = (matrix.described for matrix in matrices)
         self._described = Layer(
             hidden=config.hidden_size,
             heads=config.num_heads,
@@ -73,10 +70,10 @@ class NativeLayer:
             is_bfloat16=dtype == torch.bfloat16,
             attention_scale=config.scales.attention,
             residual_scale=config.scales.residual,
-            qkv=self._matrix(attention.qkv),
-            output=self._matrix(attention.output),
-            gate_up=self._matrix(mlp.gate_up),
-            down=self._matrix(mlp.down),
+            qkv=qkv,
+            output=output,
+            gate_up=gate_up,
+            down=down,
         )
         self._described.attention_norm, self._described.attention_least = _norm(layer.before_attention)
         self._described.mlp_norm, self._described.mlp_least = _norm(layer.before_mlp)
@@ -105,25 +102,6 @@ class NativeLayer:
             segment=addressof(rows),
         )
         self._kernels.run_layer(self._described, step, self._block)
-
-    def _matrix(self, linear: Linear) -> Int4:
-        """Describe a matrix.  Raises NotInKernels if its groups are too small."""
-        own = _packed(linear)
-        groups, outputs, _ = own.scales_zeros.shape
-        if own.group % LANES:
-            raise NotInKernels("groups of another size")
-        bias = None
-        if own.bias is not None:
-            self._kept.append(own.bias.float())
-            bias = self._kept[-1].data_ptr()
-        return Int4(
-            weight=own.weight.data_ptr(),
-            scales_zeros=own.scales_zeros.data_ptr(),
-            bias=bias,
-            out=outputs,
-            in_=groups * own.group,
-            group=own.group,
-        )
 
 
 def with_native_layers(
@@ -157,20 +135,12 @@ def _parts(layer: DecoderLayer, index: int, config: ModelConfig, dtype: torch.dt
     return attention, mlp
 
 
-def _packed(linear: Linear) -> Packed:
-    """Return what four bits have in memory.  Raises NotInKernels for another format."""
-    packed = [matrix.packed for matrix in linear.matrices if isinstance(matrix, CpuInt4)]
-    if len(packed) != 1 or len(linear.matrices) != 1:
-        raise NotInKernels("weights in another format")
-    return packed[0]
-
-
-def _block(*matrices: Linear) -> int:
-    """Return the outputs of a block, of which all matrices have whole ones.  Raises NotInKernels."""
-    blocks = {_packed(linear).block for linear in matrices}
-    if len(blocks) != 1 or (block := blocks.pop()) is None:
-        raise NotInKernels("matrices in other layouts, or not in whole blocks")
-    return block
+def _block(*matrices: NativeMatrix) -> int | None:
+    """Return the outputs of a block; None if no matrix is in blocks.  Raises NotInKernels if they differ."""
+    blocks = {matrix.block for matrix in matrices if matrix.block is not None}
+    if len(blocks) > 1:
+        raise NotInKernels("matrices in other layouts")
+    return blocks.pop() if blocks else None
 
 
 def _norm(norm: Norm) -> tuple[int, float]:

@@ -81,6 +81,16 @@ class WeightInt8:
         self._has_kernel = all(size % multiple == 0 for size, multiple in zip(weight.shape, multiples, strict=True))
         self.nbytes = total_bytes(self._weight, self._scales, bias)
 
+    @property
+    def quantised(self) -> tuple[Tensor, Tensor]:
+        """The weight, int8 `[out, in]`, and the scale of each output, `[out]`, in what the kernel computes in."""
+        return self._weight, self._scales
+
+    @property
+    def bias(self) -> Tensor | None:
+        """The bias, `[out]`."""
+        return self._bias
+
     def __call__(self, x: Tensor) -> Tensor:
         """Multiply `[rows, in]` to `[rows, out]`."""
         rows = x.to(self._dtype)

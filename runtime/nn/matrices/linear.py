@@ -17,6 +17,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from runtime.nn.matrices.panels import panel_address
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -110,9 +112,14 @@ class BlockedMatrix:
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
         self._min_rows = self.MIN_ROWS if weight.numel() >= self.LARGE else 0
         self._weight = torch.ops.mkldnn._reorder_linear_weight(weight, None)
-        self._bias = bias
+        self.shape, self.dtype, self.bias = weight.shape, weight.dtype, bias
         self.form = dtype_name(weight.dtype)
         self.nbytes = total_bytes(weight, bias)
+
+    @property
+    def panel_address(self) -> int | None:
+        """Where the weight is in memory, if it lies in panels (`runtime/nn/matrices/panels.py`)."""
+        return panel_address(self._weight)
 
     def __call__(self, x: Tensor) -> Tensor:
         """Multiply `[rows, in]` to `[rows, out]`."""
@@ -122,7 +129,7 @@ class BlockedMatrix:
         return self._product(x)
 
     def _product(self, x: Tensor) -> Tensor:
-        y: Tensor = torch.ops.mkldnn._linear_pointwise(x, self._weight, self._bias, "none", [], "")
+        y: Tensor = torch.ops.mkldnn._linear_pointwise(x, self._weight, self.bias, "none", [], "")
         return y
 
 

@@ -39,17 +39,36 @@ std::vector<T> numbers(size_t count, float scale = 1.0f) {
     return made;
 }
 
-struct Matrix {
-    Matrix(int out, int in, int group, bool has_bias)
-        : codes(static_cast<size_t>(out) * in / 2), scales_zeros(numbers<Bfloat16>(2ul * out * in / group, 0.02f)) {
-        for (uint8_t& byte : codes) byte = static_cast<uint8_t>(dice());
+// A matrix of some kind with random weights, as many as it has.
+struct Drawn {
+    Drawn(Kind kind, int out, int in, int group, bool has_bias) {
+        void* weight = nullptr;
+        if (kind == FOUR_BITS) {
+            scales = numbers<Bfloat16>(2ul * out * in / group, 0.02f);
+            weight = bytes_of(static_cast<size_t>(out) * in / 2);
+        } else if (kind == ROWS_OF_INT8) {
+            scales = numbers<Bfloat16>(out, 0.002f);
+            weight = bytes_of(static_cast<size_t>(out) * in);
+        } else if (kind == ROWS_OF_FLOAT32 || kind == PANELS_OF_FLOAT32) {
+            full = numbers<float>(static_cast<size_t>(out) * in, 0.1f);
+            weight = full.data();
+        } else {
+            half = numbers<Bfloat16>(static_cast<size_t>(out) * in, 0.1f);
+            weight = half.data();
+        }
         if (has_bias) bias = numbers<float>(out);
-        own = {codes.data(), scales_zeros.data(), has_bias ? bias.data() : nullptr, out, in, group};
+        own = {weight, scales.data(), has_bias ? bias.data() : nullptr, kind, out, in, group};
     }
-    std::vector<uint8_t> codes;
-    std::vector<Bfloat16> scales_zeros;
-    std::vector<float> bias;
-    Int4 own;
+    void* bytes_of(size_t count) {
+        bytes.resize(count);
+        for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(dice());
+        bytes.shrink_to_fit();
+        return bytes.data();
+    }
+    std::vector<uint8_t> bytes;
+    std::vector<float> full, bias;
+    std::vector<Bfloat16> half, scales;
+    Matrix own;
 };
 
 struct Shape {
@@ -58,11 +77,11 @@ struct Shape {
 };
 
 template <class T>
-bool same(int target, const Shape& shape, int rows_of_each, int sequences, int length) {
+bool same(int target, Kind kind, const Shape& shape, int rows_of_each, int sequences, int length) {
     const auto [hidden, heads, kv_heads, dim, inner, group, extras] = shape;
     const int all_heads = heads + 2 * kv_heads, rows = rows_of_each * sequences;
-    const Matrix qkv(all_heads * dim, hidden, group, extras), output(hidden, heads * dim, group, false);
-    const Matrix gate_up(2 * inner, hidden, group, extras), down(hidden, inner, group, extras);
+    const Drawn qkv(kind, all_heads * dim, hidden, group, extras), output(kind, hidden, heads * dim, group, false);
+    const Drawn gate_up(kind, 2 * inner, hidden, group, extras), down(kind, hidden, inner, group, extras);
     const auto first_norm = numbers<float>(hidden), second_norm = numbers<float>(hidden);
     const auto head_norm = numbers<float>(static_cast<size_t>(heads + kv_heads) * dim);
     const Layer layer{hidden,  heads,      kv_heads,   dim, inner, sizeof(T) == sizeof(Bfloat16), first_norm.data(),
@@ -82,31 +101,43 @@ bool same(int target, const Shape& shape, int rows_of_each, int sequences, int l
                                 cache.data() + (2 * i + 1) * one, static_cast<int64_t>(length) * dim, length});
         const Step step{rows, sequences, threads, own.data(), cos.data(), sin.data(), segments.data()};
         void* context = cede_open(threads);
-        for (int again = 0; again < 20; ++again) cede_run_layer(context, target, &layer, &step);
+        for (int again = 0; again < 10; ++again) cede_run_layer(context, target, &layer, &step);
         cede_close(context);
     }
     return std::memcmp(results[0].data(), results[1].data(), results[0].size() * sizeof(T)) == 0 &&
            std::memcmp(caches[0].data(), caches[1].data(), caches[0].size() * sizeof(T)) == 0;
 }
 
+// Several numbers of rows, behind several lengths.
+bool all_same(int target, Kind kind, const Shape& shape) {
+    for (const int rows : {1, 2, 3, 8})
+        for (const int length : {rows, 17, 40}) {
+            if (length < rows) continue;
+            if (same<float>(target, kind, shape, rows, 1, length) && same<Bfloat16>(target, kind, shape, 1, rows, length))
+                continue;
+            std::printf("%s, kind %d, hidden %d, %d rows, length %d: threads differ\n", cede_target(target), kind,
+                        shape.hidden, rows, length);
+            return false;
+        }
+    return true;
+}
+
 }  // namespace
 
 int main() {
-    const Shape shapes[] = {{64, 2, 1, 32, 64, 32, false}, {128, 6, 2, 32, 192, 64, true}, {192, 3, 3, 64, 128, 16, true}};
+    const Shape shapes[] = {{64, 2, 1, 32, 64, 32, false}, {128, 6, 2, 32, 192, 64, true}, {192, 3, 3, 64, 128, 16, false}};
+    const Shape odd{80, 5, 1, 32, 48, 16, true};  // in no larger pieces than rows are
     bool is_supported = false;
     for (int target = 0; cede_target(target); ++target) {
         if (!cede_is_supported(target)) continue;
         is_supported = true;
-        for (const Shape& shape : shapes)
-            for (const int rows : {1, 2, 3, 8})
-                for (const int length : {rows, 17, 40}) {
-                    if (length < rows) continue;
-                    if (same<float>(target, shape, rows, 1, length) && same<Bfloat16>(target, shape, 1, rows, length))
-                        continue;
-                    std::printf("%s, hidden %d, %d rows, length %d: threads differ\n", cede_target(target), shape.hidden,
-                                rows, length);
-                    return 1;
-                }
+        for (const Kind kind :
+             {FOUR_BITS, ROWS_OF_FLOAT32, ROWS_OF_BFLOAT16, ROWS_OF_INT8, PANELS_OF_FLOAT32, PANELS_OF_BFLOAT16}) {
+            for (const Shape& shape : shapes)
+                if ((kind == FOUR_BITS || shape.extras) && !all_same(target, kind, shape)) return 1;
+            const bool in_rows = kind == ROWS_OF_FLOAT32 || kind == ROWS_OF_BFLOAT16 || kind == ROWS_OF_INT8;
+            if (in_rows && !all_same(target, kind, odd)) return 1;
+        }
     }
     std::puts(is_supported ? "same" : "not supported");
     return 0;

@@ -1,4 +1,7 @@
-"""Layers by the kernels against the same layers by PyTorch's operations, step by step, in hidden states and KV."""
+"""Layers of 4 bits by the kernels against the same by PyTorch's operations, step by step, in hidden states and KV.
+
+Those of other formats are in test_native_layer_kinds.py.
+"""
 
 from __future__ import annotations
 
@@ -13,59 +16,34 @@ import pytest
 import torch
 
 from runtime.checkpoint.config import parse_config
-from runtime.kv.cache import KVCache
 from runtime.native.structures import MOST_ROWS
 from runtime.nn.layers.native_layer import NativeLayer, with_native_layers
 from runtime.nn.matrices.formats import choose_formats
+from runtime.nn.matrices.linear import WeightFormats
 from runtime.nn.matrices.quantization import Quantization
-from runtime.nn.model import Transformer
-from runtime.nn.source import RandomSource
 from runtime.nn.weights import build_weights
 from runtime.step.step import Segment
+from tests.unit.runtime.nn.layers.native_models import (
+    CONTEXT,
+    CPU,
+    GRANITE,
+    LLAMA,
+    QWEN2,
+    QWEN3,
+    Drawn,
+    Opaque,
+    both,
+    difference,
+    run,
+    segments_of,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from runtime.checkpoint.config import ModelConfig
     from runtime.native.kernels import Kernels
-    from runtime.nn.layers.batch import Batch
+    from runtime.nn.model import Transformer
 
 ROOT = Path(__file__).parents[5]
-CPU = torch.device("cpu")
-LLAMA: dict[str, Any] = {
-    "architectures": ["LlamaForCausalLM"],
-    "model_type": "llama",
-    "vocab_size": 320,
-    "hidden_size": 192,
-    "intermediate_size": 448,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 6,
-    "num_key_value_heads": 2,
-    "head_dim": 32,
-    "max_position_embeddings": 512,
-    "rms_norm_eps": 1e-5,
-    "tie_word_embeddings": True,
-    "hidden_act": "silu",
-    "eos_token_id": 0,
-}
-QWEN2 = LLAMA | {"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "head_dim": None}  # biases
-QWEN3 = LLAMA | {  # norms of heads, whose size is not a part of the hidden size
-    "architectures": ["Qwen3ForCausalLM"],
-    "model_type": "qwen3",
-    "num_attention_heads": 4,
-    "num_key_value_heads": 4,
-    "head_dim": 64,
-}
-GRANITE = LLAMA | {  # its own factors
-    "architectures": ["GraniteForCausalLM"],
-    "model_type": "granite",
-    "attention_multiplier": 0.25,
-    "residual_multiplier": 0.5,
-    "embedding_multiplier": 3.0,
-    "logits_scaling": 2.0,
-}
 MODELS = {"llama": LLAMA, "qwen2": QWEN2, "qwen3": QWEN3, "granite": GRANITE}
-CONTEXT, SLOTS = 256, 4
 # Each step's rows, by slot: from where, and how many.  Prompts first, which have too many rows for the kernels.
 PROMPTS = {0: 70, 1: 33, 2: 12}
 STEPS: list[dict[int, int]] = [{0: 1}, {0: 1, 1: 1, 2: 1}, {1: 5}, {0: 3, 2: 4, 3: 1}, {2: MOST_ROWS}, {3: 2, 1: 6}]
@@ -74,63 +52,16 @@ STEPS: list[dict[int, int]] = [{0: 1}, {0: 1, 1: 1, 2: 1}, {1: 5}, {0: 3, 2: 4, 
 TOLERANCE = {torch.float32: 0.005, torch.bfloat16: 0.02}
 
 
-class Drawn(RandomSource):
-    """Weights that all matter: norms that differ, and products as large as what they are added to."""
-
-    def tensor(self, name: str, *shape: int, dtype: torch.dtype | None = None) -> torch.Tensor:
-        """Return numbers around one for a norm."""
-        place = super().tensor(name, *shape, dtype=dtype)
-        if name.endswith("norm.weight"):
-            place.add_(torch.randn(place.shape, generator=self._generator).mul_(0.3))
-        return place
-
-    def _fill(self, place: torch.Tensor) -> torch.Tensor:
-        return super()._fill(place).mul_(4.0)
-
-
-def kv_of(config: ModelConfig, dtype: torch.dtype) -> KVCache:
-    return KVCache(config, slots=SLOTS, context=CONTEXT, device=CPU, dtype=dtype)
-
-
-def both(
+def four_bits(
     settings: dict[str, Any], dtype: torch.dtype, kernels: Kernels, quantize: Quantization = Quantization.INT4
 ) -> tuple[Transformer, Transformer]:
-    """Two models of the same weights: PyTorch's, and one with the kernels."""
-    config = parse_config({name: value for name, value in settings.items() if value is not None})
-    weights = build_weights(Drawn(CPU, dtype, 1, choose_formats(quantize, CPU, dtype)), config)
-    return (
-        Transformer(config, weights, kv_of(config, dtype)),
-        Transformer(config, weights, kv_of(config, dtype), kernels=kernels),
-    )
-
-
-def run(model: Transformer, segments: Sequence[Segment]) -> Batch:
-    """Run all layers."""
-    batch = model.begin(segments)
-    for index in range(model.num_layers):
-        model.run_layer(batch, index)
-    return batch
-
-
-def segments_of(step: dict[int, int], lengths: dict[int, int]) -> list[Segment]:
-    """The step's segments, of random tokens; the slots are then as long as they say."""
-    made = []
-    for slot, rows in step.items():
-        start = lengths.get(slot, 0)
-        lengths[slot] = start + rows
-        made.append(Segment(slot, start, torch.randint(1, 320, (rows,)).tolist(), origin=slot * CONTEXT))
-    return made
-
-
-def difference(own: torch.Tensor, reference: torch.Tensor) -> float:
-    """How far apart, as a part of the reference's size."""
-    return float((own.float() - reference.float()).norm() / reference.float().norm())
+    return both(settings, dtype, kernels, choose_formats(quantize, CPU, dtype))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
 @pytest.mark.parametrize("name", MODELS)
 def test_few_rows_are_what_pytorch_makes_of_them(kernels: Kernels, name: str, dtype: torch.dtype) -> None:
-    plain, native = both(MODELS[name], dtype, kernels)
+    plain, native = four_bits(MODELS[name], dtype, kernels)
     assert native.native_layers == native.num_layers
     torch.manual_seed(2)
     lengths: dict[int, int] = {}
@@ -151,7 +82,7 @@ def test_few_rows_are_what_pytorch_makes_of_them(kernels: Kernels, name: str, dt
 
 def test_a_row_does_not_depend_on_its_neighbours(kernels: Kernels) -> None:
     """Not by a bit: which is more than PyTorch's products promise."""
-    _, native = both(QWEN3, torch.bfloat16, kernels)
+    _, native = four_bits(QWEN3, torch.bfloat16, kernels)
     torch.manual_seed(3)
     lengths: dict[int, int] = {}
     with torch.inference_mode():
@@ -164,7 +95,7 @@ def test_a_row_does_not_depend_on_its_neighbours(kernels: Kernels) -> None:
 
 
 def test_a_number_that_is_none_spoils_its_own_sequence_alone(kernels: Kernels) -> None:
-    _, native = both(LLAMA, torch.float32, kernels)
+    _, native = four_bits(LLAMA, torch.float32, kernels)
     torch.manual_seed(4)
     lengths: dict[int, int] = {}
     with torch.inference_mode():
@@ -176,7 +107,7 @@ def test_a_number_that_is_none_spoils_its_own_sequence_alone(kernels: Kernels) -
 
 
 def test_many_rows_are_computed_by_pytorch(kernels: Kernels) -> None:
-    plain, native = both(LLAMA, torch.float32, kernels)
+    plain, native = four_bits(LLAMA, torch.float32, kernels)
     segments = [Segment(0, 0, list(range(1, MOST_ROWS + 2)))]
     with torch.inference_mode():
         assert torch.equal(run(native, segments).hidden, run(plain, segments).hidden)
@@ -194,8 +125,6 @@ def test_all_of_this_holds_for_avx2(kernels: Kernels) -> None:
 
 
 OTHERS = {
-    "full weights": (LLAMA, Quantization.NONE),
-    "8 bits": (LLAMA, Quantization.INT8),
     "an odd size": (LLAMA | {"intermediate_size": 368}, Quantization.INT4),
     "a window": (
         LLAMA | {"architectures": ["MistralForCausalLM"], "model_type": "mistral", "sliding_window": 64},
@@ -211,7 +140,7 @@ OTHERS = {
 @pytest.mark.parametrize("name", OTHERS)
 def test_what_the_kernels_do_not_have_is_left_to_pytorch(kernels: Kernels, name: str) -> None:
     settings, quantize = OTHERS[name]
-    plain, native = both(settings, torch.bfloat16, kernels, quantize)
+    plain, native = four_bits(settings, torch.bfloat16, kernels, quantize)
     assert native.native_layers == 0
     segments = [Segment(0, 0, [5, 6])]
     with torch.inference_mode():
@@ -219,11 +148,11 @@ def test_what_the_kernels_do_not_have_is_left_to_pytorch(kernels: Kernels, name:
 
 
 def test_layers_that_they_can_compute_are_chosen_one_by_one(kernels: Kernels) -> None:
-    """The file of a real model may have some layers in four bits and others in six."""
+    """A model may have some layers with experts and others without."""
     config = parse_config(LLAMA)
     weights = [
-        build_weights(Drawn(CPU, torch.float32, 1, choose_formats(quantize, CPU, torch.float32)), config)
-        for quantize in (Quantization.INT4, Quantization.INT8)
+        build_weights(Drawn(CPU, torch.float32, 1, formats), config)
+        for formats in (choose_formats(Quantization.INT4, CPU, torch.float32), WeightFormats(Opaque, Opaque))
     ]
     layers = [weights[0].layers[0], weights[1].layers[1]]
     chosen = with_native_layers(layers, config, torch.float32, kernels)

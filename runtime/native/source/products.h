@@ -1,0 +1,36 @@
+// What the products of all kinds of matrices share.
+//
+// A product is a structure that is made of a matrix and rows, and computes the piece of all rows' outputs that it is asked
+// for.  In which order a row's numbers are added does not depend on how many rows there are.
+
+// Call `some(count, first)` for four rows at a time, and then for those that are left; `count()` is a constant.
+template <class Some>
+inline void by_fours(int rows, Some&& some) {
+    for (int first = 0; first < rows; first += 4) switch (rows - first) {
+            case 1: some(std::integral_constant<int, 1>(), first); break;
+            case 2: some(std::integral_constant<int, 2>(), first); break;
+            case 3: some(std::integral_constant<int, 3>(), first); break;
+            default: some(std::integral_constant<int, 4>(), first);
+        }
+}
+
+// How many sums of each of so many rows are added up at a time.
+constexpr int sums_of_each(int rows) {
+    return 4 * rows <= SUMS_AT_ONCE ? 4 : 2 * rows <= SUMS_AT_ONCE ? 2 : 1;
+}
+
+// Ask for memory that is read soon: a matrix is read in pieces, which are too short for the processor to foresee the next.
+template <class Number>
+inline void prefetch(const Number* place) { _mm_prefetch(reinterpret_cast<const char*>(place), _MM_HINT_T0); }
+
+// Add the bias of sixteen outputs, if there is one.
+inline Vector with_bias(const Matrix& matrix, int output, Vector y) {
+    return matrix.bias ? add(y, load(matrix.bias + output)) : y;
+}
+
+// Round inputs to bfloat16, in whole vectors, as PyTorch's products with few bits do.
+inline const float* rounded_inputs(Context& context, const float* x, size_t count) {
+    context.inputs.resize(count);
+    for (size_t i = 0; i < count; i += LANES) store(context.inputs.data() + i, rounded_to_bfloat16(load(x + i)));
+    return context.inputs.data();
+}

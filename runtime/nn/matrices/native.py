@@ -1,0 +1,122 @@
+"""Matrices as the kernels of `runtime.native` read them: where they lie, so that nothing is kept twice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from runtime.native.structures import LANES, Kind, Matrix
+from runtime.nn.matrices.int4 import CpuInt4
+from runtime.nn.matrices.int8 import WeightInt8
+from runtime.nn.matrices.linear import BlockedMatrix, PlainMatrix
+from runtime.nn.matrices.panels import PANEL
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from runtime.nn.matrices.linear import Linear
+
+_ROWS = {torch.float32: Kind.ROWS_OF_FLOAT32, torch.bfloat16: Kind.ROWS_OF_BFLOAT16}
+_PANELS = {torch.float32: Kind.PANELS_OF_FLOAT32, torch.bfloat16: Kind.PANELS_OF_BFLOAT16}
+
+
+class NotInKernels(Exception):
+    """What a layer has and the kernels do not."""
+
+
+@dataclass(frozen=True, slots=True)
+class NativeMatrix:
+    """A matrix as it is described to the kernels.
+
+    Attributes:
+        described: refers to memory of the matrix and of `kept`.
+        piece: outputs that are computed together.
+        block: outputs of a block, which says what set of instructions it is for; None where any will do.
+        kept: what nobody else keeps.
+    """
+
+    described: Matrix
+    piece: int
+    block: int | None = None
+    kept: Tensor | None = None
+
+
+def native_matrix(linear: Linear) -> NativeMatrix:
+    """Describe a matrix.
+
+    Raises:
+        NotInKernels: the kernels do not have its format, or it is not in whole pieces.
+    """
+    if len(linear.matrices) != 1:
+        raise NotInKernels("a matrix in several formats")
+    (matrix,) = linear.matrices
+    match matrix:
+        case CpuInt4():
+            own = _four_bits(matrix)
+        case WeightInt8():
+            own = _int8(matrix)
+        case PlainMatrix():
+            own = _plain(matrix)
+        case BlockedMatrix():
+            own = _panels(matrix)
+        case _:
+            raise NotInKernels("weights in another format")
+    if own.described.out % own.piece or own.described.in_ % LANES:
+        raise NotInKernels("a matrix of another size")
+    return own
+
+
+def _four_bits(matrix: CpuInt4) -> NativeMatrix:
+    packed = matrix.packed
+    if packed.group % LANES or packed.block is None:
+        raise NotInKernels("groups of another size, or matrices not in whole blocks")
+    groups, outputs, _ = packed.scales_zeros.shape
+    own = Matrix(
+        kind=Kind.FOUR_BITS,
+        weight=packed.weight.data_ptr(),
+        scales=packed.scales_zeros.data_ptr(),
+        out=outputs,
+        in_=groups * packed.group,
+        group=packed.group,
+    )
+    return _with_bias(own, packed.bias, packed.block, packed.block)
+
+
+def _int8(matrix: WeightInt8) -> NativeMatrix:
+    weight, scales = matrix.quantised
+    if scales.dtype != torch.bfloat16:
+        raise NotInKernels("scales of another dtype")
+    own = _of(weight, Kind.ROWS_OF_INT8)
+    own.scales = scales.data_ptr()
+    return _with_bias(own, matrix.bias, LANES)
+
+
+def _plain(matrix: PlainMatrix) -> NativeMatrix:
+    kind = _ROWS.get(matrix.weight.dtype)
+    if kind is None or not matrix.weight.is_contiguous():
+        raise NotInKernels("weights of another dtype, or not in order")
+    return _with_bias(_of(matrix.weight, kind), matrix.bias, LANES)
+
+
+def _panels(matrix: BlockedMatrix) -> NativeMatrix:
+    address = matrix.panel_address
+    if address is None:
+        raise NotInKernels("weights that oneDNN has packed otherwise")
+    outputs, inputs = matrix.shape
+    own = Matrix(kind=_PANELS[matrix.dtype], weight=address, out=outputs, in_=inputs)
+    return _with_bias(own, matrix.bias, PANEL)
+
+
+def _of(weight: Tensor, kind: Kind) -> Matrix:
+    outputs, inputs = weight.shape
+    return Matrix(kind=kind, weight=weight.data_ptr(), out=outputs, in_=inputs)
+
+
+def _with_bias(own: Matrix, bias: Tensor | None, piece: int, block: int | None = None) -> NativeMatrix:
+    if bias is None:
+        return NativeMatrix(own, piece, block)
+    kept = bias.float()
+    own.bias = kept.data_ptr()
+    return NativeMatrix(own, piece, block, kept)

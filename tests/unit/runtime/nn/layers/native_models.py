@@ -1,0 +1,125 @@
+"""Small models, each by PyTorch's operations and by the kernels, and their steps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from runtime.checkpoint.config import parse_config
+from runtime.kv.cache import KVCache
+from runtime.nn.matrices.linear import PlainMatrix, WeightFormats
+from runtime.nn.model import Transformer
+from runtime.nn.source import RandomSource
+from runtime.nn.weights import build_weights
+from runtime.step.step import Segment
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from runtime.checkpoint.config import ModelConfig
+    from runtime.native.kernels import Kernels
+    from runtime.nn.layers.batch import Batch
+
+CPU = torch.device("cpu")
+LLAMA: dict[str, Any] = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "vocab_size": 320,
+    "hidden_size": 192,
+    "intermediate_size": 448,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 6,
+    "num_key_value_heads": 2,
+    "head_dim": 32,
+    "max_position_embeddings": 512,
+    "rms_norm_eps": 1e-5,
+    "tie_word_embeddings": True,
+    "hidden_act": "silu",
+    "eos_token_id": 0,
+}
+QWEN2 = LLAMA | {"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "head_dim": None}  # biases
+QWEN3 = LLAMA | {  # norms of heads, whose size is not a part of the hidden size
+    "architectures": ["Qwen3ForCausalLM"],
+    "model_type": "qwen3",
+    "num_attention_heads": 4,
+    "num_key_value_heads": 4,
+    "head_dim": 64,
+}
+GRANITE = LLAMA | {  # its own factors
+    "architectures": ["GraniteForCausalLM"],
+    "model_type": "granite",
+    "attention_multiplier": 0.25,
+    "residual_multiplier": 0.5,
+    "embedding_multiplier": 3.0,
+    "logits_scaling": 2.0,
+}
+CONTEXT, SLOTS = 256, 8
+
+
+class Drawn(RandomSource):
+    """Weights that all matter: norms that differ, and products as large as what they are added to."""
+
+    def tensor(self, name: str, *shape: int, dtype: torch.dtype | None = None) -> torch.Tensor:
+        """Return numbers around one for a norm."""
+        place = super().tensor(name, *shape, dtype=dtype)
+        if name.endswith("norm.weight"):
+            place.add_(torch.randn(place.shape, generator=self._generator).mul_(0.3))
+        return place
+
+    def _fill(self, place: torch.Tensor) -> torch.Tensor:
+        return super()._fill(place).mul_(4.0)
+
+
+class Opaque:
+    """A format that the kernels do not know."""
+
+    form = "opaque"
+    nbytes = 0
+
+    def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
+        self._plain = PlainMatrix(weight, bias)
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        """Multiply `[rows, in]` to `[rows, out]`."""
+        return self._plain(x)
+
+
+def kv_of(config: ModelConfig, dtype: torch.dtype) -> KVCache:
+    """KV of a few slots."""
+    return KVCache(config, slots=SLOTS, context=CONTEXT, device=CPU, dtype=dtype)
+
+
+def both(
+    settings: dict[str, Any], dtype: torch.dtype, kernels: Kernels, formats: WeightFormats
+) -> tuple[Transformer, Transformer]:
+    """Two models of the same weights: PyTorch's, and one with the kernels."""
+    config = parse_config({name: value for name, value in settings.items() if value is not None})
+    weights = build_weights(Drawn(CPU, dtype, 1, formats), config)
+    return (
+        Transformer(config, weights, kv_of(config, dtype)),
+        Transformer(config, weights, kv_of(config, dtype), kernels=kernels),
+    )
+
+
+def run(model: Transformer, segments: Sequence[Segment]) -> Batch:
+    """Run all layers."""
+    batch = model.begin(segments)
+    for index in range(model.num_layers):
+        model.run_layer(batch, index)
+    return batch
+
+
+def segments_of(step: dict[int, int], lengths: dict[int, int]) -> list[Segment]:
+    """The step's segments, of random tokens; the slots are then as long as they say."""
+    made = []
+    for slot, rows in step.items():
+        start = lengths.get(slot, 0)
+        lengths[slot] = start + rows
+        made.append(Segment(slot, start, torch.randint(1, 320, (rows,)).tolist(), origin=slot * CONTEXT))
+    return made
+
+
+def difference(own: torch.Tensor, reference: torch.Tensor) -> float:
+    """How far apart, as a part of the reference's size."""
+    return float((own.float() - reference.float()).norm() / reference.float().norm())

@@ -1,0 +1,167 @@
+"""Layers whose matrices are in full or in 8 bits: by the kernels and by PyTorch, on each set of instructions."""
+
+from __future__ import annotations
+
+from itertools import cycle
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+
+from runtime.native.kernels import Kernels, KernelsMissing
+from runtime.native.structures import MOST_ROWS
+from runtime.nn.matrices.int4 import CpuInt4
+from runtime.nn.matrices.int8 import WeightInt8
+from runtime.nn.matrices.linear import BlockedMatrix, PlainMatrix, WeightFormats, has_onednn
+from runtime.nn.matrices.panels import PANEL
+from tests.unit.runtime.nn.layers.native_models import (
+    CPU,
+    GRANITE,
+    LLAMA,
+    QWEN2,
+    QWEN3,
+    Opaque,
+    both,
+    difference,
+    run,
+    segments_of,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from runtime.nn.matrices.linear import MatrixFormat, WeightMatrix
+    from runtime.nn.model import Transformer
+
+
+class Pairs(BlockedMatrix):
+    """What oneDNN makes of bfloat16 where it has products for it, made by hand: panels of pairs of inputs."""
+
+    def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
+        self.shape, self.dtype, self.bias = weight.shape, weight.dtype, bias
+        self._plain = PlainMatrix(weight, bias)
+        outputs, inputs = weight.shape
+        self._panels = weight.view(outputs // PANEL, PANEL, inputs // 2, 2).transpose(1, 2).contiguous()
+        self.form, self.nbytes = self._plain.form, self._plain.nbytes
+
+    @property
+    def panel_address(self) -> int | None:
+        """Where they lie."""
+        return self._panels.data_ptr()
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        """Multiply `[rows, in]` to `[rows, out]`."""
+        return self._plain(x)
+
+
+# Sizes in pieces of sixteen outputs and no larger ones, five query heads to a key head, biases.
+ODD = QWEN2 | {
+    "hidden_size": 176,
+    "intermediate_size": 208,
+    "num_attention_heads": 5,
+    "num_key_value_heads": 1,
+    "head_dim": 32,
+}
+# The largest ratio of query heads that whole panels allow here, and inputs of which some are a part of a tile.
+WIDE = QWEN3 | {"hidden_size": 128, "intermediate_size": 192, "num_attention_heads": 7, "num_key_value_heads": 1}
+MODELS = {"llama": LLAMA, "qwen2": QWEN2, "qwen3": QWEN3, "granite": GRANITE, "odd": ODD, "wide": WIDE}
+FORMATS: dict[str, MatrixFormat] = {"rows": PlainMatrix, "panels": BlockedMatrix, "pairs": Pairs, "int8": WeightInt8}
+FLOAT32, BFLOAT16 = torch.float32, torch.bfloat16
+DTYPES = {"rows": (FLOAT32, BFLOAT16), "panels": (FLOAT32,), "pairs": (BFLOAT16,), "int8": (FLOAT32, BFLOAT16)}
+KINDS = [(name, dtype) for name, dtypes in DTYPES.items() for dtype in dtypes]
+kinds = pytest.mark.parametrize(("kind", "dtype"), KINDS, ids=[f"{name} {str(dtype)[6:]}" for name, dtype in KINDS])
+
+# Products with 8 bits are rounded to bfloat16, whatever the rows are.
+TOLERANCE = {FLOAT32: 1e-5, BFLOAT16: 0.02}
+
+
+@pytest.fixture(params=["avx2", "avx512", "avx512_bf16"])
+def target(library: Path, request: pytest.FixtureRequest) -> Kernels:
+    """The kernels of one set of instructions, on three threads."""
+    try:
+        return Kernels(library, threads=3, only=request.param)
+    except KernelsMissing as why:
+        pytest.skip(str(why))
+
+
+def models(kind: str, settings: dict[str, Any], dtype: torch.dtype, target: Kernels) -> tuple[Transformer, Transformer]:
+    """Two models, of which the kernels compute all layers of the second."""
+    if kind == "panels" and not has_onednn(CPU):
+        pytest.skip("this PyTorch has no oneDNN for x86")
+    own = FORMATS[kind]
+    plain, native = both(settings, dtype, target, WeightFormats(own, own))
+    assert native.native_layers == native.num_layers
+    return plain, native
+
+
+@kinds
+@pytest.mark.parametrize("name", MODELS)
+def test_few_rows_are_what_pytorch_makes_of_them(target: Kernels, name: str, kind: str, dtype: torch.dtype) -> None:
+    """Of one sequence and of as many as there are rows, by the states and by the KV."""
+    if kind in ("panels", "pairs") and name == "odd":
+        pytest.skip("such sizes are not in whole panels")
+    plain, native = models(kind, MODELS[name], dtype, target)
+    tolerance = 0.005 if kind == "int8" and dtype == FLOAT32 else TOLERANCE[dtype]
+    torch.manual_seed(2)
+    lengths: dict[int, int] = {}
+    steps = [{slot: 9 + slot} for slot in range(MOST_ROWS)]
+    for rows in range(1, MOST_ROWS + 1):
+        steps += [{0: rows}, dict.fromkeys(range(rows), 1)]
+    with torch.inference_mode():
+        for step in steps:
+            segments = segments_of(step, lengths)
+            reference, own = run(plain, segments), run(native, segments)
+            assert difference(own.hidden, reference.hidden) < tolerance, step
+            for segment in segments:
+                read = (plain.num_layers - 1, segment.slot, 0, segment.end, segment.origin)
+                pairs = zip(native.kv.read(*read), plain.kv.read(*read), strict=True)
+                assert max(difference(mine, theirs) for mine, theirs in pairs) < tolerance, step
+
+
+@kinds
+def test_a_row_does_not_depend_on_its_neighbours(target: Kernels, kind: str, dtype: torch.dtype) -> None:
+    """Not by a bit, whatever their number: sums are added up in one order."""
+    _, native = models(kind, WIDE, dtype, target)
+    torch.manual_seed(3)
+    lengths: dict[int, int] = {}
+    with torch.inference_mode():
+        for slot in range(MOST_ROWS):
+            run(native, segments_of({slot: 9 + slot}, lengths))
+        segments = segments_of(dict.fromkeys(range(MOST_ROWS), 1), lengths)
+        alone = [run(native, [segment]).hidden for segment in segments]
+        for rows in range(2, MOST_ROWS + 1):
+            together = run(native, segments[-rows:]).hidden
+            assert torch.equal(together, torch.cat(alone[-rows:])), rows
+
+
+def test_a_layer_may_have_matrices_of_several_kinds(kernels: Kernels) -> None:
+    makers = cycle([CpuInt4.quantised, PlainMatrix, WeightInt8, BlockedMatrix if has_onednn(CPU) else PlainMatrix])
+
+    def made(weight: torch.Tensor, bias: torch.Tensor | None) -> WeightMatrix:
+        return next(makers)(weight, bias)
+
+    plain, native = both(LLAMA, FLOAT32, kernels, WeightFormats(made, PlainMatrix))
+    assert native.native_layers == native.num_layers
+    segments = segments_of({0: 3, 1: 2}, {})
+    with torch.inference_mode():
+        assert difference(run(native, segments).hidden, run(plain, segments).hidden) < 0.005
+
+
+OTHERS: dict[str, tuple[dict[str, Any], MatrixFormat, torch.dtype]] = {
+    "another format": (LLAMA, Opaque, FLOAT32),
+    "another dtype": (LLAMA, PlainMatrix, torch.float16),
+    "sizes that are not in whole vectors": (LLAMA | {"intermediate_size": 456}, PlainMatrix, FLOAT32),
+    "an inner width that is not in whole panels": (LLAMA | {"intermediate_size": 480}, BlockedMatrix, FLOAT32),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_what_the_kernels_do_not_have_is_left_to_pytorch(kernels: Kernels, name: str) -> None:
+    settings, made, dtype = OTHERS[name]
+    if made is BlockedMatrix and not has_onednn(CPU):
+        pytest.skip("this PyTorch has no oneDNN for x86")
+    plain, native = both(settings, dtype, kernels, WeightFormats(made, made))
+    assert native.native_layers == 0
+    segments = segments_of({0: 2}, {})
+    with torch.inference_mode():
+        assert torch.equal(run(native, segments).hidden, run(plain, segments).hidden)
