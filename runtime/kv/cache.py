@@ -145,6 +145,11 @@ class KVCache:
         """
         return self._rows(layer, slot, start, end, origin).unbind()
 
+    def is_whole(self, layer: int, start: int, end: int) -> bool:
+        """Whether the layer has these positions in one piece, so that what is read of them are views."""
+        ring = self._ring[layer]
+        return ring is None or start % ring + end - start <= ring
+
     def _rows(self, layer: int, slot: int, start: int, end: int, origin: int) -> torch.Tensor:
         """Return `[parts, kv_heads, end - start, dim]`."""
         ring = self._ring[layer]

@@ -34,6 +34,15 @@ class Matrix(Structure):
     ]
 
 
+class Norm(Structure):
+    """A norm by the root mean square."""
+
+    _fields_ = [
+        ("weight", c_void_p),  # None for no norm
+        ("least", c_float),
+    ]
+
+
 class Layer(Structure):
     """A decoder layer's weights and sizes."""
 
@@ -44,12 +53,13 @@ class Layer(Structure):
         ("dim", c_int32),
         ("inner", c_int32),
         ("is_bfloat16", c_int32),  # of the rows and of the KV; else they are float32
-        ("attention_norm", c_void_p),
-        ("mlp_norm", c_void_p),
-        ("head_norm", c_void_p),
-        ("attention_least", c_float),
-        ("mlp_least", c_float),
-        ("head_least", c_float),
+        ("window", c_int32),  # positions that a row sees, itself included; 0 for all before it
+        ("is_gelu", c_int32),  # the activation, with the approximation that uses tanh; else it is SiLU
+        ("before_attention", Norm),
+        ("after_attention", Norm),
+        ("before_mlp", Norm),
+        ("after_mlp", Norm),
+        ("head", Norm),
         ("attention_scale", c_float),
         ("residual_scale", c_float),
         ("qkv", Matrix),

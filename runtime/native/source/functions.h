@@ -21,5 +21,13 @@ inline Vector exponential(Vector x) {
     return times_power_of_2(p, n);
 }
 
-// x / (1 + e^-x)
-inline Vector silu(Vector x) { return divide(x, add(splat(1.0f), exponential(subtract(splat(0.0f), x)))); }
+// x / (1 + e^y)
+inline Vector gated(Vector x, Vector y) { return divide(x, add(splat(1.0f), exponential(y))); }
+
+inline Vector silu(Vector x) { return gated(x, subtract(splat(0.0f), x)); }
+
+// x (1 + tanh(y)) / 2 with y = sqrt(2 / pi) (x + 0.044715 x^3), which is x / (1 + e^-2y) (Hendrycks and Gimpel, arXiv 1606.08415).
+inline Vector gelu(Vector x) {
+    const Vector factor = times_plus(times(x, x), splat(-2.0f * 0.79788456f * 0.044715f), splat(-2.0f * 0.79788456f));
+    return gated(x, times(x, factor));
+}

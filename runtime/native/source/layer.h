@@ -14,12 +14,12 @@ void run(Context& context, const Layer& layer, const Step& step) {
     context.qkv.resize(static_cast<size_t>(rows) * all_heads);
     float* normed = context.normed.data();
 
-    const auto norm_rows = [&](const float* weight, float least) {
-        for (int r = 0; r < rows; ++r) {
-            float* row = normed + static_cast<size_t>(r) * hidden;
-            normalise(states + static_cast<size_t>(r) * hidden, weight, least, hidden, row);
-            for (int i = 0; i < hidden; i += LANES) store(row + i, rounded<T>(load(row + i)));
-        }
+    const auto norm_row = [&](const auto* from, const Norm& norm, float* to) {
+        normalise(from, norm.weight, norm.least, hidden, to);
+        for (int i = 0; i < hidden; i += LANES) store(to + i, rounded<T>(load(to + i)));
+    };
+    const auto norm_rows = [&](const Norm& norm) {
+        for (size_t r = 0; r < static_cast<size_t>(rows); ++r) norm_row(states + r * hidden, norm, normed + r * hidden);
     };
     // Multiply; `take(row, output, y)` gets sixteen outputs at a time.
     const auto multiply = [&](const float* x, const Matrix& matrix, auto&& take) {
@@ -33,15 +33,27 @@ void run(Context& context, const Layer& layer, const Step& step) {
             });
         });
     };
-    // Multiply, and add the result to the hidden states.
-    const auto add_product = [&](const float* x, const Matrix& matrix) {
-        multiply(x, matrix, [&](int r, int output, Vector y) {
-            T* state = states + static_cast<size_t>(r) * hidden + output;
-            store(state, times_plus(y, splat(layer.residual_scale), load(state)));
-        });
+    const auto add_to_state = [&](size_t place, Vector y) {
+        store(states + place, times_plus(y, splat(layer.residual_scale), load(states + place)));
+    };
+    // Multiply, normalise where there is a norm, and add the result to the hidden states.
+    const auto add_product = [&](const float* x, const Matrix& matrix, const Norm& norm) {
+        if (!norm.weight) {
+            multiply(x, matrix, [&](int r, int output, Vector y) {
+                add_to_state(static_cast<size_t>(r) * hidden + output, y);
+            });
+            return;
+        }
+        context.product.resize(static_cast<size_t>(rows) * hidden);
+        float* whole = context.product.data();
+        multiply(x, matrix, [&](int r, int output, Vector y) { store(whole + static_cast<size_t>(r) * hidden + output, y); });
+        for (size_t r = 0; r < static_cast<size_t>(rows); ++r) {
+            norm_row(whole + r * hidden, norm, whole + r * hidden);
+            for (size_t i = r * hidden; i < (r + 1) * hidden; i += LANES) add_to_state(i, load(whole + i));
+        }
     };
 
-    norm_rows(layer.attention_norm, layer.attention_least);
+    norm_rows(layer.before_attention);
     multiply(normed, layer.qkv, [&](int r, int output, Vector y) {
         store(context.qkv.data() + static_cast<size_t>(r) * all_heads + output, y);
     });
@@ -62,8 +74,8 @@ void run(Context& context, const Layer& layer, const Step& step) {
             const T *cos = static_cast<const T*>(step.cos) + row * dim, *sin = static_cast<const T*>(step.sin) + row * dim;
             const auto prepare = [&](int head) {
                 float* numbers = own + static_cast<size_t>(head) * dim;
-                if (layer.head_norm) {
-                    normalise(numbers, layer.head_norm + static_cast<size_t>(head) * dim, layer.head_least, dim, numbers);
+                if (layer.head.weight) {
+                    normalise(numbers, layer.head.weight + static_cast<size_t>(head) * dim, layer.head.least, dim, numbers);
                     for (int d = 0; d < dim; d += LANES) store(numbers + d, rounded<T>(load(numbers + d)));
                 }
                 rotate(numbers, cos, sin, dim);
@@ -79,14 +91,17 @@ void run(Context& context, const Layer& layer, const Step& step) {
         for (int i = 0; i < segment.rows; ++i)
             for (int head = kv_head * group; head < (kv_head + 1) * group; ++head) {
                 const size_t row = segment.first_row + i;
-                attend(context.qkv.data() + row * all_heads + static_cast<size_t>(head) * dim, keys, values,
-                       segment.length - segment.rows + i + 1, dim, layer.attention_scale, scores,
+                const int end = segment.length - segment.rows + i + 1;
+                const int first = layer.window && end > layer.window ? end - layer.window : 0;
+                attend(context.qkv.data() + row * all_heads + static_cast<size_t>(head) * dim,
+                       keys + static_cast<size_t>(first) * dim, values + static_cast<size_t>(first) * dim, end - first, dim,
+                       layer.attention_scale, scores,
                        context.attended.data() + row * query + static_cast<size_t>(head) * dim);
             }
     });
-    add_product(context.attended.data(), layer.output);
+    add_product(context.attended.data(), layer.output, layer.after_attention);
 
-    norm_rows(layer.mlp_norm, layer.mlp_least);
+    norm_rows(layer.before_mlp);
     with_product(context, layer.gate_up, normed, rows, [&](const auto& product) {
         constexpr int OUTPUTS = std::decay_t<decltype(product)>::OUTPUTS;
         const int pieces = layer.inner / OUTPUTS;
@@ -95,10 +110,13 @@ void run(Context& context, const Layer& layer, const Step& step) {
             product(piece, gate);
             product(piece + pieces, up);
             for (int r = 0; r < rows; ++r)
-                for (int j = 0; j < OUTPUTS / LANES; ++j)
+                for (int j = 0; j < OUTPUTS / LANES; ++j) {
+                    const Vector x = rounded<T>(gate[r][j]);
+                    const Vector activated = rounded<T>(layer.is_gelu ? gelu(x) : silu(x));
                     store(context.activated.data() + static_cast<size_t>(r) * layer.inner + piece * OUTPUTS + j * LANES,
-                          rounded<T>(times(rounded<T>(silu(rounded<T>(gate[r][j]))), rounded<T>(up[r][j]))));
+                          rounded<T>(times(activated, rounded<T>(up[r][j]))));
+                }
         });
     });
-    add_product(context.activated.data(), layer.down);
+    add_product(context.activated.data(), layer.down, layer.after_mlp);
 }

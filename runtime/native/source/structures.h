@@ -34,10 +34,19 @@ struct Matrix {
     int32_t group;  // inputs that share a scale of four bits
 };
 
+// A norm by the root mean square.
+struct Norm {
+    const float* weight;  // null for no norm
+    float least;          // see `normalise`
+};
+
 struct Layer {
     int32_t hidden, heads, kv_heads, dim, inner, is_bfloat16;
-    const float *attention_norm, *mlp_norm, *head_norm;  // the last `[heads + kv_heads, dim]`; null for none
-    float attention_least, mlp_least, head_least, attention_scale, residual_scale;
+    int32_t window;   // how many positions a row sees, itself included; 0 for all before it
+    int32_t is_gelu;  // the activation, with the approximation that uses tanh; else it is SiLU
+    Norm before_attention, after_attention, before_mlp, after_mlp;
+    Norm head;  // `[heads + kv_heads, dim]`
+    float attention_scale, residual_scale;
     Matrix qkv, output, gate_up, down;
 };
 
@@ -62,6 +71,7 @@ struct Context {
 
     Workers workers;
     std::vector<float> normed, qkv, scores, attended, activated;  // rounded as the model's rows are
+    std::vector<float> product;                                   // likewise, before its norm
     std::vector<float> inputs, sums;                              // of a product
     std::vector<Bfloat16> narrow;                                 // likewise
 };

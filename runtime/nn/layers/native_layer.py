@@ -7,15 +7,19 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import torch
 
+from runtime.native import structures
 from runtime.native.structures import LANES, MOST_ROWS, Layer, Rows, Step
+from runtime.nn.layers.attention import first_visible
 from runtime.nn.layers.mlp import GatedMlp
-from runtime.nn.layers.norm import RMSNorm
+from runtime.nn.layers.norm import NoNorm, RMSNorm
 from runtime.nn.layers.query_key_norm import HeadNorm
 from runtime.nn.layers.self_attention import SelfAttention
 from runtime.nn.matrices.native import NotInKernels, native_matrix
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from torch import Tensor
 
     from runtime.checkpoint.config import ModelConfig
     from runtime.kv.cache import KVCache
@@ -24,9 +28,11 @@ if TYPE_CHECKING:
     from runtime.nn.layers.decoder_layer import DecoderLayer
     from runtime.nn.layers.norm import Norm
     from runtime.nn.matrices.native import NativeMatrix
+    from runtime.step.step import Segment
 
 AnyLayer: TypeAlias = "DecoderLayer | NativeLayer"
 
+ACTIVATIONS = ("silu", "gelu_tanh")
 DTYPES = (torch.float32, torch.bfloat16)
 
 
@@ -58,6 +64,7 @@ class NativeLayer:
         self._index = index
         assert attention.rope is not None, "such a layer was refused"
         self._rope = attention.rope
+        self._window = config.window[index]
         self._kernels = kernels
         self._matrices = matrices  # the description refers to what these keep
         qkv, output, gate_up, down = (matrix.described for matrix in matrices)
@@ -68,6 +75,12 @@ class NativeLayer:
             dim=config.head_dim,
             inner=config.intermediate_size,
             is_bfloat16=dtype == torch.bfloat16,
+            window=self._window or 0,
+            is_gelu=config.activation == "gelu_tanh",
+            before_attention=_norm(layer.before_attention),
+            after_attention=_norm_or_none(layer.after_attention),
+            before_mlp=_norm(layer.before_mlp),
+            after_mlp=_norm_or_none(layer.after_mlp),
             attention_scale=config.scales.attention,
             residual_scale=config.scales.residual,
             qkv=qkv,
@@ -75,10 +88,8 @@ class NativeLayer:
             gate_up=gate_up,
             down=down,
         )
-        self._described.attention_norm, self._described.attention_least = _norm(layer.before_attention)
-        self._described.mlp_norm, self._described.mlp_least = _norm(layer.before_mlp)
         if isinstance(attention.query_key_norm, HeadNorm):
-            self._described.head_norm, self._described.head_least = _norm(attention.query_key_norm.joint)
+            self._described.head = _norm(attention.query_key_norm.joint)
 
     def __call__(self, batch: Batch, kv: KVCache) -> None:
         """Transform the hidden states of all rows, in place, and write their KV."""
@@ -87,8 +98,12 @@ class NativeLayer:
             self._layer(batch, kv)
             return
         rows = (Rows * len(batch.segments))()
+        copied: list[tuple[Segment, Sequence[Tensor]]] = []
         for own, segment, places in zip(rows, batch.segments, batch.ranges, strict=True):
-            keys, values = kv.read(self._index, segment.slot, segment.first, segment.end, segment.origin)
+            first = first_visible(segment, self._window)
+            keys, values = kv.read(self._index, segment.slot, first, segment.end, segment.origin)
+            if not kv.is_whole(self._index, first, segment.end):
+                copied.append((segment, (keys, values)))
             own.first_row, own.rows, own.length = places.start, len(places), keys.shape[1]
             own.keys, own.values, own.head_stride = keys.data_ptr(), values.data_ptr(), keys.stride(0)
         cos, sin = batch.rotations[self._rope]
@@ -102,6 +117,9 @@ class NativeLayer:
             segment=addressof(rows),
         )
         self._kernels.run_layer(self._described, step, self._block)
+        for segment, parts in copied:  # of a ring that ends among the positions that were read
+            written = torch.stack([part[:, segment.start - segment.end :] for part in parts])
+            kv.write(self._index, segment.slot, segment.start, written, segment.origin)
 
 
 def with_native_layers(
@@ -122,15 +140,15 @@ def _parts(layer: DecoderLayer, index: int, config: ModelConfig, dtype: torch.dt
     attention, mlp, norms, rope = layer.attention, layer.mlp, config.norms, config.ropes[index]
     if not isinstance(attention, SelfAttention) or not isinstance(mlp, GatedMlp):
         raise NotInKernels("latent attention, or experts")
-    if norms.after_attention is not None or norms.after_mlp is not None or norms.parallel:
-        raise NotInKernels("norms elsewhere")
+    if norms.parallel:
+        raise NotInKernels("attention and MLP side by side")
     if not isinstance(attention.query_key_norm, HeadNorm | None):
         raise NotInKernels("a norm of all heads together")
-    if config.window[index] is not None or config.sinks or config.scales.attention_softcap is not None:
-        raise NotInKernels("a window, sinks or capped scores")
+    if config.sinks or config.scales.attention_softcap is not None:
+        raise NotInKernels("sinks or capped scores")
     if rope is None or rope.rotary_dim != config.head_dim or config.head_dim % (2 * LANES):
         raise NotInKernels("heads of which not all is rotated, or of another size")
-    if config.activation != "silu" or dtype not in DTYPES:
+    if config.activation not in ACTIVATIONS or dtype not in DTYPES:
         raise NotInKernels("another activation or dtype")
     return attention, mlp
 
@@ -143,8 +161,13 @@ def _block(*matrices: NativeMatrix) -> int | None:
     return blocks.pop() if blocks else None
 
 
-def _norm(norm: Norm) -> tuple[int, float]:
-    """Return the address of a norm's weight, and its least length.  Raises NotInKernels for another kind."""
+def _norm(norm: Norm) -> structures.Norm:
+    """Describe a norm.  Raises NotInKernels for another kind."""
     if not isinstance(norm, RMSNorm):
         raise NotInKernels("another norm")
-    return norm.scaled.data_ptr(), norm.least
+    return structures.Norm(weight=norm.scaled.data_ptr(), least=norm.least)
+
+
+def _norm_or_none(norm: Norm) -> structures.Norm:
+    """Likewise of a norm that may be none."""
+    return structures.Norm() if isinstance(norm, NoNorm) else _norm(norm)

@@ -84,8 +84,12 @@ bool same(int target, Kind kind, const Shape& shape, int rows_of_each, int seque
     const Drawn gate_up(kind, 2 * inner, hidden, group, extras), down(kind, hidden, inner, group, extras);
     const auto first_norm = numbers<float>(hidden), second_norm = numbers<float>(hidden);
     const auto head_norm = numbers<float>(static_cast<size_t>(heads + kv_heads) * dim);
-    const Layer layer{hidden,  heads,      kv_heads,   dim, inner, sizeof(T) == sizeof(Bfloat16), first_norm.data(),
-                      second_norm.data(), extras ? head_norm.data() : nullptr, 0.01f, 0.01f, 0.01f, 0.1f, 1.0f,
+    const auto after = numbers<float>(hidden);
+    const Norm none{nullptr, 0.0f}, norm_after{extras ? after.data() : nullptr, 0.01f};
+    const Norm before_attention{first_norm.data(), 0.01f}, before_mlp{second_norm.data(), 0.01f};
+    const Layer layer{hidden, heads, kv_heads, dim, inner, sizeof(T) == sizeof(Bfloat16), extras ? 9 : 0, extras,
+                      before_attention, norm_after, before_mlp, norm_after,
+                      extras ? Norm{head_norm.data(), 0.01f} : none, 0.1f, 1.0f,
                       qkv.own, output.own, gate_up.own, down.own};
     const auto states = numbers<T>(static_cast<size_t>(rows) * hidden), kv = numbers<T>(2ul * kv_heads * length * dim * sequences);
     const auto cos = numbers<T>(static_cast<size_t>(rows) * dim), sin = numbers<T>(static_cast<size_t>(rows) * dim);

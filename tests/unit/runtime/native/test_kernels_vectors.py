@@ -56,7 +56,7 @@ def test_what_is_too_large_or_too_small_is_as_large_or_small_as_can_be(vectors: 
     torch.testing.assert_close(apply(vectors.exponential_of, x), expected, rtol=1e-5, atol=0)
 
 
-@pytest.mark.parametrize("name", ["exponential_of", "silu_of"])
+@pytest.mark.parametrize("name", ["exponential_of", "silu_of", "gelu_of"])
 def test_what_is_not_a_number_stays_so_and_its_neighbours_do_not_notice(vectors: ctypes.CDLL, name: str) -> None:
     """Else attention would leave out a key that is broken, and the step would pass for sound."""
     x = torch.linspace(-3, 3, 16)
@@ -72,3 +72,10 @@ def test_what_is_not_a_number_stays_so_and_its_neighbours_do_not_notice(vectors:
 def test_a_sigmoid_linear_unit_is_what_pytorch_computes(vectors: ctypes.CDLL) -> None:
     x = torch.linspace(-80, 80, 1 << 12)
     torch.testing.assert_close(apply(vectors.silu_of, x), torch.nn.functional.silu(x), rtol=1e-5, atol=1e-30)
+
+
+def test_a_gaussian_error_linear_unit_is_what_pytorch_computes(vectors: ctypes.CDLL) -> None:
+    """By the approximation that uses tanh; PyTorch's loses most bits where the result is small."""
+    x = torch.linspace(-80, 80, 1 << 12)
+    expected = torch.nn.functional.gelu(x.double(), approximate="tanh").float()
+    torch.testing.assert_close(apply(vectors.gelu_of, x), expected, rtol=1e-5, atol=1e-6)

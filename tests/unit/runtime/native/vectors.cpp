@@ -16,3 +16,7 @@ extern "C" void exponential_of(const float* x, float* to, int count) {
 extern "C" void silu_of(const float* x, float* to, int count) {
     for (int i = 0; i < count; i += 16) cede::store(to + i, cede::silu(cede::load(x + i)));
 }
+
+extern "C" void gelu_of(const float* x, float* to, int count) {
+    for (int i = 0; i < count; i += 16) cede::store(to + i, cede::gelu(cede::load(x + i)));
+}

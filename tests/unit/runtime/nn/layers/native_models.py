@@ -8,6 +8,7 @@ import torch
 
 from runtime.checkpoint.config import parse_config
 from runtime.kv.cache import KVCache
+from runtime.kv.rings import plan_rings
 from runtime.nn.matrices.linear import PlainMatrix, WeightFormats
 from runtime.nn.model import Transformer
 from runtime.nn.source import RandomSource
@@ -54,7 +55,23 @@ GRANITE = LLAMA | {  # its own factors
     "embedding_multiplier": 3.0,
     "logits_scaling": 2.0,
 }
+GEMMA3 = LLAMA | {  # GELU, norms on both sides, windows in all layers but each second, and another rope there
+    "architectures": ["Gemma3ForCausalLM"],
+    "model_type": "gemma3_text",
+    "num_attention_heads": 4,
+    "num_key_value_heads": 1,
+    "head_dim": 64,
+    "hidden_act": None,
+    "hidden_activation": "gelu_pytorch_tanh",
+    "query_pre_attn_scalar": 24,
+    "sliding_window": 12,
+    "layer_types": ["sliding_attention", "full_attention"],
+    "rope_theta": 1000000.0,
+    "rope_local_base_freq": 10000.0,
+}
+MISTRAL = LLAMA | {"architectures": ["MistralForCausalLM"], "model_type": "mistral", "sliding_window": 7}
 CONTEXT, SLOTS = 256, 8
+SLACK = 16  # positions of a ring beyond its window, and so the most rows of a step
 
 
 class Drawn(RandomSource):
@@ -86,8 +103,9 @@ class Opaque:
 
 
 def kv_of(config: ModelConfig, dtype: torch.dtype) -> KVCache:
-    """KV of a few slots."""
-    return KVCache(config, slots=SLOTS, context=CONTEXT, device=CPU, dtype=dtype)
+    """KV of a few slots, with small rings for layers with a window, so that they come around."""
+    rings = plan_rings(config.window, CONTEXT, slack=SLACK)
+    return KVCache(config, slots=SLOTS, context=CONTEXT, device=CPU, dtype=dtype, rings=rings)
 
 
 def both(

@@ -26,6 +26,7 @@ from runtime.step.step import Segment
 from tests.unit.runtime.nn.layers.native_models import (
     CONTEXT,
     CPU,
+    GEMMA3,
     GRANITE,
     LLAMA,
     QWEN2,
@@ -126,12 +127,8 @@ def test_all_of_this_holds_for_avx2(kernels: Kernels) -> None:
 
 OTHERS = {
     "an odd size": (LLAMA | {"intermediate_size": 368}, Quantization.INT4),
-    "a window": (
-        LLAMA | {"architectures": ["MistralForCausalLM"], "model_type": "mistral", "sliding_window": 64},
-        Quantization.INT4,
-    ),
-    "another activation": (
-        LLAMA | {"architectures": ["GemmaForCausalLM"], "model_type": "gemma", "hidden_act": "gelu_pytorch_tanh"},
+    "scores that are capped": (
+        GEMMA3 | {"architectures": ["Gemma2ForCausalLM"], "model_type": "gemma2", "attn_logit_softcapping": 3.0},
         Quantization.INT4,
     ),
 }
