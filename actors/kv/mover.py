@@ -71,6 +71,9 @@ class KVMover:
         waiting = len(self._cache.waiting)
         saves = self._next_saves(holds)
         moves = [move for record in holds if (move := self._moves.plan(record)) is not None]
+        # What is copied out of a slot goes before what is moved into it, of which its ring may lose that: a source has
+        # more tokens than its target.
+        moves.sort(key=lambda move: move.record.length)
         pieces = self._room.pieces()
         if not saves and not moves and not pieces:
             return len(self._cache.waiting) < waiting  # whose room may be what somebody waits for

@@ -149,7 +149,7 @@ class Moves:
             # Its ancestors too, wherever theirs came from: it may have been computed on other copies of them.
             Provenance(
                 tuple(block.key for block in blocks),
-                frozenset(record.hold.prompt.keys[: end // BLOCK_TOKENS]),
+                frozenset((*record.hold.prompt.keys[: end // BLOCK_TOKENS], *keys)),
                 restored_to=end - end % BLOCK_TOKENS,
             ),
             least=self._least_after(record, command, filled, end),

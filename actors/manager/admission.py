@@ -104,7 +104,11 @@ class Admission:
     def enqueue(self, command: Enqueue) -> None:
         """Give every ticket a place in the queue, or none of them; the command is answered."""
         self._owner.check()
-        command.reply.set(outcome.capture(self._enqueue, command.tickets))
+        admitted = outcome.capture(self._enqueue, command.tickets)
+        if isinstance(admitted, outcome.Error):
+            for ticket in command.tickets:  # one that came meanwhile may wait for its place, or for its end
+                ticket.place.is_left = True
+        command.reply.set(admitted)
 
     def _enqueue(self, tickets: Sequence[Ticket]) -> None:
         if self._closed is not None:
@@ -129,20 +133,14 @@ class Admission:
 
     def _join(self, ticket: Ticket) -> None:
         rank, place = ticket.rank, ticket.place
-        self._give_place(ticket)
+        self._places += 1
+        _take_place(ticket, self._places)
         self._queue[ticket.key] = _Waiting(ticket, Life(self._owner), self._table.grants)
         self._order.add(Claim(ticket.key, place.number, trio.current_time(), rank.priority, ticket.owner, rank.weight))
         if self._observers.queued:
             length, standing = len(ticket.prompt), (rank.priority, place.number, place.goes_first)
             event = Queued(ticket.request_id, ticket.index, length, ticket.owner, *standing)
             self._observers.tell(self._observers.queued, event)
-
-    def _give_place(self, ticket: Ticket) -> None:
-        """Put a ticket behind all others, or where the one was whose place it takes."""
-        place, before = ticket.place, ticket.succeeds
-        self._places += 1
-        place.number = min((one.number for one in before), default=self._places)
-        place.goes_first = any(one.is_granted or one.goes_first for one in before)
 
     def withdraw(self, ticket: Ticket) -> HoldRecord | None:
         """Take a ticket out of the queue; returns what it had, if it was parked."""
@@ -307,6 +305,13 @@ class Admission:
         """Slots can be granted again."""
         self._owner.check()
         self._held_back, self._closed = False, None
+
+
+def _take_place(ticket: Ticket, last: int) -> None:
+    """Put a ticket behind all others, at the number `last`, or where the one was whose place it takes."""
+    place, before = ticket.place, ticket.succeeds
+    place.number = min((one.number for one in before), default=last)
+    place.goes_first = any(one.is_granted or one.goes_first for one in before)
 
 
 def _leave_to_heirs(place: Place, waiting: Sequence[Ticket]) -> None:

@@ -230,9 +230,10 @@ class Books(Observer):
             self.holding[event.key].committed += event.rows
 
     def invalidated(self, event: Invalidated) -> None:
-        """Begin to count anew."""
+        """Begin to count anew; its actor is told, and has no work until then."""
         if event.key in self.holding:
             self.holding[event.key].committed = 0
+            self.holding[event.key].pending = None
 
     def device_lost(self, event: DeviceIsLost) -> None:
         """Note who goes with it."""
