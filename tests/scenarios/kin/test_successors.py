@@ -12,7 +12,7 @@ from actors.control import Control
 from actors.core.generation import FinishReason
 from actors.core.observer import Observer
 from actors.core.receipts import CancelReason
-from runtime.errors import QueueFull, RequestError
+from runtime.errors import EndedByKin, QueueFull, RequestError
 from tests.fakes.simulation import Simulation, Story, ask, open_simulation, prompt, simulated
 from tests.scenarios.engine.together import together
 
@@ -248,6 +248,24 @@ async def test_who_waits_for_an_end_has_a_place_in_the_queue_and_lets_others_by(
         await together(sim, *((story, {"arrives": 0.003 * n}) for n, story in enumerate(stories)))
         assert isinstance(third.error, QueueFull)
         assert passes.times[-1] < second.times[0]
+
+
+@simulated(seeds=6)
+async def test_nobody_waits_for_the_place_of_one_that_was_refused() -> None:
+    """The other one came when it was not refused yet, and was to have its place."""
+    for passes in range(6):  # of the scheduler, before the other one comes
+        async with open_simulation(slots=1, queue=1) as sim:
+            async with trio.open_nursery() as clients:
+                for n in range(2):
+                    clients.start_soon(sim.client, ask(f"full {n}", prompt(30, start=n), max_tokens=8))
+                await trio.sleep(0.005)
+                refused, other = keystroke(sim, 0), keystroke(sim, 1)
+                clients.start_soon(sim.client, refused.asked)
+                for _ in range(passes):
+                    await trio.lowlevel.checkpoint()
+                clients.start_soon(sim.client, other.asked)
+        assert isinstance(refused.error, QueueFull | EndedByKin)
+        assert isinstance(other.error, QueueFull)
 
 
 @simulated()

@@ -12,6 +12,7 @@ from runtime.kv.blocks import BLOCK_TOKENS
 from runtime.step.transfer import Copy
 from tests.fakes.kv_simulation import KVSimulation, fresh, open_kv_simulation, open_settled_disk, text, until
 from tests.fakes.simulation import ask, simulated, windowed
+from tests.scenarios.engine.together import STEP, same_time
 from tests.scenarios.kv.sources import blocks_of
 
 if TYPE_CHECKING:
@@ -183,6 +184,31 @@ async def test_a_prefix_is_not_copied_from_a_slot_whose_ring_has_lost_its_end() 
         other = await sim.client(ask("other", [*LONG[:300], 5], max_tokens=5))
         assert other.finished().cached_tokens == 0
         assert not any(isinstance(transfer, Copy) for transfer in sim.watch.transfers)
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("step", range(8))
+@simulated()
+async def test_what_is_copied_out_of_a_slot_goes_before_what_its_ring_loses_it_for(step: int) -> None:
+    """The slot in the middle gives its beginning to one while it is given more by another: once, both last pieces."""
+    begin, rings = LONG[:130], windowed(2, 128)
+    async with (
+        open_kv_simulation(slots=3, ram=0, rings=rings, piece=1, step_seconds=same_time) as sim,
+        trio.open_nursery() as nursery,
+    ):
+        holder = sim.expect(ask("holder", LONG, max_tokens=200))
+        nursery.start_soon(sim.client, holder.asked)
+        nursery.start_soon(sim.client, ask("busy", text(20, 8), max_tokens=200))
+        await until(lambda: len(holder.events) > 5)
+        await sim.client(ask("resident", [*begin, 7], max_tokens=2))
+        middle = sim.expect(ask("middle", [*LONG, 8], max_tokens=4))
+        nursery.start_soon(sim.client, middle.asked)
+        await trio.sleep(step * STEP)
+        assert sim.engine.cancel("busy")
+        last = await sim.client(ask("last", [*begin, *text(50, 9)], max_tokens=4))
+        await until(lambda: middle.ended)
+        assert middle.finished().cached_tokens == len(LONG)
+        assert last.finished().cached_tokens in (0, len(begin))
         nursery.cancel_scope.cancel()
 
 

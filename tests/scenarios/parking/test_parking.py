@@ -14,7 +14,7 @@ from actors.core.life import State
 from actors.core.receipts import CancelReason
 from actors.parking.victims import MAX_PARKS
 from runtime.errors import DeviceLost
-from runtime.kv.blocks import BLOCK_TOKENS
+from runtime.kv.blocks import BLOCK_TOKENS, tail_key
 from runtime.loading.served import Proposer
 from runtime.step.transfer import Load
 from runtime.testing.faults import Chaos, FaultPlan, ThreadDeath
@@ -91,8 +91,13 @@ async def test_the_last_tokens_that_are_no_block_are_restored_too() -> None:
         async with trio.open_nursery() as clients:
             await low(sim, clients)
             await high(sim)
-        loads = [one for one in sim.watch.transfers if isinstance(one, Load)]
-        assert any(one.data.shape[-2] % 64 for one in loads)
+            await until(lambda: sim.manager.statistics().resumes == 1 and not sim.manager.statistics().parked)
+            await until(lambda: len(sim.manager.table.slot(0).tokens) > 150)
+            tail = [one for one in sim.watch.transfers if isinstance(one, Load)][-1]
+            slot = sim.manager.table.slot(0)
+            rows = slot.tokens[tail.start : tail.start + tail.data.shape[-2]]
+            assert len(rows) % BLOCK_TOKENS
+            assert tail_key(slot.tokens.keys[1], rows) in slot.stands_on, "were it wrong, so would be what follows"
 
 
 @simulated()
