@@ -282,7 +282,7 @@ MUTANTS = (
     Mutant(
         "the slot that is left to a successor goes to whoever waits longest",
         "actors/manager/admission.py",
-        "        place.goes_first = any(one.is_granted or one.goes_first for one in before)\n",
+        "    place.goes_first = any(one.is_granted or one.goes_first for one in before)\n",
         "",
         ("tests/scenarios/kin/test_successors.py::test_the_slot_that_is_left_is_no_other_owners",),
     ),
@@ -296,9 +296,16 @@ MUTANTS = (
     Mutant(
         "a successor of one that waits goes to the end of the queue",
         "actors/manager/admission.py",
-        "        place.number = min((one.number for one in before), default=self._places)\n",
-        "        place.number = self._places\n",
+        "    place.number = min((one.number for one in before), default=last)\n",
+        "    place.number = last\n",
         ("tests/scenarios/kin/test_successors.py::test_the_successor_of_one_that_waits_has_its_place",),
+    ),
+    Mutant(
+        "the place of one that was refused is never left",
+        "actors/manager/admission.py",
+        "                ticket.place.is_left = True\n",
+        "                pass\n",
+        ("tests/scenarios/kin/test_successors.py::test_nobody_waits_for_the_place_of_one_that_was_refused",),
     ),
     Mutant(
         "a place that was left still counts",

@@ -114,4 +114,11 @@ MUTANTS = (
         " for record in self._holds)",
         ("tests/scenarios/order/test_order.py::test_nobody_is_parked_for_one_who_is_in_time_only_by_reading_along",),
     ),
+    Mutant(
+        "what was computed on a parked sequence's last tokens is not known to stand on them",
+        "actors/kv/moves.py",
+        "frozenset((*record.hold.prompt.keys[: end // BLOCK_TOKENS], *keys)),",
+        "frozenset(record.hold.prompt.keys[: end // BLOCK_TOKENS]),",
+        ("tests/scenarios/parking/test_parking.py::test_the_last_tokens_that_are_no_block_are_restored_too",),
+    ),
 )

@@ -36,8 +36,8 @@ MUTANTS = (
     Mutant(
         "a restored block stands on no ancestor of its",
         "actors/kv/moves.py",
-        "frozenset(record.hold.prompt.keys[: end // BLOCK_TOKENS])",
-        "frozenset(block.key for block in blocks)",
+        "frozenset((*record.hold.prompt.keys[: end // BLOCK_TOKENS], *keys)),",
+        "frozenset(keys),",
         ("tests/scenarios/kv/test_provenance.py",),
     ),
     Mutant(

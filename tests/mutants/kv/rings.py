@@ -68,4 +68,13 @@ MUTANTS = (
         "        if filled <= record.length:",
         ("tests/scenarios/kv/test_windows.py",),
     ),
+    Mutant(
+        "what is copied out of a slot may come after what is moved into it",
+        "actors/kv/mover.py",
+        "        moves.sort(key=lambda move: move.record.length)\n",
+        "        moves.sort(key=lambda move: -move.record.length)\n",
+        (
+            "tests/scenarios/kv/test_windows.py::test_what_is_copied_out_of_a_slot_goes_before_what_its_ring_loses_it_for",
+        ),
+    ),
 )
