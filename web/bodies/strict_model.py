@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -45,6 +46,7 @@ class StrictModel(BaseModel):
         return self
 
     @classmethod
+    @cache  # of what a class is made of; a large one has sixty fields
     def other_names(cls) -> list[list[str]]:
         """Return the names of each field that has several; pydantic takes the first that a body has, and no other."""
         aliases = [field.validation_alias for field in cls.model_fields.values()]

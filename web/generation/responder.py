@@ -122,7 +122,8 @@ class Responder:
         Raises:
             RequestError: one of the headers `x-cede-…` cannot be understood, or what is said contradicts itself.
         """
-        return checked(replace(request, control=with_headers(request.control, current_request().headers.items())))
+        control = with_headers(request.control, current_request().headers.items())
+        return checked(request if control is request.control else replace(request, control=control))
 
     def reservation(self, request: GenerationRequest) -> AbstractContextManager[None]:
         """Return the scope in which the tokens are set aside that a request may take of those of its client's key."""

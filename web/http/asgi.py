@@ -138,9 +138,12 @@ class ScopedConnection(TrioASGIHTTPConnection):
     app: ScopedApp
 
     async def __call__(self, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
-        """Serve the request, with a reservation for its body."""
+        """Serve the request, with a reservation for its body; the handler runs in this task."""
         with BodyReservation(self.app.bodies) as self._reservation:
-            await super().__call__(receive, send)
+            request = self._create_request_from_scope(send)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self.handle_messages, nursery, request, receive)
+                await self.handle_request(nursery, request, send)
 
     def _create_request_from_scope(self, send: ASGISendCallable) -> ScopedRequest:
         # Before anybody looks at it: `/v1/models/` is served as `/v1/models`, whatever is decided by the path.

@@ -119,7 +119,7 @@ class BrowserPolicy:
 
     def _check_host(self, host: str, local: str | None) -> None:
         name = host_name(host)
-        if {name, ANY} & self.hosts or local is None or not _is_loopback(local) or _is_unambiguous(name):
+        if {name, ANY} & self.hosts or local is None or _is_unambiguous(name) or not _is_loopback(local):
             return
         message = f"This server is not asked for by the name {name!r}; --allow-host {name} would serve it."
         raise RequestRefused(message, 403, "host_not_allowed")

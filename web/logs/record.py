@@ -80,6 +80,8 @@ def _plain(value: object) -> object:
         return value if math.isfinite(value) else str(value)
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
+    if type(value) is str and len(value) <= MAX_TEXT and value.isascii():
+        return value  # as nearly all are
     return "\n".join(_cut(line) for line in str(value).encode("utf-8", "backslashreplace").decode().split("\n"))
 
 

@@ -23,7 +23,12 @@ class ByteQueue:
         """Return the number of bytes that wait."""
         return len(self._bytes)
 
-    def put(self, data: bytes | bytearray) -> None:
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing waits, and the consumer, who has not left, has handled all that it took."""
+        return self._handled.is_set() and not self._closed
+
+    def put(self, data: bytes | bytearray | memoryview) -> None:
         """Add `data` without waiting; drop it if the queue is closed."""
         if self._closed:
             return

@@ -5,9 +5,9 @@ Hypercorn's trio worker ties three things together that have to come apart:
 - The end of a connection and that of the server.  In Hypercorn an exception of one connection leaves through the
   server's nursery.  Here it ends in `Connection.run`.
 - A write and the request that asked for it.  Half a write cannot be taken back, so Hypercorn shields it from the
-  request's cancellation, and with it from every other one.  Here one task of the connection writes
-  (`web.http.transport.writer`).  A request waits for that task, which the connection's end and the stall timeout can
-  always stop.
+  request's cancellation, and with it from every other one.  Here one task of the connection writes what the socket
+  does not take at once (`web.http.transport.writer`).  A request waits for that task, which the connection's end and
+  the stall timeout can always stop.
 - Reading from the socket and handling what was read.  Whatever the protocol waits for (a slow application, the end of
   the response before a pipelined request), Hypercorn does not read meanwhile and does not see the client close.  Here
   one task reads and another handles.
@@ -27,13 +27,13 @@ from typing import TYPE_CHECKING
 
 import trio
 from hypercorn.events import Closed, Event, RawData, Updated
-from hypercorn.trio.worker_context import TrioSingleTask
 from hypercorn.typing import ConnectionState, LifespanState
 from hypercorn.utils import parse_socket_addr, repr_socket_addr
 
 from runtime.log_text import literal
 from web.http.transport.byte_queue import ByteQueue
 from web.http.transport.context import ConnectionContext
+from web.http.transport.idle_timer import IdleTimer
 from web.http.transport.protocols import ProtocolWrapper
 from web.http.transport.task_group import ConnectionTaskGroup
 from web.http.transport.writer import Writer, socket_of
@@ -73,7 +73,7 @@ class Connection:
         self._socket = socket_of(stream)
         self._scope = trio.CancelScope()
         self._tasks = ConnectionTaskGroup()
-        self._idle_timer = TrioSingleTask()
+        self._idle_timer = IdleTimer(server.config.keep_alive_timeout)
         self._received = ByteQueue()
         self._writer = Writer(
             stream,
@@ -112,7 +112,8 @@ class Connection:
         async with self._tasks:
             protocol = ProtocolWrapper(self._context(), alpn)
             await protocol.initiate()
-            await self._restart_idle_timer()
+            self._idle_timer.begin()
+            self._tasks.spawn(self._close_when_idle)
             self._tasks.spawn(self._handle_received, protocol)
             await self._read()
 
@@ -138,21 +139,22 @@ class Connection:
         be cancelled with a request; the task group has a request's cancel point before it begins to send.  The
         connection's own end stops the writer, and with it this wait.
         """
-        with trio.CancelScope(shield=True):
-            match event:
-                case RawData(data=data):
-                    self._writer.put(data)
-                    await self._writer.join()
-                case Closed() if self._is_closing:
-                    pass  # said again, where more comes behind a last request
-                case Closed():
-                    self._is_closing = True
-                    self._tasks.end_requests()
-                    self._tasks.spawn(self._close, LINGER_SECONDS)  # the reader sees it, and ends the rest
-                case Updated(idle=True):
-                    await self._restart_idle_timer()
-                case Updated():
-                    await self._idle_timer.stop()
+        match event:
+            case RawData(data=data):
+                self._writer.write_nowait(data)
+                if not self._writer.is_idle:
+                    with trio.CancelScope(shield=True):
+                        await self._writer.join()
+            case Closed() if self._is_closing:
+                pass  # said again, where more comes behind a last request
+            case Closed():
+                self._is_closing = True
+                self._tasks.end_requests()
+                self._tasks.spawn(self._close, LINGER_SECONDS)  # the reader sees it, and ends the rest
+            case Updated(idle=True):
+                self._idle_timer.begin()
+            case Updated():
+                self._idle_timer.stop()
 
     # --- reading ----------------------------------------------------------------------------------------------------
 
@@ -180,12 +182,8 @@ class Connection:
 
     # --- closing ----------------------------------------------------------------------------------------------------
 
-    async def _restart_idle_timer(self) -> None:
-        await self._idle_timer.restart(self._tasks, self._close_when_idle)
-
     async def _close_when_idle(self) -> None:
-        with trio.move_on_after(self._server.config.keep_alive_timeout):
-            await self._server.worker.terminated.wait()
+        await self._idle_timer.expired(self._server.worker.terminated.wait)
         await self._close(linger=0)
 
     async def _close(self, linger: float) -> None:

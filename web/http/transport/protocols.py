@@ -77,11 +77,11 @@ class Http1Protocol(H11Protocol):
     async def _create_stream(self, request: h11.Request) -> None:
         """Start a request without its `Upgrade` header, which Hypercorn would follow."""
         headers = [(name, value) for name, value in request.headers if name != b"upgrade"]
-        await super()._create_stream(
-            h11.Request(
+        if len(headers) < len(request.headers):  # a request that is made again is checked again, all of it
+            request = h11.Request(
                 method=request.method, target=request.target, headers=headers, http_version=request.http_version
             )
-        )
+        await super()._create_stream(request)
 
 
 class ProtocolWrapper:

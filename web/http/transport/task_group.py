@@ -73,8 +73,11 @@ class ConnectionTaskGroup(TaskGroup):
         async def put(message: ASGIReceiveEvent) -> None:
             if message["type"] == "http.disconnect":
                 request.end()
-            else:
-                with suppress(trio.BrokenResourceError):  # the request has ended, and receives no more
+                return
+            with suppress(trio.BrokenResourceError):  # the request has ended, and receives no more
+                try:
+                    to_app.send_nowait(message)
+                except trio.WouldBlock:
                     await to_app.send(message)
 
         return put

@@ -1,7 +1,8 @@
-"""The task that writes a connection's bytes, and ends the connection if its reader stalls."""
+"""Writes a connection's bytes, in a task of its own where they have to wait, and ends it if its reader stalls."""
 
 from __future__ import annotations
 
+import os
 import socket
 import struct
 from contextlib import suppress
@@ -29,7 +30,8 @@ class Writer:
     """Writes to a stream what is put into it.
 
     Bytes belong to the connection and not to the request that made them, because half a write cannot be taken back.
-    So a request puts its bytes and waits in `join`.  The connection's end stops the writer, and with it all who wait.
+    So a request hands them over, and if some have to wait it waits for them in `join`.  The connection's end stops the
+    writer, and with it all who wait.
 
     Args:
         stream: where to write.
@@ -46,9 +48,28 @@ class Writer:
         self._on_stall = on_stall
         self._queue = ByteQueue()
 
-    def put(self, data: bytes) -> None:
+    @property
+    def is_idle(self) -> bool:
+        """Whether all bytes that were put are written, and more would be."""
+        return self._queue.is_idle
+
+    def put(self, data: bytes | memoryview) -> None:
         """Add bytes to be written, without waiting."""
         self._queue.put(data)
+
+    def write_nowait(self, data: bytes) -> None:
+        """Write as many bytes as the socket takes at once, unless others wait already, and put the rest.
+
+        Nearly always it takes them all.  Then neither a task has to wake in order to write them, nor another one
+        because they are written: most of what a small event of a stream costs.
+        """
+        written = 0
+        if self._queue.is_idle and not isinstance(self._stream, trio.SSLStream):
+            # Trio's sockets never block; no `send` of theirs is synchronous, and to the kernel this is the same call.
+            with suppress(OSError):  # there is no room now; or what is wrong the task will find, and end with
+                written = os.write(self._socket.fileno(), data)
+        if written < len(data):
+            self.put(memoryview(data)[written:])
 
     async def join(self) -> None:
         """Wait until all bytes that were put are written, or the writer has ended."""

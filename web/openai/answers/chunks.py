@@ -107,7 +107,9 @@ class ChunkWriter:
             return ()
         about = {"prompt_token_ids": self._options.prompts[index]} if self._options.token_ids else {}
         envelope, choice = self._format.about_prompt(about)
-        return iter_sse(self._chunk(index, fields | choice) | envelope)
+        opening = self._chunk(index, fields | choice) | envelope
+        may_be_long = self._options.token_ids or self._options.echo
+        return iter_sse(opening) if may_be_long else (sse(opening),)
 
     def _token(self, token: Token) -> Sequence[bytes]:
         parts = self._parts.of(token)

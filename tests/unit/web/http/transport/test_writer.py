@@ -34,10 +34,24 @@ class SlowWriter(Writer):
 
 
 @pytest.fixture
-async def stream() -> AsyncIterator[trio.SocketStream]:
+async def streams() -> AsyncIterator[tuple[trio.SocketStream, trio.SocketStream]]:
     ours, theirs = trio.socket.socketpair()
-    async with trio.SocketStream(ours) as stream, trio.SocketStream(theirs):
-        yield stream
+    async with trio.SocketStream(ours) as stream, trio.SocketStream(theirs) as reader:
+        yield stream, reader
+
+
+@pytest.fixture
+def stream(streams: tuple[trio.SocketStream, trio.SocketStream]) -> trio.SocketStream:
+    return streams[0]
+
+
+@pytest.fixture
+def reader(streams: tuple[trio.SocketStream, trio.SocketStream]) -> trio.SocketStream:
+    return streams[1]
+
+
+def plain_writer(stream: trio.SocketStream) -> Writer:
+    return Writer(stream, share=SHARE, stall_timeout=STALL_TIMEOUT, on_stall=lambda: None)
 
 
 def slow_writer(stream: trio.SocketStream, rate: int) -> tuple[SlowWriter, list[str]]:
@@ -99,3 +113,50 @@ async def test_the_end_of_the_writer_lets_nobody_wait(
         writer.put(b"dropped")
         await writer.join()
     assert scope.cancelled_caught
+
+
+async def test_what_the_socket_takes_at_once_is_written_without_the_task(
+    stream: trio.SocketStream, reader: trio.SocketStream
+) -> None:
+    writer = plain_writer(stream)
+    writer.write_nowait(b"at once")
+    assert writer.is_idle
+    assert await reader.receive_some() == b"at once"
+
+
+async def test_what_it_does_not_take_at_once_waits_and_all_else_behind_it(
+    stream: trio.SocketStream, reader: trio.SocketStream, nursery: trio.Nursery
+) -> None:
+    writer, much = plain_writer(stream), bytes(range(250)) * 20_000
+    writer.write_nowait(much)
+    assert not writer.is_idle
+    received = await reader.receive_some(2**16)
+    writer.write_nowait(b"the end")  # there is room again, but others wait
+    nursery.start_soon(writer.run)
+    while len(received) < len(much) + len(b"the end"):
+        received += await reader.receive_some(2**16)
+    assert received == much + b"the end"
+    nursery.cancel_scope.cancel()
+
+
+async def test_nothing_is_written_once_the_task_has_ended(stream: trio.SocketStream, reader: trio.SocketStream) -> None:
+    """Half a write may have gone out; what follows would be taken for its other half."""
+    writer = plain_writer(stream)
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await writer.run()
+    writer.write_nowait(b"dropped")
+    assert not writer.is_idle
+    with trio.fail_after(60):
+        await writer.join()
+    await stream.send_eof()
+    assert await reader.receive_some() == b""
+
+
+async def test_an_error_of_the_socket_is_left_to_the_task(stream: trio.SocketStream, reader: trio.SocketStream) -> None:
+    await reader.aclose()
+    writer = plain_writer(stream)
+    writer.write_nowait(b"nobody reads this")
+    assert not writer.is_idle
+    with pytest.raises(OSError, match="pipe"):
+        await writer.run()

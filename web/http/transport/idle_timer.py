@@ -1,0 +1,40 @@
+"""When a connection has been idle for too long."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import trio
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+
+class IdleTimer:
+    """Measures how long a connection has been idle, in one task for all of its life: a request only moves a deadline.
+
+    Args:
+        seconds: that a connection may be idle.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._scope = trio.CancelScope()
+
+    def begin(self) -> None:
+        """Begin to measure: the connection is idle from now on."""
+        self._scope.deadline = trio.current_time() + self._seconds
+
+    def stop(self) -> None:
+        """Stop measuring: the connection is not idle any more."""
+        self._scope.deadline = math.inf
+
+    async def expired(self, end: Callable[[], Awaitable[object]]) -> None:
+        """Wait until the connection has been idle for too long.  Once `end` returns, any time is too long."""
+        with self._scope:
+            await end()
+            self._seconds = 0
+            if self._scope.deadline < math.inf:
+                self.begin()
+            await trio.sleep_forever()
