@@ -76,7 +76,8 @@ class StepPlanner:
         """
         holds = tuple(holds)
         pending = [(record, work) for record in holds if (work := self._ready_work(record)) is not None]
-        pending = [one for one in pending if one[0].runs_alone][:1] or pending
+        alone = [one for one in pending if one[0].runs_alone][:1]
+        pending = alone or pending
         self._importance = importance(holds)
         behind = self._behind(pending)
         if is_passed_over := bool(behind) and self._passed_over < MAX_PASSED_OVER:
@@ -91,7 +92,8 @@ class StepPlanner:
             self._drafter_caught_up = any(work.is_bulk for _, work in drafts)
             return self._fill(drafts, self._costs.drafter, urgent)
         self._drafter_caught_up = False
-        self._passed_over = self._passed_over + 1 if is_passed_over else 0
+        if not alone:  # those who are behind wait for such a step, and it is no turn of theirs
+            self._passed_over = self._passed_over + 1 if is_passed_over else 0
         return self._fill(others, self._costs.target, urgent)
 
     def _behind(self, pending: Iterable[tuple[HoldRecord, Submit]]) -> set[GenerationKey]:

@@ -137,6 +137,13 @@ MUTANTS = (
         ("tests/scenarios/order/test_order.py",),
     ),
     Mutant(
+        "a step of one that runs alone is a turn for those who are behind",
+        "actors/manager/step_planner.py",
+        "        if not alone:",
+        "        if True:",
+        ("tests/scenarios/order/test_order.py::test_they_have_their_turn_although_steps_raise_again_and_again",),
+    ),
+    Mutant(
         "those of the same priority are passed over, too",
         "actors/manager/step_planner.py",
         "if not is_read and rank > best}",

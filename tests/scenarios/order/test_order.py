@@ -8,6 +8,7 @@ import trio
 from actors.core.life import State
 from actors.core.receipts import CancelReason
 from runtime.errors import DeadlineExceeded
+from runtime.testing.faults import Chaos, DeviceError, FaultPlan
 from tests.fakes.kv_simulation import open_kv_simulation, text, until
 from tests.fakes.simulation import Simulation, Story, ask, open_simulation, prompt, simulated
 from tests.scenarios.engine.together import STEP, same_time, together
@@ -87,6 +88,21 @@ async def test_the_less_important_generate_in_every_fourth_step_of_a_better_prom
         reading = [one for one in owners if "better" in one][:12]
         assert [turn for turn, one in enumerate(reading) if "story" in one] == turns
         assert story.finished().completion_tokens == 60
+
+
+@simulated(seeds=2)
+async def test_they_have_their_turn_although_steps_raise_again_and_again() -> None:
+    """Whoever was in such a step runs alone, twice in three steps here, and that counts for nothing."""
+    chaos = Chaos(FaultPlan((DeviceError(step=8, every=3),)))
+    async with open_simulation(slots=3, chunk_tokens=8, step_seconds=same_time, chaos=chaos) as sim:
+        behind, peer = (
+            sim.expect(ask(name, prompt(5, start=n), max_tokens=60, priority=n)) for n, name in ((1, "a"), (0, "b"))
+        )
+        better = sim.expect(ask("better", prompt(96, start=9), max_tokens=2))
+        await together(sim, (behind, {}), (peer, {}), (better, {"arrives": 4.5 * STEP}))
+        reads = [n for n, step in enumerate(sim.steps) if any(run.owner == ("better", 0) for run in step.runs)]
+        during = sim.steps[reads[0] : reads[-1]]
+        assert any(run.owner == ("a", 0) for step in during for run in step.runs)
 
 
 @simulated(seeds=2)

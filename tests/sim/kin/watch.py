@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from actors.core.generation import Finished, FinishReason
@@ -165,9 +166,9 @@ class KinWatch(Observer):
             self._violated(f"I21: {event.request_id} was cancelled for {event.reason}, and nobody gave reason to")
 
     def _could_begin(self, ticket: Ticket) -> bool:
-        """Whether it is not cancelled, and waits for no room in the arena, of which it may need more than who left."""
+        """Whether it waits for no room in the arena, of which it may need more than who left."""
         table = self._manager.table
-        return ticket.mark.at is None and not (table.free and not table.extents.grantable([ticket.promise]))
+        return not (table.free and not table.extents.grantable([ticket.promise]))
 
     # --- a step's boundaries ------------------------------------------------------------------------------------------
 
@@ -178,7 +179,11 @@ class KinWatch(Observer):
                 self._violated(f"I21: the group of {one.asked.id} was ended, a step has ended since, and it has a slot")
             if one.group_ended_at < math.inf:
                 self._met_ended.add(one.asked.id)
-        waiting = {ticket.request_id for ticket in self._manager.queue if self._could_begin(ticket)}
+        queue = self._manager.queue
+        heirs = [one for one in queue if one.place.goes_first and one.is_due and one.mark.at is None]
+        heirs.sort(key=lambda ticket: ticket.place.number)
+        # The first that waits for room has all the others wait behind it.
+        waiting = {ticket.request_id for ticket in takewhile(self._could_begin, heirs)}
         for heir in self._heirs & waiting:
             generation = self._books.waiting.get((heir, 0))
             if generation is not None and generation.is_alive:

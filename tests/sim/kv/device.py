@@ -141,6 +141,11 @@ class KVModel(FaultyModel):
             case Copy(source, slot, start, end, least, source_origin, origin):
                 self._carry(source_origin + start, origin + start, end - start, fails=fails)
                 self.copy_windows(source, slot, end, least)
+                if (
+                    self.rings is not None and least is not None
+                ):  # its rows may be tainted where the arena's were not copied
+                    first = max(0, least - self.rings.widest + 1)
+                    self._add_taint(origin + first, origin + end, self.taint(source_origin, 0, end))
                 if fails and least is not None:
                     self.write_windows(slot, max(0, end - self.ring), [_GARBAGE] * min(end, self.ring))
             case Relocate(_, source, target, rows):
@@ -149,6 +154,9 @@ class KVModel(FaultyModel):
         if fails:
             raise PlantedFault("the device ran into a planted fault while KV was moved")
         return None
+
+    def _add_taint(self, first: int, end: int, taint: Taint) -> None:
+        self.taints[first:end] = [own | taint for own in self.taints[first:end]]
 
     def _carry(self, source: int, target: int, rows: int, *, fails: bool) -> None:
         """Copy rows from one place of the arena to another, with all that is known of them."""
