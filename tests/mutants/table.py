@@ -6,7 +6,7 @@ from tests.mutants import grammars, manager, observers, ranks, slots, steps
 from tests.mutants.actors import parking, spare_time
 from tests.mutants.cluster import control, knowledge, requests
 from tests.mutants.kv import arena, blocks, published, rings
-from tests.mutants.web import detached
+from tests.mutants.web import detached, transport
 
 MUTANTS = (
     *manager.MUTANTS,
@@ -21,6 +21,7 @@ MUTANTS = (
     *grammars.MUTANTS,
     *observers.MUTANTS,
     *detached.MUTANTS,
+    *transport.MUTANTS,
     *control.MUTANTS,
     *requests.MUTANTS,
     *knowledge.MUTANTS,

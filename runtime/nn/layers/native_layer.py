@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from collections import Counter
 from ctypes import addressof
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -34,6 +36,8 @@ AnyLayer: TypeAlias = "DecoderLayer | NativeLayer"
 
 ACTIVATIONS = ("silu", "gelu_tanh")
 DTYPES = (torch.float32, torch.bfloat16)
+
+logger = logging.getLogger("cede.model")
 
 
 class NativeLayer:
@@ -125,13 +129,20 @@ class NativeLayer:
 def with_native_layers(
     layers: Sequence[DecoderLayer], config: ModelConfig, dtype: torch.dtype, kernels: Kernels
 ) -> list[AnyLayer]:
-    """Return what computes each layer: the kernels those that they can, and the layers themselves the others."""
+    """Return what computes each layer: the kernels those that they can, and the layers themselves the others.
+
+    The log says how many the kernels cannot, and why.
+    """
     chosen: list[AnyLayer] = []
+    refused: Counter[str] = Counter()
     for index, layer in enumerate(layers):
         try:
             chosen.append(NativeLayer(layer, index, config, dtype, kernels))
-        except NotInKernels:
+        except NotInKernels as why:
             chosen.append(layer)
+            refused[str(why)] += 1
+    for reason, layers_without in refused.items():
+        logger.info("the kernels do not compute %d layers: %s", layers_without, reason)
     return chosen
 
 

@@ -144,8 +144,9 @@ def test_what_the_kernels_do_not_have_is_left_to_pytorch(kernels: Kernels, name:
         assert torch.equal(run(native, segments).hidden, run(plain, segments).hidden)
 
 
-def test_layers_that_they_can_compute_are_chosen_one_by_one(kernels: Kernels) -> None:
-    """A model may have some layers with experts and others without."""
+def test_layers_that_they_can_compute_are_chosen_one_by_one(kernels: Kernels, caplog: pytest.LogCaptureFixture) -> None:
+    """A model may have some layers with experts and others without.  The log says why these are left out."""
+    caplog.set_level("INFO", "cede.model")
     config = parse_config(LLAMA)
     weights = [
         build_weights(Drawn(CPU, torch.float32, 1, formats), config)
@@ -155,3 +156,4 @@ def test_layers_that_they_can_compute_are_chosen_one_by_one(kernels: Kernels) ->
     chosen = with_native_layers(layers, config, torch.float32, kernels)
     assert isinstance(chosen[0], NativeLayer)
     assert chosen[1] is layers[1]
+    assert "the kernels do not compute 1 layers: weights in another format" in caplog.text

@@ -8,7 +8,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from web.http.transport.writer import Writer
+from web.http.transport.writer import BURST, Writer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -136,6 +136,38 @@ async def test_what_it_does_not_take_at_once_waits_and_all_else_behind_it(
     while len(received) < len(much) + len(b"the end"):
         received += await reader.receive_some(2**16)
     assert received == much + b"the end"
+    nursery.cancel_scope.cancel()
+
+
+async def test_it_never_goes_before_bytes_that_wait(
+    stream: trio.SocketStream, reader: trio.SocketStream, nursery: trio.Nursery
+) -> None:
+    writer = plain_writer(stream)
+    writer.put(b"first, ")
+    writer.write_nowait(b"second")  # the socket has room
+    nursery.start_soon(writer.run)
+    await writer.join()
+    assert await reader.receive_some() == b"first, second"
+    nursery.cancel_scope.cancel()
+
+
+async def test_after_a_burst_the_task_has_its_turn(
+    stream: trio.SocketStream, reader: trio.SocketStream, nursery: trio.Nursery
+) -> None:
+    """However fast the reader is: or who writes to it would never wait, and nobody else had a turn."""
+    writer, piece = plain_writer(stream), bytes(2**12)
+    for _ in range(BURST // len(piece)):
+        writer.write_nowait(piece)
+        assert writer.is_idle
+        assert await reader.receive_some() == piece
+    writer.write_nowait(piece)
+    waits = not writer.is_idle
+    assert waits
+    nursery.start_soon(writer.run)
+    await writer.join()
+    assert await reader.receive_some() == piece
+    writer.write_nowait(piece)
+    assert writer.is_idle, "the task had its turn"
     nursery.cancel_scope.cancel()
 
 
