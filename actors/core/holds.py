@@ -186,6 +186,7 @@ class HoldRecord:
         self.hold.slot = self.slot = slot
         self.granted = granted
         self.ledger.note_back(seconds)
+        self.ledger.note_moved(max(0, len(slot.tokens) - self.hold.kept))  # others' KV, for which it is not to fail
         work = self._pending
         assert isinstance(work, Submit)
         self.clear_pending()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from runtime.kv.blocks import BLOCK_TOKENS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence, Set
+    from collections.abc import Mapping, Sequence
 
     from actors.core.life import State
     from runtime.kv.blocks import BlockKey
@@ -27,12 +27,13 @@ class Provenance:
 
     Attributes:
         trial: the blocks that it came from, over which no step has run.
-        stands_on: the names of all blocks that it came from, or may have been computed after.
-        restored_to: the position up to which complete blocks of it came from a tier, into this slot or another.
+        stands_on: the names of all blocks that it came from, or may have been computed after, each with its first
+            position.
+        restored_to: the position up to which it came from a tier, into this slot or another.
     """
 
     trial: Sequence[BlockKey] = ()
-    stands_on: Set[BlockKey] = frozenset()
+    stands_on: Mapping[BlockKey, int] = field(default_factory=dict)
     restored_to: int = 0
 
 
@@ -110,12 +111,12 @@ class SlotView(Protocol):
         """Restored blocks that no step has run over yet."""
 
     @property
-    def stands_on(self) -> Set[BlockKey]:
-        """All blocks that its KV came from, or may have been computed after."""
+    def stands_on(self) -> Mapping[BlockKey, int]:
+        """All blocks that its KV came from, or may have been computed after, each with its first position."""
 
     @property
     def restored_to(self) -> int:
-        """The position up to which complete blocks of it came from a tier, into this slot or another."""
+        """The position up to which it came from a tier, into this slot or another."""
 
     @property
     def suspect(self) -> bool:

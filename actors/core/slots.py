@@ -204,11 +204,11 @@ class SlotTable(SlotsInView):
         record.computed_from = min(record.computed_from, length)
         record.restored_to = min(record.restored_to, length)
         record.staged = 0
+        record.stands_on = {key: start for key, start in record.stands_on.items() if start < length}
         record.trim_draft(length)
         if not length:
             record.least = 0
             record.trial.clear()
-            record.stands_on.clear()
             record.suspect = False
 
     def invalidate(self, slot: SlotView) -> None:
@@ -223,7 +223,7 @@ class SlotTable(SlotsInView):
         """
         self.owner.check()
         for slot in self._records:
-            if slot.stands_on.isdisjoint(keys):
+            if slot.stands_on.keys().isdisjoint(keys):
                 continue
             if slot.owner is None:
                 self.invalidate(slot)

@@ -18,7 +18,7 @@ from runtime.kv.cache import kv_agrees
 from runtime.step.transfer import Copy, Load, Save
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from actors.core.commands import KVCommand
     from actors.core.holds import HoldRecord
@@ -112,7 +112,7 @@ class Moves:
             # Now: who is granted the source while it is copied trims it.
             Provenance(
                 tuple(source.trial),
-                frozenset(source.stands_on),
+                {key: first for key, first in source.stands_on.items() if first < command.end},
                 restored_to=max(staged, min(source.restored_to, command.end)),
             ),
             least=least,
@@ -149,8 +149,8 @@ class Moves:
             # Its ancestors too, wherever theirs came from: it may have been computed on other copies of them.
             Provenance(
                 tuple(block.key for block in blocks),
-                frozenset((*record.hold.prompt.keys[: end // BLOCK_TOKENS], *keys)),
-                restored_to=end - end % BLOCK_TOKENS,
+                _places(record.hold.prompt.keys[: end // BLOCK_TOKENS], 0) | _places(keys, command.first),
+                restored_to=end,
             ),
             least=self._least_after(record, command, filled, end),
             loaded=Loaded(keys, audited),
@@ -275,7 +275,7 @@ class Moves:
                 agrees = saved is not None and kv_agrees(saved, self._comparable(audit.block.data, saved))
                 self._cache.verdicts.note_audit(agrees=agrees)
                 if not agrees:
-                    self._quarantine(move.record, move.record.slot.stands_on | frozenset(audit.restored))
+                    self._quarantine(move.record, move.record.slot.stands_on.keys() | frozenset(audit.restored))
                 audit.reply.set(outcome.Value(agrees))
 
     def _comparable(self, cached: KVData, saved: KVData) -> KVData:
@@ -291,6 +291,11 @@ class Moves:
             self._observers.tell(self._observers.audit_failed, AuditFailed(*record.key, frozenset(wrong)))
         self._cache.verdicts.condemn(wrong)
         self._table.quarantine(wrong)
+
+
+def _places(keys: Iterable[BlockKey], first: int) -> dict[BlockKey, int]:
+    """Return the first positions of blocks, of which the first has this number."""
+    return {key: number * BLOCK_TOKENS for number, key in enumerate(keys, start=first)}
 
 
 def _end(command: LoadBlocks, blocks: Sequence[Block]) -> int:

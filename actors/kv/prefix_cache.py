@@ -196,19 +196,22 @@ class PrefixCache:
         blocks = -(-tokens // BLOCK_TOKENS) + self.tiers.ram.pinned
         return self.tiers.disk is not None or blocks * self._block_bytes <= self.tiers.ram.budget
 
-    def set_aside(self, slot: int, resident: Resident) -> tuple[BlockKey, ...]:
+    def set_aside(self, slot: int, resident: Resident, park: int) -> tuple[BlockKey, ...]:
         """Have all kept that a slot holds of a parked sequence, its last tokens too; returns what is pinned for it.
+
+        `park` is the number of the park.
 
         The last tokens are not kept where the layers with rings have lost some of them: a few rows are computed again.
         """
         self.owner.check()
         tokens, missing = resident.tokens, self._missing(resident, 0)
-        keys, complete = list(tokens.keys), len(tokens.keys)
+        keys, complete, tail = list(tokens.keys), len(tokens.keys), None
         rest = tokens[complete * BLOCK_TOKENS :]
         if rest and resident.has_windows(complete):
-            keys.append(tail_key(tokens.parent(complete), rest))
+            tail = tail_key(tokens.parent(complete), rest, park)
+            keys.append(tail)
             missing.append(complete)
-        self.waiting.put(slot, resident, missing)
+        self.waiting.put(slot, resident, missing, tail=tail)
         self.tiers.ram.pin(keys)
         return tuple(keys)
 

@@ -10,7 +10,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from runtime.kv.blocks import BLOCK_TOKENS, tail_key
+from runtime.kv.blocks import BLOCK_TOKENS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Set
@@ -40,17 +40,19 @@ class SlotBlock:
 
 @dataclass(slots=True)
 class _Batch:
-    """Blocks of what a slot held at one time, by their numbers; the last may be one that is not complete."""
+    """Blocks of what a slot held at one time, by their numbers; the last may be a parked sequence's `tail`."""
 
     resident: Resident
     numbers: deque[int]
+    tail: BlockKey | None = None
 
     def key(self, number: int) -> BlockKey:
         """Return a block's name."""
-        chain = self.resident.tokens
-        if number < len(chain.keys):
-            return chain.keys[number]
-        return tail_key(chain.parent(number), chain[number * BLOCK_TOKENS :])
+        keys = self.resident.tokens.keys
+        if number < len(keys):
+            return keys[number]
+        assert self.tail is not None, "this block is not complete"
+        return self.tail
 
     @property
     def end(self) -> int:
@@ -120,10 +122,20 @@ class WaitingBlocks:
         """Return the time, by the event loop's clock, until which what is kept of a slot is not to be let go."""
         return self._held_until.get(slot, 0.0)
 
-    def put(self, slot: int, resident: Resident, numbers: Iterable[int], held_until: float = 0.0) -> None:
-        """Let these blocks wait, in place of the slot's others, and what is kept of them be held until then."""
+    def put(
+        self,
+        slot: int,
+        resident: Resident,
+        numbers: Iterable[int],
+        held_until: float = 0.0,
+        tail: BlockKey | None = None,
+    ) -> None:
+        """Let these blocks wait, in place of the slot's others, and what is kept of them be held until then.
+
+        One number more than the complete blocks have is that of its last tokens, whose name is `tail`.
+        """
         self._owner.check()
-        self._batches[slot] = [_Batch(resident, deque(numbers))]
+        self._batches[slot] = [_Batch(resident, deque(numbers), tail)]
         self._held_until[slot] = held_until
 
     def add(self, slot: int, resident: Resident, numbers: Iterable[int], *, first: int) -> None:

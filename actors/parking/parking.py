@@ -129,7 +129,7 @@ class Parking:
         self._table.release(slot)
         pinned: tuple[BlockKey, ...] = ()
         if not self._cache.waiting.any_of(slot.id):  # else nothing was written here since the grant
-            pinned = self._cache.set_aside(slot.id, slot.resident())
+            pinned = self._cache.set_aside(slot.id, slot.resident(), self.parks)
         complete = length // BLOCK_TOKENS
         tail = Tail(pinned[-1], complete, length) if len(pinned) > complete else None
         record.park(tail)

@@ -90,9 +90,13 @@ def block_key(parent: BlockKey, token_ids: Sequence[int]) -> BlockKey:
     return hashlib.sha256(parent + _TOKENS.pack(*token_ids)).digest()
 
 
-def tail_key(parent: BlockKey, token_ids: Sequence[int]) -> BlockKey:
-    """Return the key of the fewer tokens than a block's that follow `parent`, at a sequence's end."""
-    packed = struct.pack(f"<{len(token_ids)}I", *token_ids)
+def tail_key(parent: BlockKey, token_ids: Sequence[int], park: int) -> BlockKey:
+    """Return the key of the fewer tokens than a block's that follow `parent`, at the end of a sequence that is parked.
+
+    No other sequence has it, since each park has its number: no name would tell which of several blocks that begin
+    with these tokens was computed on them.
+    """
+    packed = struct.pack(f"<Q{len(token_ids)}I", park, *token_ids)
     return hashlib.sha256(parent + b"tail" + packed).digest()
 
 

@@ -255,7 +255,7 @@ class Invariants(Observer):
         if rings is None:
             return
         for slot in self._slots():
-            if self._extents.is_moving(slot) or self._model.may_be_tainted(slot.stands_on):
+            if self._extents.is_moving(slot) or self._model.may_be_tainted(slot.stands_on.keys()):
                 continue
             exact = self._model.exact(slot.origin, len(slot.tokens))
             lost = self._model.lost(slot.id, slot.origin, rings.first_needed(slot.least), exact)

@@ -35,7 +35,7 @@ class SlotRecord:
     before: Resident | None = None
     private: bool = False  # whoever was last granted it wanted no reuse
     trial: list[BlockKey] = field(default_factory=list)
-    stands_on: set[BlockKey] = field(default_factory=set)
+    stands_on: dict[BlockKey, int] = field(default_factory=dict)
     suspect: bool = False
     restored_to: int = 0
     computed_from: int = 0

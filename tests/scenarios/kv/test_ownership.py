@@ -43,7 +43,7 @@ CHANGES: dict[type, dict[str, Callable[[Any], object]]] = {
         "displace": lambda cache: cache.displace(0, RESIDENT, 0),
         "next_saves": lambda cache: cache.next_saves([0], 1),
         "keep": lambda cache: cache.keep(0, SLOT_BLOCK, BLOCK.data),
-        "set_aside": lambda cache: cache.set_aside(0, RESIDENT),
+        "set_aside": lambda cache: cache.set_aside(0, RESIDENT, 0),
         "let_go": lambda cache: cache.let_go(KEYS),
     },
     Tiers: {

@@ -64,7 +64,7 @@ def displaced(*, left: bool) -> tuple[SlotTable, WaitingBlocks]:
     table, waiting = SlotTable(1, 1000, root=ROOT), WaitingBlocks(TaskOwner())
     slot = table.grant(("deceived", 0), TokenChain(ROOT, LONG))
     assert slot is not None
-    table.commit_moved(slot, SHARED[:128], Provenance(stands_on=set(KEYS[:2])))
+    table.commit_moved(slot, SHARED[:128], Provenance(stands_on={KEYS[0]: 0, KEYS[1]: BLOCK_TOKENS}))
     table.commit(slot, LONG[128:])
     table.release(slot)
     assert table.grant(("stranger", 0), TokenChain(ROOT, text(90, 3))) is slot
@@ -308,4 +308,28 @@ async def test_a_restored_block_stands_on_its_ancestors_wherever_they_came_from(
             sim.manager.table.trim(slot, 64)
         assert not slot.stands_on
         await sim.client(ask("second", LONG, max_tokens=1))
-        assert slot.stands_on == set(KEYS[: (len(LONG) - 1) // BLOCK_TOKENS])
+        assert set(slot.stands_on) == set(KEYS[: (len(LONG) - 1) // BLOCK_TOKENS])
+
+
+def test_a_slot_does_not_stand_on_what_it_no_longer_has() -> None:
+    table = SlotTable(1, 1000, root=ROOT)
+    slot = table.grant(("one", 0), TokenChain(ROOT, LONG))
+    assert slot is not None
+    table.commit_moved(slot, SHARED[:128], Provenance(stands_on={KEYS[0]: 0, KEYS[1]: BLOCK_TOKENS}))
+    table.trim(slot, BLOCK_TOKENS)
+    assert set(slot.stands_on) == {KEYS[0]}
+
+
+@simulated()
+async def test_of_a_block_that_begins_with_restored_tokens_nobody_takes_a_part() -> None:
+    """A parked sequence's last tokens have a name of their own, from which that block does not descend."""
+    async with open_kv_simulation(slots=1) as sim:
+        async with trio.open_nursery() as clients:
+            low = sim.expect(ask("low", text(150, 1), max_tokens=60, priority=10))
+            clients.start_soon(sim.client, low.asked)
+            await until(lambda: len(low.events) >= 10)
+            await sim.client(ask("high", text(40, 2), max_tokens=5))
+        assert sim.manager.statistics().resumes == 1
+        shared = sim.whole(low)[:165]
+        other = await sim.client(ask("other", [*shared, 7, 8], max_tokens=1))
+        assert other.finished().cached_tokens == 128

@@ -154,6 +154,32 @@ async def test_blocks_stay_on_trial_when_who_restored_them_has_gone(failure: str
 
 @pytest.mark.parametrize("failure", ["raises", "not finite"])
 @simulated()
+async def test_who_was_parked_with_nothing_may_come_back_to_blocks_on_trial(failure: str, tmp_path: Path) -> None:
+    async with warm(fresh(tmp_path), "ram") as sim, trio.open_nursery() as clients:
+        blocks = [block for key in sim.keys(PROMPT) if (block := sim.ram.get(key)) is not None]
+        sim.evict(ram=True)
+        other = sim.expect(ask("other", text(20, 3), max_tokens=100))
+        clients.start_soon(sim.client, other.asked)
+        await until(partial(has_begun, other))
+        low = sim.expect(ask("low", PROMPT, max_tokens=5, priority=10))
+        clients.start_soon(sim.client, low.asked)
+        await until(lambda: sim.manager.statistics().leased == 2)  # while a step runs
+        curse(sim, failure)
+        with sim.as_manager():
+            for block in blocks:
+                sim.ram.insert(block)
+        loads = sim.expect(ask("loads", PROMPT, max_tokens=5))
+        clients.start_soon(sim.client, loads.asked)
+        await until(lambda: sim.watch.is_moving and any(len(slot.tokens) == 128 for slot in sim.manager.table.held))
+        loads.connection.cancel()
+        await until(lambda: low.ended)
+        assert (sim.manager.statistics().parks, low.finished().completion_tokens) == (1, 5)
+        assert sim.cache.statistics().strikes == BLOCKS
+        lift(sim)
+
+
+@pytest.mark.parametrize("failure", ["raises", "not finite"])
+@simulated()
 async def test_a_copy_of_what_is_on_trial_is_on_trial(failure: str, tmp_path: Path) -> None:
     async with warm(fresh(tmp_path), "disk", slots=2) as sim:
         curse(sim, failure)

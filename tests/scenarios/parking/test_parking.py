@@ -95,7 +95,7 @@ async def test_the_last_tokens_that_are_no_block_are_restored_too() -> None:
             await until(lambda: sim.manager.statistics().resumes == 1 and len(slot.tokens) > 150)
             tail = [one for one in sim.watch.transfers if isinstance(one, Load)][-1]
             rows = slot.tokens[tail.start : tail.start + tail.data.shape[-2]]
-            assert tail_key(slot.tokens.keys[1], rows) in slot.stands_on, "were it wrong, so would be what follows"
+            assert tail_key(slot.tokens.keys[1], rows, 0) in slot.stands_on, "were it wrong, so would be what follows"
 
 
 @simulated()
