@@ -7,6 +7,7 @@ two models with KV of their own for the same slots.
 
 from __future__ import annotations
 
+import logging
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
@@ -14,16 +15,21 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 import outcome
 import trio
 
+from runtime.errors import DeviceLost
+from runtime.step.follow_up import next_segments
 from runtime.step.step import run_step
 from runtime.step.transfer import Relocate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Awaitable, Callable, Generator, Sequence
 
     import torch
 
+    from runtime.step.follow_up import FollowUp
     from runtime.step.step import Segment, StepModel, StepResult
     from runtime.step.transfer import Transfer
+
+logger = logging.getLogger("cede.engine")
 
 T = TypeVar("T")
 
@@ -33,25 +39,42 @@ LayerHook: TypeAlias = "Callable[[], None]"
 class Executor(Protocol):
     """Runs steps, one at a time.
 
-    Calls are not cancellable: a step that has begun is awaited to its end, which the segments' marks bring near.
+    Calls are not cancellable: a step that has begun is awaited to its end, which the segments' marks bring near.  Only
+    a follow-up is under way while nobody awaits it.  It is adopted by whoever asks for its very segments; whatever else
+    is asked for withdraws it first.
     """
 
     def clock(self) -> float:
         """Return the time in seconds, on the clock that step results and cancel marks use."""
 
     async def run_step(
-        self, segments: Sequence[Segment], *, drafting: bool = False, layer_done: LayerHook | None = None
+        self,
+        segments: Sequence[Segment],
+        *,
+        drafting: bool = False,
+        layer_done: LayerHook | None = None,
+        follow_up: FollowUp | None = None,
     ) -> StepResult:
-        """Run one step.
+        """Run one step, or await the end of the follow-up that runs, if these are its segments.
 
         Args:
             segments: the rows to compute.
             drafting: run it on the drafter, and not on the target.
-            layer_done: called at the end of each layer, where the step runs: on the device thread, or in this task.
+            layer_done: called at the end of each layer, where the step runs: on the device thread, or in this task.  A
+                follow-up has a hook of its own.
+            follow_up: is to be begun as soon as the step has ended, if that was computed whole and all its segments can
+                be followed.  An executor may leave it alone, and its segments empty.
 
         Raises:
             DeviceLost: no step can run now.  Its class says whether any will.
             Exception: whatever the model raised.  Nothing of the step may be committed.
+        """
+
+    async def retract(self) -> StepResult | None:
+        """Withdraw the follow-up that is under way, and return once it has ended: what became of it; None if it raised.
+
+        Raises:
+            DeviceLost: as for `run_step`.
         """
 
     async def transfer(self, transfers: Sequence[Transfer]) -> list[outcome.Outcome[torch.Tensor | None]]:
@@ -83,12 +106,21 @@ class InlineExecutor:
         return time.perf_counter()
 
     async def run_step(
-        self, segments: Sequence[Segment], *, drafting: bool = False, layer_done: LayerHook | None = None
+        self,
+        segments: Sequence[Segment],
+        *,
+        drafting: bool = False,
+        layer_done: LayerHook | None = None,
+        follow_up: FollowUp | None = None,
     ) -> StepResult:
-        """Run one step, as `Executor.run_step`."""
+        """Run one step, as `Executor.run_step`; none is begun ahead."""
         await trio.lowlevel.cancel_shielded_checkpoint()
         step = run_step(_choose(self._model, self._drafter, drafting), segments, self.clock)
         return run_to_end(step, layer_done)
+
+    async def retract(self) -> StepResult | None:
+        """Do nothing: no step is begun ahead."""
+        return None
 
     async def transfer(self, transfers: Sequence[Transfer]) -> list[outcome.Outcome[torch.Tensor | None]]:
         """Move KV, as `Executor.transfer`."""
@@ -118,27 +150,67 @@ class SimulatedExecutor:
         self._model = model
         self._drafter = drafter
         self._layer_seconds = layer_seconds
+        self._ahead: _Ahead | None = None
 
     def clock(self) -> float:
         """Return the virtual time in seconds."""
         return trio.current_time()
 
     async def run_step(
-        self, segments: Sequence[Segment], *, drafting: bool = False, layer_done: LayerHook | None = None
+        self,
+        segments: Sequence[Segment],
+        *,
+        drafting: bool = False,
+        layer_done: LayerHook | None = None,
+        follow_up: FollowUp | None = None,
     ) -> StepResult:
         """Run one step, as `Executor.run_step`, and sleep after each layer."""
+        if self._ahead is not None and segments is self._ahead.follow_up.segments:
+            ahead, self._ahead = self._ahead, None
+            result = await ahead.wait()
+        else:
+            await self.retract()
+            model = _choose(self._model, self._drafter, drafting)
+            with trio.CancelScope(shield=True):
+                result = await self._run(run_step(model, segments, self.clock), segments, layer_done)
+        if follow_up is not None:
+            follow_up.segments = next_segments(segments, result)
+            if follow_up.is_begun:
+                self._ahead = _Ahead(follow_up)
+                trio.lowlevel.spawn_system_task(self._run_ahead, self._ahead)
+        return result
+
+    async def retract(self) -> StepResult | None:
+        """Withdraw the step that runs ahead, as `Executor.retract`."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is None:
+            return None
+        ahead.follow_up.withdrawn.set(self.clock())
+        return await result_of_withdrawn(ahead.wait())
+
+    async def _run(
+        self, step: Generator[None, None, StepResult], segments: Sequence[Segment], layer_done: LayerHook | None
+    ) -> StepResult:
         rows = sum(len(segment.token_ids) for segment in segments)
-        step = run_step(_choose(self._model, self._drafter, drafting), segments, self.clock)
         while True:
             try:
                 next(step)
             except StopIteration as stop:
                 result: StepResult = stop.value
                 return result
-            with trio.CancelScope(shield=True):
-                await trio.sleep(self._layer_seconds(rows))
+            await trio.sleep(self._layer_seconds(rows))
             if layer_done is not None:
                 layer_done()
+
+    async def _run_ahead(self, ahead: _Ahead) -> None:
+        """Be the device, in a task of its own, while nobody awaits it."""
+        follow_up = ahead.follow_up
+        step = run_step(self._model, follow_up.segments, self.clock, follow_up.withdrawn)
+        try:
+            ahead.end = outcome.Value(await self._run(step, follow_up.segments, follow_up.layer_done))
+        except (Exception, SystemExit) as error:
+            ahead.end = outcome.Error(error)
+        ahead.ended.set()
 
     async def transfer(self, transfers: Sequence[Transfer]) -> list[outcome.Outcome[torch.Tensor | None]]:
         """Move KV, as `Executor.transfer`, after a sleep for each transfer."""
@@ -150,8 +222,38 @@ class SimulatedExecutor:
         """Do nothing: there is no thread to be lost."""
 
 
+class _Ahead:
+    """A simulated step that runs ahead."""
+
+    def __init__(self, follow_up: FollowUp) -> None:
+        self.follow_up = follow_up
+        self.ended = trio.Event()
+        self.end: outcome.Outcome[StepResult]
+
+    async def wait(self) -> StepResult:
+        """Return its result, or raise what it raised."""
+        with trio.CancelScope(shield=True):
+            await self.ended.wait()
+        return self.end.unwrap()
+
+
 class NotCopied(Exception):
     """A piece of a sequence was not moved within the arena, since one before it was not."""
+
+
+async def result_of_withdrawn(end: Awaitable[StepResult | None]) -> StepResult | None:
+    """Return the result of a step that was withdrawn; None if it raised, which concerns nobody but who lost the device.
+
+    Raises:
+        DeviceLost: no step can run now.
+    """
+    try:
+        return await end
+    except DeviceLost:
+        raise
+    except Exception as error:
+        logger.warning("a step that nobody wanted any more has failed: %r", error)
+        return None
 
 
 def run_to_end(step: Generator[None, None, StepResult], *layer_done: LayerHook | None) -> StepResult:

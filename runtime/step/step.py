@@ -179,7 +179,10 @@ class StepModel(Protocol[BatchT]):
 
 
 def run_step(
-    model: StepModel[BatchT], segments: Sequence[Segment], clock: Callable[[], float]
+    model: StepModel[BatchT],
+    segments: Sequence[Segment],
+    clock: Callable[[], float],
+    withdrawn: CancelMark | None = None,
 ) -> Generator[None, None, StepResult]:
     """Run `segments` through `model`, dropping the rows of a cancelled one at the next layer boundary.
 
@@ -190,6 +193,7 @@ def run_step(
         model: the target or the drafter.
         segments: at most one per slot.
         clock: tells the time of the results, in seconds.
+        withdrawn: says that nobody wants any of it; None where nobody will say so.
 
     Yields:
         Once in each layer.
@@ -197,7 +201,7 @@ def run_step(
     Returns:
         What became of the segments.
     """
-    running = _RunningStep(model, segments, clock)
+    running = _RunningStep(model, segments, clock, withdrawn or CancelMark())
     for index in range(model.num_layers):
         running.drop_cancelled()
         if not running.alive:
@@ -219,7 +223,14 @@ class _RunningStep(Generic[BatchT]):
         unfinished: layers that the device has been given and not finished.
     """
 
-    def __init__(self, model: StepModel[BatchT], segments: Sequence[Segment], clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        model: StepModel[BatchT],
+        segments: Sequence[Segment],
+        clock: Callable[[], float],
+        withdrawn: CancelMark,
+    ) -> None:
+        self._withdrawn = withdrawn
         self._model = model
         self._segments = segments
         self._clock = clock
@@ -231,10 +242,11 @@ class _RunningStep(Generic[BatchT]):
         self._results: dict[int, SegmentResult] = {}
 
     def drop_cancelled(self) -> None:
-        """Take the rows of the cancelled segments out of the batch."""
+        """Take the rows of the cancelled segments out of the batch, or all of them if nobody wants the step."""
         segments = self._segments
         # Each mark is read once: one set in between would otherwise be dropped here and kept there.
-        kept = [position for position, i in enumerate(self.alive) if segments[i].mark.at is None]
+        wanted = self.alive if self._withdrawn.at is None else ()
+        kept = [position for position, i in enumerate(wanted) if segments[i].mark.at is None]
         if len(kept) == len(self.alive):
             return
         survivors = [self.alive[position] for position in kept]

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from contextlib import asynccontextmanager, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from runtime.errors import DeviceLost
 from runtime.step.device import device_answers
-from runtime.step.device_thread import DeviceThread
-from runtime.step.executor import run_to_end, transfer_all
-from runtime.step.step import Segment, StepModel, StepResult, run_step
+from runtime.step.device_thread import DeviceThread, Job
+from runtime.step.executor import result_of_withdrawn, run_to_end, transfer_all
+from runtime.step.follow_up import FollowUp, next_segments
+from runtime.step.step import CancelMark, Segment, StepModel, StepResult, run_step
 from runtime.step.threads import StepThreads
 
 if TYPE_CHECKING:
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 # From a step's segments to what stands around the step, and gives the segments that it is to run.
 Around: TypeAlias = "Callable[[Sequence[Segment]], AbstractContextManager[Sequence[Segment]]]"
 
+logger = logging.getLogger("cede.engine")
+
 T = TypeVar("T")
 ModelT = TypeVar("ModelT", bound=StepModel[Any])
 
@@ -37,6 +41,21 @@ class ModelWrapper(Protocol):
 
     def __call__(self, model: StepModel[Any], *, drafting: bool) -> StepModel[Any]:
         """Return what runs the model's steps; `drafting` says that the model is the drafter."""
+
+
+class _Coming:
+    """The segments that follow those of a step: set on the device thread before anybody hears of the step's end."""
+
+    def __init__(self) -> None:
+        self.segments: Sequence[Segment] = ()
+
+
+class _Ahead(NamedTuple):
+    """A follow-up that was given to the thread, and what is to come after it."""
+
+    follow_up: FollowUp
+    job: Job[StepResult | None]
+    coming: _Coming
 
 
 class ThreadExecutor(Generic[ModelT]):
@@ -56,6 +75,7 @@ class ThreadExecutor(Generic[ModelT]):
         self._adapt_threads = adapt_threads
         self._around = around
         self._step_threads: StepThreads | None = None  # used on the device thread only
+        self._ahead: _Ahead | None = None  # the follow-up that runs, or has run, and was neither adopted nor withdrawn
 
     def clock(self) -> float:
         """Return the time in seconds, on the clock that step results and cancel marks use."""
@@ -67,14 +87,48 @@ class ThreadExecutor(Generic[ModelT]):
         return self._thread.hangs
 
     async def run_step(
-        self, segments: Sequence[Segment], *, drafting: bool = False, layer_done: LayerHook | None = None
+        self,
+        segments: Sequence[Segment],
+        *,
+        drafting: bool = False,
+        layer_done: LayerHook | None = None,
+        follow_up: FollowUp | None = None,
     ) -> StepResult:
-        """Run one step, as `Executor.run_step`."""
-        model = self._models[drafting]
-        return await self._thread.call(lambda: self._run(model, segments, drafting, layer_done), self._patience)
+        """Run one step, as `Executor.run_step`; several ranks begin none ahead."""
+        if self._around is not nullcontext:
+            follow_up = None
+        if self._ahead is not None and segments is self._ahead.follow_up.segments:
+            (job, coming), self._ahead = (self._ahead.job, self._ahead.coming), None
+        else:
+            await self.retract()
+            coming = _Coming()
+            job = self._thread.submit(
+                partial(self._run_first, segments, drafting, layer_done, None if follow_up is None else coming)
+            )
+        ahead = None if follow_up is None else self._begin_behind(coming, follow_up)
+        try:
+            result = await self._thread.wait(job, self._patience)
+        except Exception:
+            if follow_up is not None:
+                follow_up.withdrawn.set(self.clock())
+            raise
+        assert result is not None
+        if follow_up is not None:
+            follow_up.segments = coming.segments
+            self._ahead = ahead if follow_up.is_begun else None
+        return result
+
+    async def retract(self) -> StepResult | None:
+        """Withdraw the step that runs ahead, as `Executor.retract`."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is None:
+            return None
+        ahead.follow_up.withdrawn.set(self.clock())
+        return await result_of_withdrawn(self._thread.wait(ahead.job, self._patience))
 
     async def transfer(self, transfers: Sequence[Transfer]) -> list[outcome.Outcome[torch.Tensor | None]]:
         """Move KV, as `Executor.transfer`."""
+        await self.retract()
         return await self._thread.call(
             lambda: transfer_all(self._models[False], self._models.get(True), transfers), self._patience
         )
@@ -105,16 +159,49 @@ class ThreadExecutor(Generic[ModelT]):
 
     async def stop(self) -> None:
         """End the thread once it is idle.  One that hangs is left to end with the process."""
+        try:
+            await self.retract()
+        except DeviceLost as loss:
+            logger.error("the device is lost at the end: %s", loss)
         await self._thread.stop()
 
-    def _run(
-        self, model: StepModel[Any], segments: Sequence[Segment], drafting: bool, layer_done: LayerHook | None
+    def _begin_behind(self, coming: _Coming, follow_up: FollowUp) -> _Ahead:
+        """Give the thread a step of the segments that are coming."""
+        after = _Coming()
+        job = self._thread.submit(partial(self._run_behind, coming, follow_up, after))
+        return _Ahead(follow_up, job, after)
+
+    # --- on the device thread -----------------------------------------------------------------------------------------
+
+    def _run_first(
+        self, segments: Sequence[Segment], drafting: bool, layer_done: LayerHook | None, coming: _Coming | None
     ) -> StepResult:
-        """Run a step; called on the device thread."""
+        """Run a step that was planned, and find the segments that follow if there is a step of them."""
+        result = self._run(segments, drafting, layer_done)
+        if coming is not None:
+            coming.segments = next_segments(segments, result)
+        return result
+
+    def _run_behind(self, coming: _Coming, follow_up: FollowUp, after: _Coming) -> StepResult | None:
+        """Run the step that follows one which was computed whole, and find the segments that follow it."""
+        if not coming.segments:
+            return None
+        result = self._run(coming.segments, False, follow_up.layer_done, follow_up.withdrawn)
+        after.segments = next_segments(coming.segments, result)
+        return result
+
+    def _run(
+        self,
+        segments: Sequence[Segment],
+        drafting: bool,
+        layer_done: LayerHook | None,
+        withdrawn: CancelMark | None = None,
+    ) -> StepResult:
+        model = self._models[drafting]
         around = nullcontext if drafting else self._around
         try:
             with around(segments) as agreed:
-                layers = run_step(model, agreed, self.clock)
+                layers = run_step(model, agreed, self.clock, withdrawn)
                 step = partial(run_to_end, layers, self._thread.report_progress, layer_done)
                 if self._step_threads is None:
                     return step()
