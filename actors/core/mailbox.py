@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from actors.core.commands import Demote, Enqueue, Withdraw
+from actors.core.commands import Demote, Enqueue, Submit, Withdraw
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -37,6 +37,11 @@ class Mailbox:
     def __len__(self) -> int:
         """How many commands are unread."""
         return len(self._for_queue) + len(self._for_slots)
+
+    @property
+    def has_news(self) -> bool:
+        """Whether anything but rows to run is unread."""
+        return bool(self._for_queue) or any(not isinstance(command, Submit) for command in self._for_slots)
 
     def post(self, command: Command) -> None:
         """Put a command behind all others of its lane."""

@@ -35,7 +35,8 @@ class SlotTable(SlotsInView):
     """All slots of one device.
 
     Every method that changes a slot raises `NotTheOwner` for a task that does not own the table, and `SlotInFlight`
-    while a step that names the slot runs.
+    while a step that names the slot runs.  So is it with a step that runs ahead of its plan, but that the rows of the
+    step before it are committed meanwhile: what runs ahead is written behind these.
 
     Args:
         slots, context: the most that run, and the most tokens of one.
@@ -65,6 +66,7 @@ class SlotTable(SlotsInView):
         super().__init__(records, context, drafts_from_states=drafts_from_states)
         self.extents = Extents(arena, records, self._changing)
         self._in_flight: frozenset[int] = frozenset()
+        self._ahead: frozenset[int] = frozenset()
         self._told: HeldBlocks | None = None
 
     def tell(self, held: HeldBlocks | None) -> None:
@@ -141,6 +143,11 @@ class SlotTable(SlotsInView):
         finally:
             self._in_flight = frozenset()
 
+    def go_ahead(self, slot_ids: Iterable[int]) -> None:
+        """Note which slots the step names that runs ahead of its plan from now on; none where no step does."""
+        self.owner.check()
+        self._ahead = frozenset(slot_ids)
+
     # --- the tokens of a slot -----------------------------------------------------------------------------------------
 
     def note_written(self, slot: SlotView, end: int) -> None:
@@ -154,7 +161,7 @@ class SlotTable(SlotsInView):
 
         What it was computed after is no longer on trial.
         """
-        record = self._changing(slot)
+        record = self._changing(slot, behind_is_free=False)
         record.tokens.extend(token_ids)
         record.trial.clear()
         record.staged = 0
@@ -240,7 +247,8 @@ class SlotTable(SlotsInView):
 
     def end_round(self, slot: SlotView, start: int) -> None:
         """A step has committed rows from `start` on: trim the drafter's KV to what is still that of these tokens."""
-        self._changing(slot).trim_draft(start + 1 if self._drafts_from_states else len(slot.tokens))
+        record = self._changing(slot, behind_is_free=False)
+        record.trim_draft(start + 1 if self._drafts_from_states else len(slot.tokens))
 
     def forget_draft(self, slot: SlotView) -> None:
         """Drop the drafter's KV: it met a failure."""
@@ -252,9 +260,11 @@ class SlotTable(SlotsInView):
         if self._told is not None:
             self._told.slot_holds(record.id, record.tokens, private=record.private)
 
-    def _changing(self, slot: SlotView) -> SlotRecord:
-        """The slot's record, if the current task may change it now."""
+    def _changing(self, slot: SlotView, *, behind_is_free: bool = True) -> SlotRecord:
+        """The slot's record, if the current task may change it now; `behind_is_free` where no step may write there."""
         self.owner.check()
         if slot.id in self._in_flight:
             raise SlotInFlight(f"slot {slot.id} is to be changed, and the step that runs names it")
+        if behind_is_free and slot.id in self._ahead:
+            raise SlotInFlight(f"slot {slot.id} is to be changed, and the step that runs ahead names it")
         return self._records[slot.id]

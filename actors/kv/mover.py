@@ -53,6 +53,10 @@ class KVMover:
         self._room = RoomMaker(table, cache)
         self._lose = lose
 
+    def lacks_room(self, holds: Holds) -> bool:
+        """Whether anybody waits for room in the arena."""
+        return self._room.is_lacking(holds)
+
     def make_room(self, holds: Holds) -> None:
         """Give those who wait for room in the arena what there is, and begin what has to be done for it."""
         self._room.make(holds)

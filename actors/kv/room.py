@@ -61,6 +61,10 @@ class RoomMaker:
         self._extents = table.extents
         self._cache = cache
 
+    def is_lacking(self, holds: Iterable[HoldRecord]) -> bool:
+        """Whether anybody lacks room."""
+        return any(map(self._lacks, holds))
+
     def make(self, holds: Iterable[HoldRecord]) -> None:
         """Give room to those who lack it, the longest holds first, and begin what has to be done for the first."""
         self._table.owner.check()

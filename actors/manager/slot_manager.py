@@ -26,6 +26,7 @@ from actors.kv.mover import KVMover
 from actors.manager.admission import Admission
 from actors.manager.device import Device
 from actors.manager.dispatch import Dispatch, refuse
+from actors.manager.follow_ups import FollowUps
 from actors.manager.handle import Handle
 from actors.manager.recovery import Recovery
 from actors.manager.settlement import Settlement
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from actors.manager.planner import ChunkLimits
     from actors.manager.step_planner import Planned
     from runtime.step.executor import Executor
-    from runtime.step.step import StepResult
+    from runtime.step.step import Segment, StepResult
 
 ENDED = "the slot manager has ended"
 
@@ -96,11 +97,12 @@ class SlotManager:
         self._position_bytes = position_bytes
         self._chunks = chunks
         self._mailbox = Mailbox()
-        self._device = Device(executor, table)
+        self._device = Device(executor, table, self._note_withdrawn)
         self.parking = Parking(table, cache, self.holds, self.observers, is_on=preemption, now=executor.clock)
         self._admission = Admission(
             table, cache, self.holds, self.parking, self.observers, self.costs, limit=queue_limit, ageing=ageing
         )
+        self._follow_ups = FollowUps(table, cache, self.holds, self._admission, self._counts)
         self._mover = KVMover(self._device, table, cache, self.observers, self._lose_kv)
         self._planner = StepPlanner(table, cache, chunks, self.costs, self.observers)
         self._steps = StepRunner(self._device, self._counts, self.costs, self.observers)
@@ -144,7 +146,7 @@ class SlotManager:
         Raises:
             DeviceLost: no step can run now.
         """
-        self._drain()
+        await self._drain()
         self._admit()
         moved = await self._move()
         step = self._plan()
@@ -155,8 +157,10 @@ class SlotManager:
         else:
             await self._mailbox.wait()
 
-    def _drain(self) -> None:
-        """Apply all commands that have come, in order."""
+    async def _drain(self) -> None:
+        """Apply all commands that have come, in order; any but rows to run are news for a step that runs ahead."""
+        if self._mailbox.has_news or self._device.is_called_off:
+            await self._device.retract()
         for on_queue in self._mailbox.take_for_queue():
             self._dispatch.apply_to_queue(on_queue)
         for on_slots in self._mailbox.take_for_slots():
@@ -170,10 +174,12 @@ class SlotManager:
 
     async def _move(self) -> bool:
         """Make room for sequences, and move a bounded piece of KV; False if there was none to move."""
+        if self._mover.lacks_room(self.holds):
+            await self._device.retract()
         self._mover.make_room(self.holds)
         moved = await self._mover.move(self.holds)
         if moved or len(self.parking):  # who is parked may have waited for what was to be copied, or let go
-            self._drain()
+            await self._drain()
             self._admit()  # a slot that came free while KV was moved does not wait for this step
             self._mover.make_room(self.holds)
         return moved
@@ -188,7 +194,10 @@ class SlotManager:
 
     async def _run(self, step: Sequence[Planned]) -> outcome.Outcome[StepResult] | None:
         """Run the step, if it has any rows; cancels take effect inside, at layer boundaries."""
-        return await self._steps.run(step) if step else None
+        if step:
+            return await self._steps.run(step, goes_on=self._follow_ups.foretells(step))
+        await self._device.retract()
+        return None
 
     def _settle(self, step: Sequence[Planned], result: outcome.Outcome[StepResult] | None) -> None:
         """Commit what was computed, and answer each of those who were in the step."""
@@ -205,16 +214,22 @@ class SlotManager:
             if all(record.pending is not None for record in self.holds):
                 return
             await trio.lowlevel.checkpoint()
-            self._drain()
+            await self._drain()
+
+    def _note_withdrawn(self, segments: Sequence[Segment], result: StepResult | None) -> None:
+        """Note what became of a step that ran ahead in vain."""
+        self._follow_ups.note_withdrawn(segments, result)
 
     def _serve_queue(self) -> None:
         """Apply what has come for the queue, and grant what is free: for the clerk, while the device is busy."""
+        self._device.call_off()
         for command in self._mailbox.take_for_queue():
             self._dispatch.apply_to_queue(command)
         self._admission.admit()
 
     def _end(self) -> None:
         """End, so that nobody is left waiting; usually nobody waits."""
+        self._device.call_off()
         self.cache.wake = self.cache.write_behind.offer
         self._mailbox.close(partial(refuse, why=ENDED))
         self._admission.turn_away(ENDED)

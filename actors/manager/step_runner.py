@@ -11,6 +11,7 @@ import outcome
 from actors.core.events import LayerDone, StepBegins, StepEnded, StepPart, StepRaised
 from actors.core.life import State
 from runtime.errors import DeviceLost
+from runtime.step.follow_up import FollowUp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,6 +36,8 @@ class StepCounts:
     verify_steps: int = 0  # pieces of work, of which one step may hold several
     drafted: int = 0
     accepted: int = 0
+    adopted: int = 0  # steps that the device had begun before they were planned
+    withdrawn: int = 0  # steps that it had begun, and that were not planned; in no other count
     last_seconds: float | None = None  # of the newest step
     last_single: int = 0  # of its rows, those that somebody's next token waited for
 
@@ -55,8 +58,8 @@ class StepRunner:
         self._costs = costs
         self._begun = {False: 0, True: 0}  # steps, by `drafting`
 
-    async def run(self, step: Sequence[Planned]) -> outcome.Outcome[StepResult]:
-        """Run a step: its result, or what it raised.
+    async def run(self, step: Sequence[Planned], *, goes_on: bool = False) -> outcome.Outcome[StepResult]:
+        """Run a step: its result, or what it raised; with `goes_on` the device begins the next by itself.
 
         Raises:
             DeviceLost: no step can run now.
@@ -64,10 +67,11 @@ class StepRunner:
         drafting = step[0].work.phase is State.DRAFT
         begun = self._executor.clock()
         number = self._tell_begin(step, drafting)
-        layer_done = self._layer_hook(number, drafting) if self._observers.layer_done else None
+        layer_done = self._layer_hook(number, drafting)
+        follow_up = FollowUp(self._layer_hook(number + 1, drafting)) if goes_on else None
         try:
             result = await self._executor.run_step(
-                [planned.segment for planned in step], drafting=drafting, layer_done=layer_done
+                [planned.segment for planned in step], drafting=drafting, layer_done=layer_done, follow_up=follow_up
             )
         except Exception as error:
             if self._observers.step_raised:
@@ -78,7 +82,8 @@ class StepRunner:
             return outcome.Error(error)
         if self._observers.step_ended:
             self._observers.tell(self._observers.step_ended, StepEnded(number, drafting, result))
-        self._observe(step, result, self._executor.clock() - begun)
+        # One that was adopted began before it was planned.
+        self._observe(step, result, self._executor.clock() - min(begun, result.started_at))
         return outcome.Value(result)
 
     def _tell_begin(self, step: Sequence[Planned], drafting: bool) -> int:
@@ -89,8 +94,10 @@ class StepRunner:
             self._observers.tell(self._observers.step_begins, event)
         return self._begun[drafting]
 
-    def _layer_hook(self, number: int, drafting: bool) -> Callable[[], None]:
-        """What the executor calls at the end of each layer of that step."""
+    def _layer_hook(self, number: int, drafting: bool) -> Callable[[], None] | None:
+        """What the executor calls at the end of each layer of that step; None where nobody listens."""
+        if not self._observers.layer_done:
+            return None
         layers = count()
 
         def layer_done() -> None:

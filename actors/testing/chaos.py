@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from actors.core.events import StageBegun, StepBegins
     from actors.engine import Engine
     from runtime.step.executor import Executor, LayerHook
+    from runtime.step.follow_up import FollowUp
     from runtime.step.step import Segment, StepResult
     from runtime.step.transfer import KVData, Transfer
     from runtime.testing.faults import Actor, Chaos
@@ -58,7 +59,12 @@ class UnreliableExecutor:
         return self._executor.clock()
 
     async def run_step(
-        self, segments: Sequence[Segment], *, drafting: bool = False, layer_done: LayerHook | None = None
+        self,
+        segments: Sequence[Segment],
+        *,
+        drafting: bool = False,
+        layer_done: LayerHook | None = None,
+        follow_up: FollowUp | None = None,
     ) -> StepResult:
         """Run one step.
 
@@ -66,7 +72,20 @@ class UnreliableExecutor:
             DeviceThreadEnded: the plan has killed the thread.
         """
         try:
-            return await self._executor.run_step(segments, drafting=drafting, layer_done=layer_done)
+            return await self._executor.run_step(
+                segments, drafting=drafting, layer_done=layer_done, follow_up=follow_up
+            )
+        except ThreadKilled as end:
+            raise DeviceThreadEnded(f"the device thread has ended: {end}") from None
+
+    async def retract(self) -> StepResult | None:
+        """Withdraw the step that runs ahead.
+
+        Raises:
+            DeviceThreadEnded: the plan has killed the thread.
+        """
+        try:
+            return await self._executor.retract()
         except ThreadKilled as end:
             raise DeviceThreadEnded(f"the device thread has ended: {end}") from None
 

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from runtime.loading.served import ServedModel
     from runtime.nn.model import Transformer
     from runtime.step.executor import Executor, LayerHook
+    from runtime.step.follow_up import FollowUp
     from runtime.step.step import Segment, StepResult
     from runtime.step.thread_executor import ThreadExecutor
     from runtime.step.transfer import Transfer
@@ -61,12 +62,21 @@ class RecordingExecutor:
         return self._executor.clock()
 
     async def run_step(
-        self, segments: Sequence[Segment], *, drafting: bool = False, layer_done: LayerHook | None = None
+        self,
+        segments: Sequence[Segment],
+        *,
+        drafting: bool = False,
+        layer_done: LayerHook | None = None,
+        follow_up: FollowUp | None = None,
     ) -> StepResult:
         """Run a step, and record its result."""
-        result = await self._executor.run_step(segments, drafting=drafting, layer_done=layer_done)
+        result = await self._executor.run_step(segments, drafting=drafting, layer_done=layer_done, follow_up=follow_up)
         self.results.append(result)
         return result
+
+    async def retract(self) -> StepResult | None:
+        """Withdraw the step that runs ahead."""
+        return await self._executor.retract()
 
     async def transfer(self, transfers: Sequence[Transfer]) -> list[outcome.Outcome[torch.Tensor | None]]:
         """Move KV."""

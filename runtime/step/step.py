@@ -258,7 +258,7 @@ class _RunningStep(Generic[BatchT]):
                 self._results[i] = SegmentResult(
                     computed=False,
                     last_kernel_at=last_kernel_at,
-                    layers_after_cancel=max(self.unfinished, self._layers_since(segments[i].mark.at)),
+                    layers_after_cancel=self._layers_since(segments[i].mark.at, at_least=self.unfinished),
                 )
         if survivors:
             self._model.shrink(self.batch, kept)
@@ -297,5 +297,5 @@ class _RunningStep(Generic[BatchT]):
             return None
         return self.layer_ends[-1] if others_go_on or not self.unfinished else self._clock()
 
-    def _layers_since(self, cancelled_at: float | None) -> int:
-        return 0 if cancelled_at is None else sum(end > cancelled_at for end in self.layer_ends)
+    def _layers_since(self, cancelled_at: float | None, at_least: int = 0) -> int:
+        return 0 if cancelled_at is None else max(at_least, sum(end > cancelled_at for end in self.layer_ends))

@@ -183,8 +183,8 @@ class ThreadExecutor(Generic[ModelT]):
         return result
 
     def _run_behind(self, coming: _Coming, follow_up: FollowUp, after: _Coming) -> StepResult | None:
-        """Run the step that follows one which was computed whole, and find the segments that follow it."""
-        if not coming.segments:
+        """Run the step that follows one which was computed whole, if it is still wanted, and find what follows it."""
+        if not coming.segments or follow_up.withdrawn.at is not None:
             return None
         result = self._run(coming.segments, False, follow_up.layer_done, follow_up.withdrawn)
         after.segments = next_segments(coming.segments, result)

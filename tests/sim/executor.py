@@ -11,6 +11,7 @@ from actors.testing.chaos import UnreliableExecutor
 from runtime.errors import DeviceHangs
 from runtime.step.executor import SimulatedExecutor
 from runtime.testing.unreliable import UnreliableModel
+from tests.sim.fairness import Activity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     import outcome
 
     from runtime.step.executor import Executor, LayerHook
+    from runtime.step.follow_up import FollowUp
     from runtime.step.step import Segment, StepResult
     from runtime.step.transfer import KVData, Transfer
     from runtime.testing.faults import Chaos
@@ -39,6 +41,7 @@ class TimedExecutor:
 
     Attributes:
         inner: what runs the steps; a test may put another around it.
+        activity: of this device.
         longest_layer: seconds that a layer took, or a step that failed.
         jumped: seconds by which the clock has jumped, in all.
         recovery_seconds: until the device is back after a loss.
@@ -51,6 +54,7 @@ class TimedExecutor:
         layer_seconds: Callable[[int], float],
         chaos: Chaos,
     ) -> None:
+        self.activity = Activity(trio.current_time)
         self.longest_layer = 0.0
         self.jumped = 0.0
         self.recovery_seconds = 0.0
@@ -66,20 +70,33 @@ class TimedExecutor:
         return trio.current_time()
 
     async def run_step(
-        self, segments: Sequence[Segment], *, drafting: bool = False, layer_done: LayerHook | None = None
+        self,
+        segments: Sequence[Segment],
+        *,
+        drafting: bool = False,
+        layer_done: LayerHook | None = None,
+        follow_up: FollowUp | None = None,
     ) -> StepResult:
         """Run one step, which is given up if it hangs."""
         started_at = self.clock()
         for _ in range(2):  # as a device thread's answer needs at the least: one to be told of, one to be heard
             await trio.lowlevel.cancel_shielded_checkpoint()
         try:
-            return await self.inner.run_step(segments, drafting=drafting, layer_done=layer_done)
+            return await self.inner.run_step(segments, drafting=drafting, layer_done=layer_done, follow_up=follow_up)
         except Exception as error:
-            if isinstance(error, DeviceHangs):
-                with trio.CancelScope(shield=True):
-                    await trio.sleep(HANG_SECONDS)
-            self.longest_layer = max(self.longest_layer, self.clock() - started_at)
+            await self._give_up(error, started_at)
             raise
+
+    async def retract(self) -> StepResult | None:
+        """Withdraw the step that runs ahead, which is given up if it hangs."""
+        self.activity.begin("step ahead")
+        try:
+            return await self.inner.retract()
+        except Exception as error:
+            await self._give_up(error, self.clock())
+            raise
+        finally:
+            self.activity.end("step ahead")
 
     async def transfer(self, transfers: Sequence[Transfer]) -> list[outcome.Outcome[KVData | None]]:
         """Move KV."""
@@ -91,6 +108,13 @@ class TimedExecutor:
         await self.inner.recover()
         for rows in self._kv:
             rows[:] = [POISON] * len(rows)
+
+    async def _give_up(self, error: Exception, since: float) -> None:
+        """Let the time pass in which a device is waited for that hangs, and note how long all of it was."""
+        if isinstance(error, DeviceHangs):
+            with trio.CancelScope(shield=True):
+                await trio.sleep(HANG_SECONDS)
+        self.longest_layer = max(self.longest_layer, self.clock() - since)
 
     def jump(self, seconds: float) -> None:
         """Move virtual time ahead, in the middle of whatever is running."""

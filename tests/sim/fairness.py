@@ -58,47 +58,49 @@ class Activity(Observer):
 
     def step_begins(self, event: StepBegins) -> None:
         """Begin a step."""
-        self._begin("step")
+        self.begin("step")
 
     def step_ended(self, event: StepEnded) -> None:
         """End it."""
-        self._end("step")
+        self.end("step")
 
     def step_raised(self, event: StepRaised) -> None:
         """End it."""
-        self._end("step")
+        self.end("step")
 
     def transfer_begins(self, event: TransferBegins) -> None:
         """Begin to move KV."""
-        self._begin("transfer")
+        self.begin("transfer")
 
     def transfer_ended(self, event: TransferEnded) -> None:
         """End that."""
-        self._end("transfer")
+        self.end("transfer")
 
     def device_lost(self, event: DeviceIsLost) -> None:
         """Begin to wait for the device, whatever it was at."""
-        self._end("transfer")
-        self._begin("recovery")
+        self.end("transfer")
+        self.begin("recovery")
 
     def device_back(self, event: DeviceIsBack) -> None:
         """End that."""
-        self._end("recovery")
+        self.end("recovery")
 
     def stage_begun(self, event: StageBegun) -> None:
         """Begin or end a wait for the disk."""
-        (self._begin if event.stage is ActorStage.FETCHING else self._end)(event.key)
+        (self.begin if event.stage is ActorStage.FETCHING else self.end)(event.key)
 
     def released(self, event: Released) -> None:
         """End it, if it was cut short."""
-        self._end(event.key)
+        self.end(event.key)
 
-    def _begin(self, what: Hashable) -> None:
+    def begin(self, what: Hashable) -> None:
+        """Note that this goes on from now on."""
         if not self._going_on:
             self._since = self._clock()
         self._going_on.add(what)
 
-    def _end(self, what: Hashable) -> None:
+    def end(self, what: Hashable) -> None:
+        """Note that it has ended."""
         if what not in self._going_on:
             return
         self._going_on.remove(what)

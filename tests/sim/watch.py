@@ -11,7 +11,7 @@ from actors.core.observer import Observer
 from runtime.testing.faults import Chaos, FaultPlan
 from tests.sim.books import Books
 from tests.sim.executor import TimedExecutor
-from tests.sim.fairness import Activity, Fairness
+from tests.sim.fairness import Fairness
 from tests.sim.history import Truth
 from tests.sim.invariants import Invariants
 from tests.sim.kin.watch import KinWatch
@@ -141,7 +141,7 @@ class Watch:
         self.device = self._open_device(layer_seconds)
         self.violations: list[str] = []
         self.ageing = 3.0
-        self.activity = Activity(trio.current_time)
+        self.activity = self.device.activity
         self.record = Record()
         self.manager: SlotManager
         self.books: Books

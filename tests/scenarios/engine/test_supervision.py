@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from runtime.step.executor import Executor, LayerHook
+    from runtime.step.follow_up import FollowUp
     from runtime.step.step import Segment, StepResult
 
 
@@ -215,11 +216,16 @@ class Hanging(UnreliableExecutor):
         self._late: Sequence[Segment] = ()
 
     async def run_step(
-        self, segments: Sequence[Segment], *, drafting: bool = False, layer_done: LayerHook | None = None
+        self,
+        segments: Sequence[Segment],
+        *,
+        drafting: bool = False,
+        layer_done: LayerHook | None = None,
+        follow_up: FollowUp | None = None,
     ) -> StepResult:
         """Run a step, or hang."""
         if not self.armed:
-            return await super().run_step(segments, drafting=drafting, layer_done=layer_done)
+            return await super().run_step(segments, drafting=drafting, layer_done=layer_done, follow_up=follow_up)
         self.armed = False
         self._late = segments
         await trio.sleep(1.0)

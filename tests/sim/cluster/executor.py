@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     import outcome
 
     from runtime.step.executor import Executor, LayerHook
+    from runtime.step.follow_up import FollowUp
     from runtime.step.step import Segment, StepResult
     from runtime.step.transfer import KVData, Transfer
     from tests.sim.cluster.network import Process
@@ -32,14 +33,24 @@ class FreezableExecutor:
         return self._inner.clock()
 
     async def run_step(
-        self, segments: Sequence[Segment], *, drafting: bool = False, layer_done: LayerHook | None = None
+        self,
+        segments: Sequence[Segment],
+        *,
+        drafting: bool = False,
+        layer_done: LayerHook | None = None,
+        follow_up: FollowUp | None = None,
     ) -> StepResult:
         """Run one step; its end is not heard of before the process runs again."""
         await self._process.wait_runs()
         try:
-            return await self._inner.run_step(segments, drafting=drafting, layer_done=layer_done)
+            return await self._inner.run_step(segments, drafting=drafting, layer_done=layer_done, follow_up=follow_up)
         finally:
             await self._process.wait_runs()
+
+    async def retract(self) -> StepResult | None:
+        """Withdraw the step that runs ahead."""
+        await self._process.wait_runs()
+        return await self._inner.retract()
 
     async def transfer(self, transfers: Sequence[Transfer]) -> list[outcome.Outcome[KVData | None]]:
         """Move KV."""
