@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from actors.manager.planner import ChunkLimits
     from actors.manager.step_planner import Planned
     from runtime.step.executor import Executor
-    from runtime.step.step import Segment, StepResult
+    from runtime.step.step import StepResult
 
 ENDED = "the slot manager has ended"
 
@@ -97,12 +97,12 @@ class SlotManager:
         self._position_bytes = position_bytes
         self._chunks = chunks
         self._mailbox = Mailbox()
-        self._device = Device(executor, table, self._note_withdrawn)
         self.parking = Parking(table, cache, self.holds, self.observers, is_on=preemption, now=executor.clock)
         self._admission = Admission(
             table, cache, self.holds, self.parking, self.observers, self.costs, limit=queue_limit, ageing=ageing
         )
         self._follow_ups = FollowUps(table, cache, self.holds, self._admission, self._counts)
+        self._device = Device(executor, table, self._follow_ups.note_withdrawn)
         self._mover = KVMover(self._device, table, cache, self.observers, self._lose_kv)
         self._planner = StepPlanner(table, cache, chunks, self.costs, self.observers)
         self._steps = StepRunner(self._device, self._counts, self.costs, self.observers)
@@ -215,10 +215,6 @@ class SlotManager:
                 return
             await trio.lowlevel.checkpoint()
             await self._drain()
-
-    def _note_withdrawn(self, segments: Sequence[Segment], result: StepResult | None) -> None:
-        """Note what became of a step that ran ahead in vain."""
-        self._follow_ups.note_withdrawn(segments, result)
 
     def _serve_queue(self) -> None:
         """Apply what has come for the queue, and grant what is free: for the clerk, while the device is busy."""

@@ -98,4 +98,43 @@ MUTANTS = (
         "            if False:\n",
         ("tests/unit/runtime/prompt_rows/test_gather.py",),
     ),
+    Mutant(
+        "a step that runs ahead is adopted for another one that was planned",
+        "actors/manager/device.py",
+        "self._ahead.is_same(segments)",
+        "len(segments) == len(self._ahead.segments)",
+    ),
+    Mutant(
+        "a slot is released while a step that runs ahead names it",
+        "actors/manager/slot_manager.py",
+        "        if self._mailbox.has_news or self._device.is_called_off:\n",
+        "        if self._device.is_called_off:\n",
+    ),
+    Mutant(
+        "who comes while a step runs does not call off the one behind it",
+        "actors/manager/slot_manager.py",
+        "        self._device.call_off()\n        for command in",
+        "        for command in",
+    ),
+    Mutant(
+        "a slot may change while a step that runs ahead names it",
+        "actors/core/slots.py",
+        "if behind_is_free and slot.id in self._ahead:",
+        "if False:",
+        ("tests/unit/actors/core/test_slots.py",),
+    ),
+    Mutant(
+        "a step that was withdrawn runs to its end",
+        "runtime/step/step.py",
+        "wanted = self.alive if self._withdrawn.at is None else ()",
+        "wanted = self.alive",
+        ("tests/unit/runtime/step/test_follow_up.py",),
+    ),
+    Mutant(
+        "what a thread that ended has left is run by the next",
+        "runtime/step/device_thread.py",
+        "        self._jobs = queue.SimpleQueue()  # another thread does not take up what this one has left\n",
+        "",
+        ("tests/unit/runtime/step/test_follow_up.py",),
+    ),
 )

@@ -101,10 +101,9 @@ class Activity(Observer):
 
     def end(self, what: Hashable) -> None:
         """Note that it has ended."""
-        if what not in self._going_on:
-            return
-        self._going_on.remove(what)
-        if not self._going_on:
+        was_busy = bool(self._going_on)
+        self._going_on.discard(what)
+        if was_busy and not self._going_on:
             self._total += self._clock() - self._since
 
 

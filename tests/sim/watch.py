@@ -10,7 +10,7 @@ import trio
 from actors.core.observer import Observer
 from runtime.testing.faults import Chaos, FaultPlan
 from tests.sim.books import Books
-from tests.sim.executor import TimedExecutor
+from tests.sim.executor import AheadWatch, TimedExecutor
 from tests.sim.fairness import Fairness
 from tests.sim.history import Truth
 from tests.sim.invariants import Invariants
@@ -177,7 +177,12 @@ class Watch:
         self.invariants = Invariants(self)
         fairness = Fairness(manager, self.books, self.activity, trio.current_time, self.violated, self.ageing)
         self.kin = KinWatch(manager, self.books, trio.current_time, self.violated)
-        rooms = Places(self), WarmWatch(self.books, self.violated), ParkWatch(self)
+        rooms = (
+            Places(self),
+            WarmWatch(self.books, self.violated),
+            ParkWatch(self),
+            AheadWatch(self.device, self.violated),
+        )
         invariants = fairness, self.kin, self.invariants, *rooms
         self._observers: tuple[Observer, ...] = (self.activity, self.record, self.books, *invariants)
         return self._observers

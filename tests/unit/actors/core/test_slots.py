@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from actors.core.life import State
 from actors.core.slot_views import Candidate, grant_cost
-from actors.core.slots import SlotTable
+from actors.core.slots import SlotInFlight, SlotTable
 from runtime.kv.token_chain import TokenChain
 
 if TYPE_CHECKING:
@@ -338,3 +338,18 @@ def test_at_rest_the_drafter_s_kv_is_within_the_committed_tokens(from_states: bo
     assert again.draft_length == 2
     table.forget_draft(again)
     assert table.draft_start(again) == int(from_states)
+
+
+def test_of_a_slot_that_a_step_ahead_names_only_the_rows_before_it_change() -> None:
+    table = SlotTable(2, 8)
+    slot, other = leased(table, A, [1, 2]), leased(table, B, [3])
+    table.go_ahead([slot.id])
+    table.commit(slot, [1, 2])
+    table.end_round(slot, 0)
+    with pytest.raises(SlotInFlight, match="runs ahead"):
+        table.trim(slot, 1)
+    with pytest.raises(SlotInFlight, match="runs ahead"):
+        table.release(slot)
+    table.release(other)
+    table.go_ahead(())
+    table.release(slot)
