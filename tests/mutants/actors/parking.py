@@ -117,8 +117,29 @@ MUTANTS = (
     Mutant(
         "what was computed on a parked sequence's last tokens is not known to stand on them",
         "actors/kv/moves.py",
-        "frozenset((*record.hold.prompt.keys[: end // BLOCK_TOKENS], *keys)),",
-        "frozenset(record.hold.prompt.keys[: end // BLOCK_TOKENS]),",
+        "_places(record.hold.prompt.keys[: end // BLOCK_TOKENS], 0) | _places(keys, command.first),",
+        "_places(record.hold.prompt.keys[: end // BLOCK_TOKENS], 0),",
         ("tests/scenarios/parking/test_parking.py::test_the_last_tokens_that_are_no_block_are_restored_too",),
+    ),
+    Mutant(
+        "a part is taken over of a block that a parked sequence's last tokens begin",
+        "actors/kv/moves.py",
+        "                restored_to=end,\n",
+        "                restored_to=end - end % BLOCK_TOKENS,\n",
+        ("tests/scenarios/kv/test_provenance.py",),
+    ),
+    Mutant(
+        "a slot stands on blocks of which it has nothing any more",
+        "actors/core/slots.py",
+        " if start < length}",
+        "}",
+        ("tests/scenarios/kv/test_provenance.py",),
+    ),
+    Mutant(
+        "who was parked with nothing fails for others' KV",
+        "actors/core/holds.py",
+        "self.ledger.note_moved(max(0, len(slot.tokens) - self.hold.kept))",
+        "self.ledger.note_moved(0)",
+        ("tests/scenarios/kv/test_unusable_kv.py",),
     ),
 )

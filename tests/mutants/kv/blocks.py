@@ -36,8 +36,8 @@ MUTANTS = (
     Mutant(
         "a restored block stands on no ancestor of its",
         "actors/kv/moves.py",
-        "frozenset((*record.hold.prompt.keys[: end // BLOCK_TOKENS], *keys)),",
-        "frozenset(keys),",
+        "_places(record.hold.prompt.keys[: end // BLOCK_TOKENS], 0) | _places(keys, command.first),",
+        "_places(keys, command.first),",
         ("tests/scenarios/kv/test_provenance.py",),
     ),
     Mutant(
