@@ -196,6 +196,7 @@ class Admission:
             if not victims:
                 return
             if self._is_late(waiting, victims):
+                self.admit()  # who comes behind it may fit in as it is
                 continue
             for record in victims:
                 self._wait_again(record, by=waiting.ticket)

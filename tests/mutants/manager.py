@@ -6,6 +6,13 @@ from tests.mutants.mutant import Mutant
 
 MUTANTS = (
     Mutant(
+        "who waits behind one that leaves the queue late is granted nothing in that turn",
+        "actors/manager/admission.py",
+        "                self.admit()  # who comes behind it may fit in as it is\n",
+        "",
+        ("tests/scenarios/order/test_order.py",),
+    ),
+    Mutant(
         "the mailbox is not drained while anyone drafts (seed 3)",
         "actors/manager/slot_manager.py",
         "        for on_slots in self._mailbox.take_for_slots():\n",

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
+    from pathlib import Path
+
+    from web.cluster.liveness.entries import Entries
 
 logger = logging.getLogger("cede.web")
 
@@ -27,9 +30,13 @@ class Membership:
 
     Args:
         endpoint: registered.
+
+    Attributes:
+        stands_still: whether the loop does, so that a thread has taken the worker out; set by `StallWatch`.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
+        self.stands_still = False
         self._endpoint = endpoint
         self._reasons: set[str] = set()
         self._is_in = True
@@ -50,6 +57,17 @@ class Membership:
         self._reasons.discard(reason)
         await self._follow()
 
+    async def renew(self, entries: Entries) -> list[Path]:
+        """Write again what discovery has forgotten of the worker, if it is to be found.
+
+        Raises:
+            OSError: as `Entries.renew` does.
+        """
+        async with self._changing:
+            if not self._is_in or self.stands_still:
+                return []
+            return await asyncio.to_thread(entries.renew)
+
     async def _follow(self) -> None:
         """Do what the reasons ask for.  One at a time, in whichever order they change."""
         async with self._changing:
@@ -61,11 +79,13 @@ class Membership:
                 await self._endpoint.register_endpoint_instance()
             else:
                 logger.info("the worker leaves discovery: %s", ", ".join(sorted(self._reasons)))
-                await self._unregister()
+                await unregister(self._endpoint)
             self._is_in = wanted
 
-    async def _unregister(self) -> None:
-        try:
-            await self._endpoint.unregister_endpoint_instance()
-        except Exception as error:  # Dynamo's: discovery has forgotten the worker already, or cannot be reached
-            logger.warning("the worker could not be taken out of discovery: %s", error)
+
+async def unregister(endpoint: Endpoint) -> None:
+    """Let a worker be found no more.  What Dynamo says against it is logged."""
+    try:
+        await endpoint.unregister_endpoint_instance()
+    except Exception as error:  # Dynamo's: discovery has forgotten the worker already, or cannot be reached
+        logger.warning("the worker could not be taken out of discovery: %s", error)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import MutableMapping
+    from collections.abc import Mapping, MutableMapping
 
     from web.options import Cluster
 
@@ -32,3 +34,8 @@ def tell_dynamo(cluster: Cluster, environment: MutableMapping[str, str]) -> None
     environment.setdefault("DYN_SDK_DISABLE_ANSI_LOGGING", "1")
     environment.setdefault("DYN_HTTP_BACKEND_STREAM_TIMEOUT_SECS", str(SILENCE_SECONDS))
     environment.setdefault("DYN_SELF_HOST_METADATA", "0")
+
+
+def discovery_folder(environment: Mapping[str, str]) -> Path:
+    """Return where Dynamo keeps the entries of discovery by files."""
+    return Path(environment.get("DYN_FILE_KV") or Path(tempfile.gettempdir(), "dynamo_store_kv"))

@@ -7,6 +7,8 @@ import logging
 import threading
 from typing import TYPE_CHECKING, Self
 
+from web.cluster.membership import unregister
+
 if TYPE_CHECKING:
     from types import TracebackType
 
@@ -66,16 +68,15 @@ class StallWatch:
             if self._turned.wait(self._patience) or not self._membership.is_in:
                 continue
             logger.error("the event loop has stood still for %g s; the worker leaves discovery", self._patience)
-            asyncio.run(self._leave())
+            self._membership.stands_still = True
+            asyncio.run(unregister(self._endpoint))
             self._turned.wait()
             if not self._over.is_set():
                 asyncio.run_coroutine_threadsafe(self._come_back(), self._loop)
-
-    async def _leave(self) -> None:
-        await self._endpoint.unregister_endpoint_instance()
 
     async def _come_back(self) -> None:
         """Run by the loop, which turns again."""
         if self._membership.is_in:
             logger.info("the event loop turns again; the worker is in discovery")
             await self._endpoint.register_endpoint_instance()
+        self._membership.stands_still = False

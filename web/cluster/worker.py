@@ -22,11 +22,12 @@ from web.cluster.control.questions import worker_name
 from web.cluster.control.succession import Succession
 from web.cluster.control.successors import Successors
 from web.cluster.guest import from_asyncio
+from web.cluster.liveness.entries import Entries, keep_entries
 from web.cluster.liveness.presence import watch_presence
 from web.cluster.membership import Membership
 from web.cluster.peers import ENDPOINT, Peers, serve_peers
 from web.cluster.routing.block_events import BlockEvents
-from web.cluster.settings import tell_dynamo
+from web.cluster.settings import discovery_folder, tell_dynamo
 from web.cluster.stall import StallWatch
 from web.fittings import Fittings
 from web.inspection.feed.feed import Feed
@@ -111,6 +112,9 @@ class WorkerFittings(Fittings):
             publisher = KvEventPublisher(endpoint, kv_block_size=BLOCK_TOKENS, enable_local_indexer=True)
             nursery.start_soon(health.follow, membership)
             nursery.start_soon(watch_presence, endpoint.connection_id(), membership, client, stop)
+            if self._cluster.discovery == "file":
+                entries = Entries(discovery_folder(os.environ), endpoint.connection_id())
+                nursery.start_soon(keep_entries, membership, entries)
             try:
                 with (
                     engine.observed_by(health),

@@ -90,11 +90,19 @@ class FrontDoor(Generic[WorkerT]):
 
     def known(self) -> set[str]:
         """The ids of the workers that the front door knows."""
+        told = self._get("/health")  # without instances where it could not ask discovery
+        return {f"{one['instance_id']:016x}" for one in told.get("instances", ()) if one["endpoint"] == "generate"}
+
+    def has_model(self) -> bool:
+        """Whether it serves a model: a little after it knows the first worker that does."""
+        return bool(self._get("/v1/models")["data"])
+
+    def _get(self, path: str) -> Json:
         connection = http.client.HTTPConnection(self.url.removeprefix("http://"), timeout=PATIENCE)
         with contextlib.closing(connection):
-            connection.request("GET", "/health")
-            told = json.load(connection.getresponse())  # without instances where it could not ask discovery
-        return {f"{one['instance_id']:016x}" for one in told.get("instances", ()) if one["endpoint"] == "generate"}
+            connection.request("GET", path)
+            told: Json = json.load(connection.getresponse())
+        return told
 
     def ask(self, body: Json, path: str = CHAT) -> tuple[int, Any]:
         """One whole exchange."""

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 FLAGS = ("--slots", "2", "--chunk-tokens", "16", "--kv-ram", "64MiB")
+FORGOTTEN = "discovery had forgotten"
+"""So says a worker that stood still for long, and what it had written into discovery was removed by others."""
 
 
 class ForkedWorker(ForkedServer):
@@ -127,8 +129,14 @@ class Parts(FrontDoor[ForkedWorker]):
             wait_for(lambda: self.known() == there, "the front door to know the workers")
         except AssertionError as error:
             raise AssertionError(f"{error}: {self.known()}, not {there}: {self.door.log()[-4000:]}") from None
+        if there:
+            wait_for(self.has_model, "the front door to serve their model")
         for worker in self.living():
             worker.wait_idle()
+
+    def forgotten(self) -> int:
+        """Return how often a worker was forgotten so far: never, unless the machine itself stood still or slept."""
+        return self.log().count(FORGOTTEN)
 
     def log(self) -> str:
         """What the workers have logged, of those that are gone as well."""

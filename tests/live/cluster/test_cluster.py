@@ -80,7 +80,7 @@ def test_a_stream_outlives_the_worker_that_makes_it(cluster: Cluster, fields: di
     check_went_on(stream, alone)
 
 
-def test_a_stream_outlives_a_worker_that_says_nothing_and_that_ends_when_it_goes_on(cluster: Cluster) -> None:
+def test_a_stream_outlives_a_worker_that_says_nothing_and_that_is_found_again_when_it_goes_on(cluster: Cluster) -> None:
     alone, stream = begun(cluster, chat("class Tree:", TOKENS))
     worker = cluster.serving()
     worker.kill(signal.SIGSTOP)
@@ -89,7 +89,8 @@ def test_a_stream_outlives_a_worker_that_says_nothing_and_that_ends_when_it_goes
         wait_for(lambda: worker.worker_id not in cluster.known(), "the worker to leave discovery")
     finally:
         worker.kill(signal.SIGCONT)
-    wait_for(lambda: not worker.lives, "the worker to notice that it is forgotten")
+    wait_for(lambda: worker.worker_id in cluster.known(), "the worker to be found again")
+    assert worker.lives
 
 
 def test_a_request_with_two_choices_ends_with_an_error_that_invites_to_try_again(cluster: Cluster) -> None:

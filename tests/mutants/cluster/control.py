@@ -10,6 +10,20 @@ UNIT = "tests/unit/web/cluster"
 
 MUTANTS = (
     Mutant(
+        "a worker that slept has KV of which no front door is told any more",
+        "web/cluster/liveness/entries.py",
+        "        self._ids.update(*(self._named[path] for path in ours))\n",
+        "",
+        (f"{UNIT}/liveness/test_entries.py",),
+    ),
+    Mutant(
+        "a worker that has left discovery is written there again",
+        "web/cluster/membership.py",
+        "            if not self._is_in or self.stands_still:\n",
+        "            if self.stands_still:\n",
+        (f"{UNIT}/test_membership.py",),
+    ),
+    Mutant(
         "an output that goes on elsewhere is one token shorter than it was",
         MARK,
         "len(plain) - position\n",

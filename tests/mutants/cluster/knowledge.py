@@ -11,7 +11,7 @@ MUTANTS = (
     Mutant(
         "a worker that stops stays in discovery",
         MEMBERSHIP,
-        "                await self._unregister()\n",
+        "                await unregister(self._endpoint)\n",
         "",
         simulation=CLUSTER,
     ),

@@ -145,3 +145,25 @@ async def test_nobody_is_parked_for_one_who_is_in_time_only_by_reading_along() -
         assert "cannot be met" in str(late.failed())
         assert sim.manager.statistics().parks == 0
         assert len(story.tokens()) == 20
+
+
+@simulated(seeds=3)
+async def test_who_waits_behind_one_that_can_no_longer_be_in_time_has_its_slot_before_the_next_step() -> None:
+    """That one lacks room; the other does not, so I8 wants it granted in the very turn in which the first leaves."""
+    async with open_kv_simulation(
+        slots=3, positions=512, context=512, chunk_tokens=400, step_seconds=lambda rows: 0.001 * rows
+    ) as sim:
+        await sim.client(ask("first", text(100, 1)))
+        async with trio.open_nursery() as clients:
+            busy = sim.expect(ask("busy", text(350, 2), max_tokens=20, priority=10))
+            clients.start_soon(sim.client, busy.asked)
+            await until(lambda: any(status.states == (State.PREFILL,) for status in sim.engine.requests()))
+            late = sim.expect(ask("late", text(300, 3), timeout=0.32))
+            await trio.sleep(0.05)  # of a step of 0.35 s
+            clients.start_soon(sim.client, late.asked)
+            await until(lambda: len(sim.manager.queue) == 1)
+            small = sim.expect(ask("small", text(20, 4), max_tokens=5))
+            clients.start_soon(sim.client, small.asked)
+        assert "cannot be met" in str(late.failed())
+        assert len(small.tokens()) == 5
+        assert sim.manager.statistics().parks == 0

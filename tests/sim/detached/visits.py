@@ -133,7 +133,7 @@ async def visit(sim: KVSimulation, runs: Runs, asked: GenerationRequest, leaving
         for away, stays in zip(leaving.away, leaving.stays[1:], strict=True):
             client.left(run)
             await trio.sleep(away)
-            client.came_back()
+            client.came_back(slack=sim.watch.device.jumped)
             with run.reading():
                 await client.read(run, stays)
         client.left(run)
@@ -182,9 +182,9 @@ class _Client:
         if not run.ended.is_set() and self._story.left_at is None:
             self._story.left_at = trio.current_time() + patience_of(run.control, MOST_SECONDS)
 
-    def came_back(self) -> None:
-        """Note that it was in time, if it was."""
-        if self._story.left_at is not None and trio.current_time() <= self._story.left_at:
+    def came_back(self, slack: float) -> None:
+        """Note that it was in time, if it was; where the clock jumped over both, who wakes up first decides."""
+        if self._story.left_at is not None and trio.current_time() <= self._story.left_at + slack:
             self._story.left_at = None
 
     def check(self, run: Run, sim: KVSimulation) -> None:

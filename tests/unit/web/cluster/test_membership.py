@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from typing import TYPE_CHECKING
 
+from web.cluster.liveness.entries import Entries
 from web.cluster.membership import Membership
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WORKER = 7
 
 
 class Endpoint:
@@ -64,3 +72,24 @@ def test_a_worker_that_discovery_has_forgotten_is_out_of_it_all_the_same() -> No
     endpoint = Forgotten()
     asyncio.run(main())
     assert endpoint.calls == ["out"]
+
+
+def test_what_discovery_has_forgotten_is_written_again_only_of_a_worker_that_is_to_be_found(tmp_path: Path) -> None:
+    entry = tmp_path / str(WORKER)
+    entry.write_text(json.dumps({"instance_id": WORKER}), encoding="utf-8")
+
+    async def main() -> None:
+        membership, entries = Membership(Endpoint()), Entries(tmp_path, WORKER)
+        assert await membership.renew(entries) == []
+        entry.unlink()
+        await membership.leave("a")
+        assert await membership.renew(entries) == []
+        await membership.come_back("a")
+        membership.stands_still = True
+        assert await membership.renew(entries) == []
+        assert not entry.exists()
+        membership.stands_still = False
+        assert await membership.renew(entries) == [entry]
+
+    asyncio.run(main())
+    assert entry.exists()

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import tempfile
+from pathlib import Path
 
-from web.cluster.settings import ADDRESSES, BEAT_SECONDS, LOOPBACK, SILENCE_SECONDS, tell_dynamo
+from web.cluster.settings import ADDRESSES, BEAT_SECONDS, LOOPBACK, SILENCE_SECONDS, discovery_folder, tell_dynamo
 from web.options import Cluster
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_processes_that_find_each_other_by_files_listen_on_loopback_alone(tmp_path: Path) -> None:
@@ -16,6 +14,13 @@ def test_processes_that_find_each_other_by_files_listen_on_loopback_alone(tmp_pa
     tell_dynamo(Cluster(discovery_dir=tmp_path), environment)
     assert environment["DYN_FILE_KV"] == str(tmp_path)
     assert {environment[name] for name in ADDRESSES} == {LOOPBACK}
+    assert discovery_folder(environment) == tmp_path
+
+
+def test_a_folder_that_nobody_named_is_dynamos_own() -> None:
+    environment: dict[str, str] = {}
+    tell_dynamo(Cluster(), environment)
+    assert discovery_folder(environment) == Path(tempfile.gettempdir(), "dynamo_store_kv")
 
 
 def test_with_etcd_the_addresses_are_dynamos_to_choose() -> None:

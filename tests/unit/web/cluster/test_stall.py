@@ -35,6 +35,24 @@ def test_a_worker_whose_loop_stands_still_is_out_until_it_turns_again() -> None:
         with StallWatch(asyncio.get_running_loop(), endpoint, membership, patience=0.01, look_every=0.001):
             assert endpoint.left.wait(LONG)  # which blocks the loop
             assert not endpoint.back.is_set()
+            assert membership.stands_still
+            await endpoint.back.wait()
+            assert not membership.stands_still
+
+    asyncio.run(main())
+
+
+def test_a_worker_that_discovery_has_forgotten_meanwhile_comes_back_all_the_same() -> None:
+    class Forgotten(Endpoint):
+        async def unregister_endpoint_instance(self) -> None:
+            self.left.set()
+            raise RuntimeError("no such instance")
+
+    endpoint = Forgotten()
+
+    async def main() -> None:
+        with StallWatch(asyncio.get_running_loop(), endpoint, Membership(endpoint), patience=0.01, look_every=0.001):
+            assert endpoint.left.wait(LONG)  # which blocks the loop
             await endpoint.back.wait()
 
     asyncio.run(main())
