@@ -145,6 +145,10 @@ class KVCache:
         """
         return self._rows(layer, slot, start, end, origin).unbind()
 
+    def layer(self, layer: int) -> tuple[torch.Tensor, int | None]:
+        """Return the tensor of a layer, and the positions of its rings; None where it is of the arena."""
+        return self._layers[layer], self._ring[layer]
+
     def is_whole(self, layer: int, start: int, end: int) -> bool:
         """Whether the layer has these positions in one piece, so that what is read of them are views."""
         ring = self._ring[layer]

@@ -155,7 +155,7 @@ class DraftModelPlan:
         kv = KVCache(
             config, slots=arena.slots, context=arena.context, positions=arena.positions, device=device, dtype=dtype
         )
-        return DraftModel(config, weights, kv, self.vocab_size)
+        return DraftModel(config, weights, kv, self.vocab_size, target.capture)
 
 
 # --- the choice ---------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import torch
 from runtime.chat.chat import Chat
 from runtime.checkpoint.config import check_context
 from runtime.checkpoint.open import open_checkpoint
+from runtime.cuda.capture import open_capture
 from runtime.errors import CheckpointError
 from runtime.kv.cache import KVCache
 from runtime.kv.rings import plan_rings
@@ -24,7 +25,7 @@ from runtime.nn.matrices.formats import choose_formats
 from runtime.nn.model import Transformer
 from runtime.nn.weights import load_weights, weight_bytes
 from runtime.parallel.share import WHOLE, check_shares
-from runtime.step.device import free_memory, select_device, select_dtype
+from runtime.step.device import free_memory, select_device, select_dtype, settle_kernels
 from runtime.text.tokenizer import Tokenizer
 from runtime.units import format_size
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     from runtime.checkpoint.config import ModelConfig
     from runtime.checkpoint.open import Checkpoint
+    from runtime.cuda.capture import Capture
     from runtime.loading.drafters import DrafterPlan
     from runtime.loading.footprint import DrafterMemory
     from runtime.loading.options import LoadOptions
@@ -120,6 +122,7 @@ def load_model(
     check_together(options, config, device)
     on_device = on_one_device(config, options, device)
     check_memory(options, on_device, takes, device, dtype, checkpoint.tensors())
+    settle_kernels(device)
     _set_threads(options, weight_bytes(config, dtype))
     share = WHOLE
     if others is not None:
@@ -140,7 +143,7 @@ def load_model(
     }
     states = drafter.states(positions, device, dtype)
     if others is None:
-        model = Transformer(config, weights, KVCache(config, **sizes), states, _kernels(options, device))
+        model = Transformer(config, weights, KVCache(config, **sizes), states, *_few_rows(options, device))
     else:
         model = lead(config, weights, sizes, states, others)
     logger.info(
@@ -148,16 +151,23 @@ def load_model(
         *(config.architecture, device, str(dtype).removeprefix("torch."), _weights_text(weights)),
         *(torch.get_num_threads(), options.slots, positions, context, model.kv.nbytes / 2**30),
     )
+    _log_native(model)
     log_drafter(drafter.proposer, options.draft)
-    if model.native_layers:
-        logger.info("few rows of %d layers by kernels of its own", model.native_layers)
     return model
 
 
-def _kernels(options: LoadOptions, device: torch.device) -> Kernels | None:
-    """Return the kernels that are to compute few rows; None where PyTorch is."""
-    native = options.native == "auto" and device.type == "cpu"
-    return open_kernels(torch.get_num_threads()) if native else None
+def _log_native(model: Transformer) -> None:
+    if model.native_layers:
+        logger.info("few rows of %d layers by kernels of its own", model.native_layers)
+
+
+def _few_rows(options: LoadOptions, device: torch.device) -> tuple[Kernels | None, Capture | None]:
+    """Return the kernels that are to compute few rows on a CPU, and what records layers on CUDA; None for neither."""
+    if options.native != "auto":
+        return None, None
+    if device.type == "cpu":
+        return open_kernels(torch.get_num_threads()), None
+    return None, open_capture(device)
 
 
 def _weights_text(weights: Weights) -> str:

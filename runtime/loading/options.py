@@ -55,8 +55,9 @@ class LoadOptions:
     native: Annotated[
         str,
         Option(
-            "Whether cede's own kernels compute few rows of the layers that they can on a CPU: auto where they were "
-            "built and the processor has what they take; off, or 0, leaves all to PyTorch.",
+            "Whether few rows of a layer are computed in cede's own way, where it can be: on a CPU by its kernels, if "
+            "they were built and the processor has what they take; on CUDA by recorded layers. off, or 0, leaves all "
+            "to PyTorch.",
             words=("auto", "off", "0"),
         ),
     ] = "auto"

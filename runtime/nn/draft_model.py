@@ -10,6 +10,7 @@ from runtime.nn.model import Transformer
 
 if TYPE_CHECKING:
     from runtime.checkpoint.config import ModelConfig
+    from runtime.cuda.capture import Capture
     from runtime.kv.cache import KVCache
     from runtime.nn.weights import Weights
 
@@ -29,10 +30,13 @@ class DraftModel(Transformer):
         weights: of that config.
         kv: likewise.
         vocab_size: the target's.
+        capture: as of `Transformer`.
     """
 
-    def __init__(self, config: ModelConfig, weights: Weights, kv: KVCache, vocab_size: int) -> None:
-        super().__init__(config, weights, kv)
+    def __init__(
+        self, config: ModelConfig, weights: Weights, kv: KVCache, vocab_size: int, capture: Capture | None = None
+    ) -> None:
+        super().__init__(config, weights, kv, capture=capture)
         self._vocab_size = vocab_size
         absent = max(0, vocab_size - config.vocab_size)
         self._absent = torch.full((1, absent), ABSENT_LOGIT, device=weights.embedding.device)

@@ -14,6 +14,7 @@ import torch
 from runtime.nn.layers.attention import step_mask
 from runtime.nn.layers.batch import Batch
 from runtime.nn.layers.native_layer import NativeLayer, with_native_layers
+from runtime.nn.layers.recorded import RecordedLayers
 from runtime.nn.layers.rope import rope_tables
 from runtime.prompt_rows.gather import PromptRows
 from runtime.prompt_rows.wanted import NOTHING
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from runtime.checkpoint.config import ModelConfig
     from runtime.checkpoint.families.scales import Scales
+    from runtime.cuda.capture import Capture
     from runtime.kv.cache import KVCache
     from runtime.native.kernels import Kernels
     from runtime.nn.layers.native_layer import AnyLayer
@@ -92,6 +94,7 @@ class Transformer:
         kv: likewise.
         states: takes the last hidden state of each row; None where no drafter wants them.
         kernels: compute few rows of the layers that they can; None where PyTorch is to compute all.
+        capture: records the layers that it can for steps of few rows; None where none are.
     """
 
     def __init__(
@@ -101,6 +104,7 @@ class Transformer:
         kv: KVCache,
         states: HiddenStates | None = None,
         kernels: Kernels | None = None,
+        capture: Capture | None = None,
     ) -> None:
         self.config = config
         self.num_layers = config.num_layers
@@ -116,6 +120,8 @@ class Transformer:
         self._layers: Sequence[AnyLayer] = weights.layers
         if kernels is not None:
             self._layers = with_native_layers(weights.layers, config, self._dtype, kernels)
+        self.capture = capture
+        self._recorded = None if capture is None else RecordedLayers(weights.layers, config, kv, capture)
         self._run_ahead = RunAhead(self._device)
         self._penalties = MaskPenalties(self._device)
 
@@ -137,8 +143,9 @@ class Transformer:
         places = staging.ints([segment.origin + p for segment in segments for p in range(segment.start, segment.end)])
         sampled_rows, sampling = _stage_sampling(segments, ranges, staging, self._penalties)
         prompt_rows = _stage_prompt_rows(segments, ranges, staging)
+        recorded = None if self._recorded is None else self._recorded.stage(segments, staging)
         staging.send(self._device)
-        return Batch(
+        batch = Batch(
             segments=list(segments),
             ranges=ranges,
             hidden=self.embed(token_ids.tensor, places.tensor),
@@ -152,6 +159,9 @@ class Transformer:
             ],
             masks={window: self.build_mask(segments, window) for window in set(self.config.window)},
         )
+        if self._recorded is not None and recorded is not None:
+            self._recorded.take(batch, recorded)
+        return batch
 
     def shrink(self, batch: Batch, kept: Sequence[int]) -> None:
         """Take the rows of all but the `kept` segments out of the batch."""
@@ -165,10 +175,12 @@ class Transformer:
         rows, batch.sampled_rows = kept_rows.tensor, sampled_rows.tensor
         batch.hidden, batch.places, batch.positions = batch.hidden[rows], batch.places[rows], batch.positions[rows]
         batch.rotations = [(cos[rows], sin[rows]) for cos, sin in batch.rotations]
+        batch.recorded = 0  # the rows lie elsewhere now
 
     def run_layer(self, batch: Batch, index: int) -> int:
         """Encode one layer; returns how many layers the device has not finished."""
-        self._layers[index](batch, self.kv)
+        if self._recorded is None or not self._recorded.run(batch, index):
+            self._layers[index](batch, self.kv)
         return self._run_ahead.layer_encoded()
 
     def abandon(self, batch: Batch) -> None:

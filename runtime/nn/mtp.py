@@ -82,6 +82,7 @@ class MtpModule(Transformer):
                 dtype=shared.embedding.dtype,
             ),
             states,
+            capture=target.capture,
         )
         self._mtp = weights
 

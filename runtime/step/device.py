@@ -35,6 +35,16 @@ def select_device(name: str) -> torch.device:
     return torch.device(name)
 
 
+def settle_kernels(device: torch.device) -> None:
+    """Keep PyTorch, in this process, from kernels that do not suit steps.
+
+    cuDNN's attention, which PyTorch prefers on some GPUs in bfloat16, makes a plan for each new number of keys, and
+    that number is new in nearly every step: 50 to 100 ms each on an H200 (bench/LOG.md).
+    """
+    if device.type == "cuda":
+        torch.backends.cuda.enable_cudnn_sdp(False)
+
+
 def select_dtype(name: str, device: torch.device, checkpoint_dtype: str | None) -> torch.dtype:
     """Return the dtype to compute in: `auto` is the checkpoint's, but float32 on a CPU without bfloat16 arithmetic.
 

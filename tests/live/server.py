@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self, TypeVar
 from urllib.parse import urlsplit
 
+from runtime.step.device import MAX_LAYERS_AHEAD, select_device
+
 if TYPE_CHECKING:
     import signal
     from collections.abc import Callable
@@ -31,6 +33,8 @@ Json = dict[str, Any]
 
 PATIENCE = 600.0  # seconds; the slowest machine takes its time over importing torch, and over a long prompt
 ROOT = Path(__file__).parents[2]
+# The most that run for nobody: one layer, or those that a device may have queued.
+LAYERS_AFTER_CANCEL = 1 if select_device("auto").type == "cpu" else MAX_LAYERS_AHEAD
 ANNOUNCEMENT = "cede serves "
 # Tests read the log as people do, and compare tokens, which are promised to be the same in float32.
 DEFAULTS = ("--port", "0", "--log-format", "text", "--dtype", "float32")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 from contextlib import asynccontextmanager
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from actors.engine import Engine
     from runtime.step.step import StepModel
     from web.options import Cluster
+
+logger = logging.getLogger("cede.web")
 
 COMPONENT = "backend.generate"
 NO_DEVICE, STOPPING = "the device is lost", "the worker stops"
@@ -105,7 +108,7 @@ class WorkerFittings(Fittings):
             client = await from_asyncio(endpoint.client())
             backend = Backend(engine, nursery, Successors(succession, desk, peers, nursery).comes)
             serving = asyncio.ensure_future(endpoint.serve_endpoint(backend.generate, graceful_shutdown=True))
-            serving.add_done_callback(stop)  # Dynamo gives up by itself where it has lost its lease in etcd
+            serving.add_done_callback(given_up)  # Dynamo does so by itself where it has lost its lease in etcd
             membership = Membership(endpoint)
             self._registered = Registered(name, membership)
             health = DeviceHealth()
@@ -123,7 +126,7 @@ class WorkerFittings(Fittings):
                 ):
                     yield
             finally:
-                serving.remove_done_callback(stop)
+                serving.remove_done_callback(given_up)
                 with trio.CancelScope(shield=True):
                     teller.end()
                     publisher.shutdown()
@@ -165,9 +168,16 @@ class WorkerFittings(Fittings):
         return write_card(card_files(engine.model))
 
 
-def stop(_: object = None) -> None:
+def stop() -> None:
     """Let this process end in good order, as whoever started it would."""
     os.kill(os.getpid(), signal.SIGTERM)
+
+
+def given_up(serving: asyncio.Future[None]) -> None:
+    """Stop, since Dynamo serves the worker's endpoint no longer; the log says what it gave as its reason."""
+    reason = "it was cancelled" if serving.cancelled() else serving.exception() or "it gave no reason"
+    logger.error("Dynamo serves this worker no longer (%s); it stops, and wants to be started again", reason)
+    stop()
 
 
 class DeviceHealth(Observer):

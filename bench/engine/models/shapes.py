@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from runtime.checkpoint.config import ModelConfig, parse_config
+from runtime.cuda.capture import open_capture
 from runtime.kv.cache import KVCache
 from runtime.nn.matrices.formats import choose_formats
 from runtime.nn.matrices.quantization import Quantization
 from runtime.nn.model import Transformer
 from runtime.nn.weights import random_weights
+from runtime.step.device import settle_kernels
 
 if TYPE_CHECKING:
     import torch
@@ -77,7 +79,8 @@ def random_model(
         dtype: of weights and KV.
         quantize: how to quantise the weights.
     """
+    settle_kernels(device)
     kv = KVCache(config, slots=slots, context=context, device=device, dtype=dtype)
     formats = choose_formats(quantize, device, dtype)
     weights = random_weights(config, device=device, dtype=dtype, seed=0, formats=formats)
-    return Transformer(config, weights, kv)
+    return Transformer(config, weights, kv, capture=open_capture(kv.layer(0)[0].device))

@@ -91,7 +91,7 @@ def attend(
     kv_heads, length, _ = keys.shape
     keys, values = keys.unsqueeze(0), values.unsqueeze(0)
     if rows == 1:
-        return tile_kernel(query.view(1, kv_heads, -1, head_dim), keys, values, None).view(1, heads * head_dim)
+        return tile_kernel(query.view(1, kv_heads, -1, head_dim), keys, values, None).reshape(1, heads * head_dim)
     assert mask is not None, "several rows have a mask"
     group = heads // kv_heads
     # [rows, heads, head_dim] to [1, kv_heads, rows * group, head_dim]

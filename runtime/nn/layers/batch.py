@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     import torch
 
+    from runtime.cuda.rows import RowKernels, RowTable
     from runtime.prompt_rows.gather import PromptRows
     from runtime.sampling.batch import SamplingBatch
     from runtime.step.step import Segment
@@ -26,18 +27,34 @@ def alone(part: torch.Tensor) -> torch.Tensor:
     return part
 
 
-@dataclass(slots=True)
-class Batch:
-    """A step in progress: the segments still in it, and a row for each of their tokens, in order."""
+@dataclass(slots=True, kw_only=True)
+class LayerRows:
+    """A step's rows, as a layer sees them: a row for each token of each segment, in order."""
 
     segments: list[Segment]
     ranges: list[range]  # each segment's rows
     hidden: torch.Tensor  # [rows, hidden]
+    rotations: list[Rotation]  # for each of the model's rotary embeddings (`ModelConfig.distinct_ropes`)
+    masks: dict[int | None, torch.Tensor | None]  # by window, as `step_mask` makes them
+    whole: Whole = alone  # adds up what each rank has of a sum
+    single: SingleRows | None = None  # where attention takes them one by one, and not by segments
+
+
+@dataclass(frozen=True, slots=True)
+class SingleRows:
+    """Rows that attend one by one, by kernels that read from the device where each of them lies."""
+
+    table: RowTable
+    kernels: RowKernels
+
+
+@dataclass(slots=True, kw_only=True)
+class Batch(LayerRows):
+    """A step in progress: the segments still in it, and what is done behind the layers."""
+
     places: torch.Tensor  # [rows], where they lie in the arena of KV
     positions: torch.Tensor  # [rows], in their sequences
     sampled_rows: torch.Tensor  # [sampled rows], the rows after which a token is drawn
     sampling: SamplingBatch  # what these ask for
     prompt_rows: PromptRows  # what rows of prompts give besides KV
-    rotations: list[Rotation]  # for each of the model's rotary embeddings (`ModelConfig.distinct_ropes`)
-    masks: dict[int | None, torch.Tensor | None]  # by window, as `step_mask` makes them
-    whole: Whole = alone  # adds up what each rank has of a sum
+    recorded: int = 0  # of so many rows are the recorded layers that compute it; 0 where none do

@@ -13,7 +13,7 @@ from runtime.nn.layers.self_attention import SelfAttention
 if TYPE_CHECKING:
     from runtime.checkpoint.config import ModelConfig
     from runtime.kv.cache import KVCache
-    from runtime.nn.layers.batch import Batch
+    from runtime.nn.layers.batch import LayerRows
     from runtime.nn.source import WeightSource
 
 
@@ -43,7 +43,7 @@ class DecoderLayer:
         norms = self.before_attention, self.after_attention, self.before_mlp, self.after_mlp
         return self.attention.nbytes + self.mlp.nbytes + sum(norm.nbytes for norm in norms)
 
-    def __call__(self, batch: Batch, kv: KVCache) -> None:
+    def __call__(self, batch: LayerRows, kv: KVCache) -> None:
         """Transform the hidden states of all rows, in place, and write their KV."""
         hidden, scale = batch.hidden, self._scale
         normed = self.before_attention(hidden)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from runtime.checkpoint.config import ModelConfig
     from runtime.checkpoint.latent_config import LatentConfig
     from runtime.kv.cache import KVCache
-    from runtime.nn.layers.batch import Batch
+    from runtime.nn.layers.batch import LayerRows
     from runtime.nn.matrices.linear import Linear
     from runtime.nn.source import WeightSource
 
@@ -81,7 +81,7 @@ class LatentAttention:
         parts = (self.down, self.query_norm, self.query_up, self.latent_norm, self.latent_up, self.output)
         return sum(part.nbytes for part in parts if part is not None)
 
-    def __call__(self, x: Tensor, batch: Batch, kv: KVCache) -> Tensor:
+    def __call__(self, x: Tensor, batch: LayerRows, kv: KVCache) -> Tensor:
         """Attend from all rows, `[rows, hidden]` to the same, and write their latents."""
         queries, latents = self._project(x, batch)
         counts = [len(rows) for rows in batch.ranges]
@@ -99,7 +99,7 @@ class LatentAttention:
                 attended[i] = self._expanded(own[i], stored[i], mask)
         return self.output(_joined([attended[i] for i in range(len(counts))]))
 
-    def _project(self, x: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+    def _project(self, x: Tensor, batch: LayerRows) -> tuple[Tensor, Tensor]:
         """Return the rows' queries, `[rows, heads, query_dim]`, and what is stored of them, `[rows, stored_dim]`."""
         latent = self._latent
         query, stored = self.down(x).split_with_sizes((self._query_width, latent.stored_dim), dim=-1)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from runtime.checkpoint.config import ModelConfig
     from runtime.kv.cache import KVCache
     from runtime.native.kernels import Kernels
-    from runtime.nn.layers.batch import Batch
+    from runtime.nn.layers.batch import LayerRows
     from runtime.nn.layers.decoder_layer import DecoderLayer
     from runtime.nn.layers.norm import Norm
     from runtime.nn.matrices.native import NativeMatrix
@@ -95,7 +95,7 @@ class NativeLayer:
         if isinstance(attention.query_key_norm, HeadNorm):
             self._described.head = _norm(attention.query_key_norm.joint)
 
-    def __call__(self, batch: Batch, kv: KVCache) -> None:
+    def __call__(self, batch: LayerRows, kv: KVCache) -> None:
         """Transform the hidden states of all rows, in place, and write their KV."""
         hidden = batch.hidden
         if hidden.shape[0] > MOST_ROWS:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from runtime.cuda.rows import Scoring
 from runtime.nn.layers.attention import attend, first_visible
 from runtime.nn.layers.query_key_norm import read_query_key_norm
 from runtime.nn.layers.rope import apply_rope
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from runtime.checkpoint.config import ModelConfig
     from runtime.kv.cache import KVCache
-    from runtime.nn.layers.batch import Batch
+    from runtime.nn.layers.batch import LayerRows, SingleRows
     from runtime.nn.source import WeightSource
 
 
@@ -42,6 +43,8 @@ class SelfAttention:
         self.query_key_norm = read_query_key_norm(source, config)
         self.output = source.linear({"o_proj": config.hidden_size}, query, bias=config.output_bias)
         self.sinks = source.tensor("sinks", self._heads) if config.sinks else None
+        scale, softcap = config.scales.attention, config.scales.attention_softcap
+        self._scoring = Scoring(self._dim**-0.5 if scale is None else scale, softcap, self._window, self.sinks)
         self._tile_kernel = choose_tile_kernel(source.device, source.dtype, config.scales, self.sinks)
 
     @property
@@ -50,12 +53,15 @@ class SelfAttention:
         norm = 0 if self.query_key_norm is None else self.query_key_norm.nbytes
         return self.qkv.nbytes + self.output.nbytes + norm + total_bytes(self.sinks)
 
-    def __call__(self, x: Tensor, batch: Batch, kv: KVCache) -> Tensor:
+    def __call__(self, x: Tensor, batch: LayerRows, kv: KVCache) -> Tensor:
         """Attend from all rows, `[rows, hidden]` to the same, and write their keys and values."""
         heads, kv_heads, dim = self._heads, self._kv_heads, self._dim
         qkv = self.qkv(x).view(-1, heads + 2 * kv_heads, dim)  # [rows, all heads, dim]
         self._rotate(qkv.narrow(1, 0, heads + kv_heads), batch)  # query and key heads together, in place
         query = qkv.narrow(1, 0, heads)
+        if batch.single is not None:
+            given = qkv.narrow(1, heads, 2 * kv_heads).view(-1, 2, kv_heads, dim)
+            return self.output(self._attend_singly(query, given, batch.single, kv))
         # [2, kv_heads, rows, dim]
         keys_values = qkv.narrow(1, heads, 2 * kv_heads).view(-1, 2, kv_heads, dim).permute(1, 2, 0, 3)
         counts = [len(rows) for rows in batch.ranges]
@@ -69,7 +75,13 @@ class SelfAttention:
             attended.append(attend(own, keys, values, mask, self._tile_kernel))
         return self.output(torch.cat(attended) if len(attended) > 1 else attended[0])
 
-    def _rotate(self, heads: Tensor, batch: Batch) -> None:
+    def _attend_singly(self, query: Tensor, keys_values: Tensor, rows: SingleRows, kv: KVCache) -> Tensor:
+        """Write `keys_values`, `[rows, 2, kv_heads, head_dim]`, and attend from each row of `query` by itself."""
+        layer, ring = kv.layer(self._index)
+        rows.kernels.write(keys_values, layer, ring, rows.table)
+        return rows.kernels.attend(query, self._kv_heads, layer, ring, rows.table, self._scoring)
+
+    def _rotate(self, heads: Tensor, batch: LayerRows) -> None:
         """Normalise and rotate query and key heads, `[rows, heads + kv_heads, head_dim]`, in place."""
         norm = self.query_key_norm
         normed = heads if norm is None else norm(heads, batch.whole)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 STEP = 0.01  # seconds
 TOKENS = 60  # of an answer: many more steps than an end may take
 STALL_TIMEOUT = 30.0
+CUSHION, LAST_STEPS = 0.0003, 15  # real seconds without any event before a step; the last step's is 5 s
 
 
 @dataclass(eq=False)
@@ -55,9 +56,12 @@ class Server:
         return trio.SocketStream(sock)
 
     async def pass_time(self, until: Callable[[], object], seconds: float) -> bool:
-        """Let virtual time pass, a step at a time; whether `until` came true within so many seconds of it."""
-        for _ in range(round(seconds / STEP)):
-            await wait_all_tasks_blocked(0.0003)
+        """Let virtual time pass, a step at a time; whether `until` came true within so many seconds of it.
+
+        Bytes on their way through a busy machine take real time, so the last steps wait longer and longer for them.
+        """
+        for left in range(round(seconds / STEP), 0, -1):
+            await wait_all_tasks_blocked(CUSHION * 2 ** max(0, LAST_STEPS - left))
             if until():
                 return True
             self.clock.jump(STEP)
@@ -69,7 +73,7 @@ class Server:
         deadline = time.monotonic() + PATIENCE
         while not self.live():
             assert time.monotonic() < deadline, "no request has come"
-            await wait_all_tasks_blocked(0.0003)
+            await wait_all_tasks_blocked(CUSHION)
 
     def live(self) -> list[str]:
         """The requests that came over HTTP; the simulation's own client is not among them."""

@@ -215,14 +215,20 @@ class Cluster(FrontDoor[Worker]):
         def is_whole() -> bool:
             self.read_lines()
             self.workers = {name: worker for name, worker in self.workers.items() if worker.lives}
-            return len(self.workers) == self._count and self.known() == set(self.workers)
+            if len(self.workers) != self._count or self.known() != set(self.workers):
+                return False
+            try:
+                for worker in self.workers.values():
+                    worker.wait_idle()
+            except OSError as error:  # it is about to end, and another will take its place
+                print(f"a worker is gone: {error!r}: {self.log()[-8000:]}")  # pytest shows it where a test fails
+                return False
+            return True
 
         try:
             wait_for(is_whole, "the front door to know the workers")
         except AssertionError as error:
             raise AssertionError(f"{error}: {self.known()}, {set(self.workers)}: {self.log()[-4000:]}") from None
-        for worker in self.workers.values():
-            worker.wait_idle()
 
 
 class Stream:

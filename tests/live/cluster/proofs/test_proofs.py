@@ -38,7 +38,11 @@ def undisturbed(parts: Parts, play: Callable[[], Awaitable[T]]) -> T:
     """What a proof comes to in which no worker was forgotten."""
     while True:
         before = parts.forgotten()
-        report = trio.run(play)
+        try:
+            report = trio.run(play)
+        except BaseException:
+            print(parts.log()[-8000:])  # pytest shows it
+            raise
         if parts.forgotten() == before:
             return report
         parts.wait_whole()

@@ -9,7 +9,14 @@ import pytest
 import torch
 
 from runtime.errors import CheckpointError
-from runtime.step.device import MAX_LAYERS_AHEAD, RunAhead, free_memory, select_device, select_dtype
+from runtime.step.device import (
+    MAX_LAYERS_AHEAD,
+    RunAhead,
+    free_memory,
+    select_device,
+    select_dtype,
+    settle_kernels,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -172,3 +179,13 @@ def test_the_events_of_torch_are_such(device: torch.device) -> None:
     event = torch.get_device_module(device).Event
     assert callable(event.record)
     assert callable(event.synchronize)
+
+
+def test_cudnns_attention_is_left_alone_on_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_to: list[bool] = []
+    monkeypatch.setattr(torch.backends.cuda, "enable_cudnn_sdp", set_to.append)
+    settle_kernels(CPU)
+    settle_kernels(MPS)
+    assert not set_to
+    settle_kernels(CUDA)
+    assert set_to == [False]

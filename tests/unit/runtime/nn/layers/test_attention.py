@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch import Tensor
 
 from runtime.nn.layers.attention import MASK_ALIGNMENT, TILE, attend, first_visible, step_mask
+from runtime.nn.layers.tiles import sdpa_tile
 from tests.models.step_driver import CPU
 from tests.unit.runtime.nn.layers.textbook import DIM, PAST, chunk_of, textbook, visible_from
 
@@ -109,3 +111,17 @@ def test_the_inputs_may_be_views_of_a_slot() -> None:
     mask = step_mask([chunk_of(6, 4)], 4, 2, CPU, torch.float32)
     attended = attend(query, keys, values, mask)
     assert torch.equal(attended, attend(query.contiguous(), keys.contiguous(), values.contiguous(), mask))
+
+
+@pytest.mark.parametrize("rows", [1, 4])
+def test_a_kernel_may_lay_out_its_result_as_it_likes(rows: int) -> None:
+    """PyTorch's on CUDA gives float32 with the heads innermost."""
+
+    def inside_out(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
+        return sdpa_tile(query, keys, values, mask).transpose(1, 2).contiguous().transpose(1, 2)
+
+    generator = torch.Generator().manual_seed(4)
+    query = torch.randn(rows, 6, DIM, generator=generator)
+    keys, values = torch.randn(2, 2, PAST, DIM, generator=generator)
+    mask = step_mask([chunk_of(PAST - rows, rows)], None, 3, CPU, torch.float32)
+    assert torch.equal(attend(query, keys, values, mask, inside_out), attend(query, keys, values, mask))

@@ -1,0 +1,127 @@
+"""Decoder layers that were recorded for steps of few rows: one call for each, instead of one for each operation.
+
+A device that queues work takes a small step's operations faster than the host can send them, so it waits for the host.
+What was recorded reads and writes the same memory each time: a step's rows are copied there, and leave it at the end.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from functools import partial
+from typing import TYPE_CHECKING
+
+import torch
+
+from runtime.cuda.rows import RowTable, table_numbers
+from runtime.nn.layers.batch import LayerRows, SingleRows
+from runtime.nn.layers.decoder_layer import DecoderLayer
+from runtime.nn.layers.mlp import GatedMlp
+from runtime.nn.layers.self_attention import SelfAttention
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from torch import Tensor
+
+    from runtime.checkpoint.config import ModelConfig
+    from runtime.cuda.capture import Capture
+    from runtime.kv.cache import KVCache
+    from runtime.nn.layers.batch import Batch
+    from runtime.sampling.staging import StagedTensor, StagingBuffer
+    from runtime.step.step import Segment
+
+# Rows of what is recorded; a step takes the least that holds its own.
+SIZES = (1, 2, 4, 8, 16, 32, 64)
+
+logger = logging.getLogger("cede.model")
+
+
+class NotRecorded(Exception):
+    """Why a layer cannot be recorded, in words for the log."""
+
+
+class RecordedLayers:
+    """Runs the layers of steps of few rows by what was recorded of them, at once when it is made.
+
+    The device thread alone uses it, for one step at a time.
+
+    Args:
+        layers: of the model; those that cannot be recorded are run as they are.
+        config: the model's.
+        kv: whose tensors stay where they are.
+        capture: records.
+    """
+
+    def __init__(self, layers: Sequence[object], config: ModelConfig, kv: KVCache, capture: Capture) -> None:
+        self._replays: dict[tuple[int, int], Callable[[], None]] = {}
+        device = kv.layer(0)[0].device
+        began = time.monotonic()
+        self._rows = {size: _static_rows(size, config, device, kv.dtype, capture) for size in SIZES}
+        refused: Counter[str] = Counter()
+        for index, layer in enumerate(layers):
+            try:
+                recordable = _recordable(layer)
+                for size, rows in self._rows.items():
+                    self._replays[size, index] = capture(partial(recordable, rows, kv))
+            except NotRecorded as why:
+                refused[str(why)] += 1
+        for reason, count in refused.items():
+            logger.info("%d layers are not recorded: %s", count, reason)
+        self.count = len(layers) - refused.total()
+        logger.info("few rows of %d layers by CUDA graphs, recorded in %.1f s", self.count, time.monotonic() - began)
+
+    def stage(self, segments: Sequence[Segment], staging: StagingBuffer) -> StagedTensor | None:
+        """Stage where the rows of a step lie; None if there are too many."""
+        count = sum(len(segment.token_ids) for segment in segments)
+        size = next((size for size in SIZES if size >= count), None)
+        return None if size is None or not self._replays else staging.ints(table_numbers(segments, size))
+
+    def take(self, batch: Batch, staged: StagedTensor) -> None:
+        """Copy a step's rows to where the recorded layers find them; `staged` is what `stage` gave and was sent."""
+        size = staged.tensor.numel() // 4
+        rows, count = self._rows[size], batch.hidden.shape[0]
+        assert rows.single is not None
+        rows.single.table.numbers.copy_(staged.tensor.view(4, size))
+        rows.hidden[:count].copy_(batch.hidden)
+        for own, given in zip(rows.rotations, batch.rotations, strict=True):
+            for static, computed in zip(own, given, strict=True):
+                static[:count].copy_(computed)
+        batch.hidden, batch.recorded = rows.hidden[:count], size
+
+    def run(self, batch: Batch, index: int) -> bool:
+        """Run one layer of a step; whether it could."""
+        replay = self._replays.get((batch.recorded, index))
+        if replay is None:
+            return False
+        replay()
+        return True
+
+
+def _static_rows(
+    size: int, config: ModelConfig, device: torch.device, dtype: torch.dtype, capture: Capture
+) -> LayerRows:
+    """Return rows that stay in place; all of them none."""
+    numbers = torch.tensor(table_numbers([], size), device=device).view(4, size)
+
+    def angles(width: int) -> Tensor:
+        return torch.zeros(size, 1, width, device=device, dtype=dtype)
+
+    return LayerRows(
+        segments=[],
+        ranges=[],
+        hidden=torch.zeros(size, config.hidden_size, device=device, dtype=dtype),
+        rotations=[(angles(rope.rotary_dim), angles(rope.rotary_dim)) for rope in config.distinct_ropes],
+        masks={},
+        single=SingleRows(RowTable(numbers, size), capture.kernels),
+    )
+
+
+def _recordable(layer: object) -> DecoderLayer:
+    """Return a layer of which all happens on the device.  Raises NotRecorded."""
+    if not isinstance(layer, DecoderLayer):
+        raise NotRecorded("kernels of another kind")
+    if not isinstance(layer.attention, SelfAttention) or not isinstance(layer.mlp, GatedMlp):
+        raise NotRecorded("latent attention, or experts")
+    return layer
