@@ -8,6 +8,10 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
+
+import tests.fakes.interpreter  # noqa: F401  # before whatever else imports Triton
+
+# isort: split
 import torch
 from hypothesis import HealthCheck, settings
 

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import pytest
 
 from runtime.cuda.rows import RowKernels
+from tests.fakes.interpreter import triton
+
+if triton is None:
+    pytest.skip("Triton is not installed", allow_module_level=True)
+
+from runtime.cuda.kernels import attend_split, join_splits, write_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-if "PYTEST_XDIST_WORKER" in os.environ:
-    # Failed there, in the whole suite, for a reason not found yet.
-    pytest.skip("run these without -n: pytest tests/unit/runtime/cuda", allow_module_level=True)
-
-with pytest.MonkeyPatch.context() as environment:
-    environment.setenv("TRITON_INTERPRET", "1")  # read by imports; servers that tests start shall not see it
-    triton = pytest.importorskip("triton", reason="Triton is not installed")
-    from runtime.cuda.kernels import attend_split, join_splits, write_rows
-
-    environment.setattr(triton.knobs, "propagate_env", False)
-    triton.knobs.runtime.interpret = True  # read later on, as well
 
 
 class InterpretedCapture:

@@ -1,1 +1,1 @@
-"""Bad edits of how a model is computed: by several ranks."""
+"""Bad edits of how a model is computed: by several ranks, and by layers that were recorded."""
