@@ -35,11 +35,14 @@ class RowTable:
     Attributes:
         numbers: int64 `[4, rows]`: their places in the arena of KV, -1 of a row that is none; positions in their
             sequences; the first position that has KV; slots.
-        rows: of them.
     """
 
     numbers: Tensor
-    rows: int
+
+    @property
+    def rows(self) -> int:
+        """How many."""
+        return self.numbers.shape[1]
 
 
 def table_numbers(segments: Sequence[Segment], rows: int) -> list[int]:

@@ -24,14 +24,18 @@ class InterpretedCapture:
     Attributes:
         kernels: as of `Capture`.
         done: one entry for each work that was done, when it was recorded and each time after.
+        refused_from: how many works are recorded, before it raises as PyTorch does; None for all.
     """
 
     def __init__(self) -> None:
         self.kernels = RowKernels(write_rows, attend_split, join_splits)
         self.done: list[Callable[[], None]] = []
+        self.refused_from: int | None = None
 
     def __call__(self, work: Callable[[], None]) -> Callable[[], None]:
         """Do the work, and return what does it again."""
+        if self.refused_from == len(self.done):
+            raise RuntimeError("the stream is capturing")
 
         def do() -> None:
             work()

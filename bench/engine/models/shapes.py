@@ -83,4 +83,4 @@ def random_model(
     kv = KVCache(config, slots=slots, context=context, device=device, dtype=dtype)
     formats = choose_formats(quantize, device, dtype)
     weights = random_weights(config, device=device, dtype=dtype, seed=0, formats=formats)
-    return Transformer(config, weights, kv, capture=open_capture(kv.layer(0)[0].device))
+    return Transformer(config, weights, kv, capture=open_capture(device))

@@ -62,11 +62,12 @@ class RecordedLayers:
         refused: Counter[str] = Counter()
         for index, layer in enumerate(layers):
             try:
-                recordable = _recordable(layer)
-                for size, rows in self._rows.items():
-                    self._replays[size, index] = capture(partial(recordable, rows, kv))
-            except NotRecorded as why:
+                work = partial(_recordable(layer), kv=kv)
+                replays = {(size, index): capture(partial(work, rows)) for size, rows in self._rows.items()}
+            except (NotRecorded, RuntimeError) as why:  # the latter is PyTorch's, of an operation that cannot be
                 refused[str(why)] += 1
+            else:
+                self._replays |= replays
         for reason, count in refused.items():
             logger.info("%d layers are not recorded: %s", count, reason)
         self.count = len(layers) - refused.total()
@@ -114,7 +115,7 @@ def _static_rows(
         hidden=torch.zeros(size, config.hidden_size, device=device, dtype=dtype),
         rotations=[(angles(rope.rotary_dim), angles(rope.rotary_dim)) for rope in config.distinct_ropes],
         masks={},
-        single=SingleRows(RowTable(numbers, size), capture.kernels),
+        single=SingleRows(RowTable(numbers), capture.kernels),
     )
 
 

@@ -21,7 +21,7 @@ HEADS, KV_HEADS, DIM, PLACES = 6, 2, 24, 300
 
 
 def table_of(segments: list[Segment], size: int) -> RowTable:
-    return RowTable(torch.tensor(table_numbers(segments, size)).view(4, size), size)
+    return RowTable(torch.tensor(table_numbers(segments, size)).view(4, size))
 
 
 def attended(arena: Tensor, query: Tensor, table: RowTable, scoring: Scoring) -> Tensor:

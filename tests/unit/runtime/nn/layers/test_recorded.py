@@ -160,3 +160,17 @@ def test_a_layer_that_reads_from_the_device_is_run_as_it_is(
     with torch.inference_mode():
         segments = segments_of({0: 1}, read_prompts(plain, model))
         assert torch.equal(run(model, segments).hidden, run(plain, segments).hidden)
+
+
+def test_a_layer_that_cannot_be_recorded_is_run_as_it_is(
+    capture: InterpretedCapture, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "cede.model")
+    capture.refused_from = len(SIZES) + 1  # all of the first layer, and a part of the second
+    plain, model = pair(LLAMA, capture)
+    assert "1 layers are not recorded: the stream is capturing" in caplog.messages
+    capture.done.clear()
+    with torch.inference_mode():
+        segments = segments_of({0: 1}, read_prompts(plain, model))
+        assert difference(run(model, segments).hidden, run(plain, segments).hidden) < 1e-5
+    assert len(capture.done) == 1
