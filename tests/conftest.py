@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import tests.fakes.interpreter  # noqa: F401  # before whatever else imports Triton
+import tests.fakes.devices.interpreter  # noqa: F401  # before whatever else imports Triton
 
 # isort: split
 import torch

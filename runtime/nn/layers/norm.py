@@ -46,8 +46,10 @@ class RMSNorm:
         size = weight.shape[-1]
         # sqrt(mean + eps) is hypot(norm, sqrt(size * eps)) / sqrt(size).
         self._min_norm = torch.full((1,), math.sqrt(size * eps), device=weight.device)
-        self._factor = weight + offset if offset else weight
-        self._scaled = self._factor.float() * math.sqrt(size)
+        self._factor = self._scaled = weight
+        if not weight.is_meta:  # only planned: PyTorch would import its compiler for arithmetic on it, in seconds
+            self._factor = weight + offset if offset else weight
+            self._scaled = self._factor.float() * math.sqrt(size)
 
     @property
     def weight(self) -> Tensor:

@@ -30,7 +30,9 @@ class HeadNorm:
     def __init__(self, query: Tensor, key: Tensor, config: ModelConfig) -> None:
         self.weights = query, key
         weights = query.expand(config.num_heads, -1), key.expand(config.num_kv_heads, -1)
-        self.joint: Norm = make_norm(torch.cat(weights), config)  # of all heads, each with its weight
+        # Weights that are only planned are not joined: PyTorch would import its compiler for it, in seconds.
+        joint = weights[0] if query.is_meta else torch.cat(weights)
+        self.joint: Norm = make_norm(joint, config)  # of all heads, each with its weight
 
     @property
     def nbytes(self) -> int:

@@ -1,7 +1,7 @@
 """A step stays on its device, and the host reads from it once.
 
-Steps are run on a fake MPS (`tests/fakes/mps.py`): nothing of the host's meets anything of the device's, the host
-reads from the device once a step, and what it sends there is sent before the first layer.
+Steps are run on a fake MPS (`tests/fakes/devices/mps.py`): nothing of the host's meets anything of the device's, the
+host reads from the device once a step, and what it sends there is sent before the first layer.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from runtime.selftest.readbacks import check_readbacks, expected_reads
 from runtime.step.step import Segment
 from runtime.step.transfer import Copy, Load, Save
 from runtime.store.resolve import resolve_model
-from tests.fakes.mps import MPS, Traffic, fake_mps
+from tests.fakes.devices.mps import MPS, Traffic, fake_mps
 from tests.fakes.weights import EmptySource
 from tests.models.checkpoints import FAMILIES
 from tests.models.step_driver import CPU, run

@@ -12,7 +12,7 @@ from runtime.cuda import capture, rows
 from runtime.cuda.rows import NO_PLACE, RowTable, Scoring, table_numbers
 from runtime.nn.layers.tiles import sink_tile
 from runtime.step.step import Segment
-from tests.fakes.cuda import InterpretedCapture
+from tests.fakes.devices.cuda import InterpretedCapture
 
 if TYPE_CHECKING:
     from torch import Tensor

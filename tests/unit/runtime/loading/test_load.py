@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,8 +19,7 @@ from tests.models.families.writing import VOCAB_SIZE
 from web.options import Listening
 from web.server import ServerOptions, run_server
 
-if TYPE_CHECKING:
-    from pathlib import Path
+ROOT = Path(__file__).parents[4]
 
 
 @pytest.fixture
@@ -68,3 +70,21 @@ async def test_a_model_that_is_replaced_while_it_is_loaded_is_refused(
     options = ServerOptions(load, "test", EngineConfig(load.slots), listening=Listening(port=0))
     with pytest.raises(CheckpointError, match="has changed"):
         await run_server(options, announce=lambda url: pytest.fail(url))
+
+
+def test_loading_does_not_import_pytorchs_compiler() -> None:
+    """It takes seconds, and Triton along; PyTorch imports it for arithmetic on tensors that have no numbers."""
+    script = (
+        "import sys\n"
+        "from runtime.loading.drafters import plan_drafter\n"
+        "from runtime.loading.load import describe_model, load_model\n"
+        "from runtime.loading.options import LoadOptions\n"
+        "from runtime.store.resolve import resolve_model\n"
+        "options = LoadOptions(resolve_model(None), device='cpu', dtype='float32', context=256)\n"
+        "served, checkpoint = describe_model(options, 'embedded')\n"
+        "plan = plan_drafter(options, checkpoint, served.tokenizer)\n"
+        "plan.load(load_model(options, checkpoint, plan))\n"
+        "print('torch._dynamo' in sys.modules)\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert ran.stdout == "False\n"

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from runtime.sampling.staging import StagingBuffer
-from tests.fakes.mps import MPS, fake_mps
+from tests.fakes.devices.mps import MPS, fake_mps
 from tests.models.step_driver import CPU
 
 

@@ -11,7 +11,7 @@ from transformers.models.gemma3.modeling_gemma3 import Gemma3RMSNorm
 from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
 from runtime.nn.layers.norm import LayerNorm, NoNorm, RMSNorm
-from tests.fakes.mps import MPS, fake_mps
+from tests.fakes.devices.mps import MPS, fake_mps
 
 if TYPE_CHECKING:
     from runtime.nn.layers.norm import Norm

@@ -12,7 +12,7 @@ from gguf.quants import dequantize, quantize
 
 from runtime.checkpoint.stored import CODE_GROUPS
 from runtime.nn.matrices.embedding import Int4Embedding, Int8Embedding, PlainEmbedding, embedding_bytes
-from tests.fakes.mps import MPS, fake_mps
+from tests.fakes.devices.mps import MPS, fake_mps
 from tests.models.step_driver import CPU
 from tests.unit.runtime.nn.matrices.products import draw, draw_codes, error
 

@@ -14,7 +14,7 @@ from runtime.nn.matrices.int4 import EXPAND_ROWS, CpuInt4, WeightInt4
 from runtime.nn.matrices.int8 import DynamicInt8, WeightInt8, has_integer_products
 from runtime.nn.matrices.linear import PlainMatrix
 from runtime.nn.matrices.quantization import Quantization
-from tests.fakes.mps import MPS, fake_mps
+from tests.fakes.devices.mps import MPS, fake_mps
 from tests.models.checkpoints import FAMILIES
 from tests.models.step_driver import CPU, Running, generate, open_transformer, random_tokens
 from tests.unit.runtime.nn.matrices.products import INPUTS, OUTPUTS, draw, error

@@ -16,7 +16,7 @@ from runtime.nn.matrices.int4 import (
     int4_form,
     packed_bytes,
 )
-from tests.fakes.mps import MPS, fake_mps
+from tests.fakes.devices.mps import MPS, fake_mps
 from tests.models.step_driver import CPU
 from tests.unit.runtime.nn.matrices.products import INPUTS, OUTPUTS, draw, draw_codes, error
 

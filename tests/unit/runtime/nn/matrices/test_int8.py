@@ -7,7 +7,7 @@ import torch
 
 from runtime.nn.matrices.arithmetic import quantize_int8
 from runtime.nn.matrices.int8 import WeightInt8, kernel_dtype
-from tests.fakes.mps import MPS, fake_mps
+from tests.fakes.devices.mps import MPS, fake_mps
 from tests.models.step_driver import CPU
 from tests.unit.runtime.nn.matrices.products import INPUTS, OUTPUTS, draw, error
 

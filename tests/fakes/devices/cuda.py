@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runtime.cuda.rows import RowKernels
-from tests.fakes.interpreter import triton
+from tests.fakes.devices.interpreter import triton
 
 if triton is None:
     pytest.skip("Triton is not installed", allow_module_level=True)
