@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from web.options import Cluster
 
 BEAT_SECONDS = 2.0  # between two signs of life of a stream on which nothing comes
-SILENCE_SECONDS = 10  # of a stream, after which its worker is taken to be dead; several beats
+SILENCE_SECONDS = 10
+"""Of a stream without a sign of life, after which its worker is taken to be dead; several beats.  After twice as many
+the front door ends the stream, and says nothing of an error."""
 LEASE_SECONDS = 75  # in etcd: for so long it may be away, and so long is a worker that died still to be found
 LOOPBACK = "127.0.0.1"
 ADDRESSES = ("DYN_TCP_RPC_HOST", "DYN_TCP_RESPONSE_STREAM_HOST", "DYN_EVENT_PLANE_HOST")

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-SIGN_OF_LIFE: Json = {"_dynamo_annotated": True, "comment": ["alive"], "data": None, "event": None, "id": None}
-"""Says that the worker is at it; the client is not shown it."""
+SIGN_OF_LIFE: Json = {"_dynamo_annotated": True, "comment": ["alive"], "data": None, "event": "", "id": None}
+"""Says that the worker is at it.  Without a name of an event, be it an empty one, the front door's HTTP server does not
+hear of it, and ends a stream without text after a while, as if it were whole.  Clients see a comment."""
 
 
 class ChunkWriter:
