@@ -1,6 +1,6 @@
 """Decoding and prefill against this machine's read bandwidth and matrix rate.
 
-    python -m bench.engine.roofline [--model qwen3-0.6b|smollm2-135m|embedded]
+    python -m bench.engine.roofline [--model qwen3-0.6b|smollm2-135m|embedded] [--quantize int8|int4]
 
 The machine's read bandwidth and its rate of matrix products are measured in the same run.  Decoding is compared with
 the bandwidth: bytes of weights and KV that a step must read, over its time.  Prefill is compared with the matrix rate:
@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import argparse
 import statistics
+import sys
 from typing import TYPE_CHECKING
 
 import torch
 import trio
 
 from bench.engine.models.open_models import MODELS, ModelSpec, open_model
+from runtime.nn.matrices.quantization import Quantization
 from runtime.selftest.rates import decode, matrix_rate, prefill, random_prompt, read_bandwidth, seconds_per_step
 
 if TYPE_CHECKING:
@@ -39,10 +41,10 @@ def layer_parameters(config: ModelConfig, rows: int = 1) -> int:
 
 def decode_bytes(model: Transformer, streams: int, depth: int) -> int:
     """Return the bytes that a step reads: the layers, the head, and the KV of every stream."""
-    config = model.config
-    head = config.vocab_size * config.hidden_size
-    weights = layer_parameters(config, streams) + head
-    return weights * model.kv.dtype.itemsize + streams * depth * model.kv.bytes_per_token
+    met = layer_parameters(model.config, streams) / layer_parameters(model.config, sys.maxsize)
+    layers = sum(layer.nbytes for layer in model.weights.layers)
+    weights = round(layers * met) + model.weights.lm_head.nbytes
+    return weights + streams * depth * model.kv.bytes_per_token
 
 
 def prefill_operations(config: ModelConfig, tokens: int) -> int:
@@ -80,7 +82,9 @@ def measure_prefill(model: Transformer, tokens: int, chunk: int, rounds: int, ra
 def measure(model: Transformer, given: argparse.Namespace) -> None:
     """Measure everything.  To be called on the device thread."""
     device, dtype = model.weights.embedding.device, model.kv.dtype
-    print(f"{given.model} in {dtype} on {device}, {torch.get_num_threads()} threads")
+    forms = ", ".join(model.weights.nbytes_by_form)
+    print(f"{given.model} in {dtype} on {device}, weights in {forms}, {torch.get_num_threads()} threads")
+    print(f"few rows of {model.native_layers} of {model.num_layers} layers by cede's kernels")
     bandwidth, rate = read_bandwidth(device), matrix_rate(device, dtype)
     print(f"read bandwidth {bandwidth / 1e9:.1f} GB/s, matrix products {rate / 1e9:.0f} GFLOP/s in {dtype}")
     for streams in given.streams:
@@ -106,12 +110,12 @@ async def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, help="of each prompt")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--dtype", default="auto")
+    parser.add_argument("--quantize", type=Quantization, default=Quantization.NONE, help="of a shape: int8, int4")
+    parser.add_argument("--native", choices=["auto", "off"], default="auto")
     given = parser.parse_args()
     context = max(max(given.depths) + given.tokens + 1, *given.lengths)
-    async with open_model(ModelSpec(given.model, max(given.streams), context, given.dtype, given.device)) as (
-        executor,
-        _,
-    ):
+    spec = ModelSpec(given.model, max(given.streams), context, given.dtype, given.device, given.quantize, given.native)
+    async with open_model(spec) as (executor, _):
         await executor.call(lambda: measure(executor.model, given))
 
 

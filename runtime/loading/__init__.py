@@ -7,6 +7,7 @@ the command line and the server call it.
 - `load`: `describe_model`, `load_model`
 - `drafters`: `plan_drafter`, `DrafterPlan`; `mtp_weights`: the weights of a module
 - `footprint`: `check_memory`, before anything is allocated; `fit`: the same for those who only ask
+- `few_rows`: what computes layers of few rows
 - `options`: `LoadOptions`, without torch
 - `facts`: `ModelFacts`, what the files say about themselves
 - `served`: `ServedModel`, `Proposer`: what the layers above know of a model

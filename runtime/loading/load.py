@@ -11,16 +11,15 @@ import torch
 from runtime.chat.chat import Chat
 from runtime.checkpoint.config import check_context
 from runtime.checkpoint.open import open_checkpoint
-from runtime.cuda.capture import open_capture
 from runtime.errors import CheckpointError
 from runtime.kv.cache import KVCache
 from runtime.kv.rings import plan_rings
 from runtime.loading.drafters import NoDrafter, log_drafter
 from runtime.loading.facts import facts_of
+from runtime.loading.few_rows import open_few_rows
 from runtime.loading.footprint import SlotMemory, arena_sizes, check_memory
 from runtime.loading.served import ServedModel
 from runtime.loading.together import check_together, lead, on_one_device
-from runtime.native.kernels import open_kernels
 from runtime.nn.matrices.formats import choose_formats
 from runtime.nn.model import Transformer
 from runtime.nn.weights import load_weights, weight_bytes
@@ -34,12 +33,10 @@ if TYPE_CHECKING:
 
     from runtime.checkpoint.config import ModelConfig
     from runtime.checkpoint.open import Checkpoint
-    from runtime.cuda.capture import Capture
     from runtime.loading.drafters import DrafterPlan
     from runtime.loading.footprint import DrafterMemory
     from runtime.loading.options import LoadOptions
     from runtime.loading.others import OtherRanks
-    from runtime.native.kernels import Kernels
     from runtime.nn.weights import Weights
     from runtime.parallel.kv import KVSizes
 
@@ -143,7 +140,7 @@ def load_model(
     }
     states = drafter.states(positions, device, dtype)
     if others is None:
-        model = Transformer(config, weights, KVCache(config, **sizes), states, *_few_rows(options, device))
+        model = Transformer(config, weights, KVCache(config, **sizes), states, *open_few_rows(options.native, device))
     else:
         model = lead(config, weights, sizes, states, others)
     logger.info(
@@ -159,15 +156,6 @@ def load_model(
 def _log_native(model: Transformer) -> None:
     if model.native_layers:
         logger.info("few rows of %d layers by kernels of its own", model.native_layers)
-
-
-def _few_rows(options: LoadOptions, device: torch.device) -> tuple[Kernels | None, Capture | None]:
-    """Return the kernels that are to compute few rows on a CPU, and what records layers on CUDA; None for neither."""
-    if options.native != "auto":
-        return None, None
-    if device.type == "cpu":
-        return open_kernels(torch.get_num_threads()), None
-    return None, open_capture(device)
 
 
 def _weights_text(weights: Weights) -> str:

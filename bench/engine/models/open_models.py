@@ -11,6 +11,7 @@ from bench.engine.models.bare_model import BareModel
 from bench.engine.models.shapes import SHAPES, random_model, shape
 from runtime.loading.load import describe_model, load_model
 from runtime.loading.options import LoadOptions
+from runtime.nn.matrices.quantization import Quantization
 from runtime.step.device import select_device, select_dtype
 from runtime.step.thread_executor import open_thread_executor
 from runtime.store.resolve import resolve_model
@@ -36,6 +37,8 @@ class ModelSpec:
         context: tokens of a slot.
         dtype: a name, or `auto`.
         device: a name, or `auto`.
+        quantize: how to quantise the weights of a shape.
+        native: `off` to leave few rows to PyTorch's operations.
     """
 
     model: str
@@ -43,19 +46,32 @@ class ModelSpec:
     context: int
     dtype: str = "auto"
     device: str = "auto"
+    quantize: Quantization = Quantization.NONE
+    native: str = "auto"
 
 
 @asynccontextmanager
 async def open_model(spec: ModelSpec) -> AsyncIterator[tuple[ThreadExecutor[Transformer], ServedModel]]:
     """Open the embedded model as it is served, or a shape with random weights, on a device thread."""
     if spec.model == EMBEDDED:
-        options = LoadOptions(resolve_model(None), spec.slots, spec.context, spec.device, spec.dtype)
+        options = LoadOptions(
+            resolve_model(None), spec.slots, spec.context, spec.device, spec.dtype, native=spec.native
+        )
         served, checkpoint = describe_model(options, EMBEDDED)
         async with open_thread_executor(partial(load_model, options, checkpoint)) as executor:
             yield executor, served
         return
     config, device = shape(spec.model), select_device(spec.device)
     dtype = select_dtype(spec.dtype, device, "bfloat16")
-    load = partial(random_model, config, slots=spec.slots, context=spec.context, device=device, dtype=dtype)
+    load = partial(
+        random_model,
+        config,
+        slots=spec.slots,
+        context=spec.context,
+        device=device,
+        dtype=dtype,
+        quantize=spec.quantize,
+        native=spec.native,
+    )
     async with open_thread_executor(load) as executor:
         yield executor, cast("ServedModel", BareModel(config, spec.context))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from runtime.checkpoint.config import ModelConfig, parse_config
-from runtime.cuda.capture import open_capture
 from runtime.kv.cache import KVCache
+from runtime.loading.few_rows import open_few_rows
 from runtime.nn.matrices.formats import choose_formats
 from runtime.nn.matrices.quantization import Quantization
 from runtime.nn.model import Transformer
@@ -68,6 +68,7 @@ def random_model(
     device: torch.device,
     dtype: torch.dtype,
     quantize: Quantization = Quantization.NONE,
+    native: str = "auto",
 ) -> Transformer:
     """Make a model with random weights, in the form that it would be served in.
 
@@ -78,9 +79,10 @@ def random_model(
         device: for weights and KV.
         dtype: of weights and KV.
         quantize: how to quantise the weights.
+        native: `off` to leave few rows to PyTorch's operations.
     """
     settle_kernels(device)
     kv = KVCache(config, slots=slots, context=context, device=device, dtype=dtype)
     formats = choose_formats(quantize, device, dtype)
     weights = random_weights(config, device=device, dtype=dtype, seed=0, formats=formats)
-    return Transformer(config, weights, kv, capture=open_capture(device))
+    return Transformer(config, weights, kv, None, *open_few_rows(native, device))
