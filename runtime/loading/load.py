@@ -125,7 +125,8 @@ def load_model(
     if others is not None:
         share = others.share
         others.start(options, torch.get_num_threads())
-    formats = choose_formats(options.quantize, device, dtype)
+    kernels, capture = (None, None) if others is not None else open_few_rows(options.native, device)
+    formats = choose_formats(options.quantize, device, dtype, kernels)
     weights = load_weights(checkpoint, device=device, dtype=dtype, formats=formats, progress=progress, share=share)
     if others is not None:
         others.wait_loaded()
@@ -140,7 +141,7 @@ def load_model(
     }
     states = drafter.states(positions, device, dtype)
     if others is None:
-        model = Transformer(config, weights, KVCache(config, **sizes), states, *open_few_rows(options.native, device))
+        model = Transformer(config, weights, KVCache(config, **sizes), states, kernels, capture)
     else:
         model = lead(config, weights, sizes, states, others)
     logger.info(

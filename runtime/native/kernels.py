@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from runtime.native.structures import Layer, Step
+    from runtime.native.structures import Layer, Matrix, Step
 
-INTERFACE = 4
+INTERFACE = 5
 """That of `source/layer.cpp`: a library that was built of another one is not used."""
 
 logger = logging.getLogger("cede.model")
@@ -62,6 +62,16 @@ class Kernels:
         self._run_layer = library.cede_run_layer
         self._run_layer.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
         self._run_layer.restype = None
+        self._expand = library.cede_expand
+        self._expand.argtypes = [
+            ctypes.c_void_p,
+            ctypes.c_int,
+            ctypes.c_int,
+            ctypes.c_void_p,
+            ctypes.c_int,
+            ctypes.c_void_p,
+        ]
+        self._expand.restype = None
         self._context = library.cede_open(threads)
         weakref.finalize(self, library.cede_close, self._context)
 
@@ -74,6 +84,18 @@ class Kernels:
             block: outputs of a block, one of `targets`; None where no matrix is in blocks.
         """
         self._run_layer(self._context, self._numbers[block], addressof(layer), addressof(step))
+
+    def expand(self, matrix: Matrix, to: int, *, is_bfloat16: bool, block: int, threads: int) -> None:
+        """Write all weights of a matrix in full, each rounded once, for products of many rows; one call at a time.
+
+        Args:
+            matrix: of four bits.
+            to: the address of `[in, out]`.
+            is_bfloat16: whether that is bfloat16; else it is float32.
+            block: outputs of a block of the matrix, one of `targets`.
+            threads: that work on it at most.
+        """
+        self._expand(self._context, self._numbers[block], threads, addressof(matrix), is_bfloat16, to)
 
 
 def open_kernels(threads: int) -> Kernels | None:

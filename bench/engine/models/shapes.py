@@ -83,6 +83,7 @@ def random_model(
     """
     settle_kernels(device)
     kv = KVCache(config, slots=slots, context=context, device=device, dtype=dtype)
-    formats = choose_formats(quantize, device, dtype)
+    kernels, capture = open_few_rows(native, device)
+    formats = choose_formats(quantize, device, dtype, kernels)
     weights = random_weights(config, device=device, dtype=dtype, seed=0, formats=formats)
-    return Transformer(config, weights, kv, None, *open_few_rows(native, device))
+    return Transformer(config, weights, kv, None, kernels, capture)

@@ -59,3 +59,30 @@ struct FourBits {
     const Input* inputs;
     const float* sums;
 };
+
+// All weights of a matrix in full, `[in, out]`, for products of many rows, each rounded once.
+template <class T>
+void expand(Context& context, const Matrix& matrix, T* y) {
+    const __m128i nibble = _mm_set1_epi8(15);
+    context.workers.run(matrix.in / matrix.group, [&](int group) {
+        const size_t first = static_cast<size_t>(group) * matrix.group;
+        for (int output = 0; output < matrix.out; output += BLOCK) {
+            const auto* weight = static_cast<const uint8_t*>(matrix.weight) + (output / BLOCK * static_cast<size_t>(matrix.in) + first) * (BLOCK / 2);
+            const Bfloat16* scales = matrix.scales + 2 * (static_cast<size_t>(group) * matrix.out + output);
+            Vector scale[VECTORS], zero[VECTORS];
+            for (int j = 0; j < VECTORS; ++j) load_pairs(scales + 2 * j * LANES, scale[j], zero[j]);
+            for (int k = 0; k < matrix.group; ++k) {
+                T* row = y + (first + k) * matrix.out + output;
+                for (int j = 0; j < VECTORS / 2; ++j) {
+                    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(weight + k * (BLOCK / 2) + j * LANES));
+                    const __m128i halves[2] = {_mm_and_si128(bytes, nibble), _mm_and_si128(_mm_srli_epi16(bytes, 4), nibble)};
+                    for (int half = 0; half < 2; ++half) {
+                        const int place = half * (VECTORS / 2) + j;
+                        const Vector code = subtract(widen_bytes(halves[half]), splat(8.0f));
+                        store(row + place * LANES, times_plus(code, scale[place], zero[place]));
+                    }
+                }
+            }
+        }
+    });
+}

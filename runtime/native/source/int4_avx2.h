@@ -7,12 +7,6 @@ using Input = float;  // a product's inputs as they are multiplied
 
 inline const Input* inputs_of(Context& context, const float* x, size_t count) { return rounded_inputs(context, x, count); }
 
-// Sixteen bytes as numbers.
-inline Vector widen_bytes(__m128i bytes) {
-    return {_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes)),
-            _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_srli_si128(bytes, 8)))};
-}
-
 // Sums of inputs times codes.
 //
 // x: `[ROWS, group]`, `stride` numbers from one row to the next; weight: the group's bytes of a block.

@@ -12,7 +12,7 @@
 #include "structures.h"
 
 // To be raised with every change of a structure or function below.
-extern "C" int cede_interface() { return 4; }
+extern "C" int cede_interface() { return 5; }
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(CEDE_WITHOUT_KERNELS)  // a test defines the last
 #define CEDE_HAS_KERNELS 1
@@ -81,6 +81,8 @@ CEDE_END_TARGET
 namespace cede {
 
 using Run = void (*)(Context&, const Layer&, const Step&);
+template <class T>
+using Expand = void (*)(Context&, const Matrix&, T*);
 
 // What is compiled, the best first.
 struct Target {
@@ -88,6 +90,8 @@ struct Target {
     bool (*is_supported)();
     int block;  // outputs of a block of its matrices
     Run with_float32, with_bfloat16;
+    Expand<float> expand_to_float32;
+    Expand<Bfloat16> expand_to_bfloat16;
 };
 
 const Target TARGETS[] = {
@@ -97,15 +101,18 @@ const Target TARGETS[] = {
                 __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
                 __builtin_cpu_supports("avx512bf16");
      },
-     avx512_bf16::BLOCK, avx512_bf16::run<float>, avx512_bf16::run<Bfloat16>},
+     avx512_bf16::BLOCK, avx512_bf16::run<float>, avx512_bf16::run<Bfloat16>, avx512_bf16::expand<float>,
+     avx512_bf16::expand<Bfloat16>},
     {"avx512",
      [] {
          return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                 __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
      },
-     avx512::BLOCK, avx512::run<float>, avx512::run<Bfloat16>},
+     avx512::BLOCK, avx512::run<float>, avx512::run<Bfloat16>, avx512::expand<float>,
+     avx512::expand<Bfloat16>},
     {"avx2", [] { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }, avx2::BLOCK, avx2::run<float>,
-     avx2::run<Bfloat16>},
+     avx2::run<Bfloat16>, avx2::expand<float>,
+     avx2::expand<Bfloat16>},
 };
 
 }  // namespace cede
@@ -132,6 +139,16 @@ extern "C" void cede_run_layer(void* context, int target, const cede::Layer* lay
     (layer->is_bfloat16 ? own.with_bfloat16 : own.with_float32)(*static_cast<cede::Context*>(context), *layer, *step);
 }
 
+// Write all weights of a matrix of four bits to `to`, `[in, out]`, in bfloat16 or float32.
+extern "C" void cede_expand(void* context, int target, int threads, const cede::Matrix* matrix, int is_bfloat16, void* to) {
+    cede::Context& own = *static_cast<cede::Context*>(context);
+    own.workers.use(threads);
+    if (is_bfloat16)
+        cede::TARGETS[target].expand_to_bfloat16(own, *matrix, static_cast<cede::Bfloat16*>(to));
+    else
+        cede::TARGETS[target].expand_to_float32(own, *matrix, static_cast<float*>(to));
+}
+
 #else
 
 extern "C" const char* cede_target(int) { return nullptr; }
@@ -140,5 +157,6 @@ extern "C" int cede_block(int) { return 0; }
 extern "C" void* cede_open(int) { return nullptr; }
 extern "C" void cede_close(void*) {}
 extern "C" void cede_run_layer(void*, int, const void*, const void*) {}
+extern "C" void cede_expand(void*, int, int, const void*, int, void*) {}
 
 #endif

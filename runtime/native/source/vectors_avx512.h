@@ -41,6 +41,9 @@ inline Vector load(const Bfloat16* from) { return widen(_mm256_loadu_si256(reint
 inline Vector load(const int8_t* from) {
     return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));
 }
+// Sixteen bytes as numbers.
+inline Vector widen_bytes(__m128i bytes) { return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes)); }
+
 inline void store(float* to, Vector x) { _mm512_storeu_ps(to, x); }
 inline void store(Bfloat16* to, Vector x) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), narrow(x)); }
 

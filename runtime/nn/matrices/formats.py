@@ -23,14 +23,17 @@ from runtime.nn.matrices.linear import WeightFormats, lossless_format
 from runtime.nn.matrices.quantization import Quantization
 
 if TYPE_CHECKING:
+    from runtime.native.kernels import Kernels
     from runtime.nn.matrices.linear import MatrixFormat
 
 
-def choose_formats(quantization: Quantization, device: torch.device, dtype: torch.dtype) -> WeightFormats:
-    """Choose the formats of a model on `device` that computes in `dtype`."""
+def choose_formats(
+    quantization: Quantization, device: torch.device, dtype: torch.dtype, kernels: Kernels | None = None
+) -> WeightFormats:
+    """Choose the formats of a model on `device` that computes in `dtype`; `kernels` are what helps on a CPU, if any."""
     full = lossless_format(device, dtype)
     int8: MatrixFormat = DynamicInt8 if has_integer_products(device) else WeightInt8
-    int4 = Int4Format(device, dtype)
+    int4 = Int4Format(device, dtype, kernels)
     match quantization:
         case Quantization.NONE:
             return WeightFormats(full, full)

@@ -1,7 +1,8 @@
 """Weight matrices in 4 bits: codes, with a scale and a zero for each group of an output's inputs.
 
 The codes are the file's own (`GroupCodes`), or made of full weights.  PyTorch's kernels dequantise them as they read
-them, row by row of the activations; for many rows the weights are expanded once, and multiplied as full ones.
+them, row by row of the activations; for many rows the weights are expanded once, and multiplied as full ones.  On a CPU
+`runtime.native` expands them where it can: PyTorch needs several operations for it, each through memory.
 
 PyTorch has no public name for these kernels; its version is pinned.
 """
@@ -14,12 +15,14 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from runtime.native.structures import Kind, Matrix
 from runtime.nn.matrices.arithmetic import GROUP, quantize_int4
 from runtime.nn.matrices.int8 import INT8, kernel_dtype
 from runtime.nn.matrices.linear import total_bytes
 
 if TYPE_CHECKING:
     from runtime.checkpoint.stored import GroupCodes
+    from runtime.native.kernels import Kernels
     from runtime.nn.matrices.linear import MatrixFormat, WeightMatrix
 
 # From so many rows on, weights are expanded for the product.  On the CPU 512 rows take half the time (bench/LOG.md); on
@@ -50,6 +53,19 @@ class Packed:
     group: int
     block: int | None
 
+    @property
+    def described(self) -> Matrix:
+        """The same for kernels, without the bias; refers to this memory."""
+        groups, outputs, _ = self.scales_zeros.shape
+        return Matrix(
+            kind=Kind.FOUR_BITS,
+            weight=self.weight.data_ptr(),
+            scales=self.scales_zeros.data_ptr(),
+            out=outputs,
+            in_=groups * self.group,
+            group=self.group,
+        )
+
 
 class CpuInt4:
     """The CPU's 4 bits.  Rows and results are bfloat16 in the kernel, whatever the model computes in.
@@ -57,9 +73,10 @@ class CpuInt4:
     Args:
         codes: of a shape that the kernel takes.
         bias: `[out]`.
+        kernels: expand the weights for many rows; None to have it done by PyTorch.
     """
 
-    def __init__(self, codes: GroupCodes, bias: Tensor | None) -> None:
+    def __init__(self, codes: GroupCodes, bias: Tensor | None, kernels: Kernels | None = None) -> None:
         outputs, inputs = codes.codes.shape
         self._weight = torch.empty(outputs, inputs // 2, dtype=torch.uint8)
         for first in range(0, outputs, SLAB):  # the operation wants four bytes a code
@@ -69,6 +86,7 @@ class CpuInt4:
         self._group = codes.group
         self._bias = bias
         self._block = _block_outputs(outputs)
+        self._kernels = kernels if kernels is not None and self._block in kernels.targets else None
         self.form = int4_form(codes.group)
         self.nbytes = total_bytes(self._weight, self._scales_zeros, bias)
 
@@ -87,14 +105,24 @@ class CpuInt4:
         rows = x.bfloat16()
         if self._block is not None and x.shape[0] >= EXPAND_ROWS:
             # What is not computed in bfloat16 is rounded to it all the same, so that few rows and many give the same.
-            y = (rows.to(x.dtype) @ self._expanded(self._block, x.dtype)).bfloat16()
+            y = (rows.to(x.dtype) @ self._full(self._block, x.dtype)).bfloat16()
         else:
             y = torch.ops.aten._weight_int4pack_mm_for_cpu(rows, self._weight, self._group, self._scales_zeros)
         y = y.to(x.dtype)
         return y if self._bias is None else y.add_(self._bias)
 
+    def _full(self, block: int, dtype: torch.dtype) -> Tensor:
+        """Expand the weights to `[in, out]`, each rounded once."""
+        if self._kernels is None or dtype not in (torch.float32, torch.bfloat16):
+            return self._expanded(block, dtype)
+        matrix = self.packed.described
+        full = torch.empty(matrix.in_, matrix.out, dtype=dtype)
+        threads, is_bfloat16 = torch.get_num_threads(), dtype == torch.bfloat16
+        self._kernels.expand(matrix, full.data_ptr(), is_bfloat16=is_bfloat16, block=block, threads=threads)
+        return full
+
     def _expanded(self, block: int, dtype: torch.dtype) -> Tensor:
-        """Unpack the weights to `[in, out]`.
+        """Do so by PyTorch.
 
         The kernel's layout has the outputs in blocks of `block`.  A byte has two outputs for one input: in its low half
         one of the block's first half, in its high half the one as far into the block's second half.
@@ -156,10 +184,11 @@ class WeightInt4:
 
 @dataclass(frozen=True, slots=True)
 class Int4Format:
-    """The format of four bits on a device, for models that compute in `dtype`."""
+    """The format of four bits on a device, for models that compute in `dtype`; on a CPU `kernels` help, if given."""
 
     device: torch.device
     dtype: torch.dtype
+    kernels: Kernels | None = None
 
     def takes(self, outputs: int, inputs: int, group: int) -> bool:
         """Whether the kernel takes a matrix of this shape, by groups of `group`."""
@@ -172,7 +201,7 @@ class Int4Format:
     def __call__(self, codes: GroupCodes, bias: Tensor | None) -> WeightMatrix:
         """Keep codes; `bias` is on the device."""
         if self.device.type == "cpu":
-            return CpuInt4(codes, bias)
+            return CpuInt4(codes, bias, self.kernels)
         return WeightInt4(codes, bias, self.device, kernel_dtype(self.device, self.dtype))
 
     def quantised(self, weight: Tensor, bias: Tensor | None, otherwise: MatrixFormat) -> WeightMatrix:

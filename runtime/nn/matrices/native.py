@@ -72,16 +72,7 @@ def _four_bits(matrix: CpuInt4) -> NativeMatrix:
     packed = matrix.packed
     if packed.group % LANES or packed.block is None:
         raise NotInKernels("groups of another size, or matrices not in whole blocks")
-    groups, outputs, _ = packed.scales_zeros.shape
-    own = Matrix(
-        kind=Kind.FOUR_BITS,
-        weight=packed.weight.data_ptr(),
-        scales=packed.scales_zeros.data_ptr(),
-        out=outputs,
-        in_=groups * packed.group,
-        group=packed.group,
-    )
-    return _with_bias(own, packed.bias, packed.block, packed.block)
+    return _with_bias(packed.described, packed.bias, packed.block, packed.block)
 
 
 def _int8(matrix: WeightInt8) -> NativeMatrix:

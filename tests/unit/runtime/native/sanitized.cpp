@@ -112,6 +112,23 @@ bool same(int target, Kind kind, const Shape& shape, int rows_of_each, int seque
            std::memcmp(caches[0].data(), caches[1].data(), caches[0].size() * sizeof(T)) == 0;
 }
 
+// All weights of a matrix of four bits, in full.
+template <class T>
+bool same_expanded(int target, int out, int in, int group) {
+    const Drawn matrix(FOUR_BITS, out, in, group, false);
+    std::vector<T> results[2];
+    for (const int threads : {1, 3}) {
+        auto& own = results[threads / 2];
+        own.resize(static_cast<size_t>(out) * in);
+        own.shrink_to_fit();
+        void* context = cede_open(threads);
+        for (int again = 0; again < 10; ++again)
+            cede_expand(context, target, threads, &matrix.own, sizeof(T) == sizeof(Bfloat16), own.data());
+        cede_close(context);
+    }
+    return std::memcmp(results[0].data(), results[1].data(), results[0].size() * sizeof(T)) == 0;
+}
+
 // Several numbers of rows, behind several lengths.
 bool all_same(int target, Kind kind, const Shape& shape) {
     for (const int rows : {1, 2, 3, 8})
@@ -135,6 +152,11 @@ int main() {
     for (int target = 0; cede_target(target); ++target) {
         if (!cede_is_supported(target)) continue;
         is_supported = true;
+        for (const int group : {16, 32, 64})
+            if (!same_expanded<float>(target, 192, 128, group) || !same_expanded<Bfloat16>(target, 64, 192, group)) {
+                std::printf("%s, groups of %d: threads expand differently\n", cede_target(target), group);
+                return 1;
+            }
         for (const Kind kind :
              {FOUR_BITS, ROWS_OF_FLOAT32, ROWS_OF_BFLOAT16, ROWS_OF_INT8, PANELS_OF_FLOAT32, PANELS_OF_BFLOAT16}) {
             for (const Shape& shape : shapes)

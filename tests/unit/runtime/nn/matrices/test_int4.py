@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 import torch
 
@@ -19,6 +21,10 @@ from runtime.nn.matrices.int4 import (
 from tests.fakes.devices.mps import MPS, fake_mps
 from tests.models.step_driver import CPU
 from tests.unit.runtime.nn.matrices.products import INPUTS, OUTPUTS, draw, draw_codes, error
+
+if TYPE_CHECKING:
+    from runtime.native.kernels import Kernels
+    from runtime.native.structures import Matrix
 
 # Rows, results, scales and zeros are rounded to bfloat16, each by a share of at most 2 ** -9; sums are not.
 ROUNDING = 0.004
@@ -50,6 +56,30 @@ def test_many_rows_are_multiplied_with_the_weights_of_few(outputs: int, group: i
     few = torch.cat([product(rows) for rows in torch.split(x, EXPAND_ROWS - 1)])
     # In bfloat16 the expanded weights are rounded, too.
     assert error(product(x), few) <= (0.0005 if dtype == torch.float32 else ROUNDING)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("group", CODE_GROUPS)
+@pytest.mark.parametrize("outputs", [OUTPUTS, OUTPUTS + 16])
+def test_kernels_expand_weights_to_the_same_bits(
+    kernels: Kernels, monkeypatch: pytest.MonkeyPatch, outputs: int, group: int, dtype: torch.dtype
+) -> None:
+    """Where they know the layout and the dtype; the others are left to PyTorch."""
+    expanded: list[Matrix] = []
+    expand = kernels.expand
+
+    def noted(matrix: Matrix, to: int, *, is_bfloat16: bool, block: int, threads: int) -> None:
+        expanded.append(matrix)
+        expand(matrix, to, is_bfloat16=is_bfloat16, block=block, threads=threads)
+
+    monkeypatch.setattr(kernels, "expand", noted)
+    codes, x = draw_codes(group, outputs), draw(EXPAND_ROWS, INPUTS, seed=1, dtype=dtype)
+    plain, native = CpuInt4(codes, None), CpuInt4(codes, None, kernels)
+    assert torch.equal(native(x), plain(x))
+    knows = plain.packed.block in kernels.targets and dtype != torch.float16
+    assert len(expanded) == (1 if knows else 0)
+    assert torch.equal(native(x[:-1]), plain(x[:-1]))
+    assert len(expanded) == (1 if knows else 0)
 
 
 @pytest.mark.parametrize("outputs", [4096 + 64, 2 * 4096, 4096 + 16])
