@@ -1,8 +1,9 @@
-"""Kernels of cede's own for CPUs: a decoder layer of few rows in one call.
+"""Kernels of cede's own for CPUs: a decoder layer of few rows in one call, and 4-bit weights in full for many rows.
 
 - `source/`: C++, without PyTorch's headers or Python's, for AVX2 and AVX-512; pip builds it where there is a compiler
 - `structures`: what is handed to it
 - `kernels`: `Kernels`, the library that was loaded, and its threads
 
-PyTorch's operations are the reference, and do all that these do not: prompts, other formats, other processors.
+PyTorch's operations are the reference, and do all that these do not: products of many rows, other formats, other
+processors.
 """
