@@ -121,9 +121,8 @@ def load_model(
     check_memory(options, on_device, takes, device, dtype, checkpoint.tensors())
     settle_kernels(device)
     _set_threads(options, weight_bytes(config, dtype))
-    share = WHOLE
+    share = WHOLE if others is None else others.share
     if others is not None:
-        share = others.share
         others.start(options, torch.get_num_threads())
     kernels, capture = (None, None) if others is not None else open_few_rows(options.native, device)
     formats = choose_formats(options.quantize, device, dtype, kernels)
