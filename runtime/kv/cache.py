@@ -13,6 +13,7 @@ there.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
@@ -102,6 +103,7 @@ class KVCache:
         # Not zeroed: rows are written before they are read, and pages that no sequence reached are never touched.
         self._layers = [torch.empty(shape, device=device, dtype=dtype) for shape in shapes]
         self._row_shape = (config.num_layers, parts, kv_heads, dim)
+        self._lie = [_Lie.of(layer, ring) for layer, ring in zip(self._layers, self._ring, strict=True)]
         # Views, [parts, kv_heads, capacity, dim] for each slot; none in the layers of the arena.
         self._rings = [
             () if ring is None else layer.unbind(1) for layer, ring in zip(self._layers, self._ring, strict=True)
@@ -144,6 +146,15 @@ class KVCache:
         They are views; where a ring ends between the two, copies.
         """
         return self._rows(layer, slot, start, end, origin).unbind()
+
+    def addresses(self, layer: int, slot: int, start: int, origin: int = 0) -> tuple[int, int, int]:
+        """Return the addresses of a position's first part and of its last, and the numbers from one head to the next.
+
+        For kernels, which a view for each layer and sequence would keep waiting (bench/LOG.md).
+        """
+        own = self._lie[layer]
+        first = own.address + (origin + start if own.ring is None else slot * own.slot + start % own.ring) * own.row
+        return first, first + own.last_part, own.head
 
     def layer(self, layer: int) -> tuple[torch.Tensor, int | None]:
         """Return the tensor of a layer, and the positions of its rings; None where it is of the arena."""
@@ -266,6 +277,39 @@ class KVCache:
     def nbytes(self) -> int:
         """Bytes allocated in all."""
         return sum(layer.nbytes for layer in self._layers)
+
+
+@dataclass(frozen=True, slots=True)
+class _Lie:
+    """How a layer lies in memory.
+
+    Attributes:
+        address: of its first number.
+        ring: positions of its rings; None where it is of the arena.
+        row: bytes from one position to the next.
+        slot: positions from one ring to the next.
+        last_part: bytes from a position's first part to its last.
+        head: numbers from one KV head to the next.
+    """
+
+    address: int
+    ring: int | None
+    row: int
+    slot: int
+    last_part: int
+    head: int
+
+    @staticmethod
+    def of(layer: torch.Tensor, ring: int | None) -> _Lie:
+        *_, head, row, _ = layer.stride()
+        return _Lie(
+            address=layer.data_ptr(),
+            ring=ring,
+            row=row * layer.itemsize,
+            slot=0 if ring is None else layer.stride(1) // row,
+            last_part=(layer.shape[0] - 1) * layer.stride(0) * layer.itemsize,
+            head=head,
+        )
 
 
 def _arcs(start: int, end: int, ring: int) -> Iterator[tuple[int, int, int]]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from runtime.native.structures import Layer, Matrix, Step
 
-INTERFACE = 5
+INTERFACE = 6
 """That of `source/layer.cpp`: a library that was built of another one is not used."""
 
 logger = logging.getLogger("cede.model")
@@ -62,6 +62,18 @@ class Kernels:
         self._run_layer = library.cede_run_layer
         self._run_layer.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
         self._run_layer.restype = None
+        self._multiply = library.cede_multiply
+        self._multiply.argtypes = [
+            ctypes.c_void_p,
+            ctypes.c_int,
+            ctypes.c_int,
+            ctypes.c_void_p,
+            ctypes.c_int,
+            ctypes.c_void_p,
+            ctypes.c_int,
+            ctypes.c_void_p,
+        ]
+        self._multiply.restype = None
         self._expand = library.cede_expand
         self._expand.argtypes = [
             ctypes.c_void_p,
@@ -84,6 +96,22 @@ class Kernels:
             block: outputs of a block, one of `targets`; None where no matrix is in blocks.
         """
         self._run_layer(self._context, self._numbers[block], addressof(layer), addressof(step))
+
+    def multiply(
+        self, matrix: Matrix, x: int, y: int, *, rows: int, is_bfloat16: bool, block: int | None, threads: int
+    ) -> None:
+        """Multiply few rows with a matrix; one call at a time.
+
+        Args:
+            matrix: of any kind.
+            x: the address of the rows, `[rows, in]`.
+            y: the address of the product, float32 `[rows, out]`.
+            rows: at most `MOST_ROWS`.
+            is_bfloat16: whether the rows are bfloat16, and the product is rounded to that; else they are float32.
+            block: outputs of a block of the matrix, one of `targets`; None where it is not in blocks.
+            threads: that work on it at most.
+        """
+        self._multiply(self._context, self._numbers[block], threads, addressof(matrix), is_bfloat16, x, rows, y)
 
     def expand(self, matrix: Matrix, to: int, *, is_bfloat16: bool, block: int, threads: int) -> None:
         """Write all weights of a matrix in full, each rounded once, for products of many rows; one call at a time.

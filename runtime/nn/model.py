@@ -16,6 +16,7 @@ from runtime.nn.layers.batch import Batch
 from runtime.nn.layers.native_layer import NativeLayer, with_native_layers
 from runtime.nn.layers.recorded import RecordedLayers
 from runtime.nn.layers.rope import rope_tables
+from runtime.nn.matrices.native import native_head
 from runtime.prompt_rows.gather import PromptRows
 from runtime.prompt_rows.wanted import NOTHING
 from runtime.sampling.acceptance import verify
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from runtime.kv.cache import KVCache
     from runtime.native.kernels import Kernels
     from runtime.nn.layers.native_layer import AnyLayer
+    from runtime.nn.matrices.linear import Linear
+    from runtime.nn.matrices.native import NativeLinear
     from runtime.nn.weights import Weights
     from runtime.prompt_rows.wanted import RowsGiven
     from runtime.sampling.sampler import SampledRow
@@ -93,7 +96,7 @@ class Transformer:
         weights: of that config.
         kv: likewise.
         states: takes the last hidden state of each row; None where no drafter wants them.
-        kernels: compute few rows of the layers that they can; None where PyTorch is to compute all.
+        kernels: compute few rows of the layers, and of the head, where they can; None where PyTorch is to compute all.
         capture: records the layers that it can for steps of few rows; None where none are.
     """
 
@@ -118,7 +121,9 @@ class Transformer:
         # Rounded as transformers rounds it: Gemma was trained with the square root of its size in bfloat16.
         self._embedding_scale = torch.tensor(config.scales.embedding, dtype=self._dtype).item()
         self._layers: Sequence[AnyLayer] = weights.layers
+        self._head: Linear | NativeLinear = weights.lm_head
         if kernels is not None:
+            self._head = native_head(weights.lm_head, self._dtype, kernels)
             self._layers = with_native_layers(weights.layers, config, self._dtype, kernels)
         self.capture = capture
         self._recorded = None if capture is None else RecordedLayers(weights.layers, config, kv, capture)
@@ -241,7 +246,7 @@ class Transformer:
 
     def compute_logits(self, states: torch.Tensor) -> torch.Tensor:
         """Return the logits of the tokens after rows of `states`, float32 `[rows, vocab]`."""
-        return _scaled_logits(self.weights.lm_head(states).float(), self.config.scales)
+        return _scaled_logits(self._head(states).float(), self.config.scales)
 
     def build_mask(self, segments: Sequence[Segment], window: int | None) -> torch.Tensor | None:
         """Build the step's mask for layers with this window, as `step_mask` does."""

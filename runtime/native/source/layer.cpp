@@ -1,4 +1,4 @@
-// The library: one decoder layer of few rows, in one call.  The interface is in C; `runtime/native/kernels.py` uses it.
+// The library: one decoder layer of few rows in one call, and products alone.  The interface is in C; `runtime/native/kernels.py` uses it.
 //
 // The same source is compiled for each set of instructions, into a namespace of its own, and what the processor has
 // decides which is run.  What these share, and the standard library, is compiled for any processor, so it comes first.
@@ -12,7 +12,7 @@
 #include "structures.h"
 
 // To be raised with every change of a structure or function below.
-extern "C" int cede_interface() { return 5; }
+extern "C" int cede_interface() { return 6; }
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(CEDE_WITHOUT_KERNELS)  // a test defines the last
 #define CEDE_HAS_KERNELS 1
@@ -44,6 +44,7 @@ namespace cede::avx2 {
 #include "panels.h"
 #include "kinds.h"
 #include "layer.h"
+#include "multiply.h"
 }  // namespace cede::avx2
 CEDE_END_TARGET
 
@@ -59,6 +60,7 @@ namespace cede::avx512 {
 #include "panels.h"
 #include "kinds.h"
 #include "layer.h"
+#include "multiply.h"
 }  // namespace cede::avx512
 CEDE_END_TARGET
 
@@ -75,12 +77,15 @@ namespace cede::avx512_bf16 {
 #include "panels.h"
 #include "kinds.h"
 #include "layer.h"
+#include "multiply.h"
 }  // namespace cede::avx512_bf16
 CEDE_END_TARGET
 
 namespace cede {
 
 using Run = void (*)(Context&, const Layer&, const Step&);
+template <class T>
+using Multiply = void (*)(Context&, const Matrix&, const T*, int, float*);
 template <class T>
 using Expand = void (*)(Context&, const Matrix&, T*);
 
@@ -90,6 +95,8 @@ struct Target {
     bool (*is_supported)();
     int block;  // outputs of a block of its matrices
     Run with_float32, with_bfloat16;
+    Multiply<float> multiply_float32;
+    Multiply<Bfloat16> multiply_bfloat16;
     Expand<float> expand_to_float32;
     Expand<Bfloat16> expand_to_bfloat16;
 };
@@ -101,18 +108,17 @@ const Target TARGETS[] = {
                 __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
                 __builtin_cpu_supports("avx512bf16");
      },
-     avx512_bf16::BLOCK, avx512_bf16::run<float>, avx512_bf16::run<Bfloat16>, avx512_bf16::expand<float>,
-     avx512_bf16::expand<Bfloat16>},
+     avx512_bf16::BLOCK, avx512_bf16::run<float>, avx512_bf16::run<Bfloat16>, avx512_bf16::multiply<float>,
+     avx512_bf16::multiply<Bfloat16>, avx512_bf16::expand<float>, avx512_bf16::expand<Bfloat16>},
     {"avx512",
      [] {
          return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                 __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
      },
-     avx512::BLOCK, avx512::run<float>, avx512::run<Bfloat16>, avx512::expand<float>,
-     avx512::expand<Bfloat16>},
+     avx512::BLOCK, avx512::run<float>, avx512::run<Bfloat16>, avx512::multiply<float>, avx512::multiply<Bfloat16>,
+     avx512::expand<float>, avx512::expand<Bfloat16>},
     {"avx2", [] { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }, avx2::BLOCK, avx2::run<float>,
-     avx2::run<Bfloat16>, avx2::expand<float>,
-     avx2::expand<Bfloat16>},
+     avx2::run<Bfloat16>, avx2::multiply<float>, avx2::multiply<Bfloat16>, avx2::expand<float>, avx2::expand<Bfloat16>},
 };
 
 }  // namespace cede
@@ -139,6 +145,17 @@ extern "C" void cede_run_layer(void* context, int target, const cede::Layer* lay
     (layer->is_bfloat16 ? own.with_bfloat16 : own.with_float32)(*static_cast<cede::Context*>(context), *layer, *step);
 }
 
+// Multiply `x`, `[rows, in]` in bfloat16 or float32, and write `[rows, out]` to `y`, rounded as those are.
+extern "C" void cede_multiply(void* context, int target, int threads, const cede::Matrix* matrix, int is_bfloat16,
+                              const void* x, int rows, float* y) {
+    cede::Context& own = *static_cast<cede::Context*>(context);
+    own.workers.use(threads);
+    if (is_bfloat16)
+        cede::TARGETS[target].multiply_bfloat16(own, *matrix, static_cast<const cede::Bfloat16*>(x), rows, y);
+    else
+        cede::TARGETS[target].multiply_float32(own, *matrix, static_cast<const float*>(x), rows, y);
+}
+
 // Write all weights of a matrix of four bits to `to`, `[in, out]`, in bfloat16 or float32.
 extern "C" void cede_expand(void* context, int target, int threads, const cede::Matrix* matrix, int is_bfloat16, void* to) {
     cede::Context& own = *static_cast<cede::Context*>(context);
@@ -157,6 +174,7 @@ extern "C" int cede_block(int) { return 0; }
 extern "C" void* cede_open(int) { return nullptr; }
 extern "C" void cede_close(void*) {}
 extern "C" void cede_run_layer(void*, int, const void*, const void*) {}
+extern "C" void cede_multiply(void*, int, int, const void*, int, const void*, int, float*) {}
 extern "C" void cede_expand(void*, int, int, const void*, int, void*) {}
 
 #endif

@@ -74,6 +74,8 @@ struct Context {
     std::vector<float> product;                                   // likewise, before its norm
     std::vector<float> inputs, sums;                              // of a product
     std::vector<Bfloat16> narrow;                                 // likewise
+    std::vector<int16_t> whole;                                   // likewise, and their scales
+    std::vector<float> scales;
 };
 
 }  // namespace cede

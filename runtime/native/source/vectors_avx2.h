@@ -88,6 +88,11 @@ inline void store(Bfloat16* to, Vector x) {
     const __m256i mixed = _mm256_packus_epi32(low, high);  // in fours: low, high, low, high
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_permute4x64_epi64(mixed, 0xd8));
 }
+// To the nearest whole number.
+inline void store(int16_t* to, Vector x) {
+    const __m256i mixed = _mm256_packs_epi32(_mm256_cvtps_epi32(x.low), _mm256_cvtps_epi32(x.high));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_permute4x64_epi64(mixed, 0xd8));
+}
 
 // The numbers of eight pairs.
 inline __m256 first_of(__m256i pairs) { return _mm256_castsi256_ps(_mm256_slli_epi32(pairs, 16)); }

@@ -16,7 +16,7 @@ from runtime.nn.layers.mlp import GatedMlp
 from runtime.nn.layers.norm import NoNorm, RMSNorm
 from runtime.nn.layers.query_key_norm import HeadNorm
 from runtime.nn.layers.self_attention import SelfAttention
-from runtime.nn.matrices.native import NotInKernels, native_matrix
+from runtime.nn.matrices.native import DTYPES, NotInKernels, native_matrix
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 AnyLayer: TypeAlias = "DecoderLayer | NativeLayer"
 
 ACTIVATIONS = ("silu", "gelu_tanh")
-DTYPES = (torch.float32, torch.bfloat16)
 
 logger = logging.getLogger("cede.model")
 
@@ -105,11 +104,13 @@ class NativeLayer:
         copied: list[tuple[Segment, Sequence[Tensor]]] = []
         for own, segment, places in zip(rows, batch.segments, batch.ranges, strict=True):
             first = first_visible(segment, self._window)
-            keys, values = kv.read(self._index, segment.slot, first, segment.end, segment.origin)
-            if not kv.is_whole(self._index, first, segment.end):
+            own.first_row, own.rows, own.length = places.start, len(places), segment.end - first
+            if kv.is_whole(self._index, first, segment.end):
+                own.keys, own.values, own.head_stride = kv.addresses(self._index, segment.slot, first, segment.origin)
+            else:
+                keys, values = kv.read(self._index, segment.slot, first, segment.end, segment.origin)
                 copied.append((segment, (keys, values)))
-            own.first_row, own.rows, own.length = places.start, len(places), keys.shape[1]
-            own.keys, own.values, own.head_stride = keys.data_ptr(), values.data_ptr(), keys.stride(0)
+                own.keys, own.values, own.head_stride = keys.data_ptr(), values.data_ptr(), keys.stride(0)
         cos, sin = batch.rotations[self._rope]
         step = Step(
             rows=hidden.shape[0],

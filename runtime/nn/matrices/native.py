@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
 
-from runtime.native.structures import LANES, Kind, Matrix
+from runtime.native.structures import LANES, MOST_ROWS, Kind, Matrix
 from runtime.nn.matrices.int4 import CpuInt4
 from runtime.nn.matrices.int8 import WeightInt8
 from runtime.nn.matrices.linear import BlockedMatrix, PlainMatrix
@@ -16,7 +17,12 @@ from runtime.nn.matrices.panels import PANEL
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from runtime.native.kernels import Kernels
     from runtime.nn.matrices.linear import Linear
+
+DTYPES = (torch.float32, torch.bfloat16)  # of rows
+
+logger = logging.getLogger("cede.model")
 
 _ROWS = {torch.float32: Kind.ROWS_OF_FLOAT32, torch.bfloat16: Kind.ROWS_OF_BFLOAT16}
 _PANELS = {torch.float32: Kind.PANELS_OF_FLOAT32, torch.bfloat16: Kind.PANELS_OF_BFLOAT16}
@@ -66,6 +72,56 @@ def native_matrix(linear: Linear) -> NativeMatrix:
     if own.described.out % own.piece or own.described.in_ % LANES:
         raise NotInKernels("a matrix of another size")
     return own
+
+
+class NativeLinear:
+    """A product alone, such as the head's: the kernels compute it of few rows, and PyTorch of many.
+
+    Args:
+        linear: the product.
+        dtype: of the rows.
+        kernels: compute it.
+
+    Raises:
+        NotInKernels: they cannot.
+    """
+
+    def __init__(self, linear: Linear, dtype: torch.dtype, kernels: Kernels) -> None:
+        if dtype not in DTYPES:
+            raise NotInKernels("another dtype")
+        self._matrix = native_matrix(linear)
+        if self._matrix.block is not None and self._matrix.block not in kernels.targets:
+            raise NotInKernels("blocks of another size")
+        self._linear = linear
+        self._dtype = dtype
+        self._kernels = kernels
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Multiply `[rows, in]` to `[rows, out]`; few rows to float32, which holds what the dtype of `x` can."""
+        rows = x.shape[0]
+        if not 0 < rows <= MOST_ROWS:
+            return self._linear(x)
+        own = x.contiguous()
+        y = torch.empty(rows, self._matrix.described.out)
+        self._kernels.multiply(
+            self._matrix.described,
+            own.data_ptr(),
+            y.data_ptr(),
+            rows=rows,
+            is_bfloat16=self._dtype == torch.bfloat16,
+            block=self._matrix.block,
+            threads=torch.get_num_threads(),
+        )
+        return y
+
+
+def native_head(head: Linear, dtype: torch.dtype, kernels: Kernels) -> Linear | NativeLinear:
+    """Return what computes a head: the kernels or, where they cannot, `head` itself, with a line in the log."""
+    try:
+        return NativeLinear(head, dtype, kernels)
+    except NotInKernels as why:
+        logger.info("the kernels do not compute the head: %s", why)
+        return head
 
 
 def _four_bits(matrix: CpuInt4) -> NativeMatrix:

@@ -129,6 +129,24 @@ bool same_expanded(int target, int out, int in, int group) {
     return std::memcmp(results[0].data(), results[1].data(), results[0].size() * sizeof(T)) == 0;
 }
 
+// A product alone.
+template <class T>
+bool same_product(int target, Kind kind, int out, int in, int rows) {
+    const Drawn matrix(kind, out, in, 32, true);
+    const auto x = numbers<T>(static_cast<size_t>(rows) * in);
+    std::vector<float> results[2];
+    for (const int threads : {1, 3}) {
+        auto& own = results[threads / 2];
+        own.resize(static_cast<size_t>(rows) * out);
+        own.shrink_to_fit();
+        void* context = cede_open(threads);
+        for (int again = 0; again < 10; ++again)
+            cede_multiply(context, target, threads, &matrix.own, sizeof(T) == sizeof(Bfloat16), x.data(), rows, own.data());
+        cede_close(context);
+    }
+    return std::memcmp(results[0].data(), results[1].data(), results[0].size() * sizeof(float)) == 0;
+}
+
 // Several numbers of rows, behind several lengths.
 bool all_same(int target, Kind kind, const Shape& shape) {
     for (const int rows : {1, 2, 3, 8})
@@ -159,6 +177,11 @@ int main() {
             }
         for (const Kind kind :
              {FOUR_BITS, ROWS_OF_FLOAT32, ROWS_OF_BFLOAT16, ROWS_OF_INT8, PANELS_OF_FLOAT32, PANELS_OF_BFLOAT16}) {
+            for (const int rows : {1, 8})
+                if (!same_product<float>(target, kind, 192, 64, rows) || !same_product<Bfloat16>(target, kind, 64, 96, rows)) {
+                    std::printf("%s, kind %d: threads multiply differently\n", cede_target(target), kind);
+                    return 1;
+                }
             for (const Shape& shape : shapes)
                 if ((kind == FOUR_BITS || shape.extras) && !all_same(target, kind, shape)) return 1;
             const bool in_rows = kind == ROWS_OF_FLOAT32 || kind == ROWS_OF_BFLOAT16 || kind == ROWS_OF_INT8;

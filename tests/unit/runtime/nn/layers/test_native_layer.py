@@ -49,8 +49,9 @@ MODELS = {"llama": LLAMA, "qwen2": QWEN2, "qwen3": QWEN3, "granite": GRANITE}
 PROMPTS = {0: 70, 1: 33, 2: 12}
 STEPS: list[dict[int, int]] = [{0: 1}, {0: 1, 1: 1, 2: 1}, {1: 5}, {0: 3, 2: 4, 3: 1}, {2: MOST_ROWS}, {3: 2, 1: 6}]
 
-# Sums in another order are rounded otherwise, now and then by a unit of bfloat16, in which products are given.
-TOLERANCE = {torch.float32: 0.005, torch.bfloat16: 0.02}
+# Sums in another order are rounded otherwise, now and then by a unit of bfloat16, in which products are given.  How
+# good they are by themselves is for `test_native_linear.py` to say.
+TOLERANCE = {torch.float32: 0.01, torch.bfloat16: 0.02}
 
 
 def four_bits(
