@@ -153,7 +153,8 @@ class KVCache:
         For kernels, which a view for each layer and sequence would keep waiting (bench/LOG.md).
         """
         own = self._lie[layer]
-        first = own.address + (origin + start if own.ring is None else slot * own.slot + start % own.ring) * own.row
+        place = origin + start if own.ring is None else slot * own.slot + start % own.ring
+        first = self._layers[layer].data_ptr() + place * own.row
         return first, first + own.last_part, own.head
 
     def layer(self, layer: int) -> tuple[torch.Tensor, int | None]:
@@ -284,7 +285,6 @@ class _Lie:
     """How a layer lies in memory.
 
     Attributes:
-        address: of its first number.
         ring: positions of its rings; None where it is of the arena.
         row: bytes from one position to the next.
         slot: positions from one ring to the next.
@@ -292,7 +292,6 @@ class _Lie:
         head: numbers from one KV head to the next.
     """
 
-    address: int
     ring: int | None
     row: int
     slot: int
@@ -303,7 +302,6 @@ class _Lie:
     def of(layer: torch.Tensor, ring: int | None) -> _Lie:
         *_, head, row, _ = layer.stride()
         return _Lie(
-            address=layer.data_ptr(),
             ring=ring,
             row=row * layer.itemsize,
             slot=0 if ring is None else layer.stride(1) // row,
