@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from runtime.native.structures import Layer, Matrix, Step
 
-INTERFACE = 6
+INTERFACE = 7
 """That of `source/layer.cpp`: a library that was built of another one is not used."""
 
 logger = logging.getLogger("cede.model")
@@ -37,6 +37,7 @@ class Kernels:
 
     Attributes:
         targets: the names of the sets of instructions that are used, by the outputs of a block of their matrices.
+        for_many_rows: those blocks of which many rows are better multiplied by `multiply` than with weights in full.
 
     Raises:
         KernelsMissing: it cannot be used here.
@@ -54,6 +55,7 @@ class Kernels:
             raise KernelsMissing("they need a processor with AVX2 and FMA")
         best = {target.block: target for target in reversed(found)}
         self.targets = {block: target.name for block, target in best.items()}
+        self.for_many_rows = {block for block, target in best.items() if target.is_for_many_rows}
         self._numbers: dict[int | None, int] = {block: target.number for block, target in best.items()}
         self._numbers[None] = found[0].number
         library.cede_open.restype = ctypes.c_void_p
@@ -100,13 +102,13 @@ class Kernels:
     def multiply(
         self, matrix: Matrix, x: int, y: int, *, rows: int, is_bfloat16: bool, block: int | None, threads: int
     ) -> None:
-        """Multiply few rows with a matrix; one call at a time.
+        """Multiply rows with a matrix; one call at a time.
 
         Args:
             matrix: of any kind.
             x: the address of the rows, `[rows, in]`.
             y: the address of the product, float32 `[rows, out]`.
-            rows: at most `MOST_ROWS`.
+            rows: at most `MOST_ROWS`, but any number where the matrix is of four bits.
             is_bfloat16: whether the rows are bfloat16, and the product is rounded to that; else they are float32.
             block: outputs of a block of the matrix, one of `targets`; None where it is not in blocks.
             threads: that work on it at most.
@@ -137,11 +139,12 @@ def open_kernels(threads: int) -> Kernels | None:
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """A set of instructions: its number in the library, its name, and the outputs of a block of its matrices."""
+    """A set of instructions: its number in the library, its name, and what is said of its matrices of four bits."""
 
     number: int
     name: str
     block: int
+    is_for_many_rows: bool
 
 
 def _targets(library: ctypes.CDLL) -> Iterator[_Target]:
@@ -152,7 +155,9 @@ def _targets(library: ctypes.CDLL) -> Iterator[_Target]:
         if name is None:
             return
         if library.cede_is_supported(number):
-            yield _Target(number, name.decode(), library.cede_block(number))
+            yield _Target(
+                number, name.decode(), library.cede_block(number), bool(library.cede_is_for_many_rows(number))
+            )
 
 
 def _find() -> Path:

@@ -6,65 +6,82 @@ constexpr size_t LINE = 64;           // bytes of a line of a cache
 constexpr size_t BYTES_AHEAD = 2048;  // of what is asked for before it is needed
 constexpr int GROUPS_AHEAD = 4;       // likewise; a block's scales are apart from one another
 
-// One block's outputs of some rows, rounded to bfloat16 as PyTorch's kernel does, and the bias added.
-//
-// first: of the rows; sums: `[rows, groups]`, of each group of a row's inputs.
-template <int ROWS>
-[[gnu::noinline]] void multiply_block(const Inputs& x, const float* sums, int first, const Matrix& matrix, int block,
-                                      Vector (*y)[VECTORS]) {
-    const int groups = matrix.in / matrix.group;
-    const uint8_t* weight = static_cast<const uint8_t*>(matrix.weight) + static_cast<size_t>(block) * matrix.in * (BLOCK / 2);
-    for (int row = 0; row < ROWS; ++row)
-        for (int j = 0; j < VECTORS; ++j) y[row][j] = splat(0.0f);
-    const size_t bytes = static_cast<size_t>(matrix.group) * (BLOCK / 2);  // of a group
-    const auto scales = [&](int group, int j) {
-        return matrix.scales + 2 * (static_cast<size_t>(group) * matrix.out + block * BLOCK + j * LANES);
-    };
-    for (int group = 0; group < groups; ++group) {
-        for (size_t i = 0; i < bytes; i += LINE) prefetch(weight + group * bytes + BYTES_AHEAD + i);
-        if (group + GROUPS_AHEAD < groups)
-            for (int j = 0; j < VECTORS; ++j) prefetch(scales(group + GROUPS_AHEAD, j));
-        Vector own[ROWS][VECTORS];
-        multiply_group<ROWS>(x, first, group, weight + group * bytes, own);
-        for (int j = 0; j < VECTORS; ++j) {
-            Vector scale, zero;
-            load_pairs(scales(group, j), scale, zero);
-            const Vector offset = minus_times(splat(8.0f), scale, zero);
-            for (int row = 0; row < ROWS; ++row) {
-                y[row][j] = times_plus(scale, own[row][j], y[row][j]);
-                y[row][j] = times_plus(offset, splat(sums[(first + row) * groups + group]), y[row][j]);
-            }
-        }
-    }
-    for (int row = 0; row < ROWS; ++row)
-        for (int j = 0; j < VECTORS; ++j)
-            y[row][j] = with_bias(matrix, block * BLOCK + j * LANES, rounded<Bfloat16>(y[row][j]));
-}
-
 struct FourBits {
     static constexpr int OUTPUTS = BLOCK;
 
     // x: `[rows, in]`
     FourBits(Context& context, const Matrix& matrix, const float* x, int rows)
-        : matrix(matrix), rows(rows), rounded(rounded_inputs(context, x, static_cast<size_t>(rows) * matrix.in)),
-          inputs(context, rounded, rows, matrix.in, matrix.group) {
-        context.sums.resize(static_cast<size_t>(rows) * matrix.in / matrix.group);
-        for (size_t i = 0; i < context.sums.size(); ++i) {
-            Vector total = splat(0.0f);
-            for (int k = 0; k < matrix.group; k += LANES) total = add(total, load(rounded + i * matrix.group + k));
-            context.sums[i] = sum(total);
-        }
+        : matrix(matrix), rows(rows), groups(matrix.in / matrix.group), inputs(context, rows, matrix.in, matrix.group) {
+        context.inputs.resize(static_cast<size_t>(rows) * matrix.in);
+        context.sums.resize(static_cast<size_t>(rows) * groups);
         sums = context.sums.data();
+        auto take = [&](int number) {
+            const size_t row = number;
+            float* rounded = context.inputs.data() + row * matrix.in;
+            for (int i = 0; i < matrix.in; i += LANES) store(rounded + i, rounded_to_bfloat16(load(x + row * matrix.in + i)));
+            for (int group = 0; group < groups; ++group) {
+                Vector total = splat(0.0f);
+                for (int k = 0; k < matrix.group; k += LANES) total = add(total, load(rounded + group * matrix.group + k));
+                context.sums[row * groups + group] = sum(total);
+            }
+            inputs.take(row, rounded);
+        };
+        if (rows > MOST_ROWS)
+            context.workers.run(rows, take);
+        else
+            for (int row = 0; row < rows; ++row) take(row);
     }
 
-    // The outputs of one block.
-    void operator()(int block, Vector (*y)[VECTORS]) const {
-        by_fours(rows, [&](auto count, int first) { multiply_block<count()>(inputs, sums, first, matrix, block, y + first); });
+    // The outputs of one block, of all rows.
+    void operator()(int block, Vector (*y)[VECTORS]) const { multiply(block, 0, rows, y); }
+
+    // The outputs of one block, of some rows, rounded to bfloat16 as PyTorch's kernel does, and the bias added.
+    void multiply(int block, int first, int count, Vector (*y)[VECTORS]) const {
+        if (count <= ROWS_AT_ONCE || matrix.group > MOST_IN_GROUP)
+            multiply_by<CodesInPlace>(block, first, count, y);
+        else
+            multiply_by<CodesUnpacked>(block, first, count, y);
+    }
+
+    template <class GroupCodes>
+    [[gnu::noinline]] void multiply_by(int block, int first, int count, Vector (*y)[VECTORS]) const {
+        const size_t bytes = static_cast<size_t>(matrix.group) * (BLOCK / 2);  // of a group
+        const uint8_t* weight = static_cast<const uint8_t*>(matrix.weight) + static_cast<size_t>(block) * groups * bytes;
+        const auto scales = [&](int group, int j) {
+            return matrix.scales + 2 * (static_cast<size_t>(group) * matrix.out + block * BLOCK + j * LANES);
+        };
+        for (int row = 0; row < count; ++row)
+            for (int j = 0; j < VECTORS; ++j) y[row][j] = splat(0.0f);
+        for (int group = 0; group < groups; ++group) {
+            for (size_t i = 0; i < bytes; i += LINE) prefetch(weight + group * bytes + BYTES_AHEAD + i);
+            if (group + GROUPS_AHEAD < groups)
+                for (int j = 0; j < VECTORS; ++j) prefetch(scales(group + GROUPS_AHEAD, j));
+            const GroupCodes codes(weight + group * bytes, matrix.group);
+            Vector scale[VECTORS], offset[VECTORS];
+            for (int j = 0; j < VECTORS; ++j) {
+                Vector zero;
+                load_pairs(scales(group, j), scale[j], zero);
+                offset[j] = minus_times(splat(8.0f), scale[j], zero);
+            }
+            in_turns<ROWS_AT_ONCE>(count, [&](auto constant, int place) {
+                constexpr int ROWS = constant();
+                const size_t row = first + place;
+                Vector own[ROWS][VECTORS];
+                multiply_group<ROWS>(inputs, row, group, codes, own);
+                for (int i = 0; i < ROWS; ++i) {
+                    const Vector total = splat(sums[(row + i) * groups + group]);
+                    for (int j = 0; j < VECTORS; ++j)
+                        y[place + i][j] = times_plus(offset[j], total, times_plus(scale[j], own[i][j], y[place + i][j]));
+                }
+            });
+        }
+        for (int row = 0; row < count; ++row)
+            for (int j = 0; j < VECTORS; ++j)
+                y[row][j] = with_bias(matrix, block * BLOCK + j * LANES, rounded<Bfloat16>(y[row][j]));
     }
 
     const Matrix& matrix;
-    int rows;
-    const float* rounded;
+    int rows, groups;
     Inputs inputs;
     const float* sums;
 };

@@ -6,31 +6,34 @@
 
 constexpr int BLOCK = 32;               // outputs
 constexpr int VECTORS = BLOCK / LANES;  // of a block
+constexpr int ROWS_AT_ONCE = 2;         // for whose sums, and a block's codes, there are registers
+constexpr bool IS_FOR_MANY_ROWS = true;  // faster than full weights in PyTorch's products, bench/LOG.md
 
 // A product's inputs as they are multiplied.
 //
 // What is not a number, or infinite, becomes any number here; the sum of its group spoils the result.
 class Inputs {
    public:
-    // x: `[rows, in]`, of numbers that bfloat16 can hold
-    Inputs(Context& context, const float* x, int rows, int in, int group) : in_(in), group_(group) {
-        const size_t count = static_cast<size_t>(rows) * in;
-        context.whole.resize(count);
-        context.scales.resize(count / group);
-        for (size_t i = 0; i < context.scales.size(); ++i) {
-            const float* own = x + i * group;
-            const float largest = largest_of(own, group);
-            const float scale = scale_for(largest);
-            const Vector factor = splat(scale > 0.0f ? 1.0f / scale : 0.0f);
-            for (int k = 0; k < group; k += LANES) store(context.whole.data() + i * group + k, times(load(own + k), factor));
-            context.scales[i] = scale;
-        }
+    Inputs(Context& context, int rows, int in, int group) : in_(in), group_(group) {
+        context.whole.resize(static_cast<size_t>(rows) * in);
+        context.scales.resize(static_cast<size_t>(rows) * (in / group));
         numbers_ = context.whole.data();
         scales_ = context.scales.data();
     }
 
-    const int16_t* of(int row, int group) const { return numbers_ + static_cast<size_t>(row) * in_ + group * group_; }
-    float scale(int row, int group) const { return scales_[row * (in_ / group_) + group]; }
+    // x: `[in]`, of numbers that bfloat16 can hold
+    void take(size_t row, const float* x) {
+        for (int first = 0; first < in_; first += group_) {
+            const float scale = scale_for(largest_of(x + first, group_));
+            const Vector factor = splat(scale > 0.0f ? 1.0f / scale : 0.0f);
+            int16_t* to = numbers_ + row * in_ + first;
+            for (int k = 0; k < group_; k += LANES) store(to + k, times(load(x + first + k), factor));
+            scales_[row * (in_ / group_) + first / group_] = scale;
+        }
+    }
+
+    const int16_t* of(size_t row, int group) const { return numbers_ + row * in_ + group * group_; }
+    float scale(size_t row, int group) const { return scales_[row * (in_ / group_) + group]; }
     int group_size() const { return group_; }
 
    private:
@@ -59,17 +62,14 @@ class Inputs {
     }
 
     int in_, group_;
-    const int16_t* numbers_;
-    const float* scales_;
+    int16_t* numbers_;
+    float* scales_;
 };
 
-// The codes of two inputs and the block's outputs: of eight outputs in each vector, a pair for each.
-struct Codes {
-    __m256i pairs[2 * VECTORS];
-};
-
+// Unpack the codes of two inputs and the block's outputs: of eight outputs in each vector, a pair for each.
+//
 // weight: the first input's bytes, and the second's.
-inline Codes codes_of(const uint8_t* weight) {
+inline void unpack(const uint8_t* weight, __m256i (&pairs)[2 * VECTORS]) {
     const __m256i fours = _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7);
     const __m256i order = _mm256_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15,  //
                                            0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
@@ -77,37 +77,64 @@ inline Codes codes_of(const uint8_t* weight) {
     const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(weight));
     // Each four bytes are those of output i and i + 8 of the first input, and the same of the second.
     const __m256i mixed = _mm256_shuffle_epi8(_mm256_permutevar8x32_epi32(bytes, fours), order);
-    return {{_mm256_and_si256(mixed, nibble), _mm256_and_si256(_mm256_srli_epi16(mixed, 8), nibble),
-             _mm256_and_si256(_mm256_srli_epi16(mixed, 4), nibble), _mm256_srli_epi16(mixed, 12)}};
+    pairs[0] = _mm256_and_si256(mixed, nibble);
+    pairs[1] = _mm256_and_si256(_mm256_srli_epi16(mixed, 8), nibble);
+    pairs[2] = _mm256_and_si256(_mm256_srli_epi16(mixed, 4), nibble);
+    pairs[3] = _mm256_srli_epi16(mixed, 12);
 }
 
+// A group's codes, unpacked as they are read.
+class CodesInPlace {
+   public:
+    // weight: the group's bytes of a block.
+    CodesInPlace(const uint8_t* weight, int) : weight_(weight) {}
+    void get(int k, __m256i (&pairs)[2 * VECTORS]) const { unpack(weight_ + static_cast<size_t>(k) * (BLOCK / 2), pairs); }
+
+   private:
+    const uint8_t* weight_;
+};
+
+// A group's codes, unpacked before, for whoever reads them again and again.
+class CodesUnpacked {
+   public:
+    CodesUnpacked(const uint8_t* weight, int group) {
+        for (int k = 0; k < group; k += 2) {
+            __m256i pairs[2 * VECTORS];
+            unpack(weight + static_cast<size_t>(k) * (BLOCK / 2), pairs);
+            for (int j = 0; j < 2 * VECTORS; ++j) _mm256_store_si256(own_ + k * VECTORS + j, pairs[j]);
+        }
+    }
+    void get(int k, __m256i (&pairs)[2 * VECTORS]) const {
+        for (int j = 0; j < 2 * VECTORS; ++j) pairs[j] = _mm256_load_si256(own_ + k * VECTORS + j);
+    }
+
+   private:
+    __m256i own_[MOST_IN_GROUP * VECTORS];
+};
+
 // Sums of inputs times codes, of a group.
-//
-// weight: the group's bytes of a block.  There are sixteen registers, which have room for two rows' sums.
-template <int ROWS>
-inline void multiply_group(const Inputs& x, int first, int group, const uint8_t* weight, Vector (&y)[ROWS][VECTORS]) {
-    constexpr int AT_ONCE = ROWS < 2 ? 1 : 2;
-    for (int from = 0; from < ROWS; from += AT_ONCE) {
-        const int16_t* own[AT_ONCE];
-        __m256i total[AT_ONCE][2 * VECTORS];
-        for (int i = 0; i < AT_ONCE; ++i) {
-            own[i] = x.of(first + (from + i < ROWS ? from + i : from), group);
-            for (__m256i& one : total[i]) one = _mm256_setzero_si256();
+template <int ROWS, class GroupCodes>
+inline void multiply_group(const Inputs& x, size_t first, int group, const GroupCodes& weight, Vector (&y)[ROWS][VECTORS]) {
+    const int16_t* own[ROWS];
+    __m256i total[ROWS][2 * VECTORS];
+    for (int row = 0; row < ROWS; ++row) {
+        own[row] = x.of(first + row, group);
+        for (__m256i& one : total[row]) one = _mm256_setzero_si256();
+    }
+    for (int k = 0; k < x.group_size(); k += 2) {
+        __m256i pairs[2 * VECTORS];
+        weight.get(k, pairs);
+        for (int row = 0; row < ROWS; ++row) {
+            int32_t two;
+            std::memcpy(&two, own[row] + k, sizeof two);
+            const __m256i inputs = _mm256_set1_epi32(two);
+            for (int j = 0; j < 2 * VECTORS; ++j)
+                total[row][j] = _mm256_add_epi32(total[row][j], _mm256_madd_epi16(inputs, pairs[j]));
         }
-        for (int k = 0; k < x.group_size(); k += 2) {
-            const Codes codes = codes_of(weight + static_cast<size_t>(k) * (BLOCK / 2));
-            for (int i = 0; i < AT_ONCE; ++i) {
-                int32_t two;
-                std::memcpy(&two, own[i] + k, sizeof two);
-                const __m256i inputs = _mm256_set1_epi32(two);
-                for (int j = 0; j < 2 * VECTORS; ++j)
-                    total[i][j] = _mm256_add_epi32(total[i][j], _mm256_madd_epi16(inputs, codes.pairs[j]));
-            }
-        }
-        for (int i = 0; i < AT_ONCE && from + i < ROWS; ++i) {
-            const Vector scale = splat(x.scale(first + from + i, group));
-            for (int j = 0; j < VECTORS; ++j)
-                y[from + i][j] = times(scale, {_mm256_cvtepi32_ps(total[i][2 * j]), _mm256_cvtepi32_ps(total[i][2 * j + 1])});
-        }
+    }
+    for (int row = 0; row < ROWS; ++row) {
+        const Vector scale = splat(x.scale(first + row, group));
+        for (int j = 0; j < VECTORS; ++j)
+            y[row][j] = times(scale, {_mm256_cvtepi32_ps(total[row][2 * j]), _mm256_cvtepi32_ps(total[row][2 * j + 1])});
     }
 }

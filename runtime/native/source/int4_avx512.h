@@ -5,25 +5,41 @@
 
 constexpr int BLOCK = 64;               // outputs
 constexpr int VECTORS = BLOCK / LANES;  // of a block
+constexpr int ROWS_AT_ONCE = 4;         // for whose sums, and a block's codes, there are registers
+constexpr bool IS_FOR_MANY_ROWS = false;  // never measured
 
 // A product's inputs as they are multiplied.
 class Inputs {
    public:
-    // x: `[rows, in]`, of numbers that bfloat16 can hold
-    Inputs(Context& context, const float* x, int rows, int in, int group) : in_(in), group_(group) {
-        const size_t count = static_cast<size_t>(rows) * in;
-        context.narrow.resize(count);
-        for (size_t i = 0; i < count; i += LANES) store(context.narrow.data() + i, load(x + i));
+    Inputs(Context& context, int rows, int in, int group) : in_(in), group_(group) {
+        context.narrow.resize(static_cast<size_t>(rows) * in);
         numbers_ = context.narrow.data();
     }
 
-    const Bfloat16* of(int row, int group) const { return numbers_ + static_cast<size_t>(row) * in_ + group * group_; }
+    // x: `[in]`, of numbers that bfloat16 can hold
+    void take(size_t row, const float* x) {
+        for (int k = 0; k < in_; k += LANES) store(numbers_ + row * in_ + k, load(x + k));
+    }
+
+    const Bfloat16* of(size_t row, int group) const { return numbers_ + row * in_ + group * group_; }
     int group_size() const { return group_; }
 
    private:
     int in_, group_;
-    const Bfloat16* numbers_;
+    Bfloat16* numbers_;
 };
+
+// A group's codes as they are read by each row.
+class CodesInPlace {
+   public:
+    // weight: the group's bytes of a block.
+    CodesInPlace(const uint8_t* weight, int) : weight_(weight) {}
+    const uint8_t* of(int k) const { return weight_ + static_cast<size_t>(k) * (BLOCK / 2); }
+
+   private:
+    const uint8_t* weight_;
+};
+using CodesUnpacked = CodesInPlace;
 
 alignas(64) inline constexpr Bfloat16 CODES[32] = {  // 0 to 15, twice: a look-up takes five bits
     0x0000, 0x3f80, 0x4000, 0x4040, 0x4080, 0x40a0, 0x40c0, 0x40e0, 0x4100, 0x4110, 0x4120, 0x4130, 0x4140, 0x4150,
@@ -41,10 +57,8 @@ inline Vector add_products(Vector total, __m512i inputs, __m512i pairs) {
 }
 
 // Sums of inputs times codes, of a group.
-//
-// weight: the group's bytes of a block.
 template <int ROWS>
-inline void multiply_group(const Inputs& x, int first, int group, const uint8_t* weight, Vector (&y)[ROWS][VECTORS]) {
+inline void multiply_group(const Inputs& x, size_t first, int group, const CodesInPlace& weight, Vector (&y)[ROWS][VECTORS]) {
     const __m512i codes = _mm512_load_si512(CODES);
     // Outputs come out of the unpacking in fours: 0-3, 8-11, … in one vector and 4-7, 12-15, … in the next.
     const __m512i even = _mm512_setr_epi32(0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23);
@@ -53,7 +67,7 @@ inline void multiply_group(const Inputs& x, int first, int group, const uint8_t*
     for (int row = 0; row < ROWS; ++row)
         for (int j = 0; j < VECTORS; ++j) mixed[row][j] = splat(0.0f);
     for (int k = 0; k < x.group_size(); k += 2) {
-        const auto* bytes = reinterpret_cast<const __m256i*>(weight + static_cast<size_t>(k) * (BLOCK / 2));
+        const auto* bytes = reinterpret_cast<const __m256i*>(weight.of(k));
         const __m512i one = _mm512_cvtepu8_epi16(_mm256_loadu_si256(bytes));
         const __m512i next = _mm512_cvtepu8_epi16(_mm256_loadu_si256(bytes + 1));
         const __m512i low = _mm512_unpacklo_epi16(one, next), high = _mm512_unpackhi_epi16(one, next);

@@ -12,7 +12,7 @@
 #include "structures.h"
 
 // To be raised with every change of a structure or function below.
-extern "C" int cede_interface() { return 6; }
+extern "C" int cede_interface() { return 7; }
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(CEDE_WITHOUT_KERNELS)  // a test defines the last
 #define CEDE_HAS_KERNELS 1
@@ -93,7 +93,8 @@ using Expand = void (*)(Context&, const Matrix&, T*);
 struct Target {
     const char* name;
     bool (*is_supported)();
-    int block;  // outputs of a block of its matrices
+    int block;              // outputs of a block of its matrices
+    bool is_for_many_rows;  // of four bits; else weights are better expanded for them
     Run with_float32, with_bfloat16;
     Multiply<float> multiply_float32;
     Multiply<Bfloat16> multiply_bfloat16;
@@ -108,16 +109,17 @@ const Target TARGETS[] = {
                 __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
                 __builtin_cpu_supports("avx512bf16");
      },
-     avx512_bf16::BLOCK, avx512_bf16::run<float>, avx512_bf16::run<Bfloat16>, avx512_bf16::multiply<float>,
-     avx512_bf16::multiply<Bfloat16>, avx512_bf16::expand<float>, avx512_bf16::expand<Bfloat16>},
+     avx512_bf16::BLOCK, avx512_bf16::IS_FOR_MANY_ROWS, avx512_bf16::run<float>, avx512_bf16::run<Bfloat16>,
+     avx512_bf16::multiply<float>, avx512_bf16::multiply<Bfloat16>, avx512_bf16::expand<float>, avx512_bf16::expand<Bfloat16>},
     {"avx512",
      [] {
          return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                 __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
      },
-     avx512::BLOCK, avx512::run<float>, avx512::run<Bfloat16>, avx512::multiply<float>, avx512::multiply<Bfloat16>,
+     avx512::BLOCK, avx512::IS_FOR_MANY_ROWS, avx512::run<float>, avx512::run<Bfloat16>, avx512::multiply<float>, avx512::multiply<Bfloat16>,
      avx512::expand<float>, avx512::expand<Bfloat16>},
-    {"avx2", [] { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }, avx2::BLOCK, avx2::run<float>,
+    {"avx2", [] { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }, avx2::BLOCK,
+     avx2::IS_FOR_MANY_ROWS, avx2::run<float>,
      avx2::run<Bfloat16>, avx2::multiply<float>, avx2::multiply<Bfloat16>, avx2::expand<float>, avx2::expand<Bfloat16>},
 };
 
@@ -136,6 +138,8 @@ extern "C" int cede_is_supported(int target) {
 
 extern "C" int cede_block(int target) { return cede::TARGETS[target].block; }
 
+extern "C" int cede_is_for_many_rows(int target) { return cede::TARGETS[target].is_for_many_rows; }
+
 extern "C" void* cede_open(int threads) { return new cede::Context(threads); }
 
 extern "C" void cede_close(void* context) { delete static_cast<cede::Context*>(context); }
@@ -145,7 +149,7 @@ extern "C" void cede_run_layer(void* context, int target, const cede::Layer* lay
     (layer->is_bfloat16 ? own.with_bfloat16 : own.with_float32)(*static_cast<cede::Context*>(context), *layer, *step);
 }
 
-// Multiply `x`, `[rows, in]` in bfloat16 or float32, and write `[rows, out]` to `y`, rounded as those are.
+// Multiply `x`, `[rows, in]` in bfloat16 or float32, of no more than eight rows unless the matrix is of four bits, and write `[rows, out]` to `y`, rounded as those are.
 extern "C" void cede_multiply(void* context, int target, int threads, const cede::Matrix* matrix, int is_bfloat16,
                               const void* x, int rows, float* y) {
     cede::Context& own = *static_cast<cede::Context*>(context);
@@ -171,6 +175,7 @@ extern "C" void cede_expand(void* context, int target, int threads, const cede::
 extern "C" const char* cede_target(int) { return nullptr; }
 extern "C" int cede_is_supported(int) { return 0; }
 extern "C" int cede_block(int) { return 0; }
+extern "C" int cede_is_for_many_rows(int) { return 0; }
 extern "C" void* cede_open(int) { return nullptr; }
 extern "C" void cede_close(void*) {}
 extern "C" void cede_run_layer(void*, int, const void*, const void*) {}

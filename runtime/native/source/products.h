@@ -3,15 +3,25 @@
 // A product is a structure that is made of a matrix and rows, and computes the piece of all rows' outputs that it is asked
 // for.  In which order a row's numbers are added does not depend on how many rows there are.
 
-// Call `some(count, first)` for four rows at a time, and then for those that are left; `count()` is a constant.
+// Call `some(count, first)` for so many rows at a time, two or four, and then for those that are left; `count()` is a constant.
+template <int AT_ONCE, class Some>
+inline void in_turns(int rows, Some&& some) {
+    for (int first = 0; first < rows; first += AT_ONCE) {
+        if (rows - first >= AT_ONCE) {
+            some(std::integral_constant<int, AT_ONCE>(), first);
+            continue;
+        }
+        if (rows - first == 1) some(std::integral_constant<int, 1>(), first);
+        if constexpr (AT_ONCE > 2) {
+            if (rows - first == 2) some(std::integral_constant<int, 2>(), first);
+            if (rows - first == 3) some(std::integral_constant<int, 3>(), first);
+        }
+    }
+}
+
 template <class Some>
 inline void by_fours(int rows, Some&& some) {
-    for (int first = 0; first < rows; first += 4) switch (rows - first) {
-            case 1: some(std::integral_constant<int, 1>(), first); break;
-            case 2: some(std::integral_constant<int, 2>(), first); break;
-            case 3: some(std::integral_constant<int, 3>(), first); break;
-            default: some(std::integral_constant<int, 4>(), first);
-        }
+    in_turns<4>(rows, some);
 }
 
 // How many sums of each of so many rows are added up at a time.

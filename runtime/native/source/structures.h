@@ -16,6 +16,7 @@ constexpr int MOST_ROWS = 8;  // of a step
 constexpr int LANES = 16;     // numbers of a vector, on every processor
 
 constexpr int PANEL = 64;     // outputs of a panel
+constexpr int MOST_IN_GROUP = 256;  // inputs of a group of four bits that are unpacked before they are multiplied
 
 // How a matrix lies in memory, which is as PyTorch's own products keep it.
 //

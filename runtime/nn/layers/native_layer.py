@@ -16,7 +16,8 @@ from runtime.nn.layers.mlp import GatedMlp
 from runtime.nn.layers.norm import NoNorm, RMSNorm
 from runtime.nn.layers.query_key_norm import HeadNorm
 from runtime.nn.layers.self_attention import SelfAttention
-from runtime.nn.matrices.native import DTYPES, NotInKernels, native_matrix
+from runtime.nn.matrices.native import NotInKernels, native_matrix
+from runtime.nn.matrices.native_product import DTYPES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

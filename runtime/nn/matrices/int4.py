@@ -1,8 +1,9 @@
 """Weight matrices in 4 bits: codes, with a scale and a zero for each group of an output's inputs.
 
 The codes are the file's own (`GroupCodes`), or made of full weights.  PyTorch's kernels dequantise them as they read
-them, row by row of the activations; for many rows the weights are expanded once, and multiplied as full ones.  On a CPU
-`runtime.native` expands them where it can: PyTorch needs several operations for it, each through memory.
+them, row by row of the activations; for many rows the weights are expanded once, and multiplied as full ones.  On a
+CPU `runtime.native` multiplies rows of any number, each to the bits that it has alone, where it has AVX2 and no more;
+with AVX-512 it expands the weights, for which PyTorch needs several operations, each through memory.
 
 PyTorch has no public name for these kernels; its version is pinned.
 """
@@ -19,6 +20,7 @@ from runtime.native.structures import Kind, Matrix
 from runtime.nn.matrices.arithmetic import GROUP, quantize_int4
 from runtime.nn.matrices.int8 import INT8, kernel_dtype
 from runtime.nn.matrices.linear import total_bytes
+from runtime.nn.matrices.native_product import DTYPES, native_product
 
 if TYPE_CHECKING:
     from runtime.checkpoint.stored import GroupCodes
@@ -73,7 +75,7 @@ class CpuInt4:
     Args:
         codes: of a shape that the kernel takes.
         bias: `[out]`.
-        kernels: expand the weights for many rows; None to have it done by PyTorch.
+        kernels: multiply where they are the fastest, or expand the weights for many rows; None to leave all to PyTorch.
     """
 
     def __init__(self, codes: GroupCodes, bias: Tensor | None, kernels: Kernels | None = None) -> None:
@@ -103,7 +105,9 @@ class CpuInt4:
     def __call__(self, x: Tensor) -> Tensor:
         """Multiply `[rows, in]` to `[rows, out]`."""
         rows = x.bfloat16()
-        if self._block is not None and x.shape[0] >= EXPAND_ROWS:
+        if self._kernels is not None and self._block in self._kernels.for_many_rows and x.dtype in DTYPES:
+            y = native_product(self._kernels, x, self.packed.described, self._block)
+        elif self._block is not None and x.shape[0] >= EXPAND_ROWS:
             # What is not computed in bfloat16 is rounded to it all the same, so that few rows and many give the same.
             y = (rows.to(x.dtype) @ self._full(self._block, x.dtype)).bfloat16()
         else:
@@ -113,7 +117,7 @@ class CpuInt4:
 
     def _full(self, block: int, dtype: torch.dtype) -> Tensor:
         """Expand the weights to `[in, out]`, each rounded once."""
-        if self._kernels is None or dtype not in (torch.float32, torch.bfloat16):
+        if self._kernels is None or dtype not in DTYPES:
             return self._expanded(block, dtype)
         matrix = self.packed.described
         full = torch.empty(matrix.in_, matrix.out, dtype=dtype)

@@ -12,6 +12,7 @@ from runtime.native.structures import LANES, MOST_ROWS, Kind, Matrix
 from runtime.nn.matrices.int4 import CpuInt4
 from runtime.nn.matrices.int8 import WeightInt8
 from runtime.nn.matrices.linear import BlockedMatrix, PlainMatrix
+from runtime.nn.matrices.native_product import DTYPES, native_product
 from runtime.nn.matrices.panels import PANEL
 
 if TYPE_CHECKING:
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 
     from runtime.native.kernels import Kernels
     from runtime.nn.matrices.linear import Linear
-
-DTYPES = (torch.float32, torch.bfloat16)  # of rows
 
 logger = logging.getLogger("cede.model")
 
@@ -93,26 +92,13 @@ class NativeLinear:
         if self._matrix.block is not None and self._matrix.block not in kernels.targets:
             raise NotInKernels("blocks of another size")
         self._linear = linear
-        self._dtype = dtype
         self._kernels = kernels
 
     def __call__(self, x: Tensor) -> Tensor:
         """Multiply `[rows, in]` to `[rows, out]`; few rows to float32, which holds what the dtype of `x` can."""
-        rows = x.shape[0]
-        if not 0 < rows <= MOST_ROWS:
+        if not 0 < x.shape[0] <= MOST_ROWS:
             return self._linear(x)
-        own = x.contiguous()
-        y = torch.empty(rows, self._matrix.described.out)
-        self._kernels.multiply(
-            self._matrix.described,
-            own.data_ptr(),
-            y.data_ptr(),
-            rows=rows,
-            is_bfloat16=self._dtype == torch.bfloat16,
-            block=self._matrix.block,
-            threads=torch.get_num_threads(),
-        )
-        return y
+        return native_product(self._kernels, x, self._matrix.described, self._matrix.block)
 
 
 def native_head(head: Linear, dtype: torch.dtype, kernels: Kernels) -> Linear | NativeLinear:

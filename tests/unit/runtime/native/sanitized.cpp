@@ -177,11 +177,13 @@ int main() {
             }
         for (const Kind kind :
              {FOUR_BITS, ROWS_OF_FLOAT32, ROWS_OF_BFLOAT16, ROWS_OF_INT8, PANELS_OF_FLOAT32, PANELS_OF_BFLOAT16}) {
-            for (const int rows : {1, 8})
-                if (!same_product<float>(target, kind, 192, 64, rows) || !same_product<Bfloat16>(target, kind, 64, 96, rows)) {
-                    std::printf("%s, kind %d: threads multiply differently\n", cede_target(target), kind);
-                    return 1;
-                }
+            for (const int rows : {1, 8, 131}) {
+                if (rows > MOST_ROWS && kind != FOUR_BITS) continue;
+                if (same_product<float>(target, kind, 192, 64, rows) && same_product<Bfloat16>(target, kind, 64, 96, rows))
+                    continue;
+                std::printf("%s, kind %d: threads multiply differently\n", cede_target(target), kind);
+                return 1;
+            }
             for (const Shape& shape : shapes)
                 if ((kind == FOUR_BITS || shape.extras) && !all_same(target, kind, shape)) return 1;
             const bool in_rows = kind == ROWS_OF_FLOAT32 || kind == ROWS_OF_BFLOAT16 || kind == ROWS_OF_INT8;

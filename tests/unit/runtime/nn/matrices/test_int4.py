@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 # Rows, results, scales and zeros are rounded to bfloat16, each by a share of at most 2 ** -9; sums are not.
 ROUNDING = 0.004
+SLAB_OF_ROWS = 64  # that a thread multiplies with a block, `source/multiply.h`
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
@@ -64,7 +65,8 @@ def test_many_rows_are_multiplied_with_the_weights_of_few(outputs: int, group: i
 def test_kernels_expand_weights_to_the_same_bits(
     kernels: Kernels, monkeypatch: pytest.MonkeyPatch, outputs: int, group: int, dtype: torch.dtype
 ) -> None:
-    """Where they know the layout and the dtype; the others are left to PyTorch."""
+    """Where they know the layout and the dtype, and do not multiply many rows themselves; the rest is PyTorch's."""
+    monkeypatch.setattr(kernels, "for_many_rows", frozenset())
     expanded: list[Matrix] = []
     expand = kernels.expand
 
@@ -80,6 +82,41 @@ def test_kernels_expand_weights_to_the_same_bits(
     assert len(expanded) == (1 if knows else 0)
     assert torch.equal(native(x[:-1]), plain(x[:-1]))
     assert len(expanded) == (1 if knows else 0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("group", CODE_GROUPS)
+@pytest.mark.parametrize("biased", [False, True], ids=["", "with a bias"])
+def test_kernels_multiply_each_of_many_rows_as_they_do_a_single_one(
+    kernels: Kernels, monkeypatch: pytest.MonkeyPatch, group: int, dtype: torch.dtype, *, biased: bool
+) -> None:
+    """To the bit, of any number of rows, and as near to PyTorch's products as these are to those of few rows."""
+    monkeypatch.setattr(kernels, "for_many_rows", set(kernels.targets))
+    codes, bias = draw_codes(group), draw(OUTPUTS, seed=2, dtype=dtype) if biased else None
+    plain, native = CpuInt4(codes, bias), CpuInt4(codes, bias, kernels)
+    if plain.packed.block not in kernels.targets:
+        pytest.skip("PyTorch's matrices are not in these blocks")
+    x = draw(2 * SLAB_OF_ROWS + 9, INPUTS, seed=1, dtype=dtype)
+    one_by_one = torch.cat([native(row[None]) for row in x])
+    for rows in (1, 2, 3, 8, 9, SLAB_OF_ROWS - 1, SLAB_OF_ROWS, SLAB_OF_ROWS + 1, len(x)):
+        y = native(x[:rows])
+        assert (y.dtype, torch.equal(y, one_by_one[:rows])) == (dtype, True), rows
+        assert error(y, plain(x[:rows])) <= (0.001 if dtype == torch.float32 else ROUNDING)
+
+
+def test_numbers_that_are_none_spoil_their_own_rows_of_many(kernels: Kernels, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "for_many_rows", set(kernels.targets))
+    native = CpuInt4(draw_codes(32), None, kernels)
+    if native.packed.block not in kernels.targets:
+        pytest.skip("PyTorch's matrices are not in these blocks")
+    x = draw(100, INPUTS)
+    sound = native(x)
+    x[70, 5], x[3, 400] = torch.nan, torch.inf
+    y = native(x)
+    broken = torch.zeros(100, dtype=torch.bool)
+    broken[[3, 70]] = True
+    assert torch.equal(y[~broken], sound[~broken])
+    assert not y[broken].isfinite().any()
 
 
 @pytest.mark.parametrize("outputs", [4096 + 64, 2 * 4096, 4096 + 16])
