@@ -1,4 +1,4 @@
-// Products of few rows with weights of four bits (`structures.h`), a block of outputs at a time.
+// Products with weights of four bits (`structures.h`), a block of outputs at a time, of any number of rows.
 //
 // The scale is applied to a group's sum: sum(x ((c - 8) s + z)) = s sum(x c) + (z - 8 s) sum(x).
 
@@ -10,13 +10,13 @@ struct FourBits {
     static constexpr int OUTPUTS = BLOCK;
 
     // x: `[rows, in]`
-    FourBits(Context& context, const Matrix& matrix, const float* x, int rows)
+    template <class T>
+    FourBits(Context& context, const Matrix& matrix, const T* x, int rows)
         : matrix(matrix), rows(rows), groups(matrix.in / matrix.group), inputs(context, rows, matrix.in, matrix.group) {
         context.inputs.resize(static_cast<size_t>(rows) * matrix.in);
         context.sums.resize(static_cast<size_t>(rows) * groups);
         sums = context.sums.data();
-        auto take = [&](int number) {
-            const size_t row = number;
+        const auto take = [&](size_t row) {
             float* rounded = context.inputs.data() + row * matrix.in;
             for (int i = 0; i < matrix.in; i += LANES) store(rounded + i, rounded_to_bfloat16(load(x + row * matrix.in + i)));
             for (int group = 0; group < groups; ++group) {
@@ -26,10 +26,9 @@ struct FourBits {
             }
             inputs.take(row, rounded);
         };
-        if (rows > MOST_ROWS)
-            context.workers.run(rows, take);
-        else
-            for (int row = 0; row < rows; ++row) take(row);
+        context.workers.run((rows + MOST_ROWS - 1) / MOST_ROWS, [&](int ticket) {
+            for (int row = ticket * MOST_ROWS; row < rows && row < (ticket + 1) * MOST_ROWS; ++row) take(row);
+        });
     }
 
     // The outputs of one block, of all rows.

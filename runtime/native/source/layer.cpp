@@ -116,7 +116,8 @@ const Target TARGETS[] = {
          return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                 __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
      },
-     avx512::BLOCK, avx512::IS_FOR_MANY_ROWS, avx512::run<float>, avx512::run<Bfloat16>, avx512::multiply<float>, avx512::multiply<Bfloat16>,
+     avx512::BLOCK, avx512::IS_FOR_MANY_ROWS, avx512::run<float>, avx512::run<Bfloat16>, avx512::multiply<float>,
+     avx512::multiply<Bfloat16>,
      avx512::expand<float>, avx512::expand<Bfloat16>},
     {"avx2", [] { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }, avx2::BLOCK,
      avx2::IS_FOR_MANY_ROWS, avx2::run<float>,
@@ -149,7 +150,8 @@ extern "C" void cede_run_layer(void* context, int target, const cede::Layer* lay
     (layer->is_bfloat16 ? own.with_bfloat16 : own.with_float32)(*static_cast<cede::Context*>(context), *layer, *step);
 }
 
-// Multiply `x`, `[rows, in]` in bfloat16 or float32, of no more than eight rows unless the matrix is of four bits, and write `[rows, out]` to `y`, rounded as those are.
+// Multiply `x`, `[rows, in]` in bfloat16 or float32, and write `[rows, out]` to `y`, rounded as those are.  No more than
+// `MOST_ROWS`, unless the matrix is of four bits.
 extern "C" void cede_multiply(void* context, int target, int threads, const cede::Matrix* matrix, int is_bfloat16,
                               const void* x, int rows, float* y) {
     cede::Context& own = *static_cast<cede::Context*>(context);

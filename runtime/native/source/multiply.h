@@ -17,11 +17,9 @@ void run_pieces(Workers& workers, int count, Piece&& piece) {
 // rows are.
 template <class T>
 void multiply(Context& context, const Matrix& matrix, const T* x, int rows, float* y) {
-    context.normed.resize(static_cast<size_t>(rows) * matrix.in);
-    for (size_t i = 0; i < context.normed.size(); i += LANES) store(context.normed.data() + i, load(x + i));
     const auto keep = [&](size_t row, int output, Vector own) { store(y + row * matrix.out + output, rounded<T>(own)); };
     if (rows > MOST_ROWS) {
-        const FourBits product(context, matrix, context.normed.data(), rows);
+        const FourBits product(context, matrix, x, rows);
         const int slabs = (rows + SLAB - 1) / SLAB;
         run_pieces(context.workers, matrix.out / BLOCK * slabs, [&](int piece) {
             const int block = piece / slabs, first = piece % slabs * SLAB;
@@ -33,6 +31,8 @@ void multiply(Context& context, const Matrix& matrix, const T* x, int rows, floa
         });
         return;
     }
+    context.normed.resize(static_cast<size_t>(rows) * matrix.in);
+    for (size_t i = 0; i < context.normed.size(); i += LANES) store(context.normed.data() + i, load(x + i));
     with_product(context, matrix, context.normed.data(), rows, [&](const auto& product) {
         constexpr int OUTPUTS = std::decay_t<decltype(product)>::OUTPUTS;
         run_pieces(context.workers, matrix.out / OUTPUTS, [&](int piece) {

@@ -49,7 +49,7 @@ struct Panels {
             for (int j = 0; j < VECTORS; ++j) y[row][j] = splat(0.0f);
         for (int from = 0; from < matrix.in; from += TILE) {
             const int to = matrix.in - from < TILE ? matrix.in : from + TILE;
-            by_fours(rows, [&](auto count, int first) {
+            in_turns<4>(rows, [&](auto count, int first) {
                 constexpr int ROWS = count(), COUNT = sums_of_each(ROWS);
                 const float* x = inputs + static_cast<size_t>(first) * matrix.in;
                 for (int j = 0; j < VECTORS; j += COUNT) {

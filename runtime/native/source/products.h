@@ -3,7 +3,7 @@
 // A product is a structure that is made of a matrix and rows, and computes the piece of all rows' outputs that it is asked
 // for.  In which order a row's numbers are added does not depend on how many rows there are.
 
-// Call `some(count, first)` for so many rows at a time, two or four, and then for those that are left; `count()` is a constant.
+// Call `some(count, first)` for two or four rows at a time, and then for those that are left; `count()` is a constant.
 template <int AT_ONCE, class Some>
 inline void in_turns(int rows, Some&& some) {
     for (int first = 0; first < rows; first += AT_ONCE) {
@@ -17,11 +17,6 @@ inline void in_turns(int rows, Some&& some) {
             if (rows - first == 3) some(std::integral_constant<int, 3>(), first);
         }
     }
-}
-
-template <class Some>
-inline void by_fours(int rows, Some&& some) {
-    in_turns<4>(rows, some);
 }
 
 // How many sums of each of so many rows are added up at a time.

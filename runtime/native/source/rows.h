@@ -42,7 +42,7 @@ struct Rows {
         const size_t in = matrix.in;
         float sums[MOST_ROWS * LANES];
         for (int output = 0; output < LANES; output += STEP)
-            by_fours(rows, [&](auto count, int first) {
+            in_turns<4>(rows, [&](auto count, int first) {
                 constexpr int ROWS = count(), AT_ONCE = sums_of_each(ROWS);
                 for (int i = output; i < output + STEP; i += AT_ONCE)
                     add_up<ROWS, AT_ONCE>(inputs + first * in, weight + (static_cast<size_t>(piece) * LANES + i) * in, matrix.in,
