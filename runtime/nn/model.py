@@ -6,6 +6,7 @@ implements `runtime.step.step.StepModel`; everything here happens on the device 
 
 from __future__ import annotations
 
+import math
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING
 
@@ -195,12 +196,12 @@ class Transformer:
     def finish(self, batch: Batch) -> list[SegmentOutput]:
         """Sample and verify, gather what prompts give, check that all is finite, and read all of it at once."""
         # A sum is finite only if every term is (in float32 no sum of finite rows overflows), and costs one pass.
-        finite = batch.hidden.sum(-1, dtype=torch.float32).isfinite()  # [rows]
+        sums = batch.hidden.sum(-1, dtype=torch.float32)  # [rows]
         states = self.weights.final_norm(batch.hidden)
         self.store_states(batch, states)
         vocab_size = self.config.vocab_size
         gathered = batch.prompt_rows.compute(states, self.compute_logits, vocab_size, self._run_ahead.layer_encoded)
-        also_read = torch.cat([finite.float(), *gathered]) if gathered else finite
+        also_read = torch.cat([sums, *gathered]) if gathered else sums
         sampled: list[SampledRow] = []
         if batch.sampling.specs:
             logits = self.compute_logits(states[batch.sampled_rows])  # [sampled rows, vocab]
@@ -208,7 +209,7 @@ class Transformer:
         else:
             numbers = also_read.tolist()  # the step's one read from the device, as in `verify`
         self._run_ahead.drain()
-        given = batch.prompt_rows.parse(numbers[len(finite) :], self.config.hidden_size, vocab_size)
+        given = batch.prompt_rows.parse(numbers[len(sums) :], self.config.hidden_size, vocab_size)
         rest = iter(sampled)
         return [
             _output(list(islice(rest, segment.num_sampled)), numbers[rows.start : rows.stop], given.get(place, NOTHING))
@@ -278,9 +279,9 @@ def _stage_prompt_rows(segments: Sequence[Segment], ranges: Sequence[range], sta
     return PromptRows.stage([(own, segment.wanted, segment.mark) for segment, own in pairs], staging)
 
 
-def _output(sampled: Sequence[SampledRow], finite_rows: Sequence[float], given: RowsGiven | None) -> SegmentOutput:
+def _output(sampled: Sequence[SampledRow], sums: Sequence[float], given: RowsGiven | None) -> SegmentOutput:
     """Return one segment's output: its tokens up to the first row that did not accept its draft."""
-    if given is None or not all(finite_rows) or not all(row.finite for row in sampled):
+    if given is None or not all(map(math.isfinite, sums)) or not all(row.finite for row in sampled):
         return SegmentOutput(finite=False)
     accepted = len(list(takewhile(lambda row: row.accepted, sampled)))
     tokens = tuple(row.token for row in sampled[: accepted + 1])

@@ -7,6 +7,7 @@ All that comes from the host was sent before (`runtime.sampling.batch`), and wha
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -57,15 +58,15 @@ def sample(
         One entry per row, and the numbers of `also_read`.
     """
     rows, random_rows = len(batch.specs), batch.random_rows
-    finite = logits.sum(-1).isfinite()
+    sums = logits.sum(-1)  # finite only if every logit is
     tokens = adjusted.argmax(-1)
     if random_rows is not None:
         tokens[random_rows.index.tensor] = _invert(distributions, random_rows.numbers.column)
     reported = _logprobs(logits, tokens, batch)
-    rest = also_read if also_read is not None else finite[:0]
-    numbers = iter(torch.cat([part.flatten().float() for part in (tokens, finite, reported, rest)]).tolist())
+    rest = also_read if also_read is not None else sums[:0]
+    numbers = iter(torch.cat([part.flatten().float() for part in (tokens, sums, reported, rest)]).tolist())
     token_ids = [int(number) for number in islice(numbers, rows)]  # exact: no vocabulary has 2^24 tokens
-    are_finite = [bool(number) for number in islice(numbers, rows)]
+    are_finite = [math.isfinite(number) for number in islice(numbers, rows)]
     logprobs = _parse_logprobs(numbers, reported.shape[-1], batch)
     # Cloned, for a view of one row would keep the memory of all rows.
     drawn_from = {
