@@ -147,7 +147,7 @@ class SlotManager:
         self._drain()
         self._admit()
         moved = await self._move()
-        step = self._plan()
+        step = self._plan(has_moved=moved)
         result = await self._run(step)
         self._settle(step, result)
         if moved or step:
@@ -182,9 +182,9 @@ class SlotManager:
         """Give up what a slot holds: it could not be moved."""
         self._recovery.lose_slot(slot)
 
-    def _plan(self) -> list[Planned]:
-        """Choose the rows of the next step, from what actors have submitted."""
-        return self._planner.plan(self.holds)
+    def _plan(self, *, has_moved: bool) -> list[Planned]:
+        """Choose the rows of the next step, from what actors have submitted; none, at times, where KV has moved."""
+        return self._planner.plan(self.holds, has_moved=has_moved)
 
     async def _run(self, step: Sequence[Planned]) -> outcome.Outcome[StepResult] | None:
         """Run the step, if it has any rows; cancels take effect inside, at layer boundaries."""

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 MAX_PASSED_OVER = 3
 """Steps of the target in a row that may go without those who are less important than a prompt that is read."""
 
+FEW = 2
+"""Rows of a prompt that go into any step, since they cost no more than a generation's: where one goes on that was
+parked, all but these is restored."""
+
 
 @dataclass(frozen=True, slots=True)
 class Planned:
@@ -65,10 +69,11 @@ class StepPlanner:
         self._importance: dict[GenerationKey, int] = {}  # of those who hold a slot
         self._passed_over = 0  # steps of the target in a row, without those who are behind
 
-    def plan(self, holds: Iterable[HoldRecord]) -> list[Planned]:
+    def plan(self, holds: Iterable[HoldRecord], *, has_moved: bool) -> list[Planned]:
         """Return the next step: every decode row, and as much of each prompt as its share of the budget allows.
 
-        While a prompt is read, those who are less important generate in every fourth step only.
+        While a prompt is read, those who are less important generate in every fourth step only; so they do while KV is
+        moved out of its way, and where nobody else has rows, the next piece follows at once.
 
         Drafts go first, since they are cheap and their verification then shares a step with whoever waits; but a
         drafter that reads in bulk takes turns with the target.  After a step that raised, each of those who were in it
@@ -79,7 +84,7 @@ class StepPlanner:
         alone = [one for one in pending if one[0].runs_alone][:1]
         pending = alone or pending
         self._importance = importance(holds)
-        behind = self._behind(pending)
+        behind = self._behind(pending, [record for record in holds if has_moved and self._awaits_copies(record)])
         if is_passed_over := bool(behind) and self._passed_over < MAX_PASSED_OVER:
             pending = [one for one in pending if one[0].key not in behind]
         drafts = [one for one in pending if one[1].phase is State.DRAFT]
@@ -96,14 +101,24 @@ class StepPlanner:
             self._passed_over = self._passed_over + 1 if is_passed_over else 0
         return self._fill(others, self._costs.target, urgent)
 
-    def _behind(self, pending: Iterable[tuple[HoldRecord, Submit]]) -> set[GenerationKey]:
-        """Return who generates, and is less important than a prompt that is read.
+    def _behind(
+        self, pending: Iterable[tuple[HoldRecord, Submit]], held_up: Iterable[HoldRecord]
+    ) -> set[GenerationKey]:
+        """Return who generates, and is less important than a prompt that is read, or held up until KV is moved.
 
-        Rows of theirs take as long as in a step of their own, and the prompt would wait for that with every chunk.
+        Rows of theirs take as long as in a step of their own, and the prompt would wait for that with every chunk, and
+        with every piece of that KV.
         """
         ranked = [(self._importance[record.key], record.key, work.phase is State.PREFILL) for record, work in pending]
-        best = min((rank for rank, _, is_read in ranked if is_read), default=math.inf)
+        read = [rank for rank, _, is_read in ranked if is_read] + [self._importance[one.key] for one in held_up]
+        best = min(read, default=math.inf)
         return {key for rank, key, is_read in ranked if not is_read and rank > best}
+
+    def _awaits_copies(self, record: HoldRecord) -> bool:
+        """Whether a hold cannot go on before what its slot had is copied out of it, or the slot has been moved."""
+        if record.pending is None or record.mark.at is not None:
+            return False
+        return self._cache.waiting.any_of(record.slot.id) or self._table.extents.is_moving(record.slot)
 
     def _ready_work(self, record: HoldRecord) -> Submit | None:
         """The rows that were submitted, unless the hold is cancelled, may not write to its slot yet, or is led."""
@@ -124,7 +139,7 @@ class StepPlanner:
         return work if self._start(record, work) + len(work.token_ids) <= record.slot.capacity else None
 
     def _fill(self, pending: Sequence[tuple[HoldRecord, Submit]], costs: StepCostModel, urgent: int) -> list[Planned]:
-        """A step of all that must go in whole, and of as much of the rest as there is room for."""
+        """A step of all that must go in whole, and of as much of the rest as there is room for, or of its last rows."""
         whole = [(record, work) for record, work in pending if not work.is_bulk]
         bulk = [(record, work) for record, work in pending if work.is_bulk]
         depth = sum(self._start(record, work) for record, work in bulk) / max(len(bulk), 1)
@@ -134,6 +149,7 @@ class StepPlanner:
         rings = self._table.rings
         wanted = [(self._importance[record.key], len(work.token_ids)) for record, work in bulk]
         shares = share_by_priority(wanted, budget)
+        shares = [rows if rows <= FEW else share for share, (_, rows) in zip(shares, wanted, strict=True)]
         if rings is not None:  # what a ring has room for; the rest has its turn in the next step
             shares = [min(share, rings.max_rows) for share in shares]
         return [

@@ -144,6 +144,26 @@ MUTANTS = (
         ("tests/scenarios/order/test_order.py",),
     ),
     Mutant(
+        "the less important generate before each piece of KV that makes way for a better prompt",
+        "actors/manager/step_planner.py",
+        "if has_moved and self._awaits_copies(record)",
+        "if False",
+        (
+            "tests/scenarios/parking/test_parking.py::"
+            "test_while_it_is_copied_the_less_important_generate_after_every_third_piece_only",
+        ),
+    ),
+    Mutant(
+        "the last row of one that goes on waits until a better prompt has been read",
+        "actors/manager/step_planner.py",
+        "rows if rows <= FEW else share",
+        "share",
+        (
+            "tests/scenarios/order/test_order.py::"
+            "test_the_last_rows_of_the_less_important_go_along_with_a_better_prompt",
+        ),
+    ),
+    Mutant(
         "a step of one that runs alone is a turn for those who are behind",
         "actors/manager/step_planner.py",
         "        if not alone:",

@@ -255,7 +255,9 @@ class Fairness(Observer):
         if any(one.runs_alone for one, _ in ready):
             return  # each of those who were in a step that raised runs alone
         served = {part.key for part in event.parts}
-        best = min((self._importance(one) for one, work in ready if work.phase is State.PREFILL), default=math.inf)
+        first = [one for one, work in ready if work.phase is State.PREFILL]
+        first += [one for one in self._books.holding.values() if self._awaits_copies(one)]
+        best = min(map(self._importance, first), default=math.inf)
         oldest_prompt_is_served = False
         for one, work in sorted(ready, key=lambda pair: self._importance(pair[0])):
             if (work.phase is State.DRAFT) != event.drafting:
@@ -318,6 +320,13 @@ class Fairness(Observer):
         if self._without_room[one.owner] > MAX_STEPS_WITHOUT_ROOM:
             self._violated(f"I8: {one.owner} waits for room in the arena, and steps go on without it")
         return None
+
+    def _awaits_copies(self, one: Generation) -> bool:
+        """Whether it cannot go on before KV was moved out of its way."""
+        if one.slot is None or not one.is_alive:
+            return False
+        extents = self._manager.table.extents
+        return self._manager.cache.waiting.any_of(one.slot) or extents.is_moving(self._manager.table.slot(one.slot))
 
     def _has_room(self, slot_id: int, work: Submitted) -> bool:
         table = self._manager.table

@@ -91,6 +91,15 @@ async def test_the_less_important_generate_in_every_fourth_step_of_a_better_prom
 
 
 @simulated(seeds=2)
+async def test_the_last_rows_of_the_less_important_go_along_with_a_better_prompt() -> None:
+    async with open_simulation(slots=2, chunk_tokens=8, step_seconds=same_time) as sim:
+        few = sim.expect(ask("few", prompt(2), max_tokens=2, priority=1))
+        better = sim.expect(ask("better", prompt(96, start=9), max_tokens=2))
+        await together(sim, (better, {}), (few, {"arrives": 2.5 * STEP}))
+        assert few.times[0] == pytest.approx(4 * STEP), "it is in the step after its coming"
+
+
+@simulated(seeds=2)
 async def test_they_have_their_turn_although_steps_raise_again_and_again() -> None:
     """Whoever was in such a step runs alone, twice in three steps here, and that counts for nothing."""
     chaos = Chaos(FaultPlan((DeviceError(step=8, every=3),)))

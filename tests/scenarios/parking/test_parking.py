@@ -336,6 +336,22 @@ async def test_the_last_tokens_of_who_has_gone_are_not_kept() -> None:
 
 
 @simulated(seeds=2)
+async def test_while_it_is_copied_the_less_important_generate_after_every_third_piece_only() -> None:
+    """Four pieces of it: its neighbour has a turn after three, and then with the first rows of the important one."""
+    async with open_kv_simulation(slots=2, piece=1, block_seconds=0.01, chunk_tokens=64) as sim:
+        async with trio.open_nursery() as clients:
+            neighbour = sim.expect(ask("neighbour", text(20, 3), max_tokens=60, priority=10))
+            clients.start_soon(sim.client, neighbour.asked)
+            await until(lambda: len(neighbour.events) >= 3)
+            await low(sim, clients, length=4 * BLOCK_TOKENS - 1)
+            begun = len(sim.steps)
+            await high(sim)
+        during = [{run.owner[0] for run in step.runs} for step in sim.steps[begun:]]
+        first = next(number for number, owners in enumerate(during) if "high" in owners)
+        assert sum("low" not in owners for owners in during[:first]) == 1, during[: first + 1]
+
+
+@simulated(seeds=2)
 async def test_it_does_not_go_on_before_what_it_had_was_copied() -> None:
     """The important one hangs up at once, and its slot is free while the other's blocks still wait there."""
     async with open_kv_simulation(slots=1, piece=1, block_seconds=0.01) as sim:
