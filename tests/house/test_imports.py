@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -66,3 +68,12 @@ def test_relative_imports_are_not_used() -> None:
         for path in modules(layer):
             levels = [node.level for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom)]
             assert not any(levels), path
+
+
+def test_imports_ask_for_no_device() -> None:
+    """Servers under test are forked from a process that has imported all this: one that asks for CUDA devices cannot.
+
+    A call of what is None here raises.
+    """
+    code = "import torch; torch.cuda.is_available = torch.cuda.device_count = None; import web.server, tests.live.fork_server"
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self, TypeVar
 from urllib.parse import urlsplit
@@ -33,12 +34,19 @@ Json = dict[str, Any]
 
 PATIENCE = 600.0  # seconds; the slowest machine takes its time over importing torch, and over a long prompt
 ROOT = Path(__file__).parents[2]
-# The most that run for nobody: one layer, or those that a device may have queued.
-LAYERS_AFTER_CANCEL = 1 if select_device("auto").type == "cpu" else MAX_LAYERS_AHEAD
 ANNOUNCEMENT = "cede serves "
 # Tests read the log as people do, and compare tokens, which are promised to be the same in float32.
 DEFAULTS = ("--port", "0", "--log-format", "text", "--dtype", "float32")
 COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
+
+
+@cache
+def most_layers_after_cancel() -> int:
+    """The most layers that run for nobody: one, or those that a device may have queued.
+
+    Not at import: where that has asked for CUDA devices, no process can be forked that uses them.
+    """
+    return 1 if select_device("auto").type == "cpu" else MAX_LAYERS_AHEAD
 
 
 class Gone(Exception):

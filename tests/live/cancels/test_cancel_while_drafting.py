@@ -14,7 +14,7 @@ import pytest
 
 from tests.live.fork_server import ForkedServer
 from tests.live.http_client import Http1, completion
-from tests.live.server import LAYERS_AFTER_CANCEL, wait_for
+from tests.live.server import most_layers_after_cancel, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -69,7 +69,7 @@ def test_a_hang_up_in_any_phase_frees_the_slot_and_nothing_more_is_computed(two_
             receipt = _leave(two_slots, 100 + attempt, draw, during=draw.choice(phases))
             seen[receipt["phase"]] += 1
             assert receipt["reason"] == "client_disconnect"
-            assert receipt["layers_after_cancel"] <= LAYERS_AFTER_CANCEL
+            assert receipt["layers_after_cancel"] <= most_layers_after_cancel()
             assert receipt["computed_tokens"] == receipt["kept_tokens"] + receipt["wasted_tokens"]
             assert receipt["accepted_tokens"] <= receipt["drafted_tokens"]
             (idle,) = [slot for slot in two_slots.slots() if slot["request_id"] is None]
@@ -130,4 +130,4 @@ def test_two_hundred_hang_ups_leave_nothing_behind(two_slots: Server) -> None:
     assert (statistics["live_requests"], statistics["manager"]["leased"], statistics["manager"]["queued"]) == (0, 0, 0)
     assert left <= statistics["manager"]["cancels"]["client_disconnect"] - before <= left + len(here)
     receipts = two_slots.get("/v1/receipts?limit=1024")["data"]
-    assert all(receipt["layers_after_cancel"] <= LAYERS_AFTER_CANCEL for receipt in receipts)
+    assert all(receipt["layers_after_cancel"] <= most_layers_after_cancel() for receipt in receipts)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.live.http_client import Http1
-from tests.live.server import CHAT, COMPLETIONS, LAYERS_AFTER_CANCEL, PATIENCE, stage, wait_for
+from tests.live.server import CHAT, COMPLETIONS, PATIENCE, most_layers_after_cancel, stage, wait_for
 
 if TYPE_CHECKING:
     from tests.live.server import Json, Server
@@ -139,7 +139,7 @@ def test_who_leaves_while_the_answer_is_made_has_a_receipt(one_slot: Server, wir
     (receipt,) = one_slot.wait_ended(request_id)
     assert (receipt["reason"], stage(receipt["phase"])) == ("client_disconnect", "decode")
     assert receipt["computed_tokens"] == receipt["kept_tokens"] + receipt["wasted_tokens"]
-    assert receipt["layers_after_cancel"] <= LAYERS_AFTER_CANCEL
+    assert receipt["layers_after_cancel"] <= most_layers_after_cancel()
     assert receipt["detected_at"] <= receipt["slot_freed_at"]
     one_slot.wait_idle()
 
