@@ -72,8 +72,9 @@ class StepPlanner:
     def plan(self, holds: Iterable[HoldRecord], *, has_moved: bool) -> list[Planned]:
         """Return the next step: every decode row, and as much of each prompt as its share of the budget allows.
 
-        While a prompt is read, those who are less important generate in every fourth step only; so they do while KV is
-        moved out of its way, and where nobody else has rows, the next piece follows at once.
+        While a prompt is read, those who are less important generate in every fourth step only, without it: few rows
+        take less time alone than they add to many.  So they do while KV is moved out of its way, and where nobody else
+        has rows, the next piece follows at once.
 
         Drafts go first, since they are cheap and their verification then shares a step with whoever waits; but a
         drafter that reads in bulk takes turns with the target.  After a step that raised, each of those who were in it
@@ -87,6 +88,8 @@ class StepPlanner:
         behind = self._behind(pending, [record for record in holds if has_moved and self._awaits_copies(record)])
         if is_passed_over := bool(behind) and self._passed_over < MAX_PASSED_OVER:
             pending = [one for one in pending if one[0].key not in behind]
+        elif any(record.key in behind and work.phase is not State.DRAFT for record, work in pending):
+            pending = [one for one in pending if one[1].phase is not State.PREFILL]
         drafts = [one for one in pending if one[1].phase is State.DRAFT]
         others = [one for one in pending if one[1].phase is not State.DRAFT]
         # Rows that somebody's next token waits for: in this step, or in the other model's, which comes after it.  A

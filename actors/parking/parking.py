@@ -88,17 +88,14 @@ class Parking:
         return 0.0 if kept is None else self._now() - kept.since
 
     def is_copied(self, key: GenerationKey) -> bool:
-        """Whether what one needs to go on can be had: no block of it that is in no slot still waits to be kept."""
+        """Whether what one needs to go on can be had: no block of it that no slot can give still waits to be kept."""
         kept = self._parked.get(key)
         if kept is None:
             return True
         sequence, cache = kept.record.hold.prompt, self._cache
-        return not any(
-            cache.waiting.any_displaced(
-                slot.id, sequence, slot.tokens.shared_with(sequence), unless=cache.tiers.can_be_had
-            )
-            for slot in self._table
-        )
+        given = [(slot.id, slot.branch_point(slot.tokens.shared_with(sequence))) for slot in self._table]
+        unless = cache.tiers.can_be_had
+        return not any(cache.waiting.any_displaced(slot, sequence, have, unless=unless) for slot, have in given)
 
     def victims(self, priority: int, promise: int, before: int) -> Sequence[HoldRecord]:
         """Return who is to be parked so that one has a slot which waits since the grant `before`; or nobody."""

@@ -75,5 +75,5 @@ def test_imports_ask_for_no_device() -> None:
 
     A call of what is None here raises.
     """
-    code = "import torch; torch.cuda.is_available = torch.cuda.device_count = None; import web.server, tests.live.fork_server"
-    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+    asks = "import torch; torch.cuda.is_available = torch.cuda.device_count = None"
+    subprocess.run([sys.executable, "-c", f"{asks}; import web.server, tests.live.fork_server"], cwd=ROOT, check=True)

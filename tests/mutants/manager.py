@@ -144,6 +144,16 @@ MUTANTS = (
         ("tests/scenarios/order/test_order.py",),
     ),
     Mutant(
+        "the less important share their step with the better prompt",
+        "actors/manager/step_planner.py",
+        "elif any(record.key in behind and work.phase is not State.DRAFT for record, work in pending):",
+        "elif False:",
+        (
+            "tests/scenarios/order/test_order.py::"
+            "test_the_less_important_generate_in_every_fourth_step_while_a_better_prompt_is_read",
+        ),
+    ),
+    Mutant(
         "the less important generate before each piece of KV that makes way for a better prompt",
         "actors/manager/step_planner.py",
         "if has_moved and self._awaits_copies(record)",

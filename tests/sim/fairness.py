@@ -164,6 +164,7 @@ class Fairness(Observer):
         self._were_due: set[Owner] = set()
         self._without_room: Counter[Owner] = Counter()  # steps that began while it waited for that
         self._passed_over: Counter[Owner] = Counter()  # steps of the target, for a more important prompt's sake
+        self._was_turn_of_others = False  # at the last step of the target
         self._waits_for_drafts = 0  # steps of the drafter, while someone has work for the target
 
     def queued(self, event: Queued) -> None:
@@ -259,6 +260,7 @@ class Fairness(Observer):
         first += [one for one in self._books.holding.values() if self._awaits_copies(one)]
         best = min(map(self._importance, first), default=math.inf)
         oldest_prompt_is_served = False
+        is_turn_of_others = self._is_turn_of_others(event, best)
         for one, work in sorted(ready, key=lambda pair: self._importance(pair[0])):
             if (work.phase is State.DRAFT) != event.drafting:
                 continue
@@ -267,9 +269,23 @@ class Fairness(Observer):
                 self._passed_over.pop(one.owner, None)
             elif work.phase is not State.PREFILL and self._importance(one) > best:
                 self._pass_over(one, event)
+            elif work.phase is State.PREFILL and is_turn_of_others:
+                continue
             elif not (work.is_bulk and oldest_prompt_is_served):
                 self._violated(f"I8: {one.owner} has work, and a step begins without it")
         self._check_target_waits(ready_for_target=any(work.phase is not State.DRAFT for _, work in ready), of=event)
+
+    def _is_turn_of_others(self, step: StepBegins, best: float) -> bool:
+        """Whether a step is for those who are less important than a prompt: they do not share one with it.
+
+        Two in a row are not.
+        """
+        keys = {part.key for part in step.parts if part.phase is not State.PREFILL}
+        behind = any(self._importance(one) > best for one in self._books.holding.values() if one.owner in keys)
+        is_turn = behind and len(keys) == len(step.parts)
+        if not step.drafting:
+            is_turn, self._was_turn_of_others = is_turn and not self._was_turn_of_others, is_turn
+        return is_turn
 
     def _pass_over(self, one: Generation, step: StepBegins) -> None:
         """Check that it does not last: a more important prompt is read, and goes first."""

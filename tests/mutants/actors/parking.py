@@ -50,6 +50,16 @@ MUTANTS = (
         (f"{SCENARIOS}::test_who_drafts_goes_on_drafting",),
     ),
     Mutant(
+        "who is parked comes back before last tokens are copied that its own slot cannot give it",
+        "actors/parking/parking.py",
+        "slot.branch_point(slot.tokens.shared_with(sequence))",
+        "slot.tokens.shared_with(sequence)",
+        (
+            "tests/scenarios/parking/test_parking.py::"
+            "test_who_is_parked_again_before_its_first_row_has_its_last_tokens_copied_again",
+        ),
+    ),
+    Mutant(
         "one that is parked keeps its slot",
         "actors/parking/parking.py",
         "        self._holds.remove(record)\n",

@@ -77,16 +77,19 @@ async def test_a_prompt_of_a_better_priority_is_read_first() -> None:
 
 @simulated(seeds=2)
 @pytest.mark.parametrize(("priority", "turns"), [(1, [3, 7, 11]), (0, list(range(12))), (-1, list(range(12)))])
-async def test_the_less_important_generate_in_every_fourth_step_of_a_better_prompt(
+async def test_the_less_important_generate_in_every_fourth_step_while_a_better_prompt_is_read(
     priority: int, turns: list[int]
 ) -> None:
+    """And these are steps of their own."""
     async with open_simulation(slots=2, chunk_tokens=8, step_seconds=same_time) as sim:
         story = sim.expect(ask("story", prompt(5), max_tokens=60, priority=priority))
         better = sim.expect(ask("better", prompt(96, start=9), max_tokens=2))
         await together(sim, (story, {}), (better, {"arrives": 4.5 * STEP}))
         owners = [{run.owner[0] for run in step.runs} for step in sim.steps if not step.drafting]
-        reading = [one for one in owners if "better" in one][:12]
-        assert [turn for turn, one in enumerate(reading) if "story" in one] == turns
+        first = next(number for number, one in enumerate(owners) if "better" in one)
+        during = owners[first : first + 12]
+        assert [turn for turn, one in enumerate(during) if "story" in one] == turns
+        assert [turn for turn, one in enumerate(during) if "better" not in one] == (turns if priority > 0 else [])
         assert story.finished().completion_tokens == 60
 
 

@@ -139,6 +139,26 @@ async def test_who_lacks_room_parks_one_although_a_slot_is_free() -> None:
         assert len(story.tokens()) == 100
 
 
+@simulated(seeds=3)
+async def test_who_is_parked_again_before_its_first_row_has_its_last_tokens_copied_again() -> None:
+    """It gets its own slot back, of whose last tokens, which were restored, nobody may use a part."""
+    async with open_kv_simulation(slots=4, context=1024, positions=768, piece=1, block_seconds=0.01) as sim:
+        async with trio.open_nursery() as clients:
+            stories = [sim.expect(ask(f"low{n}", text(250, n), max_tokens=60, priority=10)) for n in range(2)]
+            for story in stories:
+                clients.start_soon(sim.client, story.asked)
+            await until(lambda: all(len(story.events) >= 10 for story in stories))
+            await sim.client(ask("high", text(600, 2), max_tokens=2))
+            await until(lambda: sim.manager.statistics().resumes == 2)
+            again = sim.expect(ask("again", text(600, 3), max_tokens=2))
+            clients.start_soon(sim.client, again.asked)
+            await until(lambda: sim.manager.statistics().parks == 4)
+            again.connection.cancel()
+            again.left_at = trio.current_time()
+        assert sim.manager.statistics().resumes == 4
+        assert [sim.rows(story) for story in stories] == [250, 250], "nothing is computed twice"
+
+
 @simulated()
 async def test_a_prompt_that_is_read_is_parked_and_read_on() -> None:
     async with open_kv_simulation(slots=1) as sim:

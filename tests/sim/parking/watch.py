@@ -60,6 +60,7 @@ class ParkWatch(Observer):
     def parked(self, event: Parked) -> None:
         """Check for whom, and how often, and that its slot is another's or nobody's."""
         self._parked[event.key] = event.tokens
+        self._promised.pop(event.key, None)
         if self._priorities[event.request_id] <= self._priorities[event.by]:
             self._violated(f"I23: {event.key} is parked for {event.by}, who is not more important")
         if event.parks > MAX_PARKS:
