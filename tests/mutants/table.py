@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.mutants import grammars, manager, observers, slots, steps
-from tests.mutants.actors import parking, spare_time
+from tests.mutants.actors import parking, planner, spare_time
 from tests.mutants.cluster import control, knowledge, requests
 from tests.mutants.kv import arena, blocks, published, rings
 from tests.mutants.model import ranks, recorded
@@ -11,6 +11,7 @@ from tests.mutants.web import detached, transport
 
 MUTANTS = (
     *manager.MUTANTS,
+    *planner.MUTANTS,
     *parking.MUTANTS,
     *slots.MUTANTS,
     *blocks.MUTANTS,

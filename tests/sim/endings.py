@@ -25,8 +25,8 @@ from runtime.errors import (
 )
 from runtime.testing.faults import CancelAt, Shutdown, SlowStep, TransferError
 from tests.sim.detached.visits import CAUSES
-from tests.sim.fairness import ROUNDING
 from tests.sim.grammars import Rule
+from tests.sim.order.fairness import ROUNDING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence, Set

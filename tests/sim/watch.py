@@ -11,12 +11,13 @@ from actors.core.observer import Observer
 from runtime.testing.faults import Chaos, FaultPlan
 from tests.sim.books import Books
 from tests.sim.executor import TimedExecutor
-from tests.sim.fairness import Activity, Fairness
 from tests.sim.history import Truth
 from tests.sim.invariants import Invariants
 from tests.sim.kin.watch import KinWatch
 from tests.sim.kv.device import CursedKV
 from tests.sim.kv.places import Places
+from tests.sim.order.activity import Activity
+from tests.sim.order.fairness import Fairness
 from tests.sim.parking.watch import ParkWatch
 from tests.sim.warm.watch import WarmWatch
 

@@ -55,7 +55,7 @@ MUTANTS = (
         "slot.branch_point(slot.tokens.shared_with(sequence))",
         "slot.tokens.shared_with(sequence)",
         (
-            "tests/scenarios/parking/test_parking.py::"
+            "tests/scenarios/parking/test_copying.py::"
             "test_who_is_parked_again_before_its_first_row_has_its_last_tokens_copied_again",
         ),
     ),
@@ -85,7 +85,7 @@ MUTANTS = (
         "actors/kv/prefix_cache.py",
         "        return len(block.token_ids) < BLOCK_TOKENS and not self.tiers.ram.is_pinned(block.key)\n",
         "        return False\n",
-        (f"{SCENARIOS}::test_the_last_tokens_of_who_has_gone_are_not_kept",),
+        ("tests/scenarios/parking/test_copying.py::test_the_last_tokens_of_who_has_gone_are_not_kept",),
     ),
     Mutant(
         "the last tokens of one that is parked are computed again",

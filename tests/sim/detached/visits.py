@@ -11,7 +11,7 @@ import trio
 from actors.control import Control, OnDisconnect
 from actors.core.receipts import CancelReason
 from runtime.errors import CedeError
-from tests.sim.fairness import ROUNDING
+from tests.sim.order.fairness import ROUNDING
 from web.detached.event_log import AttachedStream, EventLog
 from web.detached.hang_up import Followed, patience_of
 from web.detached.runs import SSE, RunBounds
