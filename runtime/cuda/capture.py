@@ -56,6 +56,9 @@ class CudaCapture:
             graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
             try:
                 work()
+            except BaseException:
+                self._pool = torch.cuda.graph_pool_handle()  # that one stays marked as being recorded into
+                raise
             finally:
                 graph.capture_end()
         torch.cuda.current_stream().wait_stream(self._stream)
