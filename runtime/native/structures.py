@@ -5,7 +5,7 @@ from __future__ import annotations
 from ctypes import Structure, c_float, c_int32, c_int64, c_void_p
 from enum import IntEnum
 
-MOST_ROWS = 8  # of a step
+MOST_ROWS = 32  # of a call; for figures see bench/LOG.md, "Steps of more than eight rows"
 LANES = 16  # numbers of a vector
 
 

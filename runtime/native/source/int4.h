@@ -5,6 +5,7 @@
 constexpr size_t LINE = 64;           // bytes of a line of a cache
 constexpr size_t BYTES_AHEAD = 2048;  // of what is asked for before it is needed
 constexpr int GROUPS_AHEAD = 4;       // likewise; a block's scales are apart from one another
+constexpr int TAKEN_AT_ONCE = 8;      // rows whose inputs one thread prepares
 
 struct FourBits {
     static constexpr int OUTPUTS = BLOCK;
@@ -26,8 +27,8 @@ struct FourBits {
             }
             inputs.take(row, rounded);
         };
-        context.workers.run((rows + MOST_ROWS - 1) / MOST_ROWS, [&](int ticket) {
-            for (int row = ticket * MOST_ROWS; row < rows && row < (ticket + 1) * MOST_ROWS; ++row) take(row);
+        context.workers.run((rows + TAKEN_AT_ONCE - 1) / TAKEN_AT_ONCE, [&](int ticket) {
+            for (int row = ticket * TAKEN_AT_ONCE; row < rows && row < (ticket + 1) * TAKEN_AT_ONCE; ++row) take(row);
         });
     }
 

@@ -12,7 +12,7 @@ namespace cede {
 
 using Bfloat16 = uint16_t;
 
-constexpr int MOST_ROWS = 8;  // of a step
+constexpr int MOST_ROWS = 32;  // of a call
 constexpr int LANES = 16;     // numbers of a vector, on every processor
 
 constexpr int PANEL = 64;     // outputs of a panel

@@ -39,6 +39,19 @@ class LayerRows:
     whole: Whole = alone  # adds up what each rank has of a sum
     single: SingleRows | None = None  # where attention takes them one by one, and not by segments
 
+    def part(self, places: slice) -> LayerRows:
+        """Return some of the segments, which follow each other: what lies in their rows is the same memory."""
+        ranges = self.ranges[places]
+        first, rows = ranges[0].start, slice(ranges[0].start, ranges[-1].stop)
+        return LayerRows(
+            segments=self.segments[places],
+            ranges=[range(own.start - first, own.stop - first) for own in ranges],
+            hidden=self.hidden[rows],
+            rotations=[(cos[rows], sin[rows]) for cos, sin in self.rotations],
+            masks=self.masks,
+            whole=self.whole,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class SingleRows:

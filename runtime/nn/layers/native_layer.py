@@ -41,7 +41,7 @@ logger = logging.getLogger("cede.model")
 
 
 class NativeLayer:
-    """Computes what a layer does, to the rounding of sums; of a batch with many rows the layer itself does.
+    """Computes what a layer does, to the rounding of sums; of a segment with many rows the layer itself does.
 
     Args:
         layer: whose weights it uses.
@@ -97,10 +97,14 @@ class NativeLayer:
 
     def __call__(self, batch: LayerRows, kv: KVCache) -> None:
         """Transform the hidden states of all rows, in place, and write their KV."""
-        hidden = batch.hidden
-        if hidden.shape[0] > MOST_ROWS:
-            self._layer(batch, kv)
+        if batch.hidden.shape[0] <= MOST_ROWS:
+            self._run(batch, kv)
             return
+        for places, are_few in in_parts([len(own) for own in batch.ranges], MOST_ROWS):
+            (self._run if are_few else self._layer)(batch.part(places), kv)
+
+    def _run(self, batch: LayerRows, kv: KVCache) -> None:
+        hidden = batch.hidden
         rows = (Rows * len(batch.segments))()
         copied: list[tuple[Segment, Sequence[Tensor]]] = []
         for own, segment, places in zip(rows, batch.segments, batch.ranges, strict=True):
@@ -126,6 +130,29 @@ class NativeLayer:
         for segment, parts in copied:  # of a ring that ends among the positions that were read
             written = torch.stack([part[:, segment.start - segment.end :] for part in parts])
             kv.write(self._index, segment.slot, segment.start, written, segment.origin)
+
+
+def in_parts(rows: Sequence[int], most: int) -> list[tuple[slice, bool]]:
+    """Split a step's segments, of so many rows each, into parts that follow each other.
+
+    Returns:
+        Each part's place among the segments, and whether it is of few rows: `most` at most.  The other parts are of
+        segments each of which has more.
+
+    >>> in_parts([1, 1, 9, 12, 5, 4], 8)
+    [(slice(0, 2, None), True), (slice(2, 4, None), False), (slice(4, 5, None), True), (slice(5, 6, None), True)]
+    """
+    parts: list[tuple[slice, bool]] = []
+    total = 0  # of the last part
+    for place, own in enumerate(rows):
+        are_few = own <= most
+        if parts and parts[-1][1] == are_few and not (are_few and total + own > most):
+            parts[-1] = slice(parts[-1][0].start, place + 1), are_few
+            total += own
+        else:
+            parts.append((slice(place, place + 1), are_few))
+            total = own
+    return parts
 
 
 def with_native_layers(

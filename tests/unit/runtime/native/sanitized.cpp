@@ -149,7 +149,7 @@ bool same_product(int target, Kind kind, int out, int in, int rows) {
 
 // Several numbers of rows, behind several lengths.
 bool all_same(int target, Kind kind, const Shape& shape) {
-    for (const int rows : {1, 2, 3, 8})
+    for (const int rows : {1, 2, 3, 9})
         for (const int length : {rows, 17, 40}) {
             if (length < rows) continue;
             if (same<float>(target, kind, shape, rows, 1, length) && same<Bfloat16>(target, kind, shape, 1, rows, length))
@@ -177,7 +177,7 @@ int main() {
             }
         for (const Kind kind :
              {FOUR_BITS, ROWS_OF_FLOAT32, ROWS_OF_BFLOAT16, ROWS_OF_INT8, PANELS_OF_FLOAT32, PANELS_OF_BFLOAT16}) {
-            for (const int rows : {1, 8, 131}) {
+            for (const int rows : {1, 8, 32, 131}) {
                 if (rows > MOST_ROWS && kind != FOUR_BITS) continue;
                 if (same_product<float>(target, kind, 192, 64, rows) && same_product<Bfloat16>(target, kind, 64, 96, rows))
                     continue;

@@ -9,6 +9,7 @@ import torch
 from runtime.checkpoint.config import parse_config
 from runtime.kv.cache import KVCache
 from runtime.kv.rings import plan_rings
+from runtime.native.structures import MOST_ROWS
 from runtime.nn.matrices.linear import PlainMatrix, WeightFormats
 from runtime.nn.model import Transformer
 from runtime.nn.source import RandomSource
@@ -70,8 +71,9 @@ GEMMA3 = LLAMA | {  # GELU, norms on both sides, windows in all layers but each 
     "rope_local_base_freq": 10000.0,
 }
 MISTRAL = LLAMA | {"architectures": ["MistralForCausalLM"], "model_type": "mistral", "sliding_window": 7}
-CONTEXT, SLOTS = 256, 8
-SLACK = 16  # positions of a ring beyond its window, and so the most rows of a step
+FEW = (1, 2, 3, 4, 5, 7, 8, 9, MOST_ROWS - 1, MOST_ROWS)  # rows, of all remainders of what is computed at a time
+CONTEXT, SLOTS = 256, MOST_ROWS
+SLACK = MOST_ROWS  # positions of a ring beyond its window, and so the most rows of a step
 
 
 class Drawn(RandomSource):

@@ -48,6 +48,8 @@ MODELS = {"llama": LLAMA, "qwen2": QWEN2, "qwen3": QWEN3, "granite": GRANITE}
 # Each step's rows, by slot: from where, and how many.  Prompts first, which have too many rows for the kernels.
 PROMPTS = {0: 70, 1: 33, 2: 12}
 STEPS: list[dict[int, int]] = [{0: 1}, {0: 1, 1: 1, 2: 1}, {1: 5}, {0: 3, 2: 4, 3: 1}, {2: MOST_ROWS}, {3: 2, 1: 6}]
+# Those with few rows and many in one step, and more of few rows than the kernels take at once.
+STEPS += [{0: 1, 1: 40}, {2: 34, 3: 2}, {0: 5, 2: 33, 1: 1, 3: 35}, {0: 20, 1: 12, 2: 1, 3: 30}]
 
 # Sums in another order are rounded otherwise, now and then by a unit of bfloat16, in which products are given.  How
 # good they are by themselves is for `test_native_linear.py` to say.

@@ -17,6 +17,7 @@ from runtime.nn.matrices.linear import BlockedMatrix, PlainMatrix, WeightFormats
 from runtime.nn.matrices.panels import PANEL
 from tests.unit.runtime.nn.layers.native_models import (
     CPU,
+    FEW,
     GEMMA3,
     GRANITE,
     LLAMA,
@@ -113,11 +114,11 @@ def test_few_rows_are_what_pytorch_makes_of_them(target: Kernels, name: str, kin
     if kind in ("panels", "pairs") and name == "odd":
         pytest.skip("such sizes are not in whole panels")
     plain, native = models(kind, MODELS[name], dtype, target)
-    tolerance = 0.005 if kind == "int8" and dtype == FLOAT32 else TOLERANCE[dtype]
+    tolerance = 0.01 if kind == "int8" and dtype == FLOAT32 else TOLERANCE[dtype]
     torch.manual_seed(2)
     lengths: dict[int, int] = {}
-    steps = [{slot: 9 + slot} for slot in range(MOST_ROWS)]
-    for rows in range(1, MOST_ROWS + 1):
+    steps = [{slot: 9 + slot % 20} for slot in range(MOST_ROWS)]
+    for rows in FEW:
         steps += [{0: rows}, dict.fromkeys(range(rows), 1)]
     with torch.inference_mode():
         for step in steps:
@@ -141,10 +142,10 @@ def test_a_row_does_not_depend_on_its_neighbours(target: Kernels, name: str, kin
     lengths: dict[int, int] = {}
     with torch.inference_mode():
         for slot in range(MOST_ROWS):
-            run(native, segments_of({slot: 9 + slot}, lengths))
+            run(native, segments_of({slot: 9 + slot % 20}, lengths))
         segments = segments_of(dict.fromkeys(range(MOST_ROWS), 1), lengths)
         alone = [run(native, [segment]).hidden for segment in segments]
-        for rows in range(2, MOST_ROWS + 1):
+        for rows in FEW[1:]:
             together = run(native, segments[-rows:]).hidden
             assert torch.equal(together, torch.cat(alone[-rows:])), rows
 
