@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from actors.core.observer import Observer
 from runtime.kv.blocks import BLOCK_TOKENS
-from runtime.step.transfer import Copy, Save
+from runtime.step.transfer import Copy, Load, Save
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,6 +63,8 @@ class Isolation(Observer):
             owners = {self._rows[block.slot, place] for place in places if (block.slot, place) in self._rows}
             self._blocks.setdefault(block.key, set()).update(owners)
         for transfer in event.transfers:
+            if isinstance(transfer, Load):  # what was copied there before was for somebody who left meanwhile
+                self._copied = {(slot, place) for slot, place in self._copied if slot != transfer.slot}
             if isinstance(transfer, Copy):
                 for place in range(transfer.start, transfer.end):
                     self._copied.add((transfer.slot, place))
