@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         Released,
         Resumed,
         StepBegins,
+        TransferBegins,
         Submitted,
     )
     from actors.manager.slot_manager import SlotManager
@@ -204,10 +205,14 @@ class Fairness(Observer):
                 self._violated(f"I8: {one.owner} has work, and a step begins without it")
         self._check_target_waits(ready_for_target=any(work.phase is not State.DRAFT for _, work in ready), of=event)
 
+    def transfer_begins(self, event: TransferBegins) -> None:
+        """Let a turn of the others follow: they may have waited while KV was moved out of a prompt's way."""
+        self._was_turn_of_others = False
+
     def _is_turn_of_others(self, step: StepBegins, best: float) -> bool:
         """Whether a step is for those who are less important than a prompt: they do not share one with it.
 
-        Two in a row are not.
+        Two in a row are not, unless KV was moved in between.
         """
         keys = {part.key for part in step.parts if part.phase is not State.PREFILL}
         behind = any(self._importance(one) > best for one in self._books.holding.values() if one.owner in keys)
