@@ -23,8 +23,8 @@ if TYPE_CHECKING:
         Released,
         Resumed,
         StepBegins,
-        TransferBegins,
         Submitted,
+        TransferBegins,
     )
     from actors.manager.slot_manager import SlotManager
     from tests.sim.books import Books, Generation, Owner
