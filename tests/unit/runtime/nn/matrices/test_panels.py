@@ -13,15 +13,16 @@ from runtime.nn.matrices.panels import PANEL
 pytestmark = pytest.mark.skipif(not has_onednn(torch.device("cpu")), reason="this PyTorch has no oneDNN for x86")
 
 
-def test_a_packed_weight_is_found_where_it_lies() -> None:
-    """Each output's weights, in the panel that they are said to be in."""
-    outputs, inputs = 3 * PANEL, 80
+@pytest.mark.parametrize(("outputs", "inputs"), [(3 * PANEL, 80), (2 * PANEL, 64), (PANEL, 40), (PANEL, 33)])
+def test_a_packed_weight_that_is_found_lies_there(outputs: int, inputs: int) -> None:
+    """Each output's weights are in the panel that they are said to be in; how oneDNN packs is the processor's."""
     weight = torch.arange(outputs * inputs, dtype=torch.float32).view(outputs, inputs)
     matrix = BlockedMatrix(weight, None)
-    address = matrix.panel_address
-    assert address is not None
+    if (address := matrix.panel_address) is None:
+        assert inputs % 16 or torch.backends.cpu.get_cpu_capability() != "AVX2", "there, whole panels were found"
+        return
     memory = (ctypes.c_float * weight.numel()).from_address(address)
-    panels = torch.frombuffer(memory, dtype=torch.float32).view(3, inputs, PANEL)
+    panels = torch.frombuffer(memory, dtype=torch.float32).view(-1, inputs, PANEL)
     assert torch.equal(panels.transpose(1, 2).reshape(outputs, inputs), weight)
 
 
@@ -31,6 +32,6 @@ def test_two_weights_of_a_shape_have_memory_of_their_own() -> None:
     assert found == [1.0, 2.0]
 
 
-@pytest.mark.parametrize(("outputs", "inputs"), [(96, 64), (PANEL, 40), (48, 64), (PANEL, 33)])
-def test_one_that_is_padded_or_lies_otherwise_is_not_found(outputs: int, inputs: int) -> None:
+@pytest.mark.parametrize(("outputs", "inputs"), [(96, 64), (48, 64)])
+def test_one_that_is_not_in_whole_panels_is_not_found(outputs: int, inputs: int) -> None:
     assert BlockedMatrix(torch.zeros(outputs, inputs), None).panel_address is None
