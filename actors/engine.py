@@ -76,6 +76,7 @@ class Engine:
         table = SlotTable(
             config.slots,
             model.context_length,
+            shelves=config.slots if config.preemption == "on" and model.rings is None else 0,
             positions=model.positions,
             root=cache.root,
             drafts_from_states=config.speculate is Proposer.MTP,

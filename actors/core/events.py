@@ -125,6 +125,14 @@ class Parked(GenerationEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class Exchanged:
+    """A free slot has what was on a shelf now, and the shelf what was in the slot; nothing was copied."""
+
+    slot: int
+    shelf: int
+
+
+@dataclass(frozen=True, slots=True)
 class Resumed(GenerationEvent):
     """One that was parked was granted a slot, which holds KV of the first `cached_tokens` of its sequence."""
 

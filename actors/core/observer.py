@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         DeviceIsLost,
         Emitted,
         Ended,
+        Exchanged,
         Granted,
         HandedBack,
         Invalidated,
@@ -93,6 +94,9 @@ class Observer:
 
     def parked(self, event: Parked) -> None:
         """A generation has left its slot to a more important one, and waits again."""
+
+    def exchanged(self, event: Exchanged) -> None:
+        """A slot and a shelf have what the other had."""
 
     def resumed(self, event: Resumed) -> None:
         """One that was parked has a slot again."""
@@ -180,6 +184,7 @@ class Observers:
     refused: Hook[Refused]
     granted: Hook[Granted]
     parked: Hook[Parked]
+    exchanged: Hook[Exchanged]
     resumed: Hook[Resumed]
     stage_begun: Hook[StageBegun]
     submitted: Hook[Submitted]

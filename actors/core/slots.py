@@ -39,6 +39,7 @@ class SlotTable(SlotsInView):
 
     Args:
         slots, context: the most that run, and the most tokens of one.
+        shelves: places besides, for what was in slots that somebody more important got; none where there are `rings`.
         positions: of the arena that they share; None for as many as all have at their longest.
         root: of the tokens' chains.
         drafts_from_states: the drafter goes on from the target's hidden states (an MTP module), so it can read only
@@ -52,6 +53,7 @@ class SlotTable(SlotsInView):
         slots: int,
         context: int,
         *,
+        shelves: int = 0,
         positions: int | None = None,
         root: BlockKey = b"",
         drafts_from_states: bool = False,
@@ -61,9 +63,10 @@ class SlotTable(SlotsInView):
         self.rings = rings
         self.owner = owner or TaskOwner()
         arena = Arena(slots * context if positions is None else positions, longest=context)
-        records = [SlotRecord(i, TokenChain(root), rings, arena) for i in range(slots)]
-        super().__init__(records, context, drafts_from_states=drafts_from_states)
-        self.extents = Extents(arena, records, self._changing)
+        records = [SlotRecord(i, TokenChain(root), rings, arena) for i in range(slots + shelves)]
+        super().__init__(records, slots, context, drafts_from_states=drafts_from_states)
+        assert not shelves or rings is None, "rings are a slot's own, and stay where they are"
+        self.extents = Extents(arena, records, slots, self._changing)
         self._in_flight: frozenset[int] = frozenset()
         self._told: HeldBlocks | None = None
 
@@ -96,13 +99,14 @@ class SlotTable(SlotsInView):
         """
         self.owner.check()
         limit = len(prompt) - 1 if reuse else 0
-        candidates = [(slot, slot.usable_for(prompt, limit)) for slot in self._records if slot.owner is None]
+        free = [slot for slot in self._records[: self.slots] if slot.owner is None]
+        candidates = [(slot, slot.usable_for(prompt, limit)) for slot in free]
         if not self.extents.grantable([promise]):
             return None
         slot, usable = min(
             candidates,
             key=lambda free: grant_cost(
-                free[0].candidate(free[1], self._grants, now), len(prompt), session, len(self._records)
+                free[0].candidate(free[1], self._grants, now), len(prompt), session, self.slots
             ),
         )
         self._grants += 1
@@ -131,6 +135,20 @@ class SlotTable(SlotsInView):
         self.trim(slot, 0)
         self.extents.counts.given_up += 1
         return resident
+
+    def exchange(self, slot: SlotView, shelf: SlotView) -> None:
+        """Let two places that nobody holds have what the other has; nothing is copied, since only names change."""
+        one, other = self._changing(slot), self._changing(shelf)
+        assert one.owner is None, f"slot {one.id} is held, and is to be exchanged"
+        assert other.owner is None, f"slot {other.id} is held, and is to be exchanged"
+        one.exchange(other)
+        self.extents.exchange(one, other)
+        self._tell(other)
+        self._tell(one)
+
+    def hold(self, shelf: SlotView, until: float) -> None:
+        """Let what lies there be given up after all others until then, by Trio's clock."""
+        self._changing(shelf).held_until = until
 
     @contextmanager
     def in_flight(self, slot_ids: Iterable[int]) -> Iterator[None]:

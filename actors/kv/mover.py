@@ -100,7 +100,8 @@ class KVMover:
         urgent = self._cache.next_saves([slot for slot in (*held, *self._room.urgent) if slot in still], piece)
         if urgent:
             return urgent
-        free = [slot.id for slot in self._table.free if slot.id in still]
+        # What is on a shelf is copied while nobody works, since it is for nobody else; or where its room is wanted.
+        free = [slot.id for slot in self._table.free if slot.id in still and not (holds and slot in self._table.shelves)]
         return self._cache.next_saves(free, 1 if holds else piece)
 
     def _settle(

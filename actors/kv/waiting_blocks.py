@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from runtime.kv.blocks import BLOCK_TOKENS
 
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from runtime.kv.blocks import BlockKey
     from runtime.kv.token_chain import TokenChain
     from runtime.ownership import TaskOwner
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +152,14 @@ class WaitingBlocks:
         keys = resident.tokens.keys
         batches.append(_Batch(resident, deque(number for number in numbers if keys[number] not in known)))
 
+    def exchange(self, slot: int, other: int) -> None:
+        """Let what waits in two slots wait in the other one: what they hold was exchanged."""
+        self._owner.check()
+        _exchange(self._batches, slot, other)
+        _exchange(self._held_until, slot, other)
+        names = {slot: other, other: slot}
+        self._taken = [(names.get(one, one), block) for one, block in self._taken]
+
     def take(
         self, slots: Iterable[int], limit: int, *, unless: Callable[[SlotBlock], bool]
     ) -> list[tuple[int, SlotBlock]]:
@@ -194,3 +205,11 @@ class WaitingBlocks:
     def _all(self) -> Iterator[_Batch]:
         for batches in self._batches.values():
             yield from batches
+
+
+def _exchange(values: dict[int, T], one: int, other: int) -> None:
+    mine, theirs = values.pop(one, None), values.pop(other, None)
+    if theirs is not None:
+        values[one] = theirs
+    if mine is not None:
+        values[other] = mine

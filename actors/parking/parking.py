@@ -1,18 +1,25 @@
 """Those who have left their slots to more important ones, and what is kept of them.
 
 To park is to release a slot as a cancel does, but the request is kept.  Its actor waits on: for the answer to the rows
-that it submitted last, which it gets when it has a slot again.  Its committed KV stays where the slot was until it is
-copied out, as all KV does that a grant displaces, and goes to the tiers: there it is *pinned*.  Nothing of it is left
-on the device.  It waits in the queue, and comes back like a prompt that is cached: what it lacks it has restored.
+that it submitted last, which it gets when it has a slot again.  Its committed KV is put on a *shelf*, a place that is
+granted to nobody: nothing is copied for that, and it is in nobody's way, since the room is lent as that of any resident
+is.  Whoever needs it has it, and the KV is copied out to the tiers before, where its blocks are *pinned* from the
+start.  So it is where there is no shelf: the KV stays where the slot was until it is copied out.  One that is parked
+waits in the queue, and comes back with what is on its shelf, or like a prompt that is cached: what it lacks it has
+restored.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from actors.core.events import Parked, Resumed
+import trio
+
+from actors.core.events import Exchanged, Parked, Resumed
 from actors.core.hold import Tail
+from actors.core.slot_views import resident_value
 from actors.parking.victims import choose, is_at_rest
 from runtime.kv.blocks import BLOCK_TOKENS
 
@@ -69,6 +76,7 @@ class Parking:
         self._now = now
         self._owner = table.owner
         self._parked: dict[GenerationKey, _Kept] = {}
+        self._on_shelf: dict[int, GenerationKey] = {}  # whose KV was put there last
         self._returning: dict[GenerationKey, _Kept] = {}  # those that have a slot, and not yet all their KV in it
 
     # --- looking in ---------------------------------------------------------------------------------------------------
@@ -92,6 +100,9 @@ class Parking:
         kept = self._parked.get(key)
         if kept is None:
             return True
+        shelf = self._shelf_of(key)
+        if shelf is not None and self._table.extents.is_moving(shelf):
+            return False
         sequence, cache = kept.record.hold.prompt, self._cache
         given = [(slot.id, slot.branch_point(slot.tokens.shared_with(sequence))) for slot in self._table]
         unless = cache.tiers.can_be_had
@@ -125,23 +136,73 @@ class Parking:
         self.forget(record)
         self._table.release(slot)
         pinned: tuple[BlockKey, ...] = ()
-        if not self._cache.waiting.any_of(slot.id):  # else nothing was written here since the grant
+        is_own = not self._cache.waiting.any_of(slot.id)  # else nothing was written here since the grant
+        if is_own:
             pinned = self._cache.set_aside(slot.id, slot.resident(), self.parks)
         complete = length // BLOCK_TOKENS
         tail = Tail(pinned[-1], complete, length) if len(pinned) > complete else None
         record.park(tail)
         self._holds.remove(record)
         self._table.extents.fit(slot, self._cache.waiting.end(slot.id))
+        if is_own and slot.tokens:
+            self._put_on_shelf(record.key, slot)
         self._parked[record.key] = _Kept(record, self._now(), pinned)
         self.parks += 1
         if self._observers.parked:
             event = Parked(*record.key, slot.id, length, record.ledger.parks, by.request_id)
             self._observers.tell(self._observers.parked, event)
 
+    def _put_on_shelf(self, key: GenerationKey, slot: SlotView) -> None:
+        """Put what a slot has on a shelf, if there is one on which nothing is of anybody who is parked.
+
+        What was there comes to the slot: a resident, which the next grant may displace.
+        """
+        extents = self._table.extents
+        taken = [self._shelf_of(other) for other in self._parked]
+        shelves = [one for one in self._table.shelves if one not in taken and not extents.is_moving(one)]
+        shelf = min(shelves, key=lambda one: (bool(one.tokens), one.last_used), default=None)
+        if shelf is not None:
+            self._exchange(slot, shelf)
+            self._table.hold(shelf, math.inf)
+            self._on_shelf[shelf.id] = key
+
+    def _shelf_of(self, key: GenerationKey) -> SlotView | None:
+        """Return the shelf that has the KV of one that is parked; None where none has, or the room was wanted."""
+        return next((one for one in self._table.shelves if self._on_shelf.get(one.id) == key and one.tokens), None)
+
+    def _leave_shelf(self, key: GenerationKey) -> None:
+        """Let what may still be there of one be a resident from now on."""
+        if (shelf := self._shelf_of(key)) is not None:
+            self._table.hold(shelf, 0.0)
+            del self._on_shelf[shelf.id]
+
+    def take_off_shelf(self, key: GenerationKey) -> None:
+        """Let a free slot have what is on the shelf of one that is to be granted a slot, if anything is.
+
+        What was in the slot, the one that is wanted least, is a resident on the shelf then.
+        """
+        self._owner.check()
+        shelf = self._shelf_of(key)
+        if shelf is None:
+            return
+        table, now = self._table, trio.current_time()
+        free = [one for one in table.free if one not in table.shelves and not table.extents.is_moving(one)]
+        if free:
+            slot = min(free, key=lambda one: resident_value(one, table.grants, now))
+            self._exchange(slot, shelf)
+            del self._on_shelf[shelf.id]
+
+    def _exchange(self, slot: SlotView, shelf: SlotView) -> None:
+        self._table.exchange(slot, shelf)
+        self._cache.waiting.exchange(slot.id, shelf.id)
+        if self._observers.exchanged:
+            self._observers.tell(self._observers.exchanged, Exchanged(slot.id, shelf.id))
+
     def bring_back(self, record: HoldRecord, slot: SlotView) -> None:
         """Go on with one that was granted a slot again; what is pinned for it stays so until it has it."""
         self._owner.check()
         seconds = self.seconds(record.key)
+        self._leave_shelf(record.key)
         self._returning[record.key] = self._parked.pop(record.key)
         record.go_on_in(slot, self._table.grants, seconds)
         self._holds.put_back(record)
@@ -154,6 +215,7 @@ class Parking:
         """End one that is parked: its account."""
         self._owner.check()
         account = record.account_without_slot(self.seconds(record.key))
+        self._leave_shelf(record.key)
         self._cache.let_go(self._parked.pop(record.key).pinned)
         return account
 
@@ -172,7 +234,10 @@ class Parking:
             self._cache.let_go(kept.pinned)
 
     def check_integrity(self) -> None:
-        """Raise AssertionError if one that is parked has a slot, or more is pinned than for those who need it."""
+        """Raise AssertionError if one that is parked has a slot, or another a shelf, or too much is pinned."""
+        for shelf in self._table.shelves:
+            key = self._on_shelf.get(shelf.id)
+            assert not shelf.tokens or key is None or key in self._parked, f"{key} is not parked, and has a shelf"
         for kept in self._parked.values():
             assert self._holds.get(kept.record.key) is None, f"{kept.record.key} is parked, and holds a slot"
         wanted = {key for kept in (*self._parked.values(), *self._returning.values()) for key in kept.pinned}

@@ -139,6 +139,15 @@ class Arena:
         elif capacity < extent.capacity:
             self._extents[owner] = Extent(extent.first, capacity)
 
+    def exchange(self, owner: int, other: int) -> None:
+        """Let two owners, with or without an extent, have what the other has."""
+        assert not {owner, other} & self._targets.keys(), f"{owner} or {other} is being moved"
+        mine, theirs = self._extents.pop(owner, None), self._extents.pop(other, None)
+        if theirs is not None:
+            self._extents[owner] = theirs
+        if mine is not None:
+            self._extents[other] = mine
+
     def begin_move(self, relocation: Relocation) -> None:
         """Give an owner a second place, which is to be its only one once all is copied."""
         owner, target = relocation.owner, relocation.target

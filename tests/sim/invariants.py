@@ -51,7 +51,7 @@ from tests.sim.grammars import Rule
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from actors.core.events import StepBegins, StepEnded, StepPart, StepRaised, TransferBegins, TransferEnded
+    from actors.core.events import Exchanged, StepBegins, StepEnded, StepPart, StepRaised, TransferBegins, TransferEnded
     from actors.core.generation import GenerationRequest
     from actors.core.slot_views import SlotView
     from runtime.testing.simulated import SimulatedDrafter
@@ -124,6 +124,11 @@ class Invariants(Observer):
         if not event.drafting:
             self._note_failed(self._step.parts if len(self._step.parts) == 1 else [])
         self._last_end = trio.current_time()
+
+    def exchanged(self, event: Exchanged) -> None:
+        """Note where it is now that a step has failed over."""
+        names = {event.slot: event.shelf, event.shelf: event.slot}
+        self._failed = [self._manager.table.slot(names.get(slot.id, slot.id)) for slot in self._failed]
 
     def transfer_begins(self, event: TransferBegins) -> None:
         """Check all before KV is moved."""

@@ -123,15 +123,19 @@ class Extents:
 
     Args:
         arena: the allocator.
-        records: of the slots.
+        records: of the slots, and then of the shelves.
+        slots: how many slots there are.
         changing: returns a slot's record if it may be changed now, and raises if not.
     """
 
-    def __init__(self, arena: Arena, records: Sequence[SlotRecord], changing: Callable[[SlotView], SlotRecord]) -> None:
+    def __init__(
+        self, arena: Arena, records: Sequence[SlotRecord], slots: int, changing: Callable[[SlotView], SlotRecord]
+    ) -> None:
         self.counts = ExtentCounts()
         self.moving: Moving | None = None
         self._arena = arena
         self._records = records
+        self._slots = slots
         self._changing = changing
 
     # --- looking in ---------------------------------------------------------------------------------------------------
@@ -179,7 +183,7 @@ class Extents:
             leaving: slots that are held, and count as free.
         """
         staying = [record for record in self._records if record.owner is not None and record.id not in leaving]
-        free, count = len(self._records) - len(staying), 0
+        free, count = self._slots - len(staying), 0
         left = self.positions - sum(record.promise for record in staying)
         for positions in promises:
             left -= self.promise(positions)
@@ -217,6 +221,13 @@ class Extents:
         given = self._arena.grow(record.id, least, wanted)
         self.counts.grown += given
         return given
+
+    def exchange(self, slot: SlotView, other: SlotView) -> None:
+        """Let each of two have the other's place in the arena."""
+        one, another = self._changing(slot), self._changing(other)
+        assert not self.is_moving(one), f"slot {one.id} is being moved"
+        assert not self.is_moving(another), f"slot {another.id} is being moved"
+        self._arena.exchange(one.id, another.id)
 
     def drop(self, slot: SlotView) -> None:
         """Take back all that a slot has: nothing lies there."""

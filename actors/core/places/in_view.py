@@ -17,23 +17,25 @@ class SlotsInView:
     """What the slot table has, to be looked at: nothing here changes it.
 
     Args:
-        records: of the slots.
+        records: of the slots, and then of the shelves.
+        slots: how many slots there are.
         context: the most tokens of one.
         drafts_from_states: the drafter goes on from the target's hidden states.
     """
 
-    def __init__(self, records: Sequence[SlotRecord], context: int, *, drafts_from_states: bool) -> None:
+    def __init__(self, records: Sequence[SlotRecord], slots: int, context: int, *, drafts_from_states: bool) -> None:
+        self.slots = slots
         self.context = context
         self._records = records
         self._drafts_from_states = drafts_from_states
         self._grants = 0
 
     def __len__(self) -> int:
-        """How many slots there are."""
+        """How many slots and shelves there are."""
         return len(self._records)
 
     def __iter__(self) -> Iterator[SlotView]:
-        """Look at each slot, by its number."""
+        """Look at each slot, by its number, and then at each shelf."""
         return iter(self._records)
 
     def slot(self, slot_id: int) -> SlotView:
@@ -42,13 +44,18 @@ class SlotsInView:
 
     @property
     def free(self) -> list[SlotView]:
-        """The slots that nobody holds."""
+        """The slots that nobody holds, and the shelves."""
         return [slot for slot in self._records if slot.owner is None]
 
     @property
     def held(self) -> list[SlotView]:
         """The others."""
         return [slot for slot in self._records if slot.owner is not None]
+
+    @property
+    def shelves(self) -> Sequence[SlotView]:
+        """Places that are granted to nobody, where what somebody left can stay while there is room."""
+        return self._records[self.slots :]
 
     @property
     def grants(self) -> int:
@@ -73,7 +80,7 @@ class SlotsInView:
 
     def status(self, state_of: Callable[[GenerationKey], State]) -> Iterator[SlotStatus]:
         """Every slot as a frozen snapshot, made when its turn comes: there may be thousands."""
-        for slot in self._records:
+        for slot in self._records[: self.slots]:
             yield slot.status(state_of)
 
     def check_integrity(self) -> None:
@@ -82,3 +89,4 @@ class SlotsInView:
         assert len(owners) == len(set(owners)), f"one generation holds two slots: {owners}"
         for slot in self._records:
             slot.check_integrity(self.context)
+        assert all(shelf.owner is None for shelf in self.shelves), "a shelf is held"

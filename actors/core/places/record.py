@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
 from actors.core.slot_views import Candidate, Resident, SlotStatus
@@ -98,6 +98,13 @@ class SlotRecord:
         idle, is_held = grants - self.last_used, self.held_until > now
         return Candidate(len(self.tokens), usable, idle, is_held, self.session, self.last_used)
 
+    def exchange(self, other: SlotRecord) -> None:
+        """Take what another has of KV and of its past, and give it one's own; each stays whose it is, and where."""
+        for name in _CONTENTS:
+            mine, theirs = getattr(self, name), getattr(other, name)
+            setattr(self, name, theirs)
+            setattr(other, name, mine)
+
     def trim_draft(self, length: int) -> None:
         """Keep no more than so many positions of the drafter's KV."""
         self.draft_length = min(self.draft_length, length)
@@ -128,3 +135,6 @@ class SlotRecord:
             assert not self.staged, self
             assert self.draft_length <= len(self.tokens), self
             assert not self.suspect, self
+
+
+_CONTENTS = [one.name for one in fields(SlotRecord) if one.name not in ("id", "rings", "arena", "owner", "promise")]

@@ -11,7 +11,7 @@ from runtime.step.transfer import Copy, Load, Save
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from actors.core.events import Committed, Granted, Moved, Queued, Resumed, TransferBegins
+    from actors.core.events import Committed, Exchanged, Granted, Moved, Queued, Resumed, TransferBegins
     from actors.core.slot_views import GenerationKey
     from actors.core.slots import SlotTable
     from runtime.kv.blocks import BlockKey
@@ -47,6 +47,12 @@ class Isolation(Observer):
     def resumed(self, event: Resumed) -> None:
         """Check the same of one that was parked."""
         self._check(event.key, event.slot, 0, event.cached_tokens)
+
+    def exchanged(self, event: Exchanged) -> None:
+        """Note where the rows of a slot and of a shelf are now."""
+        names = {event.slot: event.shelf, event.shelf: event.slot}
+        self._rows = {(names.get(slot, slot), place): owner for (slot, place), owner in self._rows.items()}
+        self._copied = {(names.get(slot, slot), place) for slot, place in self._copied}
 
     def committed(self, event: Committed) -> None:
         """Note for whom rows were computed."""

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from actors.core.events import (
         Arrived,
         Committed,
+        Exchanged,
         Granted,
         Moved,
         Resumed,
@@ -93,6 +94,11 @@ class Published(Observer):
     def resumed(self, event: Resumed) -> None:
         """Note what it goes on with."""
         self._note(event.slot)
+
+    def exchanged(self, event: Exchanged) -> None:
+        """Note which of the two is public now."""
+        names = {event.slot: event.shelf, event.shelf: event.slot}
+        self._public_slots = {names.get(slot, slot) for slot in self._public_slots}
 
     def committed(self, event: Committed) -> None:
         """Note what it has computed."""
