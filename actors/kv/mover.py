@@ -101,7 +101,8 @@ class KVMover:
         if urgent:
             return urgent
         # What is on a shelf is copied while nobody works, since it is for nobody else; or where its room is wanted.
-        free = [slot.id for slot in self._table.free if slot.id in still and not (holds and slot in self._table.shelves)]
+        left_alone = self._table.shelves if holds else ()
+        free = [slot.id for slot in self._table.free if slot.id in still and slot not in left_alone]
         return self._cache.next_saves(free, 1 if holds else piece)
 
     def _settle(

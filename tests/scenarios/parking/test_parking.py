@@ -6,6 +6,7 @@ Tokens are held to the solo run by I4, at each step and at the end of every simu
 from __future__ import annotations
 
 from functools import partial
+from typing import Final
 
 import pytest
 import trio
@@ -23,10 +24,13 @@ from tests.fakes.simulation import VOCABULARY, ask, simulated, windowed
 from tests.scenarios.parking.stories import has_read, high, low, parked
 from tests.sim.grammars import Rule
 
+SCARCE: Final = {"context": 256, "positions": 224}  # no room for two: what is parked is copied out
+
 
 @simulated(seeds=3)
-async def test_the_important_takes_the_slot_and_the_other_goes_on_where_it_was() -> None:
-    async with open_kv_simulation(slots=1) as sim:
+@pytest.mark.parametrize("room", [{}, SCARCE], ids=["on a shelf", "copied"])
+async def test_the_important_takes_the_slot_and_the_other_goes_on_where_it_was(room: dict[str, int]) -> None:
+    async with open_kv_simulation(slots=1, **room) as sim:
         async with trio.open_nursery() as clients:
             story = await low(sim, clients)
             before = len(story.events)
@@ -37,6 +41,7 @@ async def test_the_important_takes_the_slot_and_the_other_goes_on_where_it_was()
         figures = sim.manager.statistics()
         assert (figures.parks, figures.resumes, figures.parked) == (1, 1, 0)
         assert sim.rows(story) == 150, "nothing is computed twice"
+        assert any(isinstance(one, Load) for one in sim.watch.transfers) == bool(room)
         assert sim.ram.pinned == 0
 
 
@@ -60,7 +65,7 @@ async def test_who_is_parked_before_its_first_row_reuses_kv_only_if_it_may(reuse
 
 @simulated()
 async def test_the_last_tokens_that_are_no_block_are_restored_too() -> None:
-    async with open_kv_simulation(slots=1) as sim:
+    async with open_kv_simulation(slots=1, **SCARCE) as sim:
         async with trio.open_nursery() as clients:
             await low(sim, clients)
             await high(sim)
@@ -224,7 +229,7 @@ async def test_a_shutdown_ends_who_is_parked() -> None:
 
 @simulated()
 async def test_who_is_parked_outlives_the_device() -> None:
-    async with open_kv_simulation(slots=1, chaos=Chaos(FaultPlan((ThreadDeath(step=40),)))) as sim:
+    async with open_kv_simulation(slots=1, chaos=Chaos(FaultPlan((ThreadDeath(step=40),))), **SCARCE) as sim:
         async with trio.open_nursery() as clients:
             story = await low(sim, clients)
             urgent = await high(sim, tokens=100)
@@ -235,10 +240,10 @@ async def test_who_is_parked_outlives_the_device() -> None:
 
 @simulated()
 async def test_what_the_memory_has_lost_is_computed_again() -> None:
-    async with open_kv_simulation(slots=1) as sim:
+    async with open_kv_simulation(slots=1, **SCARCE) as sim:
         async with trio.open_nursery() as clients:
             story = await parked(sim, clients)
-            await until(lambda: not sim.cache.waiting.any_of(0))
+            await until(lambda: len(sim.ram) > 0 and not len(sim.cache.waiting))
             sim.evict(ram=True, slots=False)
         assert len(story.tokens()) == 60
         assert sim.rows(story) > 150
