@@ -22,7 +22,7 @@
     I20 tokens that are counted as served again are those that a cancel left, each once
     I21 who belongs together ends together, one of those who race wins, a successor has the place that was left to it
     I22 a position of the arena has one owner; a step's rows lie in their slot's extent, which stays while it runs
-    I23 who was parked has nothing on the device, goes on where it was, and is parked so often; never for its equal
+    I23 who was parked has no slot, goes on where it was, and is parked so often; never for its equal
     I24 who comes back to a request reads each event once, in order; nobody's absence is outlived beyond the bounds
     I25 a warm request has no row in a step while somebody else has work, but for the layer in which that one came
     I26 who is told of KV blocks knows which are held and can be reached, and of none that are private

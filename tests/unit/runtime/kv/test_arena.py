@@ -151,6 +151,17 @@ class ArenaMachine(RuleBasedStateMachine):
         elif ends == "abandon":
             self.arena.abandon_move(move.owner)
 
+    @rule(owner=owners, other=owners)
+    def exchange(self, owner: int, other: int) -> None:
+        """Let two owners have what the other has."""
+        if self.arena.target(owner) is not None or self.arena.target(other) is not None:
+            return
+        before = self.arena.extent(owner), self.arena.extent(other)
+        self.arena.exchange(owner, other)
+        assert (self.arena.extent(other), self.arena.extent(owner)) == before
+        names = {owner: other, other: owner}
+        self.needed = {names.get(one, one): needed for one, needed in self.needed.items()}
+
     @rule()
     def end_all_moves(self) -> None:
         """End what was begun."""
