@@ -39,7 +39,8 @@ class SlotTable(SlotsInView):
 
     Args:
         slots, context: the most that run, and the most tokens of one.
-        shelves: places besides, for what was in slots that somebody more important got; none where there are `rings`.
+        shelves: places besides, for what was in slots that somebody more important got; 0 where there are `rings`,
+            which are a slot's own.
         positions: of the arena that they share; None for as many as all have at their longest.
         root: of the tokens' chains.
         drafts_from_states: the drafter goes on from the target's hidden states (an MTP module), so it can read only
@@ -65,7 +66,7 @@ class SlotTable(SlotsInView):
         arena = Arena(slots * context if positions is None else positions, longest=context)
         records = [SlotRecord(i, TokenChain(root), rings, arena) for i in range(slots + shelves)]
         super().__init__(records, slots, context, drafts_from_states=drafts_from_states)
-        assert not shelves or rings is None, "rings are a slot's own, and stay where they are"
+        assert not shelves or rings is None, "what is in rings cannot be exchanged"
         self.extents = Extents(arena, records, slots, self._changing)
         self._in_flight: frozenset[int] = frozenset()
         self._told: HeldBlocks | None = None
@@ -99,15 +100,13 @@ class SlotTable(SlotsInView):
         """
         self.owner.check()
         limit = len(prompt) - 1 if reuse else 0
-        free = [slot for slot in self._records[: self.slots] if slot.owner is None]
+        free = [slot for slot in self._records[: len(self)] if slot.owner is None]
         candidates = [(slot, slot.usable_for(prompt, limit)) for slot in free]
         if not self.extents.grantable([promise]):
             return None
         slot, usable = min(
             candidates,
-            key=lambda free: grant_cost(
-                free[0].candidate(free[1], self._grants, now), len(prompt), session, self.slots
-            ),
+            key=lambda free: grant_cost(free[0].candidate(free[1], self._grants, now), len(prompt), session, len(self)),
         )
         self._grants += 1
         slot.before = slot.resident()
@@ -140,15 +139,15 @@ class SlotTable(SlotsInView):
         """Let two places that nobody holds have what the other has; nothing is copied, since only names change."""
         one, other = self._changing(slot), self._changing(shelf)
         assert one.owner is None, f"slot {one.id} is held, and is to be exchanged"
-        assert other.owner is None, f"slot {other.id} is held, and is to be exchanged"
+        assert other.owner is None, f"place {other.id} is held, and is to be exchanged"
         one.exchange(other)
         self.extents.exchange(one, other)
         self._tell(other)
         self._tell(one)
 
-    def hold(self, shelf: SlotView, until: float) -> None:
-        """Let what lies there be given up after all others until then, by Trio's clock."""
-        self._changing(shelf).held_until = until
+    def hold(self, place: SlotView, until: float) -> None:
+        """Let what a place that nobody holds has be given up after all others until then, by Trio's clock."""
+        self._changing(place).held_until = until
 
     @contextmanager
     def in_flight(self, slot_ids: Iterable[int]) -> Iterator[None]:

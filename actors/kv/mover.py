@@ -96,14 +96,14 @@ class KVMover:
         piece = self._cache.saved_blocks
         held = [record.slot.id for record in holds]
         moving = self._table.extents.moving
-        still = {slot.id for slot in self._table if moving is None or slot.id != moving.slot}
+        still = {place.id for place in self._table.places if moving is None or place.id != moving.slot}
         urgent = self._cache.next_saves([slot for slot in (*held, *self._room.urgent) if slot in still], piece)
         if urgent:
             return urgent
         # What is on a shelf is copied while nobody works, since it is for nobody else; or where its room is wanted.
         left_alone = self._table.shelves if holds else ()
-        free = [slot.id for slot in self._table.free if slot.id in still and slot not in left_alone]
-        return self._cache.next_saves(free, 1 if holds else piece)
+        lent = [place.id for place in self._table.lent if place.id in still and place not in left_alone]
+        return self._cache.next_saves(lent, 1 if holds else piece)
 
     def _settle(
         self,

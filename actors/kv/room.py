@@ -49,7 +49,7 @@ class RoomMaker:
     """Part of the slot manager: called by its task, between steps, and by nobody else.
 
     Attributes:
-        urgent: free slots whose blocks are to be copied out before others', since somebody waits for their room.
+        urgent: lent places whose blocks are to be copied out before others', since somebody waits for their room.
 
     Args:
         table, cache: the manager's.
@@ -68,8 +68,8 @@ class RoomMaker:
         lacking = [record for record in holds if self._lacks(record)]
         if not lacking:
             return
-        for slot in self._table:
-            self.fit(slot)
+        for place in self._table.places:
+            self.fit(place)
         first: HoldRecord | None = None
         for record in lacking:
             if not self._give(record, anywhere=first is None):
@@ -144,13 +144,13 @@ class RoomMaker:
                 self.fit(victim)
             if self._give(record):
                 return
-        self.urgent = [slot.id for slot in self._table.free if not slot.tokens]
+        self.urgent = [place.id for place in self._table.lent if not place.tokens]
 
     def _least_wanted(self) -> SlotView | None:
         """Return the resident that is given up first; None where there is none left."""
-        residents = [slot for slot in self._table.free if slot.tokens and not self._extents.is_moving(slot)]
+        residents = [place for place in self._table.lent if place.tokens and not self._extents.is_moving(place)]
         grants, now = self._table.grants, trio.current_time()
-        return min(residents, key=lambda slot: resident_value(slot, grants, now), default=None)
+        return min(residents, key=lambda place: resident_value(place, grants, now), default=None)
 
     def _give_up(self, slot: SlotView) -> None:
         resident = self._table.give_up(slot)

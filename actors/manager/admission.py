@@ -244,7 +244,7 @@ class Admission:
             return True
         record = waiting.parked
         if record is not None:
-            self._parking.take_off_shelf(record.key)
+            self._parking.shelves.take(record.key)
         slot = self._table.grant(
             *(ticket.key, ticket.prompt if record is None else record.hold.prompt),
             reuse=ticket.reuse or (record is not None and record.hold.kept > 0),

@@ -71,7 +71,7 @@ class Punctuality:
     def _cached(self, ticket: Ticket, without: Collection[HoldRecord]) -> int:
         """Return how many leading tokens may have KV somewhere when they are wanted."""
         prompt = ticket.prompt
-        in_slots = max((slot.tokens.shared_with(prompt) for slot in self._table), default=0)
+        in_slots = max((place.tokens.shared_with(prompt) for place in self._table.places), default=0)
         readers = (record for record in self._holds if record not in without)
         read_now = max((record.hold.prompt.shared_with(prompt) for record in readers), default=0)
         in_tiers = self._cache.tiers.reach(prompt.keys, 0) * BLOCK_TOKENS

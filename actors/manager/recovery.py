@@ -82,9 +82,9 @@ class Recovery:
         for record in self._holds:
             self._invalidate(record)
             record.lose(self.lost)
-        for slot in self._table.free:
-            self._cache.waiting.forget(slot.id)
-            self._table.invalidate(slot)
+        for place in self._table.lent:
+            self._cache.waiting.forget(place.id)
+            self._table.invalidate(place)
         self._table.extents.clear()
         queue_waits = isinstance(loss, DeviceThreadEnded)
         if queue_waits:

@@ -11,15 +11,12 @@ restored.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import trio
-
-from actors.core.events import Exchanged, Parked, Resumed
+from actors.core.events import Parked, Resumed
 from actors.core.hold import Tail
-from actors.core.slot_views import resident_value
+from actors.parking.shelves import Shelves
 from actors.parking.victims import choose, is_at_rest
 from runtime.kv.blocks import BLOCK_TOKENS
 
@@ -50,6 +47,7 @@ class Parking:
 
     Attributes:
         parks, resumes: how many there were.
+        shelves: where KV of those is who are parked.
 
     Args:
         table, cache, holds, observers: the manager's.
@@ -68,6 +66,7 @@ class Parking:
         now: Callable[[], float],
     ) -> None:
         self.parks = self.resumes = 0
+        self.shelves = Shelves(table, cache.waiting, observers)
         self._table = table
         self._cache = cache
         self._holds = holds
@@ -76,7 +75,6 @@ class Parking:
         self._now = now
         self._owner = table.owner
         self._parked: dict[GenerationKey, _Kept] = {}
-        self._on_shelf: dict[int, GenerationKey] = {}  # whose KV was put there last
         self._returning: dict[GenerationKey, _Kept] = {}  # those that have a slot, and not yet all their KV in it
 
     # --- looking in ---------------------------------------------------------------------------------------------------
@@ -100,13 +98,13 @@ class Parking:
         kept = self._parked.get(key)
         if kept is None:
             return True
-        shelf = self._shelf_of(key)
+        shelf = self.shelves.of(key)
         if shelf is not None and self._table.extents.is_moving(shelf):
             return False
         sequence, cache = kept.record.hold.prompt, self._cache
-        given = [(slot.id, slot.branch_point(slot.tokens.shared_with(sequence))) for slot in self._table]
+        given = [(place.id, place.branch_point(place.tokens.shared_with(sequence))) for place in self._table.places]
         unless = cache.tiers.can_be_had
-        return not any(cache.waiting.any_displaced(slot, sequence, have, unless=unless) for slot, have in given)
+        return not any(cache.waiting.any_displaced(place, sequence, have, unless=unless) for place, have in given)
 
     def victims(self, priority: int, promise: int, before: int) -> Sequence[HoldRecord]:
         """Return who is to be parked so that one has a slot which waits since the grant `before`; or nobody."""
@@ -145,64 +143,18 @@ class Parking:
         self._holds.remove(record)
         self._table.extents.fit(slot, self._cache.waiting.end(slot.id))
         if is_own and slot.tokens:
-            self._put_on_shelf(record.key, slot)
+            self.shelves.put(record.key, slot)
         self._parked[record.key] = _Kept(record, self._now(), pinned)
         self.parks += 1
         if self._observers.parked:
             event = Parked(*record.key, slot.id, length, record.ledger.parks, by.request_id)
             self._observers.tell(self._observers.parked, event)
 
-    def _put_on_shelf(self, key: GenerationKey, slot: SlotView) -> None:
-        """Put what a slot has on a shelf, if there is one on which nothing is of anybody who is parked.
-
-        What was there comes to the slot: a resident, which the next grant may displace.
-        """
-        extents = self._table.extents
-        taken = [self._shelf_of(other) for other in self._parked]
-        shelves = [one for one in self._table.shelves if one not in taken and not extents.is_moving(one)]
-        shelf = min(shelves, key=lambda one: (bool(one.tokens), one.last_used), default=None)
-        if shelf is not None:
-            self._exchange(slot, shelf)
-            self._table.hold(shelf, math.inf)
-            self._on_shelf[shelf.id] = key
-
-    def _shelf_of(self, key: GenerationKey) -> SlotView | None:
-        """Return the shelf that has the KV of one that is parked; None where none has, or the room was wanted."""
-        return next((one for one in self._table.shelves if self._on_shelf.get(one.id) == key and one.tokens), None)
-
-    def _leave_shelf(self, key: GenerationKey) -> None:
-        """Let what may still be there of one be a resident from now on."""
-        if (shelf := self._shelf_of(key)) is not None:
-            self._table.hold(shelf, 0.0)
-            del self._on_shelf[shelf.id]
-
-    def take_off_shelf(self, key: GenerationKey) -> None:
-        """Let a free slot have what is on the shelf of one that is to be granted a slot, if anything is.
-
-        What was in the slot, the one that is wanted least, is a resident on the shelf then.
-        """
-        self._owner.check()
-        shelf = self._shelf_of(key)
-        if shelf is None:
-            return
-        table, now = self._table, trio.current_time()
-        free = [one for one in table.free if one not in table.shelves and not table.extents.is_moving(one)]
-        if free:
-            slot = min(free, key=lambda one: resident_value(one, table.grants, now))
-            self._exchange(slot, shelf)
-            del self._on_shelf[shelf.id]
-
-    def _exchange(self, slot: SlotView, shelf: SlotView) -> None:
-        self._table.exchange(slot, shelf)
-        self._cache.waiting.exchange(slot.id, shelf.id)
-        if self._observers.exchanged:
-            self._observers.tell(self._observers.exchanged, Exchanged(slot.id, shelf.id))
-
     def bring_back(self, record: HoldRecord, slot: SlotView) -> None:
         """Go on with one that was granted a slot again; what is pinned for it stays so until it has it."""
         self._owner.check()
         seconds = self.seconds(record.key)
-        self._leave_shelf(record.key)
+        self.shelves.leave(record.key)
         self._returning[record.key] = self._parked.pop(record.key)
         record.go_on_in(slot, self._table.grants, seconds)
         self._holds.put_back(record)
@@ -215,7 +167,7 @@ class Parking:
         """End one that is parked: its account."""
         self._owner.check()
         account = record.account_without_slot(self.seconds(record.key))
-        self._leave_shelf(record.key)
+        self.shelves.leave(record.key)
         self._cache.let_go(self._parked.pop(record.key).pinned)
         return account
 
@@ -235,9 +187,7 @@ class Parking:
 
     def check_integrity(self) -> None:
         """Raise AssertionError if one that is parked has a slot, or another a shelf, or too much is pinned."""
-        for shelf in self._table.shelves:
-            key = self._on_shelf.get(shelf.id)
-            assert not shelf.tokens or key is None or key in self._parked, f"{key} is not parked, and has a shelf"
+        self.shelves.check_integrity(self._parked)
         for kept in self._parked.values():
             assert self._holds.get(kept.record.key) is None, f"{kept.record.key} is parked, and holds a slot"
         wanted = {key for kept in (*self._parked.values(), *self._returning.values()) for key in kept.pinned}

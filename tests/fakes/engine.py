@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from web.openai.requests import ParsedRequest
 
 POSITIONS = 128  # of the arena
-ARENA = ArenaStatistics(POSITIONS, 64, 48, 40, 3, None, 2**20, 2**19, 5, 4, 300, 2, 1)
+ARENA = ArenaStatistics(POSITIONS, 64, 48, 40, 3, (), None, 2**20, 2**19, 5, 4, 300, 2, 1)
 TIMINGS = Timings(prompt_n=3, cache_n=2, prompt_ms=6.0, predicted_n=4, predicted_ms=10.0)
 
 Script = Callable[["FakeRequest"], Awaitable[None]]

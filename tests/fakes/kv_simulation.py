@@ -162,15 +162,14 @@ class KVSimulation(Simulation):
 
     async def settle(self) -> None:
         """Wait until nothing is left to save."""
-        slots = range(len(self.manager.table))
-        await until(lambda: not self.watch.is_moving and not any(map(self.cache.waiting.any_of, slots)))
+        await until(lambda: not self.watch.is_moving and not len(self.cache.waiting))
 
     def evict(self, *, slots: bool = True, ram: bool = False, disk: bool = False, blocks: range | None = None) -> None:
         """Forget what is resident, and blocks of the tiers (by their place among the tier's, oldest first)."""
         with self.as_manager():
-            for slot in self.manager.table.free if slots else []:
-                self.cache.waiting.forget(slot.id)
-                self.manager.table.invalidate(slot)
+            for place in self.manager.table.lent if slots else []:
+                self.cache.waiting.forget(place.id)
+                self.manager.table.invalidate(place)
             for key in _choose(list(self.ram), blocks) if ram else []:
                 self.ram.drop(key)
         if disk:

@@ -49,7 +49,7 @@ from tests.sim.device import PlantedFault
 from tests.sim.grammars import Rule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from actors.core.events import Exchanged, StepBegins, StepEnded, StepPart, StepRaised, TransferBegins, TransferEnded
     from actors.core.generation import GenerationRequest
@@ -149,14 +149,11 @@ class Invariants(Observer):
         self._check_i12()
         self._check_i6()
 
-    def _slots(self) -> Iterator[SlotView]:
-        return map(self._manager.table.slot, range(len(self._manager.table)))
-
     # --- I1, I2 -------------------------------------------------------------------------------------------------------
 
     def _check_i1(self) -> None:
         held = {one.slot: owner for owner, one in self._books.holding.items()}
-        owned = {slot.id: slot.owner for slot in self._slots() if slot.owner is not None}
+        owned = {slot.id: slot.owner for slot in self._manager.table.places if slot.owner is not None}
         if held != owned or len(held) != len(self._books.holding):
             self._violated(f"I1: by what was told {held} hold slots, and these are owned by {owned}")
 
@@ -171,7 +168,7 @@ class Invariants(Observer):
 
     def check_i3(self) -> None:
         """Check that the tokens in the table are those whose KV is in the slots, row by row (seed 5)."""
-        for slot in self._slots():
+        for slot in self._manager.table.places:
             rows = self._truth.rows(slot.tokens, slot.id)
             exact = self._exact(slot, len(rows))
             if self.kv_is_exact and self._lies(self._model.kv, slot, 0, exact) != rows[:exact]:
@@ -259,7 +256,7 @@ class Invariants(Observer):
         rings = self._model.rings
         if rings is None:
             return
-        for slot in self._slots():
+        for slot in self._manager.table.places:
             if self._extents.is_moving(slot) or self._model.may_be_tainted(slot.stands_on.keys()):
                 continue
             exact = self._model.exact(slot.origin, len(slot.tokens))

@@ -163,15 +163,25 @@ class Cache(Answer):
     disk_answers: bool
 
 
+class Shelf(Answer):
+    """KV that lies in no slot, and needs no copying: of somebody who was parked, or who was in that one's slot."""
+
+    id: int
+    tokens: int
+    origin: int = Field(description="The position of the KV arena where its sequence begins.")
+    capacity: int = Field(description="How many positions it has there.")
+
+
 class Arena(Answer):
-    """The KV that all sequences share; where each lies, `/slots` says."""
+    """The KV that all sequences share; where each lies, `/slots` and `shelves` say."""
 
     positions: int
     free: int = Field(description="Positions that no sequence has, idle slots' neither.")
     largest_gap: int = Field(description="Of these, the most that lie together.")
     promised: int = Field(description="Positions that those who run may come to need.")
     extents: int = Field(description="Sequences that have a place, idle slots' included.")
-    moving: int | None = Field(description="The slot whose sequence is being moved.")
+    shelves: list[Shelf] = Field(description="Those that lie on a shelf; whoever needs their room has it.")
+    moving: int | None = Field(description="The slot, or shelf, whose sequence is being moved.")
     bytes: int
     free_bytes: int
     grown: int = Field(description="This and those below: since the start.  Sequences that grew in place.")

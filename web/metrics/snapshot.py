@@ -55,8 +55,8 @@ class Snapshot(Collector):
 
     def _standing(self, statistics: EngineStatistics) -> Iterable[Figure]:
         manager, unread = statistics.manager, statistics.unread
-        held = sum(max(slot.tokens, slot.resident_tokens) for slot in self._engine.slots())
-        room = self._engine.manager.table.extents.positions
+        table = self._engine.manager.table
+        held, room = sum(len(place.tokens) for place in table.places), table.extents.positions
         yield "up", "Whether requests can be served.", self._engine.health() is None
         yield "num_requests_running", "Generations that hold a slot.", manager.leased
         yield "num_requests_waiting", "Generations that wait for a slot.", manager.queued

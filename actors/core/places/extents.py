@@ -85,8 +85,18 @@ class ExtentCounts:
 
 
 @dataclass(frozen=True, slots=True)
+class Shelved:
+    """What lies on a shelf: how many tokens' KV, from which position of the arena on, in a place of how many."""
+
+    id: int
+    tokens: int
+    origin: int
+    capacity: int
+
+
+@dataclass(frozen=True, slots=True)
 class ArenaStatistics:
-    """The arena as a frozen snapshot; where each sequence lies, the slots say.
+    """The arena as a frozen snapshot; where each sequence lies, the slots say, but for those on shelves.
 
     Attributes:
         positions: of the arena.
@@ -94,7 +104,8 @@ class ArenaStatistics:
         largest_gap: free ones that lie together, the most.
         promised: that the sequences of held slots may come to need.
         extents: how many there are, residents' included.
-        moving: the slot whose sequence is on its way to another place; None if none is.
+        shelves: those that have an extent.
+        moving: the slot, or shelf, whose sequence is on its way to another place; None if none is.
         bytes, free_bytes: of the KV of all positions, and of the free ones; 0 where a position's is not known.
         grown, moves, moved_positions, compactions, given_up: since the start, as in `ExtentCounts`.
     """
@@ -104,6 +115,7 @@ class ArenaStatistics:
     largest_gap: int
     promised: int
     extents: int
+    shelves: tuple[Shelved, ...]
     moving: int | None
     bytes: int
     free_bytes: int
@@ -159,12 +171,14 @@ class Extents:
         """Return it as a frozen snapshot, of positions that take so many bytes each."""
         gaps = [gap.capacity for gap in self._arena.gaps()]
         free = sum(gaps)
+        shelves = [shelf for shelf in self._records[self._slots :] if shelf.capacity]
         return ArenaStatistics(
             positions=self.positions,
             free=free,
             largest_gap=max(gaps, default=0),
             promised=self.promised,
             extents=sum(record.capacity > 0 for record in self._records),
+            shelves=tuple(Shelved(one.id, len(one.tokens), one.origin, one.capacity) for one in shelves),
             moving=None if self.moving is None else self.moving.slot,
             bytes=self.positions * position_bytes,
             free_bytes=free * position_bytes,

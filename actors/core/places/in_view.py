@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 class SlotsInView:
     """What the slot table has, to be looked at: nothing here changes it.
 
+    A *place* is a slot, or a shelf: where nobody ever runs, and what somebody left can stay while there is room.
+
     Args:
         records: of the slots, and then of the shelves.
         slots: how many slots there are.
@@ -24,38 +26,48 @@ class SlotsInView:
     """
 
     def __init__(self, records: Sequence[SlotRecord], slots: int, context: int, *, drafts_from_states: bool) -> None:
-        self.slots = slots
         self.context = context
+        self._slots = slots
         self._records = records
         self._drafts_from_states = drafts_from_states
         self._grants = 0
 
     def __len__(self) -> int:
-        """How many slots and shelves there are."""
-        return len(self._records)
+        """How many slots there are."""
+        return self._slots
 
     def __iter__(self) -> Iterator[SlotView]:
-        """Look at each slot, by its number, and then at each shelf."""
-        return iter(self._records)
+        """Look at each slot, by its number."""
+        return iter(self._records[: self._slots])
 
     def slot(self, slot_id: int) -> SlotView:
-        """The slot of that id."""
+        """The place of that id."""
         return self._records[slot_id]
 
     @property
+    def places(self) -> Sequence[SlotView]:
+        """The slots, and then the shelves."""
+        return self._records
+
+    @property
+    def shelves(self) -> Sequence[SlotView]:
+        """The places that are granted to nobody."""
+        return self._records[self._slots :]
+
+    @property
     def free(self) -> list[SlotView]:
-        """The slots that nobody holds, and the shelves."""
-        return [slot for slot in self._records if slot.owner is None]
+        """The slots that nobody holds."""
+        return [slot for slot in self if slot.owner is None]
 
     @property
     def held(self) -> list[SlotView]:
         """The others."""
-        return [slot for slot in self._records if slot.owner is not None]
+        return [slot for slot in self if slot.owner is not None]
 
     @property
-    def shelves(self) -> Sequence[SlotView]:
-        """Places that are granted to nobody, where what somebody left can stay while there is room."""
-        return self._records[self.slots :]
+    def lent(self) -> list[SlotView]:
+        """The places of residents: whoever needs the room has it."""
+        return [place for place in self._records if place.owner is None]
 
     @property
     def grants(self) -> int:
@@ -65,7 +77,7 @@ class SlotsInView:
     def longest_live_prefix(
         self, prompt: TokenChain, *, limit: int, besides: SlotView | None
     ) -> tuple[SlotView | None, int]:
-        """The other slot from which most of `prompt` can be copied, and how much of that; none under suspicion."""
+        """The other place from which most of `prompt` can be copied, and how much of that; none under suspicion."""
         others = [slot for slot in self._records if slot is not besides and not slot.suspect]
         shared = [(slot, slot.usable_for(prompt, limit)) for slot in others]
         return max(shared, key=lambda source: source[1], default=(None, 0))
@@ -80,7 +92,7 @@ class SlotsInView:
 
     def status(self, state_of: Callable[[GenerationKey], State]) -> Iterator[SlotStatus]:
         """Every slot as a frozen snapshot, made when its turn comes: there may be thousands."""
-        for slot in self._records[: self.slots]:
+        for slot in self._records[: self._slots]:
             yield slot.status(state_of)
 
     def check_integrity(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 SCENARIOS = "tests/scenarios/parking/test_parking.py"
+SHELVES = "tests/unit/actors/parking/test_shelves.py"
 
 MUTANTS = (
     Mutant(
@@ -52,8 +53,8 @@ MUTANTS = (
     Mutant(
         "who is parked comes back before last tokens are copied that its own slot cannot give it",
         "actors/parking/parking.py",
-        "slot.branch_point(slot.tokens.shared_with(sequence))",
-        "slot.tokens.shared_with(sequence)",
+        "place.branch_point(place.tokens.shared_with(sequence))",
+        "place.tokens.shared_with(sequence)",
         (
             "tests/scenarios/parking/test_copying.py::"
             "test_who_is_parked_again_before_its_first_row_has_its_last_tokens_copied_again",
@@ -79,6 +80,55 @@ MUTANTS = (
         "        self._cache.let_go(self._parked.pop(record.key).pinned)\n",
         "        self._parked.pop(record.key)\n",
         (f"{SCENARIOS}::test_a_hang_up_while_parked_ends_it_at_once",),
+    ),
+    Mutant(
+        "what is on a shelf is copied out while somebody works",
+        "actors/kv/mover.py",
+        "self._table.shelves if holds else ()",
+        "()",
+        (f"{SCENARIOS}::test_nothing_of_a_shelf_is_copied_out_while_somebody_works",),
+    ),
+    Mutant(
+        "somebody else has the shelf of one that is parked",
+        "actors/parking/shelves.py",
+        "not (shelf.tokens and shelf.id in self._keys) and ",
+        "",
+        (f"{SHELVES}::test_nobody_has_the_shelf_of_another_who_is_parked",),
+    ),
+    Mutant(
+        "one that is exchanged leaves the blocks behind that wait",
+        "actors/parking/shelves.py",
+        "        self._waiting.exchange(slot.id, shelf.id)\n",
+        "",
+        (f"{SHELVES}::test_what_one_leaves_is_on_a_shelf_where_it_was_in_the_arena_and_its_slot_is_empty",),
+    ),
+    Mutant(
+        "one that is exchanged leaves its place in the arena behind",
+        "actors/core/slots.py",
+        "        self.extents.exchange(one, other)\n",
+        "",
+        (f"{SCENARIOS}::test_the_important_takes_the_slot_and_the_other_goes_on_where_it_was",),
+    ),
+    Mutant(
+        "what is exchanged is not known any more to stand on blocks that may be wrong",
+        "actors/core/places/record.py",
+        '"owner", "promise")]',
+        '"owner", "promise", "stands_on")]',
+        ("tests/unit/actors/core/test_slots.py::test_all_that_is_known_of_kv_goes_with_it",),
+    ),
+    Mutant(
+        "a shelf is kept for ever for one that was parked",
+        "actors/parking/shelves.py",
+        "            self._table.hold(shelf, 0.0)\n            del self._keys[shelf.id]\n",
+        "            self._table.hold(shelf, 0.0)\n",
+        (f"{SCENARIOS}::test_what_one_leaves_that_hangs_up_while_parked_is_there_for_its_retry",),
+    ),
+    Mutant(
+        "one that was parked goes on while its shelf is being moved",
+        "actors/parking/parking.py",
+        "shelf is not None and self._table.extents.is_moving(shelf)",
+        "False",
+        (f"{SCENARIOS}::test_who_is_parked_waits_while_its_shelf_is_being_moved",),
     ),
     Mutant(
         "the last tokens of one that was parked are kept when it has gone",

@@ -155,8 +155,8 @@ MUTANTS = (
     Mutant(
         "blocks are copied out of a sequence that is on its way",
         "actors/kv/mover.py",
-        "if moving is None or slot.id != moving.slot}",
-        "if moving is None or slot.id >= 0}",
+        "if moving is None or place.id != moving.slot}",
+        "if moving is None or place.id >= 0}",
         (f"{MOVING}::test_blocks_are_not_copied_out_of_it",),
     ),
     Mutant(

@@ -57,6 +57,7 @@ CHANGES: dict[type, dict[str, Callable[[Any], object]]] = {
         "take": lambda waiting: waiting.take([0], 1, unless=lambda _: False),
         "forget": lambda waiting: waiting.forget(0),
         "forget_restored": lambda waiting: waiting.forget_restored(set(KEYS)),
+        "exchange": lambda waiting: waiting.exchange(0, 1),
         "forget_what_stands_on": lambda waiting: waiting.forget_what_stands_on(set(KEYS)),
     },
     WriteBehind: {

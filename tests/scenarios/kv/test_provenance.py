@@ -323,7 +323,7 @@ def test_a_slot_does_not_stand_on_what_it_no_longer_has() -> None:
 @simulated()
 async def test_of_a_block_that_begins_with_restored_tokens_nobody_takes_a_part() -> None:
     """A parked sequence's last tokens have a name of their own, from which that block does not descend."""
-    async with open_kv_simulation(slots=1) as sim:
+    async with open_kv_simulation(slots=1, context=256, positions=224) as sim:  # no room for two: they are copied out
         async with trio.open_nursery() as clients:
             low = sim.expect(ask("low", text(150, 1), max_tokens=60, priority=10))
             clients.start_soon(sim.client, low.asked)

@@ -6,7 +6,7 @@ Tokens are held to the solo run by I4, at each step and at the end of every simu
 from __future__ import annotations
 
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import pytest
 import trio
@@ -15,22 +15,30 @@ from actors.core.life import State
 from actors.core.receipts import CancelReason
 from actors.parking.victims import MAX_PARKS
 from runtime.errors import DeviceLost
+from runtime.kv.arena import Extent, Relocation
 from runtime.kv.blocks import tail_key
 from runtime.loading.served import Proposer
-from runtime.step.transfer import Load
+from runtime.step.transfer import Load, Save
 from runtime.testing.faults import Chaos, FaultPlan, ThreadDeath
 from tests.fakes.kv_simulation import open_kv_simulation, text, until
 from tests.fakes.simulation import VOCABULARY, ask, simulated, windowed
 from tests.scenarios.parking.stories import has_read, high, low, parked
 from tests.sim.grammars import Rule
 
-SCARCE: Final = {"context": 256, "positions": 224}  # no room for two: what is parked is copied out
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
+    from tests.fakes.kv_simulation import KVSimulation
+
+on_a_shelf: Final = partial(open_kv_simulation, slots=1)
+copied: Final = partial(open_kv_simulation, slots=1, context=256, positions=224)  # no room for two
+Opening: TypeAlias = "partial[AbstractAsyncContextManager[KVSimulation]]"
 
 
 @simulated(seeds=3)
-@pytest.mark.parametrize("room", [{}, SCARCE], ids=["on a shelf", "copied"])
-async def test_the_important_takes_the_slot_and_the_other_goes_on_where_it_was(room: dict[str, int]) -> None:
-    async with open_kv_simulation(slots=1, **room) as sim:
+@pytest.mark.parametrize("room", [on_a_shelf, copied], ids=["on a shelf", "copied"])
+async def test_the_important_takes_the_slot_and_the_other_goes_on_where_it_was(room: Opening) -> None:
+    async with room() as sim:
         async with trio.open_nursery() as clients:
             story = await low(sim, clients)
             before = len(story.events)
@@ -41,7 +49,7 @@ async def test_the_important_takes_the_slot_and_the_other_goes_on_where_it_was(r
         figures = sim.manager.statistics()
         assert (figures.parks, figures.resumes, figures.parked) == (1, 1, 0)
         assert sim.rows(story) == 150, "nothing is computed twice"
-        assert any(isinstance(one, Load) for one in sim.watch.transfers) == bool(room)
+        assert any(isinstance(one, Load) for one in sim.watch.transfers) == (room is copied)
         assert sim.ram.pinned == 0
 
 
@@ -65,7 +73,7 @@ async def test_who_is_parked_before_its_first_row_reuses_kv_only_if_it_may(reuse
 
 @simulated()
 async def test_the_last_tokens_that_are_no_block_are_restored_too() -> None:
-    async with open_kv_simulation(slots=1, **SCARCE) as sim:
+    async with copied() as sim:
         async with trio.open_nursery() as clients:
             await low(sim, clients)
             await high(sim)
@@ -74,6 +82,60 @@ async def test_the_last_tokens_that_are_no_block_are_restored_too() -> None:
             tail = [one for one in sim.watch.transfers if isinstance(one, Load)][-1]
             rows = slot.tokens[tail.start : tail.start + tail.data.shape[-2]]
             assert tail_key(slot.tokens.keys[1], rows, 0) in slot.stands_on, "were it wrong, so would be what follows"
+
+
+@simulated()
+async def test_what_one_leaves_that_hangs_up_while_parked_is_there_for_its_retry() -> None:
+    async with on_a_shelf() as sim:
+        async with trio.open_nursery() as clients:
+            story = await parked(sim, clients)
+            (shelf,) = sim.manager.statistics().arena.shelves
+            assert shelf.tokens >= 150 + len(story.events) - 1
+            story.connection.cancel()
+        retry = await sim.client(ask("again", text(150, 1), max_tokens=5))
+        assert retry.finished().cached_tokens == 149
+
+
+@simulated()
+async def test_nothing_of_a_shelf_is_copied_out_while_somebody_works() -> None:
+    async with on_a_shelf() as sim:
+        async with trio.open_nursery() as clients:
+            await parked(sim, clients)
+            before = len(sim.watch.transfers)
+            await until(lambda: sim.manager.statistics().resumes == 1)
+            assert not any(isinstance(one, Save) for one in sim.watch.transfers[before:])
+            clients.cancel_scope.cancel()
+
+
+@simulated()
+async def test_what_is_on_a_shelf_gives_way_to_whoever_needs_its_room() -> None:
+    async with open_kv_simulation(slots=1, context=512, positions=512) as sim:
+        async with trio.open_nursery() as clients:
+            story = await low(sim, clients, length=250)
+            clients.start_soon(sim.client, ask("high", text(300, 2), max_tokens=20))
+            await until(lambda: sim.manager.statistics().parked == 1)
+            assert sim.manager.statistics().arena.shelves
+            await until(lambda: not sim.manager.statistics().arena.shelves)
+        assert sim.manager.statistics().arena.given_up > 0
+        assert (len(story.tokens()), sim.rows(story)) == (60, 250), "nothing is computed twice"
+
+
+@simulated()
+async def test_who_is_parked_waits_while_its_shelf_is_being_moved() -> None:
+    async with open_kv_simulation(slots=1, context=512, positions=1024, piece=1) as sim:
+        async with trio.open_nursery() as clients:
+            await low(sim, clients, length=300)
+            clients.start_soon(partial(high, sim, tokens=8))
+            await until(lambda: sim.manager.statistics().parked == 1)
+            (shelf,) = sim.manager.statistics().arena.shelves
+            await until(lambda: len(sim.stories["high"].events) >= 7)
+            extents, slot = sim.manager.table.extents, sim.manager.table.slot(0)
+            with sim.as_manager():
+                extents.begin_move(Relocation(shelf.id, Extent(512, shelf.capacity)), 0, wanted_by=slot)
+            await until(lambda: sim.stories["high"].ended)
+            assert extents.moving is not None, "the slot is free before"
+            await until(lambda: sim.manager.statistics().resumes == 1)
+            assert extents.moving is None
 
 
 @simulated()
@@ -228,19 +290,21 @@ async def test_a_shutdown_ends_who_is_parked() -> None:
 
 
 @simulated()
-async def test_who_is_parked_outlives_the_device() -> None:
-    async with open_kv_simulation(slots=1, chaos=Chaos(FaultPlan((ThreadDeath(step=40),))), **SCARCE) as sim:
+@pytest.mark.parametrize("room", [on_a_shelf, copied], ids=["on a shelf", "copied"])
+async def test_who_is_parked_outlives_the_device(room: Opening) -> None:
+    async with room(chaos=Chaos(FaultPlan((ThreadDeath(step=40),)))) as sim:
         async with trio.open_nursery() as clients:
             story = await low(sim, clients)
             urgent = await high(sim, tokens=100)
         assert isinstance(urgent.failed(), DeviceLost)
         assert len(story.tokens()) == 60
-        assert sim.rows(story) == 150, "its KV is in host memory"
+        is_kept = sim.rows(story) == 150
+        assert is_kept == (room is copied), "its KV is in host memory, or was on the device only"
 
 
 @simulated()
 async def test_what_the_memory_has_lost_is_computed_again() -> None:
-    async with open_kv_simulation(slots=1, **SCARCE) as sim:
+    async with copied() as sim:
         async with trio.open_nursery() as clients:
             story = await parked(sim, clients)
             await until(lambda: len(sim.ram) > 0 and not len(sim.cache.waiting))

@@ -10,10 +10,8 @@ from runtime.step.transfer import Copy, Relocate
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Iterator
 
     from actors.core.events import StepBegins, StepEnded, StepPart, StepRaised, TransferBegins
-    from actors.core.slot_views import SlotView
     from tests.sim.scenario import Scenario
     from tests.sim.watch import Watch
 
@@ -76,9 +74,6 @@ class Places(Observer):
             if isinstance(piece, Copy) and self._table.extents.is_moving(self._table.slot(piece.source)):
                 self._violated(f"I22: slot {piece.source} is being moved, and a prefix is copied from it")
 
-    def _slots(self) -> Iterator[SlotView]:
-        return map(self._table.slot, range(len(self._table)))
-
     def _place(self, part: StepPart) -> tuple[int, int]:
         slot = self._table.slot(part.slot)
         return slot.origin, slot.capacity
@@ -90,11 +85,11 @@ class Places(Observer):
     def _check_all(self) -> None:
         """No two slots have one position, and whatever a slot holds lies in its own."""
         end, before = 0, None
-        for slot in sorted((slot for slot in self._slots() if slot.capacity), key=lambda slot: slot.origin):
+        for slot in sorted((slot for slot in self._table.places if slot.capacity), key=lambda slot: slot.origin):
             if slot.origin < end:
                 self._violated(f"I22: slots {before} and {slot.id} overlap")
             end, before = slot.origin + slot.capacity, slot.id
-        for slot in self._slots():
+        for slot in self._table.places:
             if max(len(slot.tokens), slot.staged, slot.draft_length) > slot.capacity:
                 self._violated(f"I22: slot {slot.id} has {len(slot.tokens)} tokens in {slot.capacity} positions")
         if end > self._positions:
@@ -103,7 +98,7 @@ class Places(Observer):
     def _check_piece(self, piece: Relocate) -> None:
         if abs(piece.target - piece.source) < piece.rows:
             self._violated(f"I22: a piece of slot {piece.slot} is copied onto itself: {piece}")
-        for slot in self._slots():
+        for slot in self._table.places:
             first, end = max(slot.origin, piece.target), min(slot.origin + slot.capacity, piece.target + piece.rows)
             if slot.id != piece.slot and first < end:
                 self._violated(f"I22: slot {piece.slot} is moved to where slot {slot.id} lies")

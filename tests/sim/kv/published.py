@@ -22,7 +22,6 @@ if TYPE_CHECKING:
         StepBegins,
         TransferBegins,
     )
-    from actors.core.slot_views import SlotView
     from actors.manager.slot_manager import SlotManager
     from runtime.kv.blocks import Block, BlockKey
 
@@ -136,9 +135,6 @@ class Published(Observer):
         """Check."""
         self._check()
 
-    def _slots(self) -> Iterator[SlotView]:
-        return map(self._manager.table.slot, range(len(self._manager.table)))
-
     def _check(self) -> None:
         if not self._listens:
             return
@@ -147,12 +143,16 @@ class Published(Observer):
         self._note_others(in_memory)
         on_disk = self._on_disk()
         held = (
-            {key for slot in self._slots() for key in slot.tokens.keys} | {block.key for block in in_memory} | on_disk
+            {key for slot in self._manager.table.places for key in slot.tokens.keys}
+            | {block.key for block in in_memory}
+            | on_disk
         )
         self._public &= on_disk & self._was_on_disk
         self._was_on_disk = on_disk
         self._public |= {block.key for block in in_memory if block.key in self._ever_public and not block.private}
-        self._public |= {key for slot in self._slots() if slot.id in self._public_slots for key in slot.tokens.keys}
+        self._public |= {
+            key for slot in self._manager.table.places if slot.id in self._public_slots for key in slot.tokens.keys
+        }
         told = set(self._told)
         if stale := told - held:
             self._violated(f"I26: {len(stale)} blocks are told of, and nobody holds them")

@@ -19,10 +19,9 @@ from tests.sim.kv.published import Published
 from tests.sim.watch import Watch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from actors.core.events import AuditFailed, Parked, StepBegins, StepEnded, TransferBegins, TransferEnded
-    from actors.core.slot_views import SlotView
     from actors.manager.slot_manager import SlotManager
     from runtime.kv.blocks import BlockKey
     from runtime.step.transfer import KVData, Transfer
@@ -175,14 +174,11 @@ class KVInvariants(Observer):
                 self._check_target(transfer.slot)
                 self._check_copy(transfer)
 
-    def _slots(self) -> Iterator[SlotView]:
-        return map(self._table.slot, range(len(self._table)))
-
     def _check_i10(self) -> None:
         found = self._model.lies.found
         if not found:
             return
-        for slot in self._slots():
+        for slot in self._table.places:
             if self._table.extents.is_moving(slot):
                 continue
             if self._model.taint(slot.origin, 0, len(slot.tokens)) & found and not slot.suspect:
@@ -197,7 +193,7 @@ class KVInvariants(Observer):
 
     def _check_displaced(self) -> None:
         """I3 for what was displaced, until it is saved."""
-        for slot in self._slots():
+        for slot in self._table.places:
             if slot.before is not None:
                 self._truth.rows(slot.before.tokens, ("before", slot.id))  # so that its blocks are known
             if self._table.extents.is_moving(slot):

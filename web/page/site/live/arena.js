@@ -16,7 +16,7 @@ export class Arena {
   show() {
     const { slots, statistics } = this.model.state;
     const { arena } = statistics.manager;
-    const placed = slots.filter(({ capacity }) => capacity);
+    const placed = [...slots.filter(({ capacity }) => capacity), ...arena.shelves];
     while (this.map.children.length > placed.length) this.map.lastChild.remove();
     placed.forEach((slot, place) => this.showExtent(slot, place, arena));
     this.map.setAttribute("aria-label", `Map of the KV arena. ${placed.map(sentence).join(" ") || "Nothing is in it."}`);
@@ -26,7 +26,7 @@ export class Arena {
 
   showExtent(slot, place, { positions, moving }) {
     const item = this.map.children[place] ?? this.map.appendChild(h("span", {}, h("span", { class: "fill" })));
-    item.className = `extent ${slot.state === "idle" ? "idle" : "held"}${slot.id === moving ? " moving" : ""}`;
+    item.className = `extent ${isHeld(slot) ? "held" : "idle"}${slot.id === moving ? " moving" : ""}`;
     item.style.insetInlineStart = percent(slot.origin, positions);
     item.style.inlineSize = percent(slot.capacity, positions);
     item.title = sentence(slot);
@@ -34,9 +34,13 @@ export class Arena {
   }
 }
 
-/** The tokens of a slot's sequence, or those that are kept in it. */
+/** The tokens of a slot's sequence, or those that are kept in it; or on a shelf, which has no state. */
 export function tokensOf({ state, tokens, resident_tokens: resident }) {
   return state === "idle" ? resident : tokens;
+}
+
+function isHeld({ state }) {
+  return state !== undefined && state !== "idle";
 }
 
 /** What is shared, and how much of it nobody has. */
@@ -49,10 +53,10 @@ export function roomText({ positions, free, bytes, free_bytes: freeBytes, larges
 }
 
 /** What was done in it since the server started. */
-export function doneText({ grown, moves, compactions, given_up: givenUp, moving }) {
+export function doneText({ grown, moves, compactions, given_up: givenUp, moving, shelves }) {
   const parts = [`So far ${count(grown)} grew in place and ${count(moves)} were moved, ${count(compactions)} to make room for another`];
   if (givenUp) parts.push(`${count(givenUp)} that were kept made room`);
-  if (moving !== null) parts.push(`slot ${moving} is being moved`);
+  if (moving !== null) parts.push(`${shelves.some(({ id }) => id === moving) ? "shelf" : "slot"} ${moving} is being moved`);
   return `${parts.join("; ")}.`;
 }
 
@@ -63,8 +67,9 @@ export function mebibytes(bytes) {
 }
 
 function sentence(slot) {
-  const kept = slot.state === "idle" ? ", kept" : "";
-  return `Slot ${slot.id}: ${count(tokensOf(slot))} tokens${kept}, from ${count(slot.origin)} to ${count(slot.origin + slot.capacity)}.`;
+  const kept = isHeld(slot) ? "" : ", kept";
+  const name = slot.state === undefined ? "Shelf" : "Slot";
+  return `${name} ${slot.id}: ${count(tokensOf(slot))} tokens${kept}, from ${count(slot.origin)} to ${count(slot.origin + slot.capacity)}.`;
 }
 
 function percent(part, whole) {

@@ -1,0 +1,222 @@
+"""Where the KV of those who are parked stays: who has which shelf, and what is exchanged for it."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import pytest
+import trio
+
+from actors.core.observer import Observer, Observers
+from actors.core.slots import SlotTable
+from actors.kv.waiting_blocks import WaitingBlocks
+from actors.parking.shelves import Shelves
+from runtime.kv.arena import Extent, Relocation
+from runtime.kv.rings import Rings
+from runtime.kv.token_chain import TokenChain
+from runtime.ownership import NotTheOwner, TaskOwner
+from tests.fakes.kv_simulation import text
+from tests.fakes.simulation import simulated
+from tests.sim.history import ROOT
+
+if TYPE_CHECKING:
+    from actors.core.events import Exchanged
+    from actors.core.slot_views import GenerationKey, SlotView
+
+A, B, C = ("a", 0), ("b", 0), ("c", 0)
+
+
+class Seen(Observer):
+    """What was exchanged."""
+
+    def __init__(self) -> None:
+        self.pairs: list[tuple[int, int]] = []
+
+    def exchanged(self, event: Exchanged) -> None:
+        """Note it."""
+        self.pairs.append((event.slot, event.shelf))
+
+
+class World:
+    """Slots that are granted and left, and as many shelves."""
+
+    def __init__(self, slots: int) -> None:
+        self.owner = TaskOwner()
+        self.table = SlotTable(slots, 512, shelves=slots, root=ROOT, owner=self.owner)
+        self.waiting = WaitingBlocks(self.owner)
+        self.observers = Observers()
+        self.shelves = Shelves(self.table, self.waiting, self.observers)
+        self.parked: set[GenerationKey] = set()
+
+    def run(self, key: GenerationKey, tokens: list[int]) -> SlotView:
+        """Grant a slot, and let it have the tokens' KV."""
+        slot = self.table.grant(key, TokenChain(ROOT, tokens))
+        assert slot is not None
+        assert self.table.extents.give(slot, len(tokens), len(tokens)) or slot.capacity >= len(tokens)
+        self.table.commit(slot, tokens[len(slot.tokens) :])
+        return slot
+
+    def park(self, key: GenerationKey, tokens: list[int]) -> SlotView:
+        """Let it run, and put on a shelf what it leaves; returns the slot where that was."""
+        slot = self.run(key, tokens)
+        self.table.release(slot)
+        resident = slot.resident()
+        self.waiting.put(slot.id, resident, range(len(resident.tokens.keys)))
+        self.parked.add(key)
+        self.shelves.put(key, slot)
+        return slot
+
+    def check(self) -> None:
+        """Look whether all agree."""
+        self.table.check_integrity()
+        self.table.extents.check_integrity()
+        self.shelves.check_integrity(self.parked)
+
+
+@simulated(seeds=1)
+async def test_what_one_leaves_is_on_a_shelf_where_it_was_in_the_arena_and_its_slot_is_empty() -> None:
+    world, seen = World(1), Seen()
+    with world.observers.including(seen):
+        slot = world.park(A, text(150, 1))
+    shelf = world.shelves.of(A)
+    assert shelf is world.table.slot(1)
+    assert (shelf.tokens[:], shelf.origin, shelf.capacity) == (text(150, 1), 0, 192)
+    assert (len(slot.tokens), slot.capacity) == (0, 0)
+    assert [block.start for block in world.waiting.of(shelf.id)] == [0, 64]
+    assert not world.waiting.any_of(slot.id)
+    assert shelf.held_until == math.inf, "it is given up last"
+    assert seen.pairs == [(0, 1)]
+    world.check()
+
+
+@simulated(seeds=1)
+async def test_a_slot_has_it_again_and_the_shelf_what_was_in_the_slot() -> None:
+    world = World(1)
+    world.park(A, text(150, 1))
+    other = world.run(B, text(80, 2))
+    world.table.release(other)
+    world.shelves.take(A)
+    assert world.shelves.of(A) is None
+    slot, shelf = world.table.slot(0), world.table.slot(1)
+    assert (slot.tokens[:], shelf.tokens[:]) == (text(150, 1), text(80, 2))
+    assert (slot.origin, shelf.origin) == (0, 192)
+    assert world.waiting.any_of(slot.id)
+    assert slot.held_until == 0.0, "it is held for nobody, should it be another slot that is granted"
+    assert world.table.grant(A, TokenChain(ROOT, [*text(150, 1), 7])) is slot
+    assert len(slot.tokens) == 150, "all of it is there"
+    world.parked.clear()
+    world.check()
+
+
+@simulated(seeds=1)
+async def test_it_is_exchanged_with_the_slot_whose_resident_is_wanted_least() -> None:
+    world = World(3)
+    world.park(A, text(150, 1))
+    for key, length in ((B, 200), (C, 10), (("d", 0), 100)):
+        world.run(key, text(length, length))
+    for slot in world.table.held:
+        world.table.release(slot)
+    (least,) = [slot for slot in world.table.free if len(slot.tokens) == 10]
+    world.shelves.take(A)
+    assert len(least.tokens) == 150
+    world.check()
+
+
+@simulated(seeds=1)
+async def test_nobody_has_the_shelf_of_another_who_is_parked() -> None:
+    world = World(2)
+    world.park(A, text(70, 1))
+    world.park(B, text(80, 2))
+    slot = world.park(C, text(90, 3))
+    assert world.shelves.of(C) is None, "there is no third shelf"
+    assert len(slot.tokens) == 90, "so it stays where it was"
+    shelves = world.shelves.of(A), world.shelves.of(B)
+    assert [shelf and len(shelf.tokens) for shelf in shelves] == [70, 80]
+    world.shelves.leave(A)
+    world.parked.remove(A)
+    world.park(("d", 0), text(100, 4))
+    assert len(world.table.slot(2).tokens) == 100, "it has the shelf that was left"
+    assert world.shelves.of(A) is None
+    world.check()
+
+
+@simulated(seeds=1)
+async def test_what_one_has_left_is_a_resident_like_any_other() -> None:
+    world = World(1)
+    world.park(A, text(150, 1))
+    world.shelves.leave(A)
+    world.parked.clear()
+    shelf = world.table.slot(1)
+    assert (len(shelf.tokens), shelf.held_until) == (150, 0.0)
+    found = world.table.longest_live_prefix(TokenChain(ROOT, text(150, 1)), limit=149, besides=None)
+    assert found == (shelf, 149), "whoever wants it has it copied"
+    world.check()
+
+
+@simulated(seeds=1)
+async def test_whose_room_was_wanted_has_no_shelf_and_others_have_it() -> None:
+    world = World(1)
+    world.park(A, text(150, 1))
+    shelf = world.table.slot(1)
+    world.table.give_up(shelf)
+    assert world.shelves.of(A) is None
+    world.shelves.take(A)
+    world.park(B, text(70, 2))
+    assert world.shelves.of(B) is shelf
+    assert world.shelves.of(A) is None
+    world.shelves.leave(A)
+    assert shelf.held_until == math.inf, "it is the other's"
+    world.check()
+
+
+@simulated(seeds=1)
+async def test_what_is_being_moved_stays_on_its_shelf() -> None:
+    world = World(1)
+    world.park(A, text(150, 1))
+    slot, shelf = world.table.slot(0), world.table.slot(1)
+    world.table.extents.begin_move(Relocation(1, Extent(256, 192)), 0, wanted_by=slot)
+    world.shelves.leave(A)
+    with pytest.raises(AssertionError, match="is being moved"):
+        world.table.exchange(slot, shelf)
+    world.park(B, text(60, 2))
+    assert len(slot.tokens) == 60, "there is no other shelf"
+    world.check()
+
+
+@simulated(seeds=1)
+async def test_a_slot_that_is_held_is_not_exchanged() -> None:
+    world = World(2)
+    slot = world.run(A, text(70, 1))
+    with pytest.raises(AssertionError, match="slot 0 is held"):
+        world.table.exchange(slot, world.table.slot(2))
+    with pytest.raises(AssertionError, match="place 0 is held"):
+        world.table.exchange(world.table.slot(1), slot)
+
+
+@simulated(seeds=1)
+async def test_a_shelf_that_is_kept_for_one_who_has_gone_is_found() -> None:
+    world = World(1)
+    world.park(A, text(70, 1))
+    with pytest.raises(AssertionError, match="is not parked, and has a shelf"):
+        world.shelves.check_integrity(())
+
+
+@simulated(seeds=1)
+@pytest.mark.parametrize("change", ["put", "take", "leave"])
+async def test_nobody_else_changes_them(change: str) -> None:
+    world = World(1)
+    slot = world.table.slot(0)
+
+    async def other() -> None:
+        with pytest.raises(NotTheOwner):
+            world.shelves.put(A, slot) if change == "put" else getattr(world.shelves, change)(A)
+
+    with world.owner.claim():
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(other)
+
+
+def test_where_layers_have_rings_there_are_no_shelves() -> None:
+    with pytest.raises(AssertionError, match="rings"):
+        SlotTable(1, 512, shelves=1, rings=Rings((64, None), 128))
