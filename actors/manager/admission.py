@@ -243,8 +243,7 @@ class Admission:
         if self._is_late(waiting):
             return True
         record = waiting.parked
-        if record is not None:
-            self._parking.shelves.take(record.key)
+        self._parking.shelves.take(ticket.key)
         slot = self._table.grant(
             *(ticket.key, ticket.prompt if record is None else record.hold.prompt),
             reuse=ticket.reuse or (record is not None and record.hold.kept > 0),

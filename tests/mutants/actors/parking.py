@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 SCENARIOS = "tests/scenarios/parking/test_parking.py"
+ON_SHELVES = "tests/scenarios/parking/test_shelves.py"
 SHELVES = "tests/unit/actors/parking/test_shelves.py"
 
 MUTANTS = (
@@ -86,7 +87,7 @@ MUTANTS = (
         "actors/kv/mover.py",
         "self._table.shelves if holds else ()",
         "()",
-        (f"{SCENARIOS}::test_nothing_of_a_shelf_is_copied_out_while_somebody_works",),
+        (f"{ON_SHELVES}::test_nothing_of_a_shelf_is_copied_out_while_somebody_works",),
     ),
     Mutant(
         "somebody else has the shelf of one that is parked",
@@ -114,21 +115,21 @@ MUTANTS = (
         "actors/core/places/record.py",
         '"owner", "promise")]',
         '"owner", "promise", "stands_on")]',
-        ("tests/unit/actors/core/test_slots.py::test_all_that_is_known_of_kv_goes_with_it",),
+        ("tests/unit/actors/core/places/test_record.py::test_all_that_is_known_of_kv_goes_with_it",),
     ),
     Mutant(
         "a shelf is kept for ever for one that was parked",
         "actors/parking/shelves.py",
         "            self._table.hold(shelf, 0.0)\n            del self._keys[shelf.id]\n",
         "            self._table.hold(shelf, 0.0)\n",
-        (f"{SCENARIOS}::test_what_one_leaves_that_hangs_up_while_parked_is_there_for_its_retry",),
+        (f"{ON_SHELVES}::test_what_one_leaves_that_hangs_up_while_parked_is_there_for_its_retry",),
     ),
     Mutant(
         "one that was parked goes on while its shelf is being moved",
         "actors/parking/parking.py",
         "shelf is not None and self._table.extents.is_moving(shelf)",
         "False",
-        (f"{SCENARIOS}::test_who_is_parked_waits_while_its_shelf_is_being_moved",),
+        (f"{ON_SHELVES}::test_who_is_parked_waits_while_its_shelf_is_being_moved",),
     ),
     Mutant(
         "the last tokens of one that was parked are kept when it has gone",

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.core.life import State
-from actors.core.places.record import SlotRecord
-from actors.core.slot_views import Candidate, Provenance, grant_cost
+from actors.core.slot_views import Candidate, grant_cost
 from actors.core.slots import SlotTable
 from runtime.kv.token_chain import TokenChain
 
@@ -339,23 +338,3 @@ def test_at_rest_the_drafter_s_kv_is_within_the_committed_tokens(from_states: bo
     assert again.draft_length == 2
     table.forget_draft(again)
     assert table.draft_start(again) == int(from_states)
-
-
-def test_all_that_is_known_of_kv_goes_with_it() -> None:
-    table = SlotTable(1, 64, shelves=1)
-    slot, shelf = table.slot(0), table.slot(1)
-    leased(table, A, [1, 2, 3, 4])
-    table.commit_moved(slot, [1, 2], Provenance((b"k",), {b"k": 0}, 2), least=0)
-    table.commit(slot, [3, 4])
-    table.commit_draft(slot, 0, 3)
-    table.release(slot, held_until=5.0)
-    known = [name for name in SlotRecord.__slots__ if name not in ("id", "owner", "promise", "arena", "rings")]
-    before = [getattr(slot, name) for name in known]
-    of_the_shelf = [getattr(shelf, name) for name in known]
-    table.exchange(slot, shelf)
-    assert [getattr(shelf, name) for name in known] == before
-    assert [getattr(slot, name) for name in known] == of_the_shelf
-    assert (shelf.id, shelf.stands_on, shelf.held_until, shelf.draft_length) == (1, {b"k": 0}, 5.0, 3)
-    table.quarantine([b"k"])
-    assert len(shelf.tokens) == 0, "it is found there, too"
-    table.check_integrity()
