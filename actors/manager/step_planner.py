@@ -11,6 +11,7 @@ import outcome
 from actors.core.commands import Chunk, Submit
 from actors.core.events import HandedBack
 from actors.core.life import State, planned
+from actors.kv.room import needed_room
 from actors.manager.planner import share_by_priority
 from runtime.step.step import Segment
 
@@ -118,10 +119,13 @@ class StepPlanner:
         return {key for rank, key, is_read in ranked if not is_read and rank > best}
 
     def _awaits_copies(self, record: HoldRecord) -> bool:
-        """Whether a hold cannot go on before what its slot had is copied out of it, or the slot has been moved."""
+        """Whether a hold cannot go on before KV is moved: out of its slot, out of the room that it needs, or with it."""
         if record.pending is None or record.mark.at is not None:
             return False
-        return self._cache.waiting.any_of(record.slot.id) or self._table.extents.is_moving(record.slot)
+        slot = record.slot
+        if self._cache.waiting.any_of(slot.id) or self._table.extents.is_moving(slot):
+            return True
+        return needed_room(record, self._table.draft_start(slot)) > slot.capacity
 
     def _ready_work(self, record: HoldRecord) -> Submit | None:
         """The rows that were submitted, unless the hold is cancelled, may not write to its slot yet, or is led."""

@@ -51,6 +51,9 @@ def test_it_shows_who_is_parked(chromium: Chromium, tmp_path: Path) -> None:
                 expect(page.get_by_role("group", name="Requests").get_by_text("in slot 0")).to_be_visible()
                 with closing(begin(server, priority=-10)):
                     expect(page.get_by_text("is parked, until a slot is free for it")).to_be_visible()
+                    expect(page.locator('.extent.idle[title^="Shelf 1: "]')).to_be_visible()
+                    (shelf,) = server.get("/v1/statistics")["manager"]["arena"]["shelves"]
+                    assert shelf["tokens"] > 0
                 expect(page.get_by_text("parked once, ")).to_be_visible()
             wait_for(lambda: not server.requests(), "the end")
 

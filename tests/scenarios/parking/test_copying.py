@@ -1,6 +1,11 @@
-"""What is copied of those who are parked, before anybody writes over it, and who waits for that."""
+"""What is copied of those who are parked, before anybody writes over it, and who waits for that.
+
+In all of these the arena has no room for what is parked beside those for whom it was.
+"""
 
 from __future__ import annotations
+
+from functools import partial
 
 import trio
 
@@ -14,7 +19,7 @@ from tests.scenarios.parking.stories import high, low
 async def test_the_last_tokens_of_who_has_gone_are_not_kept() -> None:
     """Its client leaves while its blocks still wait to be copied, and while they are copied."""
     for wait in (0.0, 0.015, 0.025, 0.035, 0.045):
-        async with open_kv_simulation(slots=1, piece=1, block_seconds=0.01) as sim:
+        async with open_kv_simulation(slots=1, piece=1, block_seconds=0.01, context=256, positions=224) as sim:
             async with trio.open_nursery() as clients:
                 story = await low(sim, clients, length=150)
                 clients.start_soon(sim.client, ask("high", text(40, 2), max_tokens=5))
@@ -29,8 +34,9 @@ async def test_the_last_tokens_of_who_has_gone_are_not_kept() -> None:
 
 @simulated(seeds=2)
 async def test_while_it_is_copied_the_less_important_generate_after_every_third_piece_only() -> None:
-    """Four pieces of it: its neighbour has a turn after three, and then with the first rows of the important one."""
-    async with open_kv_simulation(slots=2, piece=1, block_seconds=0.01, chunk_tokens=64) as sim:
+    """Five pieces of it: its neighbour has a turn before the important one has asked for rows, and one after three."""
+    room = partial(open_kv_simulation, context=448, positions=448)
+    async with room(slots=2, piece=1, block_seconds=0.01, chunk_tokens=64) as sim:
         async with trio.open_nursery() as clients:
             neighbour = sim.expect(ask("neighbour", text(20, 3), max_tokens=60, priority=10))
             clients.start_soon(sim.client, neighbour.asked)
@@ -40,18 +46,18 @@ async def test_while_it_is_copied_the_less_important_generate_after_every_third_
             await high(sim)
         during = [{run.owner[0] for run in step.runs} for step in sim.steps[begun:]]
         first = next(number for number, owners in enumerate(during) if "high" in owners)
-        assert sum("low" not in owners for owners in during[:first]) == 1, during[: first + 1]
+        assert sum("low" not in owners for owners in during[:first]) == 2, during[: first + 1]
 
 
 @simulated(seeds=2)
 async def test_it_does_not_go_on_before_what_it_had_was_copied() -> None:
     """The important one hangs up at once, and its slot is free while the other's blocks still wait there."""
-    async with open_kv_simulation(slots=1, piece=1, block_seconds=0.01) as sim:
+    async with open_kv_simulation(slots=1, piece=1, block_seconds=0.01, context=384, positions=384) as sim:
         async with trio.open_nursery() as clients:
             story = await low(sim, clients, length=300)
-            urgent = sim.expect(ask("high", text(40, 2), max_tokens=5))
+            urgent = sim.expect(ask("high", text(100, 2), max_tokens=5))
             clients.start_soon(sim.client, urgent.asked)
-            await until(lambda: sim.manager.statistics().parked == 1)
+            await until(lambda: sim.manager.statistics().arena.given_up > 0 and sim.cache.waiting.any_of(1))
             urgent.connection.cancel()
             urgent.left_at = trio.current_time()
         assert sim.manager.statistics().resumes == 1

@@ -270,7 +270,7 @@ async def test_nobody_is_parked_whom_the_memory_cannot_take() -> None:
 
 @simulated()
 async def test_what_is_pinned_is_not_let_go_for_others() -> None:
-    async with open_kv_simulation(slots=1, ram=8) as sim:
+    async with open_kv_simulation(slots=1, ram=8, context=640, positions=640) as sim:
         async with trio.open_nursery() as clients:
             story = await low(sim, clients)
             await sim.client(ask("high", text(600, 2), max_tokens=5))
