@@ -99,15 +99,9 @@ class SlotTable(SlotsInView):
         computed for a generation that is `private` is told to nobody.
         """
         self.owner.check()
-        limit = len(prompt) - 1 if reuse else 0
-        free = [slot for slot in self._records[: len(self)] if slot.owner is None]
-        candidates = [(slot, slot.usable_for(prompt, limit)) for slot in free]
         if not self.extents.grantable([promise]):
             return None
-        slot, usable = min(
-            candidates,
-            key=lambda free: grant_cost(free[0].candidate(free[1], self._grants, now), len(prompt), session, len(self)),
-        )
+        slot, usable = self._cheapest(self.free, prompt, reuse=reuse, now=now, session=session)
         self._grants += 1
         slot.before = slot.resident()
         slot.private = private
@@ -115,6 +109,22 @@ class SlotTable(SlotsInView):
         self.trim(slot, usable)
         slot.owner, slot.session, slot.promise = owner, session, self.extents.promise(promise)
         return slot
+
+    def cheapest(
+        self, places: Iterable[SlotView], prompt: TokenChain, *, reuse: bool, now: float, session: Session | None
+    ) -> SlotView:
+        """Return which of these places, that nobody holds, `grant` would choose if all were slots."""
+        return self._cheapest(places, prompt, reuse=reuse, now=now, session=session)[0]
+
+    def _cheapest(
+        self, places: Iterable[SlotView], prompt: TokenChain, *, reuse: bool, now: float, session: Session | None
+    ) -> tuple[SlotRecord, int]:
+        limit = len(prompt) - 1 if reuse else 0
+        candidates = [(record, record.usable_for(prompt, limit)) for record in (self._records[p.id] for p in places)]
+        return min(
+            candidates,
+            key=lambda free: grant_cost(free[0].candidate(free[1], self._grants, now), len(prompt), session, len(self)),
+        )
 
     def release(self, slot: SlotView, held_until: float = 0.0) -> None:
         """Let a slot go.  The committed tokens stay resident, and on trial if they still were."""

@@ -101,9 +101,8 @@ class KVMover:
         if urgent:
             return urgent
         # What is on a shelf is copied while nobody works, since it is for nobody else; or where its room is wanted.
-        left_alone = self._table.shelves if holds else ()
-        lent = [place.id for place in self._table.lent if place.id in still and place not in left_alone]
-        return self._cache.next_saves(lent, 1 if holds else piece)
+        lent = self._table.free if holds else self._table.lent
+        return self._cache.next_saves([place.id for place in lent if place.id in still], 1 if holds else piece)
 
     def _settle(
         self,

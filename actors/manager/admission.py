@@ -243,10 +243,12 @@ class Admission:
         if self._is_late(waiting):
             return True
         record = waiting.parked
-        self._parking.shelves.take(ticket.key)
+        prompt = ticket.prompt if record is None else record.hold.prompt
+        reuse = ticket.reuse or (record is not None and record.hold.kept > 0)
+        self._parking.shelves.take(ticket.key, prompt, reuse=reuse, session=ticket.session)
         slot = self._table.grant(
-            *(ticket.key, ticket.prompt if record is None else record.hold.prompt),
-            reuse=ticket.reuse or (record is not None and record.hold.kept > 0),
+            *(ticket.key, prompt),
+            reuse=reuse,
             now=trio.current_time(),
             session=ticket.session,
             promise=ticket.promise,

@@ -119,7 +119,7 @@ class StepPlanner:
         return {key for rank, key, is_read in ranked if not is_read and rank > best}
 
     def _awaits_copies(self, record: HoldRecord) -> bool:
-        """Whether a hold cannot go on before KV is moved: out of its slot, out of the room that it needs, or with it."""
+        """Whether a hold waits for KV to be moved: out of its slot, out of room that it needs, or with its slot."""
         if record.pending is None or record.mark.at is not None:
             return False
         slot = record.slot

@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from actors.core.observer import Observers
-    from actors.core.slot_views import GenerationKey, SlotView
+    from actors.core.slot_views import GenerationKey, Session, SlotView
     from actors.core.slots import SlotTable
     from actors.kv.waiting_blocks import WaitingBlocks
+    from runtime.kv.token_chain import TokenChain
 
 
 class Shelves:
@@ -53,19 +54,24 @@ class Shelves:
             self._table.hold(shelf, math.inf)
             self._keys[shelf.id] = key
 
-    def take(self, key: GenerationKey) -> None:
-        """Let a free slot have one's KV, if it is on a shelf: the slot is to be granted to it.
+    def take(self, key: GenerationKey, prompt: TokenChain, *, reuse: bool, session: Session | None) -> None:
+        """Let a free slot have what is on a shelf and serves best whoever is to be granted a slot, if anything does.
 
+        That is one's own KV, if one was parked; or what others left, where that costs less than what is in any slot.
         What was in that slot, whose resident is wanted least, is a resident on the shelf then.
         """
         self._table.owner.check()
-        shelf, table, now = self.of(key), self._table, trio.current_time()
+        table, now = self._table, trio.current_time()
         slots = [slot for slot in table.free if not table.extents.is_moving(slot)]
-        if shelf is not None and slots:
+        if not slots:
+            return
+        shelves = [shelf for shelf in table.shelves if shelf.tokens and self._is_free(shelf)]
+        place = self.of(key) or table.cheapest([*slots, *shelves], prompt, reuse=reuse, now=now, session=session)
+        if place in table.shelves:
             slot = min(slots, key=lambda one: resident_value(one, table.grants, now))
-            self._exchange(slot, shelf)
+            self._exchange(slot, place)
             table.hold(slot, 0.0)
-            del self._keys[shelf.id]
+            self._keys.pop(place.id, None)
 
     def leave(self, key: GenerationKey) -> None:
         """Let what is still there of one be like any resident from now on: it needs it no more."""

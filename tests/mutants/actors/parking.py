@@ -40,8 +40,8 @@ MUTANTS = (
     Mutant(
         "one that may use no cached KV does when it comes back",
         "actors/manager/admission.py",
-        "reuse=ticket.reuse or (record is not None and record.hold.kept > 0),",
-        "reuse=ticket.reuse or record is not None,",
+        "reuse = ticket.reuse or (record is not None and record.hold.kept > 0)\n",
+        "reuse = ticket.reuse or record is not None\n",
         (f"{SCENARIOS}::test_who_is_parked_before_its_first_row_reuses_kv_only_if_it_may",),
     ),
     Mutant(
@@ -85,8 +85,8 @@ MUTANTS = (
     Mutant(
         "what is on a shelf is copied out while somebody works",
         "actors/kv/mover.py",
-        "self._table.shelves if holds else ()",
-        "()",
+        "self._table.free if holds else self._table.lent",
+        "self._table.lent",
         (f"{ON_SHELVES}::test_nothing_of_a_shelf_is_copied_out_while_somebody_works",),
     ),
     Mutant(
@@ -95,6 +95,13 @@ MUTANTS = (
         "not (shelf.tokens and shelf.id in self._keys) and ",
         "",
         (f"{SHELVES}::test_nobody_has_the_shelf_of_another_who_is_parked",),
+    ),
+    Mutant(
+        "whoever comes is given what is kept for one who is parked",
+        "actors/parking/shelves.py",
+        "if shelf.tokens and self._is_free(shelf)]",
+        "if shelf.tokens]",
+        (f"{SHELVES}::test_nobody_else_is_given_what_is_kept_for_one_who_is_parked",),
     ),
     Mutant(
         "one that is exchanged leaves the blocks behind that wait",

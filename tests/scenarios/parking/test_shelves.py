@@ -7,7 +7,7 @@ from functools import partial
 import trio
 
 from runtime.kv.arena import Extent, Relocation
-from runtime.step.transfer import Save
+from runtime.step.transfer import Copy, Load, Save
 from tests.fakes.kv_simulation import open_kv_simulation, text, until
 from tests.fakes.simulation import ask, simulated
 from tests.scenarios.parking.stories import high, low, parked
@@ -21,8 +21,10 @@ async def test_what_one_leaves_that_hangs_up_while_parked_is_there_for_its_retry
             (shelf,) = sim.manager.statistics().arena.shelves
             assert shelf.tokens >= 150 + len(story.events) - 1
             story.connection.cancel()
+        before = len(sim.watch.transfers)
         retry = await sim.client(ask("again", text(150, 1), max_tokens=5))
         assert retry.finished().cached_tokens == 149
+        assert not any(isinstance(one, Copy | Load) for one in sim.watch.transfers[before:]), "it is not copied"
 
 
 @simulated()

@@ -21,6 +21,8 @@ from tests.fakes.simulation import simulated
 from tests.sim.history import ROOT
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from actors.core.events import Exchanged
     from actors.core.slot_views import GenerationKey, SlotView
 
@@ -67,6 +69,10 @@ class World:
         self.shelves.put(key, slot)
         return slot
 
+    def take(self, key: GenerationKey, prompt: list[int]) -> None:
+        """Let a slot have what serves such a prompt best."""
+        self.shelves.take(key, TokenChain(ROOT, [*prompt, 7]), reuse=True, session=None)
+
     def check(self) -> None:
         """Look whether all agree."""
         self.table.check_integrity()
@@ -96,7 +102,7 @@ async def test_a_slot_has_it_again_and_the_shelf_what_was_in_the_slot() -> None:
     world.park(A, text(150, 1))
     other = world.run(B, text(80, 2))
     world.table.release(other)
-    world.shelves.take(A)
+    world.take(A, text(150, 1))
     assert world.shelves.of(A) is None
     slot, shelf = world.table.slot(0), world.table.slot(1)
     assert (slot.tokens[:], shelf.tokens[:]) == (text(150, 1), text(80, 2))
@@ -118,7 +124,7 @@ async def test_it_is_exchanged_with_the_slot_whose_resident_is_wanted_least() ->
     for slot in world.table.held:
         world.table.release(slot)
     (least,) = [slot for slot in world.table.free if len(slot.tokens) == 10]
-    world.shelves.take(A)
+    world.take(A, text(150, 1))
     assert len(least.tokens) == 150
     world.check()
 
@@ -150,7 +156,37 @@ async def test_what_one_has_left_is_a_resident_like_any_other() -> None:
     shelf = world.table.slot(1)
     assert (len(shelf.tokens), shelf.held_until) == (150, 0.0)
     found = world.table.longest_live_prefix(TokenChain(ROOT, text(150, 1)), limit=149, besides=None)
-    assert found == (shelf, 149), "whoever wants it has it copied"
+    assert found == (shelf, 149), "whoever reads it already has it copied"
+    world.take(B, text(150, 1))
+    slot = world.table.slot(0)
+    assert (len(slot.tokens), len(shelf.tokens)) == (150, 0), "and whoever begins has it in its slot"
+    assert world.waiting.any_of(slot.id)
+    world.check()
+
+
+@simulated(seeds=1)
+async def test_the_slot_has_what_serves_best_or_is_wanted_least() -> None:
+    world = World(1)
+    world.park(A, text(150, 1))
+    world.shelves.leave(A)
+    world.parked.clear()
+    world.table.release(world.run(B, text(100, 2)))
+    shelf = world.table.slot(1)
+    world.take(C, text(100, 2))
+    assert len(shelf.tokens) == 150
+    world.take(C, text(50, 3))
+    assert len(shelf.tokens) == 100, "it is wanted more, for it was used last"
+    world.check()
+
+
+@simulated(seeds=1)
+async def test_nobody_else_is_given_what_is_kept_for_one_who_is_parked() -> None:
+    world = World(1)
+    world.park(A, text(150, 1))
+    world.take(B, text(150, 1))
+    shelf = world.shelves.of(A)
+    assert shelf is not None
+    assert len(shelf.tokens) == 150
     world.check()
 
 
@@ -161,7 +197,7 @@ async def test_whose_room_was_wanted_has_no_shelf_and_others_have_it() -> None:
     shelf = world.table.slot(1)
     world.table.give_up(shelf)
     assert world.shelves.of(A) is None
-    world.shelves.take(A)
+    world.take(A, text(150, 1))
     world.park(B, text(70, 2))
     assert world.shelves.of(B) is shelf
     assert world.shelves.of(A) is None
@@ -207,10 +243,15 @@ async def test_a_shelf_that_is_kept_for_one_who_has_gone_is_found() -> None:
 async def test_nobody_else_changes_them(change: str) -> None:
     world = World(1)
     slot = world.table.slot(0)
+    changes: dict[str, Callable[[], None]] = {
+        "put": lambda: world.shelves.put(A, slot),
+        "take": lambda: world.take(A, [1]),
+        "leave": lambda: world.shelves.leave(A),
+    }
 
     async def other() -> None:
         with pytest.raises(NotTheOwner):
-            world.shelves.put(A, slot) if change == "put" else getattr(world.shelves, change)(A)
+            changes[change]()
 
     with world.owner.claim():
         async with trio.open_nursery() as nursery:
