@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from actors.core.places.extents import Extents
 from actors.core.places.in_view import SlotsInView
 from actors.core.places.record import SlotRecord
-from actors.core.slot_views import NOT_RESTORED, grant_cost
+from actors.core.slot_views import NOT_RESTORED
 from runtime.kv.arena import Arena
 from runtime.kv.token_chain import TokenChain
 from runtime.ownership import TaskOwner
@@ -101,7 +101,8 @@ class SlotTable(SlotsInView):
         self.owner.check()
         if not self.extents.grantable([promise]):
             return None
-        slot, usable = self._cheapest(self.free, prompt, reuse=reuse, now=now, session=session)
+        cheapest, usable = self.cheapest(self.free, prompt, reuse=reuse, now=now, session=session)
+        slot = self._changing(cheapest)
         self._grants += 1
         slot.before = slot.resident()
         slot.private = private
@@ -109,22 +110,6 @@ class SlotTable(SlotsInView):
         self.trim(slot, usable)
         slot.owner, slot.session, slot.promise = owner, session, self.extents.promise(promise)
         return slot
-
-    def cheapest(
-        self, places: Iterable[SlotView], prompt: TokenChain, *, reuse: bool, now: float, session: Session | None
-    ) -> SlotView:
-        """Return which of these places, that nobody holds, `grant` would choose if all were slots."""
-        return self._cheapest(places, prompt, reuse=reuse, now=now, session=session)[0]
-
-    def _cheapest(
-        self, places: Iterable[SlotView], prompt: TokenChain, *, reuse: bool, now: float, session: Session | None
-    ) -> tuple[SlotRecord, int]:
-        limit = len(prompt) - 1 if reuse else 0
-        candidates = [(record, record.usable_for(prompt, limit)) for record in (self._records[p.id] for p in places)]
-        return min(
-            candidates,
-            key=lambda free: grant_cost(free[0].candidate(free[1], self._grants, now), len(prompt), session, len(self)),
-        )
 
     def release(self, slot: SlotView, held_until: float = 0.0) -> None:
         """Let a slot go.  The committed tokens stay resident, and on trial if they still were."""

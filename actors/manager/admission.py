@@ -246,13 +246,9 @@ class Admission:
         prompt = ticket.prompt if record is None else record.hold.prompt
         reuse = ticket.reuse or (record is not None and record.hold.kept > 0)
         self._parking.shelves.take(ticket.key, prompt, reuse=reuse, session=ticket.session)
+        now, private = trio.current_time(), not ticket.reuse
         slot = self._table.grant(
-            *(ticket.key, prompt),
-            reuse=reuse,
-            now=trio.current_time(),
-            session=ticket.session,
-            promise=ticket.promise,
-            private=not ticket.reuse,
+            ticket.key, prompt, reuse=reuse, now=now, session=ticket.session, promise=ticket.promise, private=private
         )
         assert slot is not None
         assert slot.before is not None

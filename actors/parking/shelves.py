@@ -66,7 +66,8 @@ class Shelves:
         if not slots:
             return
         shelves = [shelf for shelf in table.shelves if shelf.tokens and self._is_free(shelf)]
-        place = self.of(key) or table.cheapest([*slots, *shelves], prompt, reuse=reuse, now=now, session=session)
+        places = [*slots, *shelves]
+        place = self.of(key) or table.cheapest(places, prompt, reuse=reuse, now=now, session=session)[0]
         if place in table.shelves:
             slot = min(slots, key=lambda one: resident_value(one, table.grants, now))
             self._exchange(slot, place)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from actors.core.slot_views import grant_cost
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from actors.core.life import State
     from actors.core.places.record import SlotRecord
-    from actors.core.slot_views import GenerationKey, SlotStatus, SlotView
+    from actors.core.slot_views import GenerationKey, Session, SlotStatus, SlotView
     from runtime.kv.token_chain import TokenChain
 
 
@@ -81,6 +83,22 @@ class SlotsInView:
         others = [slot for slot in self._records if slot is not besides and not slot.suspect]
         shared = [(slot, slot.usable_for(prompt, limit)) for slot in others]
         return max(shared, key=lambda source: source[1], default=(None, 0))
+
+    def cheapest(
+        self, places: Iterable[SlotView], prompt: TokenChain, *, reuse: bool, now: float, session: Session | None
+    ) -> tuple[SlotView, int]:
+        """Return which of these, that nobody holds, serves a prompt at the least cost, and how much of it is there.
+
+        At least the prompt's last token is left to compute, because its logits are wanted.
+        """
+        limit = len(prompt) - 1 if reuse else 0
+
+        def cost(free: tuple[SlotRecord, int]) -> tuple[bool, float, int]:
+            place, usable = free
+            return grant_cost(place.candidate(usable, self._grants, now), len(prompt), session, len(self))
+
+        records = (self._records[place.id] for place in places)
+        return min(((record, record.usable_for(prompt, limit)) for record in records), key=cost)
 
     def draft_start(self, slot: SlotView) -> int:
         """The first position that the drafter has not read and can read."""

@@ -275,12 +275,10 @@ class Fairness(Observer):
         """Whether it cannot go on before KV was moved out of its way."""
         if one.slot is None or not one.is_alive:
             return False
-        record, table = self._manager.holds.get(one.owner), self._manager.table
-        slot = table.slot(one.slot)
-        has_room = one.pending is None or self._has_room(one.slot, one.pending)
-        if record is not None and (not has_room or len(record.hold.prompt) > slot.capacity):
-            return True
-        return self._manager.cache.waiting.any_of(one.slot) or table.extents.is_moving(slot)
+        table, record = self._manager.table, self._manager.holds.get(one.owner)
+        slot, needed = table.slot(one.slot), 0 if record is None else len(record.hold.prompt)
+        waits = self._manager.cache.waiting.any_of(one.slot) or table.extents.is_moving(slot)
+        return waits or needed > slot.capacity or not (one.pending is None or self._has_room(one.slot, one.pending))
 
     def _has_room(self, slot_id: int, work: Submitted) -> bool:
         table = self._manager.table
