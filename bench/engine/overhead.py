@@ -140,11 +140,18 @@ class Bench:
         return Pace.of(await self.executor.call(run))
 
     async def engine(self, streams: int) -> Pace:
-        """Run an engine, and return the pace of the steps in which every stream decodes."""
+        """Run an engine, and return the pace of the steps in which every stream decodes.
+
+        Raises:
+            ValueError: there are no two of them, since the first stream ends before the last prompt is read.
+        """
         recording = RecordingExecutor(self.executor)
         async with open_engine(recording, self.served, EngineConfig(slots=streams)) as engine:
             await self._stream_all(engine, streams)
-        return Pace.of([result for result in recording.results if _all_decode(result, streams)])
+        together = [result for result in recording.results if _all_decode(result, streams)]
+        if len(together) < 2:
+            raise ValueError(f"with {self.tokens} tokens the first of {streams} ends before all prompts are read")
+        return Pace.of(together)
 
     async def task_seconds(self, streams: int) -> float:
         """Return the seconds of Trio's tasks for each token.  They include prefill, which is little."""
