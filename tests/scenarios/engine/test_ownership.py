@@ -45,7 +45,7 @@ class World:
 
     def __init__(self, owner: TaskOwner) -> None:
         self.owner = owner
-        self.table = SlotTable(2, 100, root=ROOT, owner=owner)
+        self.table = SlotTable(2, 100, shelves=1, root=ROOT, owner=owner)
         self.holds = Holds(owner)
         cache, observers = empty_cache(), Observers()
         parking = Parking(self.table, cache, self.holds, observers, is_on=True, now=lambda: 0.0)
@@ -86,6 +86,8 @@ CHANGES: dict[type, dict[str, Callable[[World], object]]] = {
         "grant": lambda world: world.table.grant(("other", 0), ticket_of("other", TOKENS).prompt),
         "release": lambda world: world.table.release(world.slot),
         "give_up": lambda world: world.table.give_up(world.table.slot(1)),
+        "exchange": lambda world: world.table.exchange(world.table.slot(1), world.table.slot(2)),
+        "hold": lambda world: world.table.hold(world.table.slot(1), 1.0),
         "commit": lambda world: world.table.commit(world.slot, TOKENS[:3]),
         "note_written": lambda world: world.table.note_written(world.slot, 1),
         "stage": lambda world: world.table.stage(world.slot, 1, Provenance()),
