@@ -229,7 +229,8 @@ class FakeEngine:
     @property
     def manager(self) -> SimpleNamespace:
         """What is looked at of the manager's: the clock, the receipts, and how long the arena is."""
-        table = SimpleNamespace(extents=SimpleNamespace(positions=POSITIONS))
+        places = [SimpleNamespace(tokens=range(max(slot.tokens, slot.resident_tokens))) for slot in self.slots()]
+        table = SimpleNamespace(extents=SimpleNamespace(positions=POSITIONS), places=places)
         return SimpleNamespace(handle=SimpleNamespace(now=time.time), receipts=ReceiptLog(), table=table)
 
     def observed_by(self, *observers: Observer) -> AbstractContextManager[None]:
