@@ -69,6 +69,11 @@ class World:
         self.shelves.put(key, slot)
         return slot
 
+    def leave(self, key: GenerationKey) -> None:
+        """Let one that was parked have ended."""
+        self.parked.remove(key)
+        self.shelves.leave(key)
+
     def take(self, key: GenerationKey, prompt: list[int]) -> None:
         """Let a slot have what serves such a prompt best."""
         self.shelves.take(key, TokenChain(ROOT, [*prompt, 7]), reuse=True, session=None)
@@ -139,8 +144,7 @@ async def test_nobody_has_the_shelf_of_another_who_is_parked() -> None:
     assert len(slot.tokens) == 90, "so it stays where it was"
     shelves = world.shelves.of(A), world.shelves.of(B)
     assert [shelf and len(shelf.tokens) for shelf in shelves] == [70, 80]
-    world.shelves.leave(A)
-    world.parked.remove(A)
+    world.leave(A)
     world.park(("d", 0), text(100, 4))
     assert len(world.table.slot(2).tokens) == 100, "it has the shelf that was left"
     assert world.shelves.of(A) is None
@@ -151,8 +155,7 @@ async def test_nobody_has_the_shelf_of_another_who_is_parked() -> None:
 async def test_what_one_has_left_is_a_resident_like_any_other() -> None:
     world = World(1)
     world.park(A, text(150, 1))
-    world.shelves.leave(A)
-    world.parked.clear()
+    world.leave(A)
     shelf = world.table.slot(1)
     assert (len(shelf.tokens), shelf.held_until) == (150, 0.0)
     found = world.table.longest_live_prefix(TokenChain(ROOT, text(150, 1)), limit=149, besides=None)
@@ -168,8 +171,7 @@ async def test_what_one_has_left_is_a_resident_like_any_other() -> None:
 async def test_the_slot_has_what_serves_best_or_is_wanted_least() -> None:
     world = World(1)
     world.park(A, text(150, 1))
-    world.shelves.leave(A)
-    world.parked.clear()
+    world.leave(A)
     world.table.release(world.run(B, text(100, 2)))
     shelf = world.table.slot(1)
     world.take(C, text(100, 2))
