@@ -110,9 +110,10 @@ class KVMover:
         moves: Sequence[PlannedMove],
         results: deque[outcome.Outcome[KVData | None]],
     ) -> None:
-        for slot, block in saves:
+        for _, block in saves:
             result = results.popleft()
-            if self._cache.waiting.is_taken(slot, block):  # else what it stands on was found wrong meanwhile
+            slot = self._cache.waiting.taken_from(block)
+            if slot is not None:  # else what it stands on was found wrong meanwhile
                 self._keep(slot, block, result)
         for move in moves:
             self._moves.settle(move, [results.popleft() for _ in move.transfers])

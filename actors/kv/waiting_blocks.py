@@ -175,9 +175,9 @@ class WaitingBlocks:
         self._taken = list(taken)
         return taken
 
-    def is_taken(self, slot: int, block: SlotBlock) -> bool:
-        """Whether a block that was taken last is still wanted."""
-        return any(slot == other and block is one for other, one in self._taken)
+    def taken_from(self, block: SlotBlock) -> int | None:
+        """Return where that is now from which a block was taken last; None if the block is wanted no more."""
+        return next((slot for slot, one in self._taken if one is block), None)
 
     def forget(self, slot: int) -> None:
         """Let nothing of a slot wait any more: it was invalidated."""

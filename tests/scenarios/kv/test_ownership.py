@@ -93,7 +93,7 @@ LOOKS: dict[type, set[str]] = {
         *("keep_anything", "reach", "available", "whole", "can_be_had", "parents"),
         *("tell", "note_read", "settle_losses"),
     },
-    WaitingBlocks: {"of", "any_of", "any_displaced", "end", "held_until", "is_taken"},
+    WaitingBlocks: {"of", "any_of", "any_displaced", "end", "held_until", "taken_from"},
     WriteBehind: set(),
     Verdicts: set(),
     RamTier: {"get", "pinned", "is_pinned", "parents", "statistics", "tell", "check_integrity"},

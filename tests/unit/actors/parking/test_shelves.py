@@ -121,6 +121,19 @@ async def test_a_slot_has_it_again_and_the_shelf_what_was_in_the_slot() -> None:
 
 
 @simulated(seeds=1)
+async def test_a_block_on_its_way_out_is_known_where_what_it_was_in_has_come() -> None:
+    world = World(1)
+    world.park(A, text(150, 1))
+    (first, second) = (block for _, block in world.waiting.take([1], 2, unless=lambda _: False))
+    assert (world.waiting.taken_from(first), world.waiting.taken_from(second)) == (1, 1)
+    world.take(A, text(150, 1))
+    assert (world.waiting.taken_from(first), world.waiting.taken_from(second)) == (0, 0)
+    world.waiting.forget(0)
+    assert world.waiting.taken_from(first) is None, "what it was in is not trusted any more"
+    assert not world.waiting.any_of(0)
+
+
+@simulated(seeds=1)
 async def test_it_is_exchanged_with_the_slot_whose_resident_is_wanted_least() -> None:
     world = World(3)
     world.park(A, text(150, 1))
