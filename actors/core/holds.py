@@ -107,6 +107,11 @@ class HoldRecord:
         return self._reads_anew
 
     @property
+    def may_reuse(self) -> bool:
+        """Whether the next slot may be one that has KV of its sequence: its own before it was parked, or any cached."""
+        return self.hold.kept > 0 or (self.hold.ticket.reuse and not self._reads_anew)
+
+    @property
     def has_leaders(self) -> bool:
         """Whether somebody was reading what this prompt shares when the slot was granted."""
         return bool(self._leaders)

@@ -244,7 +244,7 @@ class Admission:
             return True
         record = waiting.parked
         prompt = ticket.prompt if record is None else record.hold.prompt
-        reuse = ticket.reuse or (record is not None and record.hold.kept > 0)
+        reuse = ticket.reuse if record is None else record.may_reuse
         self._parking.shelves.take(ticket.key, prompt, reuse=reuse, session=ticket.session)
         now, private = trio.current_time(), not ticket.reuse
         slot = self._table.grant(

@@ -40,9 +40,16 @@ MUTANTS = (
     Mutant(
         "one that may use no cached KV does when it comes back",
         "actors/manager/admission.py",
-        "reuse = ticket.reuse or (record is not None and record.hold.kept > 0)\n",
+        "reuse = ticket.reuse if record is None else record.may_reuse\n",
         "reuse = ticket.reuse or record is not None\n",
         (f"{SCENARIOS}::test_who_is_parked_before_its_first_row_reuses_kv_only_if_it_may",),
+    ),
+    Mutant(
+        "one that is to read its prompt anew reuses what is cached where it comes back",
+        "actors/core/holds.py",
+        "(self.hold.ticket.reuse and not self._reads_anew)",
+        "self.hold.ticket.reuse",
+        (f"{SCENARIOS}::test_who_is_to_read_its_prompt_anew_reuses_nothing_where_it_comes_back_either",),
     ),
     Mutant(
         "one is parked amid a round of its drafter",

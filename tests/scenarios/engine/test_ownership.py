@@ -157,7 +157,7 @@ LOOKS: dict[type, set[str]] = {
     Holds: {"get", "of", "check_integrity"},
     HoldRecord: {
         *("state", "phase", "priority", "is_warm", "length", "pending", "runs_alone", "life"),
-        *("reads_anew", "has_leaders", "leaders", "led_by", "is_led", "loss"),
+        *("reads_anew", "may_reuse", "has_leaders", "leaders", "led_by", "is_led", "loss"),
     },
     Life: {"state", "phase"},
     Ledger: {"cached", "committed", "computed_at", "close", "parks", "parked_seconds"},

@@ -70,6 +70,26 @@ async def test_who_is_parked_before_its_first_row_reuses_kv_only_if_it_may(reuse
         assert rows == (50 if reuses else 150) + 4
 
 
+@simulated(seeds=3)
+async def test_who_is_to_read_its_prompt_anew_reuses_nothing_where_it_comes_back_either() -> None:
+    async with open_kv_simulation(slots=2, step_seconds=lambda rows: 0.02) as sim:
+        async with trio.open_nursery() as clients:
+            other = sim.expect(ask("other", text(150, 1), max_tokens=20))
+            clients.start_soon(sim.client, other.asked)
+            await until(lambda: len(other.events) >= 3)
+            await sim.client(ask("before", text(150, 1), max_tokens=1))
+            (free,) = sim.manager.table.free
+            sim.model.curse(free.origin + 100, "raises")
+            story = sim.expect(ask("low", text(150, 1), max_tokens=5, priority=10))
+            clients.start_soon(sim.client, story.asked)
+            await until(lambda: any(step.failed and len(step.runs) == 1 for step in sim.steps))
+            await sim.client(ask("high", text(40, 2), max_tokens=60))
+            assert other.ended
+        assert (sim.manager.statistics().parks, sim.manager.statistics().resumes) == (1, 1)
+        assert story.finished().cached_tokens == 0, "what was cached is under suspicion"
+        assert len(story.tokens()) == 5
+
+
 @simulated()
 async def test_the_last_tokens_that_are_no_block_are_restored_too() -> None:
     async with copied() as sim:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         Departed,
         Ended,
         Granted,
+        Queued,
         Released,
         Resumed,
         StepBegins,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
         StepRaised,
     )
     from actors.core.generation import GenerationRequest
-    from actors.core.hold import Ticket
+    from actors.core.hold import Place, Ticket
     from actors.core.receipts import Receipt
     from actors.manager.slot_manager import SlotManager
     from tests.sim.books import Books
@@ -76,6 +77,7 @@ class KinWatch(Observer):
         self._last_end = -math.inf
         self._met_ended: set[str] = set()
         self._heirs: set[str] = set()  # whose predecessor's slot has come free
+        self._places: dict[tuple[str, int], Place] = {}
 
     def group_ends(self, owner: str | None, name: str) -> set[str]:
         """Note that somebody ends a group now; returns who must end."""
@@ -103,7 +105,7 @@ class KinWatch(Observer):
     def granted(self, event: Granted | Resumed) -> None:
         """Check that it was to be granted a slot."""
         mine = self._all[event.request_id]
-        self._heirs.discard(event.request_id)
+        self._take_turn(event)
         if mine.group_ended_at < self._clock():
             self._violated(f"I21: {event.key} is granted a slot, and its group was ended")
         for other in self._in_slots(besides=event.request_id):
@@ -113,6 +115,22 @@ class KinWatch(Observer):
         live = {key[0] for key in (*self._books.waiting, *self._books.holding)}
         if after is not None and after.asked.owner == mine.asked.owner and after.asked.id in live:
             self._violated(f"I21: {event.key} is granted a slot before {after.asked.id} has ended")
+
+    def _take_turn(self, event: Granted | Resumed) -> None:
+        """Take one from those whose turn it is: whoever was granted the slot, or whom an earlier heir goes before.
+
+        That is one whose own slot went to somebody else while it waited for another's end.
+        """
+        place = self._places[event.key]
+        later = [one for one in self._heirs if self._places[one, 0].number > place.number]
+        if event.request_id in self._heirs:
+            self._heirs.discard(event.request_id)
+        elif place.goes_first and later:
+            self._heirs.discard(max(later, key=lambda one: self._places[one, 0].number))
+
+    def queued(self, event: Queued) -> None:
+        """Note its place."""
+        self._places[event.key] = next(ticket.place for ticket in self._manager.queue if ticket.key == event.key)
 
     def resumed(self, event: Resumed) -> None:
         """Check the same of one that was parked."""
