@@ -38,9 +38,11 @@ namespace cede::avx2 {
 #include "functions.h"
 #include "attention.h"
 #include "products.h"
+#include "whole.h"
 #include "int4_avx2.h"
 #include "int4.h"
 #include "rows.h"
+#include "int8.h"
 #include "panels.h"
 #include "kinds.h"
 #include "layer.h"
@@ -54,9 +56,11 @@ namespace cede::avx512 {
 #include "functions.h"
 #include "attention.h"
 #include "products.h"
+#include "whole.h"
 #include "int4_avx512.h"
 #include "int4.h"
 #include "rows.h"
+#include "int8.h"
 #include "panels.h"
 #include "kinds.h"
 #include "layer.h"
@@ -65,15 +69,18 @@ namespace cede::avx512 {
 CEDE_END_TARGET
 
 #define CEDE_BFLOAT16 1
-CEDE_BEGIN_TARGET("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16,fma")
+#define CEDE_VNNI 1
+CEDE_BEGIN_TARGET("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16,avx512vnni,fma")
 namespace cede::avx512_bf16 {
 #include "vectors_avx512.h"
 #include "functions.h"
 #include "attention.h"
 #include "products.h"
+#include "whole.h"
 #include "int4_avx512.h"
 #include "int4.h"
 #include "rows.h"
+#include "int8.h"
 #include "panels.h"
 #include "kinds.h"
 #include "layer.h"
@@ -107,7 +114,7 @@ const Target TARGETS[] = {
      [] {
          return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                 __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
-                __builtin_cpu_supports("avx512bf16");
+                __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vnni");
      },
      avx512_bf16::BLOCK, avx512_bf16::IS_FOR_MANY_ROWS, avx512_bf16::run<float>, avx512_bf16::run<Bfloat16>,
      avx512_bf16::multiply<float>, avx512_bf16::multiply<Bfloat16>, avx512_bf16::expand<float>, avx512_bf16::expand<Bfloat16>},

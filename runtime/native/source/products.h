@@ -32,10 +32,3 @@ inline void prefetch(const Number* place) { _mm_prefetch(reinterpret_cast<const 
 inline Vector with_bias(const Matrix& matrix, int output, Vector y) {
     return matrix.bias ? add(y, load(matrix.bias + output)) : y;
 }
-
-// Round inputs to bfloat16, in whole vectors, as PyTorch's products with few bits do.
-inline const float* rounded_inputs(Context& context, const float* x, size_t count) {
-    context.inputs.resize(count);
-    for (size_t i = 0; i < count; i += LANES) store(context.inputs.data() + i, rounded_to_bfloat16(load(x + i)));
-    return context.inputs.data();
-}

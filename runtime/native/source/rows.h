@@ -2,6 +2,10 @@
 
 constexpr int STEP = 4;  // outputs, whose weights stay in the cache for all rows
 
+// Whether outputs are added up one by one.  It is so for one row or two, whose weights come from memory as fast as they
+// are multiplied: then each output's are read from the first to the last, which is what the processor foresees.
+constexpr bool is_one_at_a_time(int rows) { return rows <= 2; }
+
 // Sums for some of sixteen outputs.
 //
 // x: `[ROWS, in]`; weight: `[OUTPUTS, in]`; y: of the first one, `[ROWS, LANES]`.
@@ -14,7 +18,7 @@ inline void add_up(const float* x, const Weight* weight, int in, float* y) {
         Vector own[OUTPUTS];
         for (int i = 0; i < OUTPUTS; ++i) {
             const Weight* place = weight + static_cast<size_t>(i) * in + k;
-            prefetch(place + static_cast<size_t>(STEP) * in);
+            prefetch(place + (OUTPUTS == 1 ? BYTES_AHEAD / sizeof(Weight) : static_cast<size_t>(STEP) * in));
             own[i] = load(place);
         }
         for (int row = 0; row < ROWS; ++row) {
@@ -29,29 +33,24 @@ inline void add_up(const float* x, const Weight* weight, int in, float* y) {
 template <class Weight>
 struct Rows {
     static constexpr int OUTPUTS = LANES;
-    static constexpr bool IS_INT8 = std::is_same_v<Weight, int8_t>;
 
     // x: `[rows, in]`
-    Rows(Context& context, const Matrix& matrix, const float* x, int rows) : matrix(matrix), rows(rows), inputs(x) {
-        if constexpr (IS_INT8) inputs = rounded_inputs(context, x, static_cast<size_t>(rows) * matrix.in);
-    }
+    Rows(Context&, const Matrix& matrix, const float* x, int rows) : matrix(matrix), rows(rows), inputs(x) {}
 
-    // Sixteen outputs.  Of int8 they are rounded to bfloat16 before the bias is added, as PyTorch's kernel does.
+    // Sixteen outputs.
     [[gnu::noinline]] void operator()(int piece, Vector (*y)[1]) const {
         const auto* weight = static_cast<const Weight*>(matrix.weight);
         const size_t in = matrix.in;
         float sums[MOST_ROWS * LANES];
         for (int output = 0; output < LANES; output += STEP)
             in_turns<4>(rows, [&](auto count, int first) {
-                constexpr int ROWS = count(), AT_ONCE = sums_of_each(ROWS);
+                constexpr int ROWS = count(), AT_ONCE = is_one_at_a_time(ROWS) ? 1 : sums_of_each(ROWS);
                 for (int i = output; i < output + STEP; i += AT_ONCE)
                     add_up<ROWS, AT_ONCE>(inputs + first * in, weight + (static_cast<size_t>(piece) * LANES + i) * in, matrix.in,
                                           sums + first * LANES + i);
             });
         for (int row = 0; row < rows; ++row) {
-            Vector outputs = load(sums + row * LANES);
-            if constexpr (IS_INT8) outputs = rounded<Bfloat16>(times(outputs, load(matrix.scales + piece * LANES)));
-            y[row][0] = with_bias(matrix, piece * LANES, outputs);
+            y[row][0] = with_bias(matrix, piece * LANES, load(sums + row * LANES));
         }
     }
 

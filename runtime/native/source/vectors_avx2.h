@@ -94,6 +94,28 @@ inline void store(int16_t* to, Vector x) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_permute4x64_epi64(mixed, 0xd8));
 }
 
+// Sixteen whole numbers of 32 bits, or 32 of sixteen.
+struct Whole {
+    __m256i low, high;
+};
+
+inline Whole nothing() { return {_mm256_setzero_si256(), _mm256_setzero_si256()}; }
+inline Whole load_whole(const int16_t* from) {
+    const auto* halves = reinterpret_cast<const __m256i*>(from);
+    return {_mm256_loadu_si256(halves), _mm256_loadu_si256(halves + 1)};
+}
+inline Whole load_whole(const int8_t* from) {
+    const auto* halves = reinterpret_cast<const __m128i*>(from);
+    return {_mm256_cvtepi8_epi16(_mm_loadu_si128(halves)), _mm256_cvtepi8_epi16(_mm_loadu_si128(halves + 1))};
+}
+inline Vector as_numbers(Whole x) { return {_mm256_cvtepi32_ps(x.low), _mm256_cvtepi32_ps(x.high)}; }
+
+// Add the products of 32 numbers of sixteen bits, in pairs.
+inline Whole add_products(Whole total, Whole x, Whole y) {
+    return {_mm256_add_epi32(total.low, _mm256_madd_epi16(x.low, y.low)),
+            _mm256_add_epi32(total.high, _mm256_madd_epi16(x.high, y.high))};
+}
+
 // The numbers of eight pairs.
 inline __m256 first_of(__m256i pairs) { return _mm256_castsi256_ps(_mm256_slli_epi32(pairs, 16)); }
 inline __m256 second_of(__m256i pairs) {

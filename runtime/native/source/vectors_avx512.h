@@ -47,6 +47,30 @@ inline Vector widen_bytes(__m128i bytes) { return _mm512_cvtepi32_ps(_mm512_cvte
 inline void store(float* to, Vector x) { _mm512_storeu_ps(to, x); }
 inline void store(Bfloat16* to, Vector x) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), narrow(x)); }
 
+// To the nearest whole number.
+inline void store(int16_t* to, Vector x) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_cvtsepi32_epi16(_mm512_cvtps_epi32(x)));
+}
+
+// Sixteen whole numbers of 32 bits, or 32 of sixteen.
+using Whole = __m512i;
+
+inline Whole nothing() { return _mm512_setzero_si512(); }
+inline Whole load_whole(const int16_t* from) { return _mm512_loadu_si512(from); }
+inline Whole load_whole(const int8_t* from) {
+    return _mm512_cvtepi8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
+}
+inline Vector as_numbers(Whole x) { return _mm512_cvtepi32_ps(x); }
+
+// Add the products of 32 numbers of sixteen bits, in pairs.
+inline Whole add_products(Whole total, Whole x, Whole y) {
+#ifdef CEDE_VNNI
+    return _mm512_dpwssd_epi32(total, x, y);
+#else
+    return _mm512_add_epi32(total, _mm512_madd_epi16(x, y));
+#endif
+}
+
 inline Vector rounded_to_bfloat16(Vector x) { return widen(narrow(x)); }
 
 // The numbers of sixteen pairs.

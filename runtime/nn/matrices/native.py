@@ -121,6 +121,8 @@ def _int8(matrix: WeightInt8) -> NativeMatrix:
     weight, scales = matrix.quantised
     if scales.dtype != torch.bfloat16:
         raise NotInKernels("scales of another dtype")
+    if weight.shape[1] % (2 * LANES):  # which are multiplied at a time
+        raise NotInKernels("a matrix of another size")
     own = _of(weight, Kind.ROWS_OF_INT8)
     own.scales = scales.data_ptr()
     return _with_bias(own, matrix.bias, LANES)

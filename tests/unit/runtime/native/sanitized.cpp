@@ -165,7 +165,8 @@ bool all_same(int target, Kind kind, const Shape& shape) {
 
 int main() {
     const Shape shapes[] = {{64, 2, 1, 32, 64, 32, false}, {128, 6, 2, 32, 192, 64, true}, {192, 3, 3, 64, 128, 16, false}};
-    const Shape odd{80, 5, 1, 32, 48, 16, true};  // in no larger pieces than rows are
+    // In no larger pieces than rows are, and than those of int8.
+    const Shape odd{80, 5, 1, 32, 48, 16, true}, odd_int8{96, 5, 1, 32, 160, 16, true};
     bool is_supported = false;
     for (int target = 0; cede_target(target); ++target) {
         if (!cede_is_supported(target)) continue;
@@ -186,8 +187,9 @@ int main() {
             }
             for (const Shape& shape : shapes)
                 if ((kind == FOUR_BITS || shape.extras) && !all_same(target, kind, shape)) return 1;
-            const bool in_rows = kind == ROWS_OF_FLOAT32 || kind == ROWS_OF_BFLOAT16 || kind == ROWS_OF_INT8;
+            const bool in_rows = kind == ROWS_OF_FLOAT32 || kind == ROWS_OF_BFLOAT16;
             if (in_rows && !all_same(target, kind, odd)) return 1;
+            if (kind == ROWS_OF_INT8 && !all_same(target, kind, odd_int8)) return 1;
         }
     }
     std::puts(is_supported ? "same" : "not supported");

@@ -89,8 +89,8 @@ TOLERANCE = {FLOAT32: 1e-5, BFLOAT16: 0.02}
 
 def tolerance_of(name: str, kind: str, dtype: torch.dtype) -> float:
     """Return how far sums in another order may lead."""
-    if kind == "int8" and dtype == FLOAT32:
-        return 0.01  # products with 8 bits are rounded to bfloat16, whatever the rows are
+    if kind == "int8" and dtype == FLOAT32:  # products with 8 bits are rounded to bfloat16, whatever the rows are
+        return 0.02 if name == "gemma3" else 0.01  # where a norm behind each part brings up what was small
     if name == "gemma3" and dtype == BFLOAT16:
         return 0.05  # a norm behind each part brings up what was small; 0.03 was seen beside AMX
     return TOLERANCE[dtype]
@@ -121,8 +121,8 @@ def models(kind: str, settings: dict[str, Any], dtype: torch.dtype, target: Kern
 @pytest.mark.parametrize("name", MODELS)
 def test_few_rows_are_what_pytorch_makes_of_them(target: Kernels, name: str, kind: str, dtype: torch.dtype) -> None:
     """Of one sequence and of as many as there are rows, by the states and by the KV."""
-    if kind in ("panels", "pairs") and name == "odd":
-        pytest.skip("such sizes are not in whole panels")
+    if kind != "rows" and name == "odd":
+        pytest.skip("such sizes are not in whole panels, nor in pieces of 32 inputs")
     plain, native = models(kind, MODELS[name], dtype, target)
     tolerance = tolerance_of(name, kind, dtype)
     torch.manual_seed(2)

@@ -112,8 +112,24 @@ def test_four_bits_lose_nothing_to_speak_of_that_bfloat16_did_not(kernels: Kerne
     assert own < 1.02 * theirs
 
 
-def test_rows_of_zeros_and_of_next_to_nothing_are_that(kernels: Kernels) -> None:
-    native = NativeLinear(made("int4", FLOAT32), FLOAT32, kernels)
+@pytest.mark.parametrize("outlier", [1.0, 100.0], ids=["even", "with an outlier"])
+@pytest.mark.parametrize("inputs", [512, 544], ids=["by 64", "by 32"])
+def test_eight_bits_lose_nothing_to_speak_of_that_bfloat16_did_not(
+    kernels: Kernels, outlier: float, inputs: int
+) -> None:
+    """Inputs are whole numbers in groups of 64, or of 32 where there are no whole groups of 64."""
+    matrix = WeightInt8(draw(192, inputs, seed=2), None)
+    x = draw(4, inputs)
+    x[:, 77] *= outlier
+    weight, scales = matrix.quantised
+    exact = x.bfloat16().double() @ (weight.double() * scales.double()[:, None]).T
+    own, theirs = (error(y, exact) for y in (NativeLinear(Linear(matrix), FLOAT32, kernels)(x), matrix(x)))
+    assert own < 1.02 * theirs
+
+
+@pytest.mark.parametrize("kind", ["int4", "int8"])
+def test_rows_of_zeros_and_of_next_to_nothing_are_that(kernels: Kernels, kind: str) -> None:
+    native = NativeLinear(made(kind, FLOAT32), FLOAT32, kernels)
     assert torch.equal(native(torch.zeros(1, 512)), torch.zeros(1, 192))
     assert native(torch.full((1, 512), 1e-37)).abs().max() < 1e-32
     large = native(draw(1, 512) * 1e30)
@@ -127,6 +143,7 @@ def test_a_head_that_the_kernels_cannot_compute_is_left_alone(
     for head, dtype, why in (
         (Linear(PlainMatrix(torch.zeros(20, 32), None)), FLOAT32, "another size"),
         (Linear(PlainMatrix(torch.zeros(16, 32), None)), torch.float16, "another dtype"),
+        (Linear(WeightInt8(torch.zeros(16, 48), None)), FLOAT32, "another size"),
     ):
         assert native_head(head, dtype, kernels) is head
         assert f"the kernels do not compute the head: {why}" in caplog.text.replace("a matrix of ", "")
