@@ -82,11 +82,14 @@ class WeightSource(ABC):
         """Return the same source for the names below `prefix`."""
         return _Under(self, prefix)
 
-    def _format(self, *, head: bool) -> MatrixFormat:
-        """Return the format of a matrix that the files have in full."""
+    def _format(self, *, head: bool, packed: bool = False) -> MatrixFormat:
+        """Return the format of a matrix that the files have in full, or, if `packed`, in few bits."""
         if self._formats is None:
             return PlainMatrix
-        return self._formats.head if head else self._formats.layers
+        formats = self._formats
+        if packed and formats.packed is not None:
+            return (formats.packed_head if head else None) or formats.packed
+        return formats.head if head else formats.layers
 
     def _made(self, *matrices: WeightMatrix) -> Linear:
         """Note what matrices take, and join their outputs."""
@@ -261,8 +264,7 @@ class StoredSource(WeightSource):
                 assert self._formats.coded is not None
                 matrices.append(self._formats.coded(self._codes([f"{name}.weight" for name in some]), added))
             else:
-                made = self._formats.packed if self._formats is not None and packed else None
-                made = made or self._format(head=head)
+                made = self._format(head=head, packed=packed)
                 matrices.append(made(self._joined("weight", some, inputs), added))
         return self._made(*matrices)
 

@@ -2,9 +2,9 @@
 
 constexpr int STEP = 4;  // outputs, whose weights stay in the cache for all rows
 
-// Whether outputs are added up one by one.  It is so for one row or two, whose weights come from memory as fast as they
-// are multiplied: then each output's are read from the first to the last, which is what the processor foresees.
-constexpr bool is_one_at_a_time(int rows) { return rows <= 2; }
+// Whether outputs are added up one by one, so that their weights are read from the first to the last: for one row or two,
+// whose weights come from memory as fast as they are multiplied, where the processor reads so the fastest.
+inline bool is_one_at_a_time(const Context& context, int rows) { return rows <= 2 && context.in_order; }
 
 // Sums for some of sixteen outputs.
 //
@@ -35,7 +35,8 @@ struct Rows {
     static constexpr int OUTPUTS = LANES;
 
     // x: `[rows, in]`
-    Rows(Context&, const Matrix& matrix, const float* x, int rows) : matrix(matrix), rows(rows), inputs(x) {}
+    Rows(Context& context, const Matrix& matrix, const float* x, int rows)
+        : matrix(matrix), rows(rows), one_at_a_time(is_one_at_a_time(context, rows)), inputs(x) {}
 
     // Sixteen outputs.
     [[gnu::noinline]] void operator()(int piece, Vector (*y)[1]) const {
@@ -44,17 +45,19 @@ struct Rows {
         float sums[MOST_ROWS * LANES];
         for (int output = 0; output < LANES; output += STEP)
             in_turns<4>(rows, [&](auto count, int first) {
-                constexpr int ROWS = count(), AT_ONCE = is_one_at_a_time(ROWS) ? 1 : sums_of_each(ROWS);
-                for (int i = output; i < output + STEP; i += AT_ONCE)
-                    add_up<ROWS, AT_ONCE>(inputs + first * in, weight + (static_cast<size_t>(piece) * LANES + i) * in, matrix.in,
-                                          sums + first * LANES + i);
+                const auto add_up_some = [&](auto at_once) {
+                    for (int i = output; i < output + STEP; i += at_once())
+                        add_up<count(), at_once()>(inputs + first * in, weight + (static_cast<size_t>(piece) * LANES + i) * in,
+                                                   matrix.in, sums + first * LANES + i);
+                };
+                one_at_a_time ? add_up_some(std::integral_constant<int, 1>())
+                              : add_up_some(std::integral_constant<int, sums_of_each(count())>());
             });
-        for (int row = 0; row < rows; ++row) {
-            y[row][0] = with_bias(matrix, piece * LANES, load(sums + row * LANES));
-        }
+        for (int row = 0; row < rows; ++row) y[row][0] = with_bias(matrix, piece * LANES, load(sums + row * LANES));
     }
 
     const Matrix& matrix;
     int rows;
+    bool one_at_a_time;
     const float* inputs;
 };

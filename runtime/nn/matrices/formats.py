@@ -33,17 +33,19 @@ def choose_formats(
     """Choose the formats of a model on `device` that computes in `dtype`; `kernels` are what helps on a CPU, if any."""
     full = lossless_format(device, dtype)
     int8: MatrixFormat = DynamicInt8 if has_integer_products(device) else WeightInt8
+    # A head's products are of few rows, which the kernels read faster than FBGEMM (bench/LOG.md), and do not quantise.
+    head = int8 if kernels is None else WeightInt8
     int4 = Int4Format(device, dtype, kernels)
     match quantization:
         case Quantization.NONE:
             return WeightFormats(full, full)
         case Quantization.AUTO:
-            return WeightFormats(full, full, packed=int8, coded=int4)
+            return WeightFormats(full, full, packed=int8, packed_head=head, coded=int4)
         case Quantization.INT8:
-            return WeightFormats(int8, int8, small_embedding=True)
+            return WeightFormats(int8, head, small_embedding=True)
         case Quantization.INT4:
             four = partial(int4.quantised, otherwise=int8)
-            return WeightFormats(four, int8, coded=int4, small_embedding=True)
+            return WeightFormats(four, head, coded=int4, small_embedding=True)
 
 
 def quantised_form(outputs: int, inputs: int, quantization: Quantization, device: torch.device, *, head: bool) -> str:

@@ -16,12 +16,17 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from runtime.nn.matrices.arithmetic import TINY, hadamard_matrix, hadamard_rotate, quantize_int8
-from runtime.nn.matrices.linear import total_bytes
+from runtime.nn.matrices.linear import has_bfloat16_products, total_bytes
 
 if TYPE_CHECKING:
     from torch import ScriptObject
 
 INT8 = "int8"
+
+# Of more rows weights are expanded for the product, where that is the processor's own: 512 take two fifths of the time
+# (bench/LOG.md).
+MOST_IN_KERNEL = 32
+SLAB = 4096  # outputs that are expanded at a time
 
 
 class DynamicInt8:
@@ -79,6 +84,7 @@ class WeightInt8:
         self._bias = bias
         multiples = self.MULTIPLES.get(weight.device.type, (1, 1))
         self._has_kernel = all(size % multiple == 0 for size, multiple in zip(weight.shape, multiples, strict=True))
+        self._expands = has_bfloat16_products(weight.device)
         self.nbytes = total_bytes(self._weight, self._scales, bias)
 
     @property
@@ -94,12 +100,16 @@ class WeightInt8:
     def __call__(self, x: Tensor) -> Tensor:
         """Multiply `[rows, in]` to `[rows, out]`."""
         rows = x.to(self._dtype)
-        if self._has_kernel:
+        if self._has_kernel and not (self._expands and rows.shape[0] > MOST_IN_KERNEL):
             y = torch._weight_int8pack_mm(rows, self._weight, self._scales)
         else:
-            y = F.linear(rows, self._weight.to(self._dtype)) * self._scales
+            y = self._by_expanding(rows)
         y = y.to(x.dtype)
         return y if self._bias is None else y + self._bias
+
+    def _by_expanding(self, rows: Tensor) -> Tensor:
+        slabs = zip(torch.split(self._weight, SLAB), torch.split(self._scales, SLAB), strict=True)
+        return torch.cat([F.linear(rows, weight.to(self._dtype)) * scales for weight, scales in slabs], dim=-1)
 
 
 def kernel_dtype(device: torch.device, dtype: torch.dtype) -> torch.dtype:

@@ -62,6 +62,7 @@ class WeightFormats:
         layers: of the layers' matrices that the files have in full.
         head: of the head, likewise.
         packed: of matrices that the files have in few bits, but for those of `coded`; None for the formats above.
+        packed_head: of the head, where that is another.
         coded: of matrices whose codes it takes; None where codes are expanded.
         small_embedding: whether an embedding that the files have in full becomes int8.
     """
@@ -69,6 +70,7 @@ class WeightFormats:
     layers: MatrixFormat
     head: MatrixFormat
     packed: MatrixFormat | None = None
+    packed_head: MatrixFormat | None = None
     coded: CodedFormat | None = None
     small_embedding: bool = False
 

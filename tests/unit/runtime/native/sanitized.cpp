@@ -1,5 +1,6 @@
 // Layers of several sizes with random numbers, by each set of instructions that the processor has, on one thread and on
-// three: the same bits, and nothing for a sanitizer.
+// three, with weights read in order by one of these and in several streams by the other: the same bits, and nothing for a
+// sanitizer.
 // Every buffer is as large as it has to be and no larger, so that a read behind its end is found.
 
 #include <cstdio>
@@ -37,6 +38,12 @@ std::vector<T> numbers(size_t count, float scale = 1.0f) {
     for (T& one : made) one = as<T>(scale * number());
     made.shrink_to_fit();
     return made;
+}
+
+void* open(int threads) {
+    auto* context = static_cast<Context*>(cede_open(threads));
+    context->in_order = threads == 1;
+    return context;
 }
 
 // A matrix of some kind with random weights, as many as it has.
@@ -104,7 +111,7 @@ bool same(int target, Kind kind, const Shape& shape, int rows_of_each, int seque
             segments.push_back({i * rows_of_each, rows_of_each, cache.data() + 2 * i * one,
                                 cache.data() + (2 * i + 1) * one, static_cast<int64_t>(length) * dim, length});
         const Step step{rows, sequences, threads, own.data(), cos.data(), sin.data(), segments.data()};
-        void* context = cede_open(threads);
+        void* context = open(threads);
         for (int again = 0; again < 10; ++again) cede_run_layer(context, target, &layer, &step);
         cede_close(context);
     }
@@ -139,7 +146,7 @@ bool same_product(int target, Kind kind, int out, int in, int rows) {
         auto& own = results[threads / 2];
         own.resize(static_cast<size_t>(rows) * out);
         own.shrink_to_fit();
-        void* context = cede_open(threads);
+        void* context = open(threads);
         for (int again = 0; again < 10; ++again)
             cede_multiply(context, target, threads, &matrix.own, sizeof(T) == sizeof(Bfloat16), x.data(), rows, own.data());
         cede_close(context);

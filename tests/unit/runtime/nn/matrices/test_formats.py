@@ -22,6 +22,7 @@ from tests.unit.runtime.nn.matrices.products import INPUTS, OUTPUTS, draw, error
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from runtime.native.kernels import Kernels
     from runtime.nn.matrices.linear import MatrixFormat
 
 needs_vnni = pytest.mark.skipif(not has_integer_products(CPU), reason="no FBGEMM, or a processor without VNNI")
@@ -106,6 +107,15 @@ def test_where_kernels_take_no_four_bits_there_are_eight() -> None:
 def test_the_head_keeps_eight_bits() -> None:
     four = choose_formats(Quantization.INT4, CPU, torch.bfloat16)
     assert four.head is choose_formats(Quantization.INT8, CPU, torch.bfloat16).head
+
+
+def test_a_head_that_the_kernels_compute_keeps_full_activations(kernels: Kernels) -> None:
+    """Whatever becomes of the layers: also where the file has it in few bits."""
+    for quantization in (Quantization.INT8, Quantization.INT4):
+        assert choose_formats(quantization, CPU, torch.float32, kernels).head is WeightInt8
+    auto = choose_formats(Quantization.AUTO, CPU, torch.float32, kernels)
+    assert auto.packed_head is WeightInt8
+    assert auto.packed is choose_formats(Quantization.AUTO, CPU, torch.float32).packed
 
 
 def test_other_devices_keep_full_activations() -> None:
