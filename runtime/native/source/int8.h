@@ -4,8 +4,6 @@
 
 constexpr int WHOLE = 2 * LANES;  // whole numbers that are multiplied at a time
 
-constexpr int ROWS_TOGETHER = SUMS_AT_ONCE < 16 ? 2 : 4;  // for whose sums there are registers
-
 // How many inputs share a power of two: as many whole pieces as divide them all, and not so many that a large input
 // rounds many others.
 inline int inputs_of_group(int in) {

@@ -2,9 +2,11 @@
 
 constexpr int STEP = 4;  // outputs, whose weights stay in the cache for all rows
 
-// Whether outputs are added up one by one, so that their weights are read from the first to the last: for one row or two,
-// whose weights come from memory as fast as they are multiplied, where the processor reads so the fastest.
-inline bool is_one_at_a_time(const Context& context, int rows) { return rows <= 2 && context.in_order; }
+constexpr int ROWS_TOGETHER = SUMS_AT_ONCE < 16 ? 2 : 4;  // for whose sums there are registers
+
+// Whether outputs are added up one by one, so that their weights are read from the first to the last: for few rows, whose
+// weights are read once for all of them, where the processor reads so the fastest.
+inline bool is_one_at_a_time(const Context& context, int rows) { return rows <= ROWS_TOGETHER && context.in_order; }
 
 // Sums for some of sixteen outputs.
 //
