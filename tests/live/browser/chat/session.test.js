@@ -140,6 +140,23 @@ test("conversations are named, found, and removed with the answer that is being 
   assert.deepEqual([session.conversations, storage.kept.size, session.busy], [[], 0, false]);
 });
 
+test("what is being removed is shown until it is no longer kept, and is not kept again", async () => {
+  const { session, storage } = openSession({ answers: [[delta({ content: "Hel" }), forever]] });
+  const sent = session.send("Hi");
+  await until(session, () => session.busy && pathOf(session.current).at(-1).status === "streaming");
+  let keptNoLonger;
+  storage.remove = (id) => new Promise((resolve) => {
+    storage.kept.delete(id);
+    keptNoLonger = resolve;
+  });
+  const removed = session.remove(session.currentId);
+  await sent; // which the removal has stopped, and whose end is saved otherwise
+  assert.deepEqual([session.conversations.length, storage.kept.size], [1, 0]);
+  keptNoLonger();
+  await removed;
+  assert.deepEqual([session.conversations, storage.kept.size], [[], 0]);
+});
+
 test("a storage that fails is told of, and the chat goes on", async () => {
   const refuse = async () => { throw new Error("no room"); };
   const storage = { all: refuse, put: refuse, watch: () => {} };

@@ -16,6 +16,19 @@ if TYPE_CHECKING:
     from tests.live.browser.chromium import Chromium
     from tests.live.server import Server
 
+# Makes the browser's database slow to delete, so that a page which does not wait for it takes the deletion back.
+SLOW_DELETION = """
+() => {
+  const remove = IDBObjectStore.prototype.delete;
+  IDBObjectStore.prototype.delete = function (key) {
+    const request = remove.call(this, key), end = Date.now() + 500;
+    const goOn = () => { if (Date.now() < end) this.get(key).onsuccess = goOn; };
+    goOn();
+    return request;
+  };
+}
+"""
+
 
 def test_a_reload_keeps_conversations(chromium: Chromium, four_slots: Server) -> None:
     def use(page: Page) -> tuple[str, str, list[str]]:
@@ -23,6 +36,7 @@ def test_a_reload_keeps_conversations(chromium: Chromium, four_slots: Server) ->
         chat.configure(max_tokens=8)
         chat.ask("A first question")
         before = chat.text()
+        chat.wait_kept("whole")
         page.reload()
         page.get_by_role("button", name="A first question", exact=True).click()
         expect(chat.turns).to_have_count(2)
@@ -111,8 +125,9 @@ def test_conversations_are_searched_renamed_and_deleted(chromium: Chromium, four
         page.get_by_label("Title").press("Enter")
         expect(shown).to_have_text(["About pears", "Fruit"])
         chat.press("Delete About pears")
+        page.evaluate(SLOW_DELETION)
         chat.press("Delete")
-        expect(shown).to_have_text(["Fruit"])
+        expect(page.locator(".conversations .title")).to_have_text(["Fruit"])  # also without the question
         page.reload()
         expect(shown).to_have_text(["Fruit"])
         return chat.watched.said

@@ -36,6 +36,7 @@ export class ChatSession {
   /** @type {Map<string, AbortController>} by conversation */
   #requests = new Map();
   #unsaved = new Set();
+  #removing = new Set();
   #listeners = new Set();
   #draft;
 
@@ -105,13 +106,15 @@ export class ChatSession {
     this.#listChanged();
   }
 
-  /** @param {string} id  whose answer is stopped, if one is being written */
+  /** @param {string} id  whose answer is stopped, if one is being written; it is shown until it is no longer kept */
   async remove(id) {
+    this.#removing.add(id);
     this.#requests.get(id)?.abort();
+    await this.#keep(() => this.#storage.remove(id));
+    this.#removing.delete(id);
     this.#conversations.delete(id);
     if (id === this.currentId) this.startNew();
     this.#listChanged();
-    await this.#keep(() => this.#storage.remove(id));
   }
 
   /**
@@ -308,7 +311,7 @@ export class ChatSession {
   #save(id) {
     this.#unsaved.delete(id);
     const conversation = this.#conversations.get(id);
-    if (conversation) this.#keep(() => this.#storage.put(conversation));
+    if (conversation && !this.#removing.has(id)) this.#keep(() => this.#storage.put(conversation));
   }
 
   /** What the storage answers; where it fails, the page goes on and says so. */

@@ -32,19 +32,29 @@ export class ConversationStorage {
 
   /** @param {Conversation} conversation  replaces the one with its id */
   async put(conversation) {
-    await done(this._store("readwrite").put(conversation));
+    await this._change((store) => store.put(conversation));
     this._tabs.postMessage(conversation.id);
   }
 
   /** @param {string} id */
   async remove(id) {
-    await done(this._store("readwrite").delete(id));
+    await this._change((store) => store.delete(id));
     this._tabs.postMessage(id);
   }
 
   /** @param {(id: string) => void} listener  called when another tab has put or removed a conversation */
   watch(listener) {
     this._tabs.onmessage = ({ data }) => listener(data);
+  }
+
+  /** Resolves when the change is kept: a page that is left before that takes it back. */
+  _change(change) {
+    const store = this._store("readwrite");
+    change(store);
+    return new Promise((resolve, reject) => {
+      store.transaction.oncomplete = () => resolve();
+      store.transaction.onabort = () => reject(store.transaction.error);
+    });
   }
 
   _store(mode) {

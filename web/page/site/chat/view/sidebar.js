@@ -85,8 +85,8 @@ export class Sidebar {
   }
 
   #confirmRemoval(item, conversation) {
-    const remove = h("button", { type: "button", class: "danger", onclick: () => {
-      this.session.remove(conversation.id);
+    const remove = h("button", { type: "button", class: "danger", onclick: async () => {
+      await this.session.remove(conversation.id);
       this.announce("The conversation was deleted.");
       this.search.focus();
     } }, "Delete");
