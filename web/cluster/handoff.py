@@ -7,6 +7,7 @@ it is accounted for.
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
 T = TypeVar("T")
+
+logger = logging.getLogger("cede.web")
 
 
 class Closed(Exception):
@@ -45,11 +48,10 @@ class Handoff(Generic[T]):
         self._closed = False
 
     async def put(self, piece: T) -> None:
-        """In the Trio task: hand over a piece, once it is wanted."""
+        """In the Trio task: hand over a piece, once it is wanted; drop it if the end has been told since."""
         await self._wanted.wait()
         self._wanted = trio.Event()
-        assert self._coming is not None
-        if not self._coming.done():
+        if self._coming is not None and not self._coming.done():
             self._coming.set_result(piece)
 
     def close(self) -> None:
@@ -90,15 +92,18 @@ def handing_over(
     Args:
         nursery: Trio's, in which the task runs.
         context: of the request, which says when nobody wants the answer any longer.
-        run: the task; it raises nothing.
+        run: the task.  What it raises is told to the log, and is the end of the pieces.
     """
     pieces: Handoff[T] = Handoff()
     scope = trio.CancelScope()
 
     async def hand_over() -> None:
-        with scope:
-            await run(pieces)
-            pieces.close()
+        try:
+            with scope:
+                await run(pieces)
+        except* Exception:  # also one beside a cancel, which is in a group with that until the scope has taken it out
+            logger.exception("what a front door asked for as %s failed", context.id())
+        pieces.close()
 
     def leave(_: object = None) -> None:
         scope.cancel()

@@ -13,6 +13,7 @@ import trio.testing
 from actors.core.generation import Failed, FinishReason
 from actors.core.receipts import CancelReason
 from runtime.errors import CedeError, QueueFull, RequestError, ShuttingDown, StepFailed
+from tests.fakes.dynamo_context import Context
 from tests.fakes.engine import FakeEngine, FakeRequest, as_engine, finished, say, token
 from web.cluster import backend, handoff
 from web.cluster.backend import Backend, sorted_out
@@ -26,29 +27,6 @@ if TYPE_CHECKING:
     from actors.core.generation import Event
 
 ASKED = {"token_ids": [5, 6], "stop_conditions": {"max_tokens": 4}, "sampling_options": {"temperature": 0}}
-
-
-class Context:
-    """Of a request; `stop` is a hang-up."""
-
-    def __init__(self, name: str = "r1") -> None:
-        self._name = name
-        self._stopped: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-
-    def id(self) -> str:
-        """The request's."""
-        return self._name
-
-    def async_killed_or_stopped(self) -> asyncio.Future[bool]:
-        """Done when the client is gone."""
-        return asyncio.ensure_future(self._wait())
-
-    async def _wait(self) -> bool:
-        return await asyncio.shield(self._stopped)
-
-    def stop(self) -> None:
-        """Hang up."""
-        self._stopped.set_result(True)
 
 
 class Told(Exception):

@@ -8,8 +8,9 @@ import pytest
 import trio
 import trio.testing
 
+from tests.fakes.dynamo_context import Context
 from web.cluster.guest import from_asyncio, run_as_guest
-from web.cluster.handoff import Closed, Handoff
+from web.cluster.handoff import Closed, Handoff, handing_over
 
 PATIENCE = 60.0
 
@@ -61,3 +62,44 @@ def test_whoever_waits_is_told_of_the_end() -> None:
             await from_asyncio(waiting)
 
     run_as_guest(main)
+
+
+def test_a_piece_that_comes_behind_the_end_is_dropped() -> None:
+    async def main() -> None:
+        pieces: Handoff[str] = Handoff()
+        waiting = asyncio.ensure_future(pieces.take(PATIENCE))
+        await trio.testing.wait_all_tasks_blocked()
+        pieces.close()
+        with pytest.raises(Closed):
+            await from_asyncio(waiting)
+        await pieces.put("a")  # it was wanted once
+
+    run_as_guest(main)
+
+
+def test_what_fails_while_it_is_cancelled_costs_nobody_else_anything(caplog: pytest.LogCaptureFixture) -> None:
+    async def fail(_: Handoff[str]) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.sleep_forever)
+            try:
+                await trio.sleep_forever()
+            finally:
+                raise ValueError("too late")
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            context = Context()
+
+            async def take() -> None:
+                with handing_over(nursery, context, fail) as pieces:
+                    await pieces.take(PATIENCE)
+
+            waiting = asyncio.ensure_future(take())
+            await trio.testing.wait_all_tasks_blocked()
+            context.stop()
+            with pytest.raises(Closed):
+                await from_asyncio(waiting)
+
+    run_as_guest(main)
+    assert "asked for as r1 failed" in caplog.text
+    assert "too late" in caplog.text

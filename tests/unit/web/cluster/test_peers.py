@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
+from tests.fakes.dynamo_context import Context
 from tests.fakes.engine import FakeEngine, as_engine
-from tests.unit.web.cluster.test_backend import Context
 from web.cluster.control.desk import Desk
 from web.cluster.control.feed.teller import Teller
 from web.cluster.control.questions import Question, asked, worker_name

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from typing import TYPE_CHECKING
 
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
     from web.cluster.control.questions import Json
     from web.cluster.handoff import Context, Handoff
     from web.inspection.feed.feed import Feed
-
-logger = logging.getLogger("cede.web")
 
 SIGN_OF_LIFE: Json = {}
 """Between two frames, of a worker that has nothing to tell."""
@@ -63,12 +60,6 @@ class Teller:
 
     async def _run(self, pieces: Handoff[Json]) -> None:
         """Trio's side of a stream."""
-        try:
-            await self._hand_over(pieces)
-        except Exception:
-            logger.exception("the feed could not be told to a front door")
-
-    async def _hand_over(self, pieces: Handoff[Json]) -> None:
         with self._feed.watched() as viewer:
             frames = Frames(self._feed, viewer, FrontDoorSight())
             while (frame := await frames.next(math.inf)) is not None:

@@ -10,8 +10,8 @@ import trio
 import trio.testing
 
 from actors.core.receipts import CancelReason
+from tests.fakes.dynamo_context import Context
 from tests.fakes.engine import FakeEngine, as_engine, completion
-from tests.unit.web.cluster.test_backend import Context
 from web.cluster.control.feed.teller import SIGN_OF_LIFE, FrontDoorSight, Teller
 from web.cluster.guest import from_asyncio, run_as_guest
 from web.inspection.feed.feed import Feed
