@@ -67,7 +67,15 @@ class _Blocks:
             ring_bytes=nbytes // layers * len(ringed),
         )
 
-    def root(self, identity: str, dtype: str, quantization: str | None, rope_factors: str | None) -> BlockKey:
+    def root(
+        self,
+        identity: str,
+        dtype: str,
+        quantization: str | None,
+        rope_factors: str | None,
+        *,
+        deterministic: bool,
+    ) -> BlockKey:
         """Return the name that stands for the model: for its files, and for what was made of them."""
         return root_key(
             fingerprint=identity,
@@ -76,6 +84,7 @@ class _Blocks:
             quantization=quantization,
             rope_factors=rope_factors,
             ringed=self.ringed,
+            deterministic=deterministic,
         )
 
 
@@ -89,6 +98,7 @@ async def open_prefix_cache(
     *,
     quantization: str | None = None,
     rope_factors: str | None = None,
+    deterministic: bool = False,
     open_blocks: Callable[..., DiskBlocks] = DiskBlocks,
 ) -> AsyncIterator[PrefixCache]:
     """Open a cache for the KV of the model of `checkpoint`; its end writes to disk what it can in the flush time.
@@ -101,6 +111,7 @@ async def open_prefix_cache(
         kv: the model's KV in the slots.
         quantization: what was made of the weights; None if nothing was.
         rope_factors: what `ModelConfig.rope_factors` returned for the slots' context.
+        deterministic: whether KV is the same to the bit whatever else was computed with it.
         open_blocks: as for `open_disk_tier`.
 
     Raises:
@@ -109,7 +120,7 @@ async def open_prefix_cache(
     """
     await _check_unchanged(checkpoint, identity)
     blocks, owner = _Blocks.of(kv), TaskOwner()
-    root = blocks.root(identity, str(kv.dtype), quantization, rope_factors)
+    root = blocks.root(identity, str(kv.dtype), quantization, rope_factors, deterministic=deterministic)
     ram_bytes = available_memory() // RAM_SHARE if options.ram is None else options.ram
     token = trio.lowlevel.current_trio_token()
 

@@ -56,12 +56,14 @@ def root_key(
     quantization: str | None = None,
     rope_factors: str | None = None,
     ringed: Sequence[int] = (),
+    deterministic: bool = False,
 ) -> BlockKey:
     """Return the parent of every sequence's first block: what the rows depend on besides the tokens.
 
     `fingerprint` is `Checkpoint.fingerprint`'s, which covers weights and config, rope settings included;
     `quantization` is what was made of those weights, `rope_factors` what `ModelConfig.rope_factors` returned, `ringed`
-    are the layers whose rows a block may lack.
+    are the layers whose rows a block may lack, and `deterministic` says that not a bit depends on what else was
+    computed with them.
     """
     parts = ["cede kv", str(LAYOUT_VERSION), str(BLOCK_TOKENS), fingerprint, dtype, repr(tuple(kv_shape))]
     if quantization is not None:
@@ -70,6 +72,8 @@ def root_key(
         parts.append(f"rope {rope_factors}")
     if ringed:
         parts.append(f"rings {list(ringed)}")
+    if deterministic:
+        parts.append("deterministic")
     digest = hashlib.sha256()
     for part in parts:
         encoded = part.encode()

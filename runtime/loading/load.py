@@ -16,7 +16,7 @@ from runtime.kv.cache import KVCache
 from runtime.kv.rings import plan_rings
 from runtime.loading.drafters import NoDrafter, log_drafter
 from runtime.loading.facts import facts_of
-from runtime.loading.few_rows import open_few_rows
+from runtime.loading.few_rows import open_few_rows, refused_as_not_deterministic
 from runtime.loading.footprint import SlotMemory, arena_sizes, check_memory
 from runtime.loading.served import ServedModel
 from runtime.loading.together import check_together, lead, on_one_device
@@ -109,7 +109,8 @@ def load_model(
             that is 1.
 
     Raises:
-        CheckpointError: the weights are not what the config says, or memory does not hold them and the KV.
+        CheckpointError: the weights are not what the config says, memory does not hold them and the KV, or nothing here
+            computes the model as deterministically as it is asked for.
     """
     drafter = drafter or NoDrafter()
     config = checkpoint.config
@@ -124,8 +125,11 @@ def load_model(
     share = WHOLE if others is None else others.share
     if others is not None:
         others.start(options, torch.get_num_threads())
-    kernels, capture = (None, None) if others is not None else open_few_rows(options.native, device)
-    formats = choose_formats(options.quantize, device, dtype, kernels)
+    deterministic = options.deterministic == "on"
+    kernels, capture = None, None
+    if others is None:
+        kernels, capture = open_few_rows(options.native, device, deterministic=deterministic)
+    formats = choose_formats(options.quantize, device, dtype, kernels, deterministic=deterministic)
     weights = load_weights(checkpoint, device=device, dtype=dtype, formats=formats, progress=progress, share=share)
     if others is not None:
         others.wait_loaded()
@@ -139,23 +143,23 @@ def load_model(
         "rings": plan_rings(config.window, context),
     }
     states = drafter.states(positions, device, dtype)
-    if others is None:
-        model = Transformer(config, weights, KVCache(config, **sizes), states, kernels, capture)
-    else:
+    model: Transformer
+    if others is not None:
         model = lead(config, weights, sizes, states, others)
+    else:
+        with refused_as_not_deterministic():
+            kv = KVCache(config, **sizes)
+            model = Transformer(config, weights, kv, states, kernels, capture, deterministic=deterministic)
     logger.info(
         "%s on %s in %s, weights: %s, %d CPU threads: %d slots, %d tokens in all and %d in one, %.2f GiB of KV",
         *(config.architecture, device, str(dtype).removeprefix("torch."), _weights_text(weights)),
         *(torch.get_num_threads(), options.slots, positions, context, model.kv.nbytes / 2**30),
     )
-    _log_native(model)
+    if model.native_layers:
+        rows = "all" if deterministic else "few"
+        logger.info("%s rows of %d layers by kernels of its own", rows, model.native_layers)
     log_drafter(drafter.proposer, options.draft)
     return model
-
-
-def _log_native(model: Transformer) -> None:
-    if model.native_layers:
-        logger.info("few rows of %d layers by kernels of its own", model.native_layers)
 
 
 def _weights_text(weights: Weights) -> str:

@@ -61,6 +61,15 @@ class LoadOptions:
             words=("auto", "off", "0"),
         ),
     ] = "auto"
+    deterministic: Annotated[
+        str,
+        Option(
+            "`on`: a request's tokens do not depend on who else is served, what is drafted, or what was computed "
+            "before, in bfloat16 either. The kernels of --native then compute all rows, so prompts take longer; "
+            "refused where they cannot.",
+            words=("off", "on"),
+        ),
+    ] = "off"
     threads: Annotated[
         int | None,
         Option(

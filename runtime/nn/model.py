@@ -99,6 +99,10 @@ class Transformer:
         states: takes the last hidden state of each row; None where no drafter wants them.
         kernels: compute few rows of the layers, and of the head, where they can; None where PyTorch is to compute all.
         capture: records the layers that it can for steps of few rows; None where none are.
+        deterministic: whether `kernels` are to compute all rows, so that no row's result depends on its neighbours.
+
+    Raises:
+        NotInKernels: they are to, and cannot.
     """
 
     def __init__(
@@ -109,6 +113,8 @@ class Transformer:
         states: HiddenStates | None = None,
         kernels: Kernels | None = None,
         capture: Capture | None = None,
+        *,
+        deterministic: bool = False,
     ) -> None:
         self.config = config
         self.num_layers = config.num_layers
@@ -124,8 +130,8 @@ class Transformer:
         self._layers: Sequence[AnyLayer] = weights.layers
         self._head: Linear | NativeLinear = weights.lm_head
         if kernels is not None:
-            self._head = native_head(weights.lm_head, self._dtype, kernels)
-            self._layers = with_native_layers(weights.layers, config, self._dtype, kernels)
+            self._head = native_head(weights.lm_head, self._dtype, kernels, deterministic=deterministic)
+            self._layers = with_native_layers(weights.layers, config, self._dtype, kernels, deterministic=deterministic)
         self.capture = capture
         self._recorded = None if capture is None else RecordedLayers(weights.layers, config, kv, capture)
         self._run_ahead = RunAhead(self._device)

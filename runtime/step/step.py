@@ -7,7 +7,7 @@ executors differ only in what they do at a yield: the thread goes on at once, th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from runtime.prompt_rows.wanted import NOTHING
@@ -71,6 +71,12 @@ class Segment:
     def end(self) -> int:
         """The sequence's length once these rows are committed."""
         return self.start + len(self.token_ids)
+
+    def piece(self, first: int, end: int) -> Segment:
+        """Return some of its rows, as a layer computes them: they are asked for nothing behind it."""
+        return replace(
+            self, start=self.start + first, token_ids=self.token_ids[first:end], sample=None, drafts=(), wanted=None
+        )
 
     @property
     def num_sampled(self) -> int:

@@ -42,9 +42,26 @@ class LayerRows:
     def part(self, places: slice) -> LayerRows:
         """Return some of the segments, which follow each other: what lies in their rows is the same memory."""
         ranges = self.ranges[places]
-        first, rows = ranges[0].start, slice(ranges[0].start, ranges[-1].stop)
+        return self._of(self.segments[places], ranges, range(ranges[0].start, ranges[-1].stop))
+
+    def piece(self, rows: range) -> LayerRows:
+        """Return some of the rows, which follow each other, with what is there of their segments; in the same memory.
+
+        The rows of a segment that come before these are to have their KV already.
+        """
+        segments, ranges = [], []
+        for segment, own in zip(self.segments, self.ranges, strict=True):
+            there = range(max(own.start, rows.start), min(own.stop, rows.stop))
+            if there:
+                segments.append(segment.piece(there.start - own.start, there.stop - own.start))
+                ranges.append(there)
+        return self._of(segments, ranges, rows)
+
+    def _of(self, segments: list[Segment], ranges: list[range], whole: range) -> LayerRows:
+        """Return these segments, whose rows are `whole` together."""
+        first, rows = whole.start, slice(whole.start, whole.stop)
         return LayerRows(
-            segments=self.segments[places],
+            segments=segments,
             ranges=[range(own.start - first, own.stop - first) for own in ranges],
             hidden=self.hidden[rows],
             rotations=[(cos[rows], sin[rows]) for cos, sin in self.rotations],

@@ -1,4 +1,9 @@
-"""A decoder layer by `runtime.native`: few rows in one call, with the weights of the layer that it stands for."""
+"""A decoder layer by `runtime.native`: few rows in one call, with the weights of the layer that it stands for.
+
+What the kernels make of a row does not depend, not by a bit, on how many rows there are beside it: no sum's order does.
+Of PyTorch's products that cannot be said.  So where results are to be the same whoever else is served, the kernels
+compute all rows, many of them in pieces.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +46,7 @@ logger = logging.getLogger("cede.model")
 
 
 class NativeLayer:
-    """Computes what a layer does, to the rounding of sums; of a segment with many rows the layer itself does.
+    """Computes what a layer does, to the rounding of sums; of a segment with many rows, the layer itself does.
 
     Args:
         layer: whose weights it uses.
@@ -49,13 +54,21 @@ class NativeLayer:
         config: the model's.
         dtype: of the rows and the KV.
         kernels: compute it.
+        deterministic: whether they compute many rows, too, so that no row depends on its neighbours.
 
     Raises:
         NotInKernels: the kernels do not have what the layer is made of.
     """
 
     def __init__(
-        self, layer: DecoderLayer, index: int, config: ModelConfig, dtype: torch.dtype, kernels: Kernels
+        self,
+        layer: DecoderLayer,
+        index: int,
+        config: ModelConfig,
+        dtype: torch.dtype,
+        kernels: Kernels,
+        *,
+        deterministic: bool = False,
     ) -> None:
         attention, mlp = _parts(layer, index, config, dtype)
         matrices = [native_matrix(linear) for linear in (attention.qkv, attention.output, mlp.gate_up, mlp.down)]
@@ -65,6 +78,7 @@ class NativeLayer:
         if config.intermediate_size % matrices[2].piece:
             raise NotInKernels("an inner width that is not in whole pieces")
         self._layer = layer
+        self._deterministic = deterministic
         self._index = index
         assert attention.rope is not None, "such a layer was refused"
         self._rope = attention.rope
@@ -97,8 +111,13 @@ class NativeLayer:
 
     def __call__(self, batch: LayerRows, kv: KVCache) -> None:
         """Transform the hidden states of all rows, in place, and write their KV."""
-        if batch.hidden.shape[0] <= MOST_ROWS:
+        rows = batch.hidden.shape[0]
+        if rows <= MOST_ROWS:
             self._run(batch, kv)
+            return
+        if self._deterministic:
+            for first in range(0, rows, MOST_ROWS):
+                self._run(batch.piece(range(first, min(rows, first + MOST_ROWS))), kv)
             return
         for places, are_few in in_parts([len(own) for own in batch.ranges], MOST_ROWS):
             (self._run if are_few else self._layer)(batch.part(places), kv)
@@ -156,18 +175,35 @@ def in_parts(rows: Sequence[int], most: int) -> list[tuple[slice, bool]]:
 
 
 def with_native_layers(
-    layers: Sequence[DecoderLayer], config: ModelConfig, dtype: torch.dtype, kernels: Kernels
+    layers: Sequence[DecoderLayer],
+    config: ModelConfig,
+    dtype: torch.dtype,
+    kernels: Kernels,
+    *,
+    deterministic: bool = False,
 ) -> list[AnyLayer]:
     """Return what computes each layer: the kernels those that they can, and the layers themselves the others.
 
     The log says how many the kernels cannot, and why.
+
+    Args:
+        layers: of the model.
+        config: the model's.
+        dtype: of the rows and the KV.
+        kernels: compute them.
+        deterministic: whether the kernels are to compute all rows of all layers.
+
+    Raises:
+        NotInKernels: they are to, and cannot.
     """
     chosen: list[AnyLayer] = []
     refused: Counter[str] = Counter()
     for index, layer in enumerate(layers):
         try:
-            chosen.append(NativeLayer(layer, index, config, dtype, kernels))
+            chosen.append(NativeLayer(layer, index, config, dtype, kernels, deterministic=deterministic))
         except NotInKernels as why:
+            if deterministic:
+                raise
             chosen.append(layer)
             refused[str(why)] += 1
     for reason, layers_without in refused.items():

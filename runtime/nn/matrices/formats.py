@@ -28,11 +28,24 @@ if TYPE_CHECKING:
 
 
 def choose_formats(
-    quantization: Quantization, device: torch.device, dtype: torch.dtype, kernels: Kernels | None = None
+    quantization: Quantization,
+    device: torch.device,
+    dtype: torch.dtype,
+    kernels: Kernels | None = None,
+    *,
+    deterministic: bool = False,
 ) -> WeightFormats:
-    """Choose the formats of a model on `device` that computes in `dtype`; `kernels` are what helps on a CPU, if any."""
+    """Choose the formats of a model.
+
+    Args:
+        quantization: what was asked for.
+        device: of the model.
+        dtype: in which it computes.
+        kernels: what helps on a CPU; None for nothing.
+        deterministic: whether they are to compute all rows.
+    """
     full = lossless_format(device, dtype)
-    int8: MatrixFormat = DynamicInt8 if has_integer_products(device) else WeightInt8
+    int8: MatrixFormat = DynamicInt8 if has_integer_products(device) and not deterministic else WeightInt8
     # A head's products are of few rows, which the kernels read faster than FBGEMM (bench/LOG.md), and do not quantise.
     head = int8 if kernels is None else WeightInt8
     int4 = Int4Format(device, dtype, kernels)

@@ -80,12 +80,13 @@ class NativeLinear:
         linear: the product.
         dtype: of the rows.
         kernels: compute it.
+        deterministic: whether they compute it of many rows, too, so that no row depends on its neighbours.
 
     Raises:
         NotInKernels: they cannot.
     """
 
-    def __init__(self, linear: Linear, dtype: torch.dtype, kernels: Kernels) -> None:
+    def __init__(self, linear: Linear, dtype: torch.dtype, kernels: Kernels, *, deterministic: bool = False) -> None:
         if dtype not in DTYPES:
             raise NotInKernels("another dtype")
         self._matrix = native_matrix(linear)
@@ -93,19 +94,39 @@ class NativeLinear:
             raise NotInKernels("blocks of another size")
         self._linear = linear
         self._kernels = kernels
+        self._deterministic = deterministic
 
     def __call__(self, x: Tensor) -> Tensor:
         """Multiply `[rows, in]` to `[rows, out]`; few rows to float32, which holds what the dtype of `x` can."""
-        if not 0 < x.shape[0] <= MOST_ROWS:
-            return self._linear(x)
+        if 0 < x.shape[0] <= MOST_ROWS:
+            return self._multiply(x)
+        if self._deterministic and x.shape[0]:
+            return torch.cat([self._multiply(x[i : i + MOST_ROWS]) for i in range(0, len(x), MOST_ROWS)])
+        return self._linear(x)
+
+    def _multiply(self, x: Tensor) -> Tensor:
         return native_product(self._kernels, x, self._matrix.described, self._matrix.block)
 
 
-def native_head(head: Linear, dtype: torch.dtype, kernels: Kernels) -> Linear | NativeLinear:
-    """Return what computes a head: the kernels or, where they cannot, `head` itself, with a line in the log."""
+def native_head(
+    head: Linear, dtype: torch.dtype, kernels: Kernels, *, deterministic: bool = False
+) -> Linear | NativeLinear:
+    """Return what computes a head: the kernels or, where they cannot, `head` itself, with a line in the log.
+
+    Args:
+        head: the product.
+        dtype: of the rows.
+        kernels: compute it.
+        deterministic: whether the kernels are to compute all rows.
+
+    Raises:
+        NotInKernels: they are to, and cannot.
+    """
     try:
-        return NativeLinear(head, dtype, kernels)
+        return NativeLinear(head, dtype, kernels, deterministic=deterministic)
     except NotInKernels as why:
+        if deterministic:
+            raise
         logger.info("the kernels do not compute the head: %s", why)
         return head
 

@@ -21,7 +21,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build(SOURCE / "layer.cpp", target, "-O3", "-shared", "-fPIC")
 
 
-@pytest.fixture(params=[None, "avx512"], ids=["best", "avx512"])
+@pytest.fixture(scope="module", params=[None, "avx512"], ids=["best", "avx512"])
 def kernels(library: Path, request: pytest.FixtureRequest) -> Kernels:
     """The kernels on three threads, which is more than some machines have cores.
 

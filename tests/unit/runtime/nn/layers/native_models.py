@@ -111,14 +111,19 @@ def kv_of(config: ModelConfig, dtype: torch.dtype) -> KVCache:
 
 
 def both(
-    settings: dict[str, Any], dtype: torch.dtype, kernels: Kernels, formats: WeightFormats
+    settings: dict[str, Any],
+    dtype: torch.dtype,
+    kernels: Kernels,
+    formats: WeightFormats,
+    *,
+    deterministic: bool = False,
 ) -> tuple[Transformer, Transformer]:
     """Two models of the same weights: PyTorch's, and one with the kernels."""
     config = parse_config({name: value for name, value in settings.items() if value is not None})
     weights = build_weights(Drawn(CPU, dtype, 1, formats), config)
     return (
         Transformer(config, weights, kv_of(config, dtype)),
-        Transformer(config, weights, kv_of(config, dtype), kernels=kernels),
+        Transformer(config, weights, kv_of(config, dtype), kernels=kernels, deterministic=deterministic),
     )
 
 
