@@ -129,7 +129,7 @@ def load_model(
     kernels, capture = None, None
     if others is None:
         kernels, capture = open_few_rows(options.native, device, deterministic=deterministic)
-    formats = choose_formats(options.quantize, device, dtype, kernels, deterministic=deterministic)
+    formats = choose_formats(options.quantize, device, dtype, kernels)
     weights = load_weights(checkpoint, device=device, dtype=dtype, formats=formats, progress=progress, share=share)
     if others is not None:
         others.wait_loaded()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from runtime.native.structures import Layer, Matrix, Step
 
-INTERFACE = 9
+INTERFACE = 10
 """That of `source/layer.cpp`: a library that was built of another one is not used."""
 
 logger = logging.getLogger("cede.model")
@@ -108,7 +108,7 @@ class Kernels:
             matrix: of any kind.
             x: the address of the rows, `[rows, in]`.
             y: the address of the product, float32 `[rows, out]`.
-            rows: at most `MOST_ROWS`, but any number where the matrix is of four bits.
+            rows: at most `MOST_ROWS`, but any number where the matrix is of four bits or of bytes.
             is_bfloat16: whether the rows are bfloat16, and the product is rounded to that; else they are float32.
             block: outputs of a block of the matrix, one of `targets`; None where it is not in blocks.
             threads: that work on it at most.

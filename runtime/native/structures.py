@@ -18,6 +18,7 @@ class Kind(IntEnum):
     ROWS_OF_INT8 = 3
     PANELS_OF_FLOAT32 = 4
     PANELS_OF_BFLOAT16 = 5
+    SPREAD_BYTES = 6
 
 
 class Matrix(Structure):

@@ -3,9 +3,7 @@
 // The scale is applied to a group's sum: sum(x ((c - 8) s + z)) = s sum(x c) + (z - 8 s) sum(x).
 
 constexpr size_t LINE = 64;           // bytes of a line of a cache
-constexpr size_t BYTES_AHEAD = 2048;  // of what is asked for before it is needed
-constexpr int GROUPS_AHEAD = 4;       // likewise; a block's scales are apart from one another
-constexpr int TAKEN_AT_ONCE = 8;      // rows whose inputs one thread prepares
+constexpr int GROUPS_AHEAD = 4;       // which are asked for before they are needed; a block's scales are apart
 
 struct FourBits {
     static constexpr int OUTPUTS = BLOCK;
@@ -27,9 +25,7 @@ struct FourBits {
             }
             inputs.take(row, rounded);
         };
-        context.workers.run((rows + TAKEN_AT_ONCE - 1) / TAKEN_AT_ONCE, [&](int ticket) {
-            for (int row = ticket * TAKEN_AT_ONCE; row < rows && row < (ticket + 1) * TAKEN_AT_ONCE; ++row) take(row);
-        });
+        take_in_turns(context, rows, take);
     }
 
     // The outputs of one block, of all rows.
@@ -48,7 +44,7 @@ struct FourBits {
         const size_t bytes = static_cast<size_t>(matrix.group) * (BLOCK / 2);  // of a group
         const uint8_t* weight = static_cast<const uint8_t*>(matrix.weight) + static_cast<size_t>(block) * groups * bytes;
         const auto scales = [&](int group, int j) {
-            return matrix.scales + 2 * (static_cast<size_t>(group) * matrix.out + block * BLOCK + j * LANES);
+            return static_cast<const Bfloat16*>(matrix.scales) + 2 * (static_cast<size_t>(group) * matrix.out + block * BLOCK + j * LANES);
         };
         for (int row = 0; row < count; ++row)
             for (int j = 0; j < VECTORS; ++j) y[row][j] = splat(0.0f);
@@ -94,7 +90,7 @@ void expand(Context& context, const Matrix& matrix, T* y) {
         const size_t first = static_cast<size_t>(group) * matrix.group;
         for (int output = 0; output < matrix.out; output += BLOCK) {
             const auto* weight = static_cast<const uint8_t*>(matrix.weight) + (output / BLOCK * static_cast<size_t>(matrix.in) + first) * (BLOCK / 2);
-            const Bfloat16* scales = matrix.scales + 2 * (static_cast<size_t>(group) * matrix.out + output);
+            const Bfloat16* scales = static_cast<const Bfloat16*>(matrix.scales) + 2 * (static_cast<size_t>(group) * matrix.out + output);
             Vector scale[VECTORS], zero[VECTORS];
             for (int j = 0; j < VECTORS; ++j) load_pairs(scales + 2 * j * LANES, scale[j], zero[j]);
             for (int k = 0; k < matrix.group; ++k) {

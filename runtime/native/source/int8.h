@@ -79,7 +79,7 @@ struct EightBits {
         else
             add_up_by(std::integral_constant<int, 2>());
         for (int row = 0; row < rows; ++row) {
-            const Vector outputs = rounded<Bfloat16>(times(load(sums + row * LANES), load(matrix.scales + piece * LANES)));
+            const Vector outputs = rounded<Bfloat16>(times(load(sums + row * LANES), load(static_cast<const Bfloat16*>(matrix.scales) + piece * LANES)));
             y[row][0] = with_bias(matrix, piece * LANES, outputs);
         }
     }

@@ -10,5 +10,6 @@ inline void with_product(Context& context, const Matrix& matrix, const float* x,
         case ROWS_OF_INT8: return use(EightBits(context, matrix, x, rows));
         case PANELS_OF_FLOAT32: return use(Panels<float>(context, matrix, x, rows));
         case PANELS_OF_BFLOAT16: return use(Panels<Bfloat16>(context, matrix, x, rows));
+        case SPREAD_BYTES: return use(Bytes(context, matrix, x, rows));
     }
 }

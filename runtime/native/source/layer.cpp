@@ -12,7 +12,7 @@
 #include "structures.h"
 
 // To be raised with every change of a structure or function below.
-extern "C" int cede_interface() { return 9; }
+extern "C" int cede_interface() { return 10; }
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(CEDE_WITHOUT_KERNELS)  // a test defines the last
 #define CEDE_HAS_KERNELS 1
@@ -43,6 +43,7 @@ namespace cede::avx2 {
 #include "int4.h"
 #include "rows.h"
 #include "int8.h"
+#include "bytes.h"
 #include "panels.h"
 #include "kinds.h"
 #include "layer.h"
@@ -61,6 +62,7 @@ namespace cede::avx512 {
 #include "int4.h"
 #include "rows.h"
 #include "int8.h"
+#include "bytes.h"
 #include "panels.h"
 #include "kinds.h"
 #include "layer.h"
@@ -81,6 +83,7 @@ namespace cede::avx512_bf16 {
 #include "int4.h"
 #include "rows.h"
 #include "int8.h"
+#include "bytes.h"
 #include "panels.h"
 #include "kinds.h"
 #include "layer.h"
@@ -158,7 +161,7 @@ extern "C" void cede_run_layer(void* context, int target, const cede::Layer* lay
 }
 
 // Multiply `x`, `[rows, in]` in bfloat16 or float32, and write `[rows, out]` to `y`, rounded as those are.  No more than
-// `MOST_ROWS`, unless the matrix is of four bits.
+// `MOST_ROWS`, unless the matrix is of four bits or of bytes.
 extern "C" void cede_multiply(void* context, int target, int threads, const cede::Matrix* matrix, int is_bfloat16,
                               const void* x, int rows, float* y) {
     cede::Context& own = *static_cast<cede::Context*>(context);

@@ -13,22 +13,31 @@ void run_pieces(Workers& workers, int count, Piece&& piece) {
     });
 }
 
-// x: `[rows, in]`, of four bits of any number of rows, else `MOST_ROWS` at most; y: `[rows, out]`, rounded as the model's
-// rows are.
+// Of many rows, in slabs.
+template <class T, class Product>
+void multiply_many(Context& context, const Product& product, int outputs, int rows, float* y) {
+    constexpr int OUTPUTS = Product::OUTPUTS;
+    const int slabs = (rows + SLAB - 1) / SLAB;
+    run_pieces(context.workers, outputs / OUTPUTS * slabs, [&](int ticket) {
+        const int piece = ticket / slabs, first = ticket % slabs * SLAB;
+        const int count = rows - first < SLAB ? rows - first : SLAB;
+        Vector own[SLAB][OUTPUTS / LANES];
+        product.multiply(piece, first, count, own);
+        for (int r = 0; r < count; ++r)
+            for (int j = 0; j < OUTPUTS / LANES; ++j)
+                store(y + static_cast<size_t>(first + r) * outputs + piece * OUTPUTS + j * LANES, rounded<T>(own[r][j]));
+    });
+}
+
+// x: `[rows, in]`, of four bits or bytes of any number of rows, else `MOST_ROWS` at most; y: `[rows, out]`, rounded as the
+// model's rows are.
 template <class T>
 void multiply(Context& context, const Matrix& matrix, const T* x, int rows, float* y) {
-    const auto keep = [&](size_t row, int output, Vector own) { store(y + row * matrix.out + output, rounded<T>(own)); };
     if (rows > MOST_ROWS) {
-        const FourBits product(context, matrix, x, rows);
-        const int slabs = (rows + SLAB - 1) / SLAB;
-        run_pieces(context.workers, matrix.out / BLOCK * slabs, [&](int piece) {
-            const int block = piece / slabs, first = piece % slabs * SLAB;
-            const int count = rows - first < SLAB ? rows - first : SLAB;
-            Vector own[SLAB][VECTORS];
-            product.multiply(block, first, count, own);
-            for (int r = 0; r < count; ++r)
-                for (int j = 0; j < VECTORS; ++j) keep(first + r, block * BLOCK + j * LANES, own[r][j]);
-        });
+        if (matrix.kind == FOUR_BITS)
+            multiply_many<T>(context, FourBits(context, matrix, x, rows), matrix.out, rows, y);
+        else
+            multiply_many<T>(context, Bytes(context, matrix, x, rows), matrix.out, rows, y);
         return;
     }
     context.normed.resize(static_cast<size_t>(rows) * matrix.in);
@@ -39,7 +48,8 @@ void multiply(Context& context, const Matrix& matrix, const T* x, int rows, floa
             Vector own[MOST_ROWS][OUTPUTS / LANES];
             product(piece, own);
             for (int r = 0; r < rows; ++r)
-                for (int j = 0; j < OUTPUTS / LANES; ++j) keep(r, piece * OUTPUTS + j * LANES, own[r][j]);
+                for (int j = 0; j < OUTPUTS / LANES; ++j)
+                    store(y + static_cast<size_t>(r) * matrix.out + piece * OUTPUTS + j * LANES, rounded<T>(own[r][j]));
         });
     });
 }

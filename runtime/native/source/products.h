@@ -32,3 +32,14 @@ inline void prefetch(const Number* place) { _mm_prefetch(reinterpret_cast<const 
 inline Vector with_bias(const Matrix& matrix, int output, Vector y) {
     return matrix.bias ? add(y, load(matrix.bias + output)) : y;
 }
+
+constexpr size_t BYTES_AHEAD = 2048;  // of what is asked for before it is needed
+constexpr int TAKEN_AT_ONCE = 8;      // rows whose inputs one thread prepares
+
+// Call `take(row)` for each row, on several threads.
+template <class Take>
+inline void take_in_turns(Context& context, int rows, Take&& take) {
+    context.workers.run((rows + TAKEN_AT_ONCE - 1) / TAKEN_AT_ONCE, [&](int ticket) {
+        for (int row = ticket * TAKEN_AT_ONCE; row < rows && row < (ticket + 1) * TAKEN_AT_ONCE; ++row) take(row);
+    });
+}

@@ -24,13 +24,24 @@ constexpr int MOST_IN_GROUP = 256;  // inputs of a group of four bits that are u
 // byte i holds the codes of output i (in its low half) and of the one as far into the block's second half.  A weight is
 // `(code - 8) * scale + zero`, with a scale and a zero for each group of inputs and each output.
 // ROWS: `[out, in]`.  Of int8 each output has a scale.
+// SPREAD_BYTES: `[out / 16, in / 4, 16, 4]`, of weights that are spread (`bytes.h`); a byte is 128 more than the weight, and
+// each output has a scale.
 // PANELS: `[out / PANEL, in, PANEL]`, and of bfloat16 `[out / PANEL, in / 2, PANEL, 2]`.
-enum Kind : int32_t { FOUR_BITS, ROWS_OF_FLOAT32, ROWS_OF_BFLOAT16, ROWS_OF_INT8, PANELS_OF_FLOAT32, PANELS_OF_BFLOAT16 };
+enum Kind : int32_t {
+    FOUR_BITS,
+    ROWS_OF_FLOAT32,
+    ROWS_OF_BFLOAT16,
+    ROWS_OF_INT8,
+    PANELS_OF_FLOAT32,
+    PANELS_OF_BFLOAT16,
+    SPREAD_BYTES
+};
 
 struct Matrix {
     const void* weight;
-    const Bfloat16* scales;  // of int8 `[out]`; of four bits, with the zeros, `[groups, out, 2]`; else null
-    const float* bias;       // `[out]`; null for none
+    // Of int8 `[out]`, and of four bits, with the zeros, `[groups, out, 2]`, in bfloat16; of bytes `[out]` in float32; else null.
+    const void* scales;
+    const float* bias;  // `[out]`; null for none
     int32_t kind, out, in;
     int32_t group;  // inputs that share a scale of four bits
 };
@@ -91,6 +102,8 @@ struct Context {
     std::vector<Bfloat16> narrow;                                 // likewise
     std::vector<int16_t> whole;                                   // likewise, and their scales
     std::vector<float> scales;
+    std::vector<int8_t> bytes;    // likewise
+    std::vector<int32_t> totals;  // of the bytes of each row
 };
 
 }  // namespace cede

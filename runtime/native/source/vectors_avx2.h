@@ -116,6 +116,52 @@ inline Whole add_products(Whole total, Whole x, Whole y) {
             _mm256_add_epi32(total.high, _mm256_madd_epi16(x.high, y.high))};
 }
 
+inline Whole plus(Whole x, Whole y) { return {_mm256_add_epi32(x.low, y.low), _mm256_add_epi32(x.high, y.high)}; }
+inline Whole minus(Whole x, int32_t y) {
+    return {_mm256_sub_epi32(x.low, _mm256_set1_epi32(y)), _mm256_sub_epi32(x.high, _mm256_set1_epi32(y))};
+}
+
+// To the nearest whole number.
+inline void store(int8_t* to, Vector x) {
+    int16_t wide[LANES];
+    store(wide, x);
+    for (int i = 0; i < LANES; ++i) to[i] = static_cast<int8_t>(wide[i]);
+}
+
+using Bytes64 = Whole;
+
+inline Bytes64 load_bytes(const uint8_t* from) {
+    const auto* halves = reinterpret_cast<const __m256i*>(from);
+    return {_mm256_loadu_si256(halves), _mm256_loadu_si256(halves + 1)};
+}
+inline Bytes64 repeat_four_bytes(int32_t four) { return {_mm256_set1_epi32(four), _mm256_set1_epi32(four)}; }
+
+// Add the products of bytes, in fours: those of `x` have no sign.  Sums of two products have sixteen bits where `x` has
+// seven; so its eighth is multiplied by itself.
+inline __m256i add_products(__m256i total, __m256i x, __m256i y) {
+    const __m256i low = _mm256_maddubs_epi16(_mm256_and_si256(x, _mm256_set1_epi8(127)), y);
+    const __m256i high = _mm256_maddubs_epi16(_mm256_and_si256(_mm256_srli_epi16(x, 7), _mm256_set1_epi8(1)), y);
+    total = _mm256_add_epi32(total, _mm256_madd_epi16(low, _mm256_set1_epi16(1)));
+    return _mm256_add_epi32(total, _mm256_madd_epi16(high, _mm256_set1_epi16(128)));
+}
+inline Whole add_byte_products(Whole total, Bytes64 x, Bytes64 y) {
+    return {add_products(total.low, x.low, y.low), add_products(total.high, x.high, y.high)};
+}
+
+// Sixteen numbers times the Hadamard matrix of their size, whose numbers are 1 and -1.
+inline Vector spread(Vector x) {
+    alignas(32) float each[LANES];
+    store(each, x);
+    for (int distance = 1; distance < LANES; distance *= 2)
+        for (int i = 0; i < LANES; ++i) {
+            if (i & distance) continue;
+            const float own = each[i], other = each[i + distance];
+            each[i] = own + other;
+            each[i + distance] = own - other;
+        }
+    return load(each);
+}
+
 // The numbers of eight pairs.
 inline __m256 first_of(__m256i pairs) { return _mm256_castsi256_ps(_mm256_slli_epi32(pairs, 16)); }
 inline __m256 second_of(__m256i pairs) {

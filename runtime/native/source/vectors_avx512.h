@@ -71,6 +71,45 @@ inline Whole add_products(Whole total, Whole x, Whole y) {
 #endif
 }
 
+inline Whole plus(Whole x, Whole y) { return _mm512_add_epi32(x, y); }
+inline Whole minus(Whole x, int32_t y) { return _mm512_sub_epi32(x, _mm512_set1_epi32(y)); }
+
+// To the nearest whole number.
+inline void store(int8_t* to, Vector x) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(x)));
+}
+
+using Bytes64 = __m512i;
+
+inline Bytes64 load_bytes(const uint8_t* from) { return _mm512_loadu_si512(from); }
+inline Bytes64 repeat_four_bytes(int32_t four) { return _mm512_set1_epi32(four); }
+
+// Add the products of 64 bytes, in fours: those of `x` have no sign.
+inline Whole add_byte_products(Whole total, Bytes64 x, Bytes64 y) {
+#ifdef CEDE_VNNI
+    return _mm512_dpbusd_epi32(total, x, y);
+#else
+    // Sums of two products have sixteen bits where `x` has seven; so its eighth is multiplied by itself.
+    const __m512i low = _mm512_maddubs_epi16(_mm512_and_si512(x, _mm512_set1_epi8(127)), y);
+    const __m512i high = _mm512_maddubs_epi16(_mm512_and_si512(_mm512_srli_epi16(x, 7), _mm512_set1_epi8(1)), y);
+    total = _mm512_add_epi32(total, _mm512_madd_epi16(low, _mm512_set1_epi16(1)));
+    return _mm512_add_epi32(total, _mm512_madd_epi16(high, _mm512_set1_epi16(128)));
+#endif
+}
+
+// Where `second` says so `y - x`, and else `x + y`.
+inline Vector sum_or_difference(Vector x, Vector y, __mmask16 second) {
+    return _mm512_mask_sub_ps(_mm512_add_ps(x, y), second, y, x);
+}
+
+// Sixteen numbers times the Hadamard matrix of their size, whose numbers are 1 and -1.
+inline Vector spread(Vector x) {
+    x = sum_or_difference(x, _mm512_permute_ps(x, 0xb1), 0xaaaa);
+    x = sum_or_difference(x, _mm512_permute_ps(x, 0x4e), 0xcccc);
+    x = sum_or_difference(x, _mm512_shuffle_f32x4(x, x, 0xb1), 0xf0f0);
+    return sum_or_difference(x, _mm512_shuffle_f32x4(x, x, 0x4e), 0xff00);
+}
+
 inline Vector rounded_to_bfloat16(Vector x) { return widen(narrow(x)); }
 
 // The numbers of sixteen pairs.

@@ -18,13 +18,15 @@ import torch
 
 from runtime.nn.matrices.arithmetic import GROUP
 from runtime.nn.matrices.int4 import Int4Format, int4_form
-from runtime.nn.matrices.int8 import INT8, DynamicInt8, WeightInt8, has_integer_products
+from runtime.nn.matrices.int8 import INT8, ByteInt8, DynamicInt8, WeightInt8, has_integer_products
 from runtime.nn.matrices.linear import WeightFormats, lossless_format
 from runtime.nn.matrices.quantization import Quantization
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from runtime.native.kernels import Kernels
-    from runtime.nn.matrices.linear import MatrixFormat
+    from runtime.nn.matrices.linear import MatrixFormat, WeightMatrix
 
 
 def choose_formats(
@@ -32,8 +34,6 @@ def choose_formats(
     device: torch.device,
     dtype: torch.dtype,
     kernels: Kernels | None = None,
-    *,
-    deterministic: bool = False,
 ) -> WeightFormats:
     """Choose the formats of a model.
 
@@ -42,10 +42,9 @@ def choose_formats(
         device: of the model.
         dtype: in which it computes.
         kernels: what helps on a CPU; None for nothing.
-        deterministic: whether they are to compute all rows.
     """
     full = lossless_format(device, dtype)
-    int8: MatrixFormat = DynamicInt8 if has_integer_products(device) and not deterministic else WeightInt8
+    int8 = _int8(device, kernels)
     # A head's products are of few rows, which the kernels read faster than FBGEMM (bench/LOG.md), and do not quantise.
     head = int8 if kernels is None else WeightInt8
     int4 = Int4Format(device, dtype, kernels)
@@ -59,6 +58,17 @@ def choose_formats(
         case Quantization.INT4:
             four = partial(int4.quantised, otherwise=int8)
             return WeightFormats(four, head, coded=int4, small_embedding=True)
+
+
+def _int8(device: torch.device, kernels: Kernels | None) -> MatrixFormat:
+    """Choose the format of eight bits: rows have as many where the processor multiplies bytes."""
+    if not has_integer_products(device):
+        return WeightInt8
+    return DynamicInt8 if kernels is None else partial(_by_bytes, kernels=kernels)
+
+
+def _by_bytes(weight: Tensor, bias: Tensor | None, kernels: Kernels) -> WeightMatrix:
+    return ByteInt8(weight, bias, kernels) if ByteInt8.takes(*weight.shape) else DynamicInt8(weight, bias)
 
 
 def quantised_form(outputs: int, inputs: int, quantization: Quantization, device: torch.device, *, head: bool) -> str:

@@ -20,7 +20,7 @@ def native_product(kernels: Kernels, x: Tensor, matrix: Matrix, block: int | Non
 
     Args:
         kernels: compute it.
-        x: of one of `DTYPES`; no more than `MOST_ROWS`, unless the matrix is of four bits.
+        x: of one of `DTYPES`; no more than `MOST_ROWS`, unless the matrix is of four bits or of bytes.
         matrix: as it is described to the kernels.
         block: outputs of a block of it, which the kernels know; None where it is not in blocks.
     """

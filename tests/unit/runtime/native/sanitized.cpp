@@ -56,6 +56,9 @@ struct Drawn {
         } else if (kind == ROWS_OF_INT8) {
             scales = numbers<Bfloat16>(out, 0.002f);
             weight = bytes_of(static_cast<size_t>(out) * in);
+        } else if (kind == SPREAD_BYTES) {
+            full = numbers<float>(out, 0.002f);
+            weight = bytes_of(static_cast<size_t>(out) * in);
         } else if (kind == ROWS_OF_FLOAT32 || kind == PANELS_OF_FLOAT32) {
             full = numbers<float>(static_cast<size_t>(out) * in, 0.1f);
             weight = full.data();
@@ -64,7 +67,8 @@ struct Drawn {
             weight = half.data();
         }
         if (has_bias) bias = numbers<float>(out);
-        own = {weight, scales.data(), has_bias ? bias.data() : nullptr, kind, out, in, group};
+        const void* own_scales = kind == SPREAD_BYTES ? static_cast<const void*>(full.data()) : scales.data();
+        own = {weight, own_scales, has_bias ? bias.data() : nullptr, kind, out, in, group};
     }
     void* bytes_of(size_t count) {
         bytes.resize(count);
@@ -184,10 +188,13 @@ int main() {
                 return 1;
             }
         for (const Kind kind :
-             {FOUR_BITS, ROWS_OF_FLOAT32, ROWS_OF_BFLOAT16, ROWS_OF_INT8, PANELS_OF_FLOAT32, PANELS_OF_BFLOAT16}) {
+             {FOUR_BITS, ROWS_OF_FLOAT32, ROWS_OF_BFLOAT16, ROWS_OF_INT8, PANELS_OF_FLOAT32, PANELS_OF_BFLOAT16,
+              SPREAD_BYTES}) {
+            const bool of_bytes = kind == SPREAD_BYTES;
             for (const int rows : {1, 8, 32, 131}) {
-                if (rows > MOST_ROWS && kind != FOUR_BITS) continue;
-                if (same_product<float>(target, kind, 192, 64, rows) && same_product<Bfloat16>(target, kind, 64, 96, rows))
+                if (rows > MOST_ROWS && kind != FOUR_BITS && !of_bytes) continue;
+                const int in = of_bytes ? 128 : 96;
+                if (same_product<float>(target, kind, 192, 64, rows) && same_product<Bfloat16>(target, kind, 64, in, rows))
                     continue;
                 std::printf("%s, kind %d: threads multiply differently\n", cede_target(target), kind);
                 return 1;

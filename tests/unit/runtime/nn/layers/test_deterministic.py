@@ -50,7 +50,7 @@ LENGTHS = (100, 77, 130, 33, 1)  # of the sequences; of most, more rows than the
 def subject(request: pytest.FixtureRequest, kernels: Kernels) -> tuple[Transformer, int, list[torch.Tensor]]:
     """A model, the most rows of a segment, and the logits of all rows of each sequence, computed token by token."""
     settings, quantize, dtype, most = MODELS[request.param]
-    formats = choose_formats(quantize, CPU, dtype, kernels, deterministic=True)
+    formats = choose_formats(quantize, CPU, dtype, kernels)
     _, model = both(settings, dtype, kernels, formats, deterministic=True)
     assert model.native_layers == model.num_layers
     return model, most, [_logits(model, {place: [1] * rows})[place] for place, rows in enumerate(LENGTHS)]
@@ -94,7 +94,7 @@ def test_what_the_kernels_do_not_have_is_refused(kernels: Kernels) -> None:
 
 
 def test_one_layer_that_they_do_not_have_is_enough(kernels: Kernels) -> None:
-    formats = choose_formats(Quantization.INT8, CPU, torch.bfloat16, kernels, deterministic=True)
+    formats = choose_formats(Quantization.INT8, CPU, torch.bfloat16, kernels)
     plain, _ = both(LLAMA, torch.bfloat16, kernels, formats)
     opaque, _ = both(LLAMA, torch.bfloat16, kernels, WeightFormats(Opaque, Opaque))
     layers = [plain.weights.layers[0], opaque.weights.layers[1]]

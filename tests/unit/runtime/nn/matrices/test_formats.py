@@ -11,7 +11,7 @@ from runtime.kv.blocks import root_key
 from runtime.nn.matrices.arithmetic import GROUP
 from runtime.nn.matrices.formats import choose_formats
 from runtime.nn.matrices.int4 import EXPAND_ROWS, CpuInt4, WeightInt4
-from runtime.nn.matrices.int8 import DynamicInt8, WeightInt8, has_integer_products
+from runtime.nn.matrices.int8 import ByteInt8, DynamicInt8, WeightInt8, has_integer_products
 from runtime.nn.matrices.linear import PlainMatrix
 from runtime.nn.matrices.quantization import Quantization
 from tests.fakes.devices.mps import MPS, fake_mps
@@ -113,9 +113,17 @@ def test_a_head_that_the_kernels_compute_keeps_full_activations(kernels: Kernels
     """Whatever becomes of the layers: also where the file has it in few bits."""
     for quantization in (Quantization.INT8, Quantization.INT4):
         assert choose_formats(quantization, CPU, torch.float32, kernels).head is WeightInt8
-    auto = choose_formats(Quantization.AUTO, CPU, torch.float32, kernels)
-    assert auto.packed_head is WeightInt8
-    assert auto.packed is choose_formats(Quantization.AUTO, CPU, torch.float32).packed
+    assert choose_formats(Quantization.AUTO, CPU, torch.float32, kernels).packed_head is WeightInt8
+
+
+@needs_vnni
+def test_the_kernels_multiply_bytes_where_they_take_the_shape(kernels: Kernels) -> None:
+    for quantization in (Quantization.AUTO, Quantization.INT8):
+        formats = choose_formats(quantization, CPU, torch.float32, kernels)
+        form: MatrixFormat = formats.packed or formats.layers
+        assert isinstance(form(draw(64, 128), None), ByteInt8)
+        assert isinstance(form(draw(24, 128), None), DynamicInt8)
+        assert isinstance(form(draw(64, 96), None), DynamicInt8)
 
 
 def test_other_devices_keep_full_activations() -> None:
