@@ -221,7 +221,7 @@ async def _open_engine(
             executor.model.kv,
             quantization=load.quantize.identity,
             rope_factors=checkpoint.config.rope_factors(executor.model.kv.context),
-            deterministic=load.deterministic == "on",
+            deterministic=load.is_deterministic,
             open_blocks=fittings.disk_blocks,
         ) as cache,
         open_engine(

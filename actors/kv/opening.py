@@ -122,12 +122,6 @@ async def open_prefix_cache(
     blocks, owner = _Blocks.of(kv), TaskOwner()
     root = blocks.root(identity, str(kv.dtype), quantization, rope_factors, deterministic=deterministic)
     ram_bytes = available_memory() // RAM_SHARE if options.ram is None else options.ram
-    token = trio.lowlevel.current_trio_token()
-
-    def has_room() -> None:  # on the writer's thread, while nobody else may come to offer what was refused
-        with suppress(trio.RunFinishedError):
-            token.run_sync_soon(lambda: cache.wake())
-
     tier: AbstractContextManager[DiskTier | None] = nullcontext()
     if options.folder is not None:
         tier = open_disk_tier(
@@ -137,7 +131,8 @@ async def open_prefix_cache(
             dtype=kv.dtype,
             budget=options.disk,
             queue_blocks=max(1, min(MAX_QUEUE_BLOCKS, MAX_QUEUE_BYTES // blocks.nbytes)),
-            has_room=has_room,
+            # Called on the writer's thread, while nobody else may come to offer what was refused.
+            has_room=_from_thread(lambda: cache.wake()),
             open_blocks=open_blocks,
             part=blocks.part,
             owner=owner,
@@ -151,6 +146,17 @@ async def open_prefix_cache(
         finally:
             with trio.CancelScope(shield=True):
                 await _write_the_rest(cache, disk, options.flush_seconds)
+
+
+def _from_thread(call: Callable[[], object]) -> Callable[[], None]:
+    """Return what another thread may call to have it called here soon, if Trio still runs then."""
+    token = trio.lowlevel.current_trio_token()
+
+    def soon() -> None:
+        with suppress(trio.RunFinishedError):
+            token.run_sync_soon(call)
+
+    return soon
 
 
 def _on_disk(options: TierOptions) -> str:

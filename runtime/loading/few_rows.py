@@ -1,6 +1,6 @@
 """What computes layers of few rows where PyTorch is not the fastest: kernels of its own, or CUDA graphs.
 
-Where results are to be deterministic, the kernels compute all rows; it is refused here where there are none.
+Where results are to be deterministic, the kernels compute all rows; it is refused here where they cannot.
 """
 
 from __future__ import annotations
@@ -14,12 +14,30 @@ from runtime.cuda.capture import open_capture
 from runtime.errors import CheckpointError
 from runtime.native.kernels import open_kernels
 from runtime.nn.matrices.native import NotInKernels
+from runtime.step.device import select_device
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from runtime.cuda.capture import Capture
+    from runtime.loading.options import LoadOptions
     from runtime.native.kernels import Kernels
+
+
+def check_deterministic(options: LoadOptions) -> None:
+    """Check that a model that is to be deterministic is computed by the kernels alone, as far as the options say it.
+
+    Raises:
+        CheckpointError: it is not.
+    """
+    if not options.is_deterministic:
+        return
+    if (device := select_device(options.device)).type != "cpu":
+        raise _refused(f"what it takes are kernels for CPUs, and the model is on {device.type} (--device cpu)")
+    if options.native != "auto":
+        raise _refused(f"what it takes are the kernels that --native {options.native} leaves out")
+    if (ranks := options.tensor_parallel) > 1:
+        raise _refused(f"what it takes are kernels, without which the ranks of --tensor-parallel {ranks} compute")
 
 
 def open_few_rows(
@@ -37,34 +55,24 @@ def open_few_rows(
     Raises:
         CheckpointError: only they will do, and there are none.
     """
-    if deterministic:
-        return _open_kernels_or_refuse(native, device), None
-    if native != "auto":
-        return None, None
-    if device.type == "cpu":
-        return open_kernels(torch.get_num_threads()), None
-    return None, open_capture(device)
-
-
-def not_deterministic(why: str) -> CheckpointError:
-    """Return the error that says that a model cannot be computed so."""
-    return CheckpointError(f"--deterministic on: {why}")
+    kernels, capture = None, None
+    if native == "auto" and device.type == "cpu":
+        kernels = open_kernels(torch.get_num_threads())
+    elif native == "auto":
+        capture = open_capture(device)
+    if deterministic and kernels is None:
+        raise _refused("what it takes are kernels, which cannot be used here; the log says why")
+    return kernels, capture
 
 
 @contextmanager
-def refused_as_not_deterministic() -> Iterator[None]:
+def deterministic_or_refused() -> Iterator[None]:
     """Turn what the kernels do not have into such an error."""
     try:
         yield
     except NotInKernels as why:
-        raise not_deterministic(f"what it takes are kernels, which do not have {why}") from None
+        raise _refused(f"what it takes are kernels, which do not have {why}") from None
 
 
-def _open_kernels_or_refuse(native: str, device: torch.device) -> Kernels:
-    if device.type != "cpu":
-        raise not_deterministic(f"what it takes are kernels for CPUs, and the model is on {device.type} (--device cpu)")
-    if native != "auto":
-        raise not_deterministic(f"what it takes are the kernels that --native {native} leaves out")
-    if (kernels := open_kernels(torch.get_num_threads())) is None:
-        raise not_deterministic("what it takes are kernels, which cannot be used here; the log says why")
-    return kernels
+def _refused(why: str) -> CheckpointError:
+    return CheckpointError(f"--deterministic on: {why}")

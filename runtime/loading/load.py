@@ -16,7 +16,7 @@ from runtime.kv.cache import KVCache
 from runtime.kv.rings import plan_rings
 from runtime.loading.drafters import NoDrafter, log_drafter
 from runtime.loading.facts import facts_of
-from runtime.loading.few_rows import open_few_rows, refused_as_not_deterministic
+from runtime.loading.few_rows import check_deterministic, deterministic_or_refused, open_few_rows
 from runtime.loading.footprint import SlotMemory, arena_sizes, check_memory
 from runtime.loading.served import ServedModel
 from runtime.loading.together import check_together, lead, on_one_device
@@ -60,13 +60,14 @@ def describe_model(options: LoadOptions, name: str) -> tuple[ServedModel, Checkp
     """Read everything but the weights, which is fast, so that a wrong model or value is refused at once.
 
     Raises:
-        CheckpointError: the model is not one that cede loads, the context is longer than the model's, or it cannot be
-            divided among so many ranks.
+        CheckpointError: the model is not one that cede loads, the context is longer than the model's, it cannot be
+            divided among so many ranks, or what would compute it is not deterministic and is to be.
     """
     checkpoint = open_checkpoint(options.path)
     config = checkpoint.config
     check_context(config, options.context)
     check_shares(config, options.tensor_parallel)
+    check_deterministic(options)
     tokenizer = Tokenizer.load(checkpoint)
     served = ServedModel(
         name=name,
@@ -109,8 +110,7 @@ def load_model(
             that is 1.
 
     Raises:
-        CheckpointError: the weights are not what the config says, memory does not hold them and the KV, or nothing here
-            computes the model as deterministically as it is asked for.
+        CheckpointError: the weights are not the config's, memory does not hold them and the KV, or kernels are missing.
     """
     drafter = drafter or NoDrafter()
     config = checkpoint.config
@@ -125,11 +125,9 @@ def load_model(
     share = WHOLE if others is None else others.share
     if others is not None:
         others.start(options, torch.get_num_threads())
-    deterministic = options.deterministic == "on"
-    kernels, capture = None, None
-    if others is None:
-        kernels, capture = open_few_rows(options.native, device, deterministic=deterministic)
-    formats = choose_formats(options.quantize, device, dtype, kernels)
+    native = options.native if others is None else "off"
+    few_rows = open_few_rows(native, device, deterministic=options.is_deterministic)
+    formats = choose_formats(options.quantize, device, dtype, few_rows[0])
     weights = load_weights(checkpoint, device=device, dtype=dtype, formats=formats, progress=progress, share=share)
     if others is not None:
         others.wait_loaded()
@@ -147,19 +145,24 @@ def load_model(
     if others is not None:
         model = lead(config, weights, sizes, states, others)
     else:
-        with refused_as_not_deterministic():
-            kv = KVCache(config, **sizes)
-            model = Transformer(config, weights, kv, states, kernels, capture, deterministic=deterministic)
+        kv, every_row = KVCache(config, **sizes), options.is_deterministic
+        with deterministic_or_refused():
+            model = Transformer(config, weights, kv, states, *few_rows, deterministic=every_row)
+    _log_loaded(model, weights, device, deterministic=options.is_deterministic)
+    log_drafter(drafter.proposer, options.draft)
+    return model
+
+
+def _log_loaded(model: Transformer, weights: Weights, device: torch.device, *, deterministic: bool) -> None:
+    kv = model.kv
     logger.info(
         "%s on %s in %s, weights: %s, %d CPU threads: %d slots, %d tokens in all and %d in one, %.2f GiB of KV",
-        *(config.architecture, device, str(dtype).removeprefix("torch."), _weights_text(weights)),
-        *(torch.get_num_threads(), options.slots, positions, context, model.kv.nbytes / 2**30),
+        *(model.config.architecture, device, str(kv.dtype).removeprefix("torch."), _weights_text(weights)),
+        *(torch.get_num_threads(), kv.slots, kv.positions, kv.context, kv.nbytes / 2**30),
     )
     if model.native_layers:
         rows = "all" if deterministic else "few"
         logger.info("%s rows of %d layers by kernels of its own", rows, model.native_layers)
-    log_drafter(drafter.proposer, options.draft)
-    return model
 
 
 def _weights_text(weights: Weights) -> str:

@@ -124,3 +124,8 @@ class LoadOptions:
             none=("auto",),
         ),
     ] = None
+
+    @property
+    def is_deterministic(self) -> bool:
+        """Whether no row's result may depend on what else is computed."""
+        return self.deterministic == "on"

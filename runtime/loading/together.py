@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import torch
 
 from runtime.errors import CheckpointError
-from runtime.loading.few_rows import not_deterministic
 from runtime.nn.rank_model import LeadingModel
 from runtime.parallel.kv import DividedKV
 from runtime.parallel.share import check_shares, share_config
@@ -29,8 +28,6 @@ def check_together(options: LoadOptions, config: ModelConfig, device: torch.devi
     """
     of = options.tensor_parallel
     check_shares(config, of)
-    if of > 1 and options.deterministic == "on":
-        raise not_deterministic(f"what it takes are kernels, without which the ranks of --tensor-parallel {of} compute")
     if of > 1 and device.type == "mps":
         raise CheckpointError(f"--tensor-parallel {of}: a Mac has one MPS device, so there is nothing to divide among")
     if device.type == "cuda" and of > torch.cuda.device_count():

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from runtime.errors import CedeError
 from runtime.loading.others import OtherRanks
 from runtime.parallel.lines import Line
 
@@ -95,7 +96,8 @@ class RankProcesses:
 async def open_ranks(of: int) -> AsyncIterator[RankProcesses | None]:
     """Open the processes of all ranks but rank 0, which this one is; None where that is the only one.
 
-    They end with the scope, in which the device thread that talks to them has to end.
+    They end with the scope, in which the device thread that talks to them has to end.  An error of cede's own leaves it
+    as it is, and in no group: the command line says it in a line.
     """
     if of == 1:
         yield None
@@ -104,14 +106,19 @@ async def open_ranks(of: int) -> AsyncIterator[RankProcesses | None]:
     lines = [Line(ours) for ours, _ in pipes]
     with tempfile.TemporaryDirectory(prefix="cede-ranks-") as folder:
         ranks = RankProcesses(OtherRanks(lines, Path(folder) / "store"))
+        failed: CedeError | None = None
         async with trio.open_nursery() as watching:
             try:
                 await ranks.start([theirs.fileno() for _, theirs in pipes], watching)
                 for _, theirs in pipes:
                     theirs.close()
                 yield ranks
+            except CedeError as error:
+                failed = error
             finally:
                 with trio.CancelScope(shield=True):
                     for line in lines:
                         line.close()
                     await ranks.close()
+        if failed is not None:
+            raise failed

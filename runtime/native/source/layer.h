@@ -2,12 +2,15 @@
 //
 // PyTorch's operations are the reference (`runtime/nn/layers/`): numbers are rounded where those round them.
 
+constexpr int RANGES_OF_THREAD = 4;  // of a layer's product: so many that nobody waits long for another thread's last
+
 template <class T>
 void run(Context& context, const Layer& layer, const Step& step) {
     const int rows = step.rows, hidden = layer.hidden, dim = layer.dim, heads = layer.heads, kv_heads = layer.kv_heads;
     const int group = heads / kv_heads, all_heads = (heads + 2 * kv_heads) * dim, query = heads * dim;
     T* states = static_cast<T*>(step.hidden);
     context.workers.use(step.threads);
+    const int most_ranges = RANGES_OF_THREAD * step.threads;
     context.normed.resize(static_cast<size_t>(rows) * hidden);
     context.attended.resize(static_cast<size_t>(rows) * query);
     context.activated.resize(static_cast<size_t>(rows) * layer.inner);
@@ -25,7 +28,7 @@ void run(Context& context, const Layer& layer, const Step& step) {
     const auto multiply = [&](const float* x, const Matrix& matrix, auto&& take) {
         with_product(context, matrix, x, rows, [&](const auto& product) {
             constexpr int OUTPUTS = std::decay_t<decltype(product)>::OUTPUTS;
-            context.workers.run(matrix.out / OUTPUTS, [&](int piece) {
+            run_pieces(context.workers, matrix.out / OUTPUTS, most_ranges, [&](int piece) {
                 Vector y[MOST_ROWS][OUTPUTS / LANES];
                 product(piece, y);
                 for (int r = 0; r < rows; ++r)
@@ -105,17 +108,21 @@ void run(Context& context, const Layer& layer, const Step& step) {
     with_product(context, layer.gate_up, normed, rows, [&](const auto& product) {
         constexpr int OUTPUTS = std::decay_t<decltype(product)>::OUTPUTS;
         const int pieces = layer.inner / OUTPUTS;
-        context.workers.run(pieces, [&](int piece) {
-            Vector gate[MOST_ROWS][OUTPUTS / LANES], up[MOST_ROWS][OUTPUTS / LANES];
-            product(piece, gate);
-            product(piece + pieces, up);
-            for (int r = 0; r < rows; ++r)
-                for (int j = 0; j < OUTPUTS / LANES; ++j) {
-                    const Vector x = rounded<T>(gate[r][j]);
-                    const Vector activated = rounded<T>(layer.is_gelu ? gelu(x) : silu(x));
-                    store(context.activated.data() + static_cast<size_t>(r) * layer.inner + piece * OUTPUTS + j * LANES,
-                          rounded<T>(times(activated, rounded<T>(up[r][j]))));
-                }
+        run_ranges(context.workers, pieces, most_ranges, [&](int first, int end) {
+            const auto each = [&](int piece, int offset, auto&& take) {  // `take(place, y)` gets sixteen at a time
+                Vector y[MOST_ROWS][OUTPUTS / LANES];
+                product(piece + offset, y);
+                for (int r = 0; r < rows; ++r)
+                    for (int j = 0; j < OUTPUTS / LANES; ++j)
+                        take(context.activated.data() + static_cast<size_t>(r) * layer.inner + piece * OUTPUTS + j * LANES,
+                             rounded<T>(y[r][j]));
+            };
+            for (int piece = first; piece < end; ++piece)
+                each(piece, 0, [&](float* place, Vector gate) {
+                    store(place, rounded<T>(layer.is_gelu ? gelu(gate) : silu(gate)));
+                });
+            for (int piece = first; piece < end; ++piece)
+                each(piece, pieces, [&](float* place, Vector up) { store(place, rounded<T>(times(load(place), up))); });
         });
     });
     add_product(context.activated.data(), layer.down, layer.after_mlp);

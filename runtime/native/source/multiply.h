@@ -1,24 +1,14 @@
 // A product alone, such as that of a model's head.
 
-constexpr int MOST_TICKETS = 512;  // of one product: a head has thousands of pieces
+constexpr int MOST_TICKETS = 512;  // of a product that may be a head's
 constexpr int SLAB = 64;           // rows whose outputs of a block stay in the first cache
-
-// Call `piece(i)` for each i below `count`, on several threads, some in turn.
-template <class Piece>
-void run_pieces(Workers& workers, int count, Piece&& piece) {
-    const int at_once = (count + MOST_TICKETS - 1) / MOST_TICKETS;
-    workers.run((count + at_once - 1) / at_once, [&](int ticket) {
-        const int end = (ticket + 1) * at_once < count ? (ticket + 1) * at_once : count;
-        for (int i = ticket * at_once; i < end; ++i) piece(i);
-    });
-}
 
 // Of many rows, in slabs.
 template <class T, class Product>
 void multiply_many(Context& context, const Product& product, int outputs, int rows, float* y) {
     constexpr int OUTPUTS = Product::OUTPUTS;
     const int slabs = (rows + SLAB - 1) / SLAB;
-    run_pieces(context.workers, outputs / OUTPUTS * slabs, [&](int ticket) {
+    run_pieces(context.workers, outputs / OUTPUTS * slabs, MOST_TICKETS, [&](int ticket) {
         const int piece = ticket / slabs, first = ticket % slabs * SLAB;
         const int count = rows - first < SLAB ? rows - first : SLAB;
         Vector own[SLAB][OUTPUTS / LANES];
@@ -44,7 +34,7 @@ void multiply(Context& context, const Matrix& matrix, const T* x, int rows, floa
     for (size_t i = 0; i < context.normed.size(); i += LANES) store(context.normed.data() + i, load(x + i));
     with_product(context, matrix, context.normed.data(), rows, [&](const auto& product) {
         constexpr int OUTPUTS = std::decay_t<decltype(product)>::OUTPUTS;
-        run_pieces(context.workers, matrix.out / OUTPUTS, [&](int piece) {
+        run_pieces(context.workers, matrix.out / OUTPUTS, MOST_TICKETS, [&](int piece) {
             Vector own[MOST_ROWS][OUTPUTS / LANES];
             product(piece, own);
             for (int r = 0; r < rows; ++r)

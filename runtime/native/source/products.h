@@ -43,3 +43,22 @@ inline void take_in_turns(Context& context, int rows, Take&& take) {
         for (int row = ticket * TAKEN_AT_ONCE; row < rows && row < (ticket + 1) * TAKEN_AT_ONCE; ++row) take(row);
     });
 }
+
+// Call `some(first, end)` for ranges of what is below `count`, no more than `most`, on several threads.
+//
+// A range's weights lie one behind the other: how far that goes decides how fast they are read (bench/LOG.md).
+template <class Some>
+inline void run_ranges(Workers& workers, int count, int most, Some&& some) {
+    const int at_once = (count + most - 1) / most;
+    workers.run((count + at_once - 1) / at_once, [&](int ticket) {
+        some(ticket * at_once, (ticket + 1) * at_once < count ? (ticket + 1) * at_once : count);
+    });
+}
+
+// Call `piece(i)` for each i below `count`, likewise.
+template <class Piece>
+inline void run_pieces(Workers& workers, int count, int most, Piece&& piece) {
+    run_ranges(workers, count, most, [&](int first, int end) {
+        for (int i = first; i < end; ++i) piece(i);
+    });
+}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from actors.config import EngineConfig
 from actors.core.generation import Failed, Finished, GenerationRequest, Token
@@ -38,8 +38,10 @@ async def open_family(
     draft: Path | None = None,
     disk: Path | None = None,
     audit_share: float = 0.0,
+    chunk: int = CHUNK,
+    **options: Any,  # noqa: ANN401
 ) -> AsyncIterator[Engine]:
-    """Open an engine over the float32 model in `folder`; whatever was restored, its books agree in the end.
+    """Open an engine over the model in `folder`, in float32; whatever was restored, its books agree in the end.
 
     Args:
         folder: of the checkpoint.
@@ -48,14 +50,17 @@ async def open_family(
         draft: the draft model's folder.
         disk: the disk tier's folder; None for the memory tier alone.
         audit_share: of the cache's hits.
+        chunk: rows of a prompt that are read in a step.
+        options: others of how it is loaded.
     """
-    load = LoadOptions(folder, slots=slots, device="cpu", dtype="float32", threads=1, speculate=speculate, draft=draft)
+    given: dict[str, Any] = {"device": "cpu", "dtype": "float32", "threads": 1} | options
+    load = LoadOptions(folder, slots=slots, speculate=speculate, draft=draft, **given)
     served, checkpoint = describe_model(load, "small")
     plan = plan_drafter(load, checkpoint, served.tokenizer)
     target = load_model(load, checkpoint, plan)
     executor = InlineExecutor(target, plan.load(target))
     tiers = TierOptions(ram=64 * MIB, folder=disk)
-    config = EngineConfig(slots=slots, queue=8, chunk_tokens=CHUNK, speculate=speculate, draft_tokens=3)
+    config = EngineConfig(slots=slots, queue=8, chunk_tokens=chunk, speculate=speculate, draft_tokens=3)
     identity = checkpoint.fingerprint()
     async with (
         open_prefix_cache(tiers, CacheConfig(audit_share=audit_share), checkpoint, identity, target.kv) as cache,
@@ -80,11 +85,17 @@ class Answer:
 
 
 async def ask(
-    engine: Engine, name: str, prompt: Sequence[int], tokens: int, *, hang_up_after: int | None = None
+    engine: Engine,
+    name: str,
+    prompt: Sequence[int],
+    tokens: int,
+    *,
+    hang_up_after: int | None = None,
+    sampling: SamplingParams = GREEDY,
 ) -> Answer:
-    """Ask for a greedy text of so many tokens; hang up after some of them, if told so."""
+    """Ask for a text of so many tokens, greedy unless `sampling` is given; hang up after some of them, if told so."""
     answer = Answer()
-    request = GenerationRequest(name, (tuple(prompt),), GREEDY, max_tokens=tokens, ignore_eos=True)
+    request = GenerationRequest(name, (tuple(prompt),), sampling, max_tokens=tokens, ignore_eos=True)
     async with engine.open_request(request) as events:
         async for event in events:
             assert not isinstance(event, Failed), event.error

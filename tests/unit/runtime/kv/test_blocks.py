@@ -52,12 +52,13 @@ def test_the_root_depends_on_the_model_the_dtype_the_shape_and_the_rope_s_factor
         root_key(fingerprint="e" * 64, dtype="float32", kv_shape=(2, 2, 1, BLOCK_TOKENS, 4)),
         root_key(fingerprint="f" * 64, dtype="bfloat16", kv_shape=(2, 2, 1, BLOCK_TOKENS, 4)),
         root_key(fingerprint="f" * 64, dtype="float32", kv_shape=(2, 2, 4, BLOCK_TOKENS, 1)),
+        root_key(fingerprint="f" * 64, dtype="float32", kv_shape=(2, 2, 1, BLOCK_TOKENS, 4), deterministic=True),
         *(
             root_key(fingerprint="f" * 64, dtype="float32", kv_shape=(2, 2, 1, BLOCK_TOKENS, 4), rope_factors=factors)
             for factors in ("short", "long")
         ),
     }
-    assert len(roots) == 6
+    assert len(roots) == 7
     assert {len(root) for root in roots} == {32}
 
 

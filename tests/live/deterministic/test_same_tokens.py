@@ -1,0 +1,70 @@
+"""A server that is asked for the same tokens in bfloat16, whoever else is served: over sockets, with hang-ups."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runtime.native.kernels import open_kernels
+from tests.live.fork_server import ForkedServer
+from tests.live.http_client import Http1, completion, prompt
+from tests.live.server import PATIENCE, command, environment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TOKENS = 60
+LENGTHS = (300, 33, 7)  # of the prompts: two with more rows than the kernels take at once
+FLAGS = ("--native", "auto", "--dtype", "bfloat16", "--quantize", "int8", "--deterministic", "on")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkedServer]:
+    """A server of three slots that drafts."""
+    if open_kernels(1) is None:
+        pytest.skip("the kernels were not built, or do not run here")
+    folder = tmp_path_factory.mktemp("server")
+    with ForkedServer(folder, "--slots", "3", "--speculate", "mtp", *FLAGS) as server:
+        server.wait_ready()
+        assert "all rows of" in server.log()
+        yield server
+
+
+def test_tokens_are_those_of_a_solo_run(server: ForkedServer) -> None:
+    alone = []
+    for length in LENGTHS:
+        server.wait_idle()
+        with Http1(server, completion(prompt(length), TOKENS, speculate=False, cache_prompt=False)) as client:
+            alone.append(client.read_all())
+    for leaves in (1, 5, 20):  # each time another of what it left is kept, and the others are at other places
+        with Http1(server, completion(prompt(LENGTHS[0]), TOKENS)) as leaving:
+            together = [Http1(server, completion(prompt(length), TOKENS)) for length in LENGTHS]
+            leaving.read_tokens(leaves)
+        for client, expected in zip(together, alone, strict=True):
+            with client:
+                assert client.read_all() == expected, leaves
+    server.wait_idle()
+
+
+@pytest.mark.parametrize(
+    ("flags", "why"),
+    [
+        (("--native", "off"), "--native off leaves out"),
+        (("--native", "auto", "--tensor-parallel", "2"), "--tensor-parallel 2"),
+    ],
+)
+def test_where_it_cannot_be_had_the_server_does_not_start(flags: tuple[str, ...], why: str) -> None:
+    done = subprocess.run(
+        command("serve", "--port", "0", "--device", "cpu", "--deterministic", "on", *flags),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        env=environment(),
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "--deterministic on: " in done.stderr
+    assert why in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,1 @@
+"""Engines whose tokens depend on nobody else, in bfloat16."""
