@@ -112,9 +112,13 @@ async def main() -> None:
     parser.add_argument("--dtype", default="auto")
     parser.add_argument("--quantize", type=Quantization, default=Quantization.NONE, help="of a shape: int8, int4")
     parser.add_argument("--native", choices=["auto", "off"], default="auto")
+    parser.add_argument(
+        "--deterministic", choices=["off", "on"], default="off", help="on: kernels compute prompts, too"
+    )
     given = parser.parse_args()
     context = max(max(given.depths) + given.tokens + 1, *given.lengths)
-    spec = ModelSpec(given.model, max(given.streams), context, given.dtype, given.device, given.quantize, given.native)
+    how = given.quantize, given.native, given.deterministic
+    spec = ModelSpec(given.model, max(given.streams), context, given.dtype, given.device, *how)
     async with open_model(spec) as (executor, _):
         await executor.call(lambda: measure(executor.model, given))
 

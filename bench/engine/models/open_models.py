@@ -39,6 +39,7 @@ class ModelSpec:
         device: a name, or `auto`.
         quantize: how to quantise the weights of a shape.
         native: `off` to leave few rows to PyTorch's operations.
+        deterministic: `on` for kernels that compute all rows.
     """
 
     model: str
@@ -48,15 +49,15 @@ class ModelSpec:
     device: str = "auto"
     quantize: Quantization = Quantization.NONE
     native: str = "auto"
+    deterministic: str = "off"
 
 
 @asynccontextmanager
 async def open_model(spec: ModelSpec) -> AsyncIterator[tuple[ThreadExecutor[Transformer], ServedModel]]:
     """Open the embedded model as it is served, or a shape with random weights, on a device thread."""
     if spec.model == EMBEDDED:
-        options = LoadOptions(
-            resolve_model(None), spec.slots, spec.context, spec.device, spec.dtype, native=spec.native
-        )
+        sizes = spec.slots, spec.context, spec.device, spec.dtype
+        options = LoadOptions(resolve_model(None), *sizes, native=spec.native, deterministic=spec.deterministic)
         served, checkpoint = describe_model(options, EMBEDDED)
         async with open_thread_executor(partial(load_model, options, checkpoint)) as executor:
             yield executor, served
@@ -72,6 +73,7 @@ async def open_model(spec: ModelSpec) -> AsyncIterator[tuple[ThreadExecutor[Tran
         dtype=dtype,
         quantize=spec.quantize,
         native=spec.native,
+        deterministic=spec.deterministic == "on",
     )
     async with open_thread_executor(load) as executor:
         yield executor, cast("ServedModel", BareModel(config, spec.context))

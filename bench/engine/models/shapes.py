@@ -69,6 +69,7 @@ def random_model(
     dtype: torch.dtype,
     quantize: Quantization = Quantization.NONE,
     native: str = "auto",
+    deterministic: bool = False,
 ) -> Transformer:
     """Make a model with random weights, in the form that it would be served in.
 
@@ -80,10 +81,11 @@ def random_model(
         dtype: of weights and KV.
         quantize: how to quantise the weights.
         native: `off` to leave few rows to PyTorch's operations.
+        deterministic: whether kernels are to compute all rows.
     """
     settle_kernels(device)
     kv = KVCache(config, slots=slots, context=context, device=device, dtype=dtype)
-    kernels, capture = open_few_rows(native, device)
+    kernels, capture = open_few_rows(native, device, deterministic=deterministic)
     formats = choose_formats(quantize, device, dtype, kernels)
     weights = random_weights(config, device=device, dtype=dtype, seed=0, formats=formats)
-    return Transformer(config, weights, kv, None, kernels, capture)
+    return Transformer(config, weights, kv, None, kernels, capture, deterministic=deterministic)
