@@ -38,30 +38,105 @@ inline float soften(float* scores, int length, float largest) {
     return 1.0f / sum(total);
 }
 
-// Attend from one query head.
-//
-// query: `[dim]`; keys, values: `[length, dim]`; scores: room for `length`, in whole vectors; to: `[dim]`, rounded as T.
+// A query head: what it sees of its sequence's positions, room for a score of each in whole vectors, and where the result goes.
+struct Query {
+    const float* numbers;  // `[dim]`
+    int first, end;        // positions
+    float* scores;
+    float* to;  // `[dim]`, rounded as T
+};
+
+constexpr int MOST_QUERIES = 4;  // that attend together: what they see in common is read once for all of them
+constexpr int KEYS = 4;          // whose products with them are added up at a time
+constexpr int PARTS = 4;         // vectors of their results, likewise
+
+// Scores of the positions from `first` to `end`.
 template <class T>
-inline void attend(const float* query, const T* keys, const T* values, int length, int dim, float scale, float* scores,
-                   float* to) {
-    constexpr int AT_ONCE = 4;
-    float largest = -INFINITY;
-    for (int k = 0; k < length; ++k) {
+inline void score(const Query& query, const T* keys, int first, int end, int dim, float scale) {
+    for (int k = first; k < end; ++k) {
         Vector product = splat(0.0f);
         for (int d = 0; d < dim; d += LANES)
-            product = times_plus(load(query + d), load(keys + static_cast<size_t>(k) * dim + d), product);
-        scores[k] = scale * sum(product);
-        if (!(scores[k] <= largest)) largest = scores[k];  // what is not a number is the largest, and spoils all
+            product = times_plus(load(query.numbers + d), load(keys + static_cast<size_t>(k) * dim + d), product);
+        query.scores[k - query.first] = scale * sum(product);
     }
-    const Vector factor = splat(soften(scores, length, largest));
-    for (int first = 0; first < dim; first += AT_ONCE * LANES) {
-        const int count = (dim - first) / LANES < AT_ONCE ? (dim - first) / LANES : AT_ONCE;
-        Vector total[AT_ONCE];
-        for (Vector& one : total) one = splat(0.0f);
-        for (int k = 0; k < length; ++k) {
-            const T* value = values + static_cast<size_t>(k) * dim + first;
-            for (int i = 0; i < count; ++i) total[i] = times_plus(splat(scores[k]), load(value + i * LANES), total[i]);
+}
+
+// Likewise of `KEYS` positions for all queries, each to the bits that it has alone.
+template <int QUERIES, class T>
+inline void score_together(const Query* query, const T* keys, int first, int dim, float scale) {
+    Vector products[KEYS * MOST_QUERIES];
+    for (Vector& one : products) one = splat(0.0f);
+    for (int d = 0; d < dim; d += LANES) {
+        Vector own[KEYS];
+        for (int k = 0; k < KEYS; ++k) own[k] = load(keys + static_cast<size_t>(first + k) * dim + d);
+        for (int q = 0; q < QUERIES; ++q) {
+            const Vector numbers = load(query[q].numbers + d);
+            for (int k = 0; k < KEYS; ++k)
+                products[k * MOST_QUERIES + q] = times_plus(numbers, own[k], products[k * MOST_QUERIES + q]);
         }
-        for (int i = 0; i < count; ++i) store(to + first + i * LANES, rounded<T>(times(total[i], factor)));
     }
+    alignas(64) float scores[MOST_QUERIES * KEYS];
+    store(scores, times(splat(scale), sums_of(products)));
+    for (int q = 0; q < QUERIES; ++q) std::memcpy(query[q].scores + first - query[q].first, scores + q * KEYS, sizeof(float) * KEYS);
+}
+
+// Add the values of the positions from `first` to `end`, by their weights.
+template <int COUNT, class T>
+inline void add_values(const Query& query, const T* values, int first, int end, int dim, Vector (&total)[COUNT]) {
+    for (int k = first; k < end; ++k) {
+        const Vector weight = splat(query.scores[k - query.first]);
+        for (int i = 0; i < COUNT; ++i)
+            total[i] = times_plus(weight, load(values + static_cast<size_t>(k) * dim + i * LANES), total[i]);
+    }
+}
+
+// Some of the results' vectors; `values` and `to` are moved to the first of them.
+template <int QUERIES, int COUNT, class T>
+inline void weigh(const Query* query, const T* values, int common, int end, int dim, const Vector* factors, int place) {
+    Vector total[QUERIES][COUNT];
+    for (int q = 0; q < QUERIES; ++q) {
+        for (Vector& one : total[q]) one = splat(0.0f);
+        add_values(query[q], values, query[q].first, common, dim, total[q]);
+    }
+    for (int k = common; k < end; ++k) {
+        Vector own[COUNT];
+        for (int i = 0; i < COUNT; ++i) own[i] = load(values + static_cast<size_t>(k) * dim + i * LANES);
+        for (int q = 0; q < QUERIES; ++q) {
+            const Vector weight = splat(query[q].scores[k - query[q].first]);
+            for (int i = 0; i < COUNT; ++i) total[q][i] = times_plus(weight, own[i], total[q][i]);
+        }
+    }
+    for (int q = 0; q < QUERIES; ++q) {
+        add_values(query[q], values, end, query[q].end, dim, total[q]);
+        for (int i = 0; i < COUNT; ++i) store(query[q].to + place + i * LANES, rounded<T>(times(total[q][i], factors[q])));
+    }
+}
+
+// Attend from some query heads of one KV head, each to the bits that it has alone.
+//
+// keys, values: `[positions, dim]`
+template <int QUERIES, class T>
+inline void attend(const Query* query, const T* keys, const T* values, int dim, float scale) {
+    int common = 0, end = query[0].end;  // what all of them see
+    for (int q = 0; q < QUERIES; ++q) {
+        common = query[q].first > common ? query[q].first : common;
+        end = query[q].end < end ? query[q].end : end;
+    }
+    if (end < common) end = common;
+    const int whole = common + (QUERIES > 1 ? (end - common) / KEYS * KEYS : 0);
+    for (int k = common; k < whole; k += KEYS) score_together<QUERIES>(query, keys, k, dim, scale);
+    Vector factors[QUERIES];
+    for (int q = 0; q < QUERIES; ++q) {
+        score(query[q], keys, query[q].first, common, dim, scale);
+        score(query[q], keys, whole, query[q].end, dim, scale);
+        const int length = query[q].end - query[q].first;
+        float largest = -INFINITY;
+        for (int k = 0; k < length; ++k)  // what is not a number is the largest, and spoils all
+            if (!(query[q].scores[k] <= largest)) largest = query[q].scores[k];
+        factors[q] = splat(soften(query[q].scores, length, largest));
+    }
+    int place = 0;
+    for (; dim - place >= PARTS * LANES; place += PARTS * LANES)
+        weigh<QUERIES, PARTS>(query, values + place, common, end, dim, factors, place);
+    for (; place < dim; place += LANES) weigh<QUERIES, 1>(query, values + place, common, end, dim, factors, place);
 }

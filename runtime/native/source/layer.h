@@ -65,7 +65,7 @@ void run(Context& context, const Layer& layer, const Step& step) {
     for (int i = 0; i < step.segments; ++i)
         if (static_cast<size_t>(step.segment[i].length) > longest) longest = step.segment[i].length;
     longest = (longest + LANES - 1) / LANES * LANES;
-    context.scores.resize(longest * step.segments * kv_heads);
+    context.scores.resize(longest * step.segments * kv_heads * MOST_QUERIES);
     context.workers.run(step.segments * kv_heads, [&](int piece) {
         const Segment& segment = step.segment[piece / kv_heads];
         const int kv_head = piece % kv_heads;
@@ -90,17 +90,19 @@ void run(Context& context, const Layer& layer, const Step& step) {
                 store(values + position * dim + d, load(own + static_cast<size_t>(heads + kv_heads + kv_head) * dim + d));
             }
         }
-        float* scores = context.scores.data() + longest * piece;
-        for (int i = 0; i < segment.rows; ++i)
-            for (int head = kv_head * group; head < (kv_head + 1) * group; ++head) {
-                const size_t row = segment.first_row + i;
-                const int end = segment.length - segment.rows + i + 1;
-                const int first = layer.window && end > layer.window ? end - layer.window : 0;
-                attend(context.qkv.data() + row * all_heads + static_cast<size_t>(head) * dim,
-                       keys + static_cast<size_t>(first) * dim, values + static_cast<size_t>(first) * dim, end - first, dim,
-                       layer.attention_scale, scores,
-                       context.attended.data() + row * query + static_cast<size_t>(head) * dim);
+        in_turns<MOST_QUERIES>(segment.rows * group, [&](auto count, int place) {
+            Query queries[count()];
+            for (int i = 0; i < count(); ++i) {
+                const int own = (place + i) / group, head = kv_head * group + (place + i) % group;
+                const size_t row = segment.first_row + own;
+                const int end = segment.length - segment.rows + own + 1;
+                queries[i] = {context.qkv.data() + row * all_heads + static_cast<size_t>(head) * dim,
+                              layer.window && end > layer.window ? end - layer.window : 0, end,
+                              context.scores.data() + longest * (static_cast<size_t>(piece) * MOST_QUERIES + i),
+                              context.attended.data() + row * query + static_cast<size_t>(head) * dim};
             }
+            attend<count()>(queries, keys, values, dim, layer.attention_scale);
+        });
     });
     add_product(context.attended.data(), layer.output, layer.after_attention);
 

@@ -31,6 +31,14 @@ inline float sum(Vector x) {
     return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
 }
 
+// The sums of sixteen: number 4 j + m is that of `each[4 m + j]`.
+inline Vector sums_of(const Vector (&each)[16]) {
+    alignas(32) float sums[16];
+    for (int j = 0; j < 4; ++j)
+        for (int m = 0; m < 4; ++m) sums[4 * j + m] = sum(each[4 * m + j]);
+    return {_mm256_load_ps(sums), _mm256_load_ps(sums + 8)};
+}
+
 inline Vector nearest(Vector x) {
     constexpr int HOW = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
     return {_mm256_round_ps(x.low, HOW), _mm256_round_ps(x.high, HOW)};

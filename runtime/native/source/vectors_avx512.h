@@ -16,6 +16,21 @@ inline Vector minus_times(Vector x, Vector y, Vector z) { return _mm512_fnmadd_p
 inline Vector smaller(Vector x, Vector y) { return _mm512_min_ps(x, y); }  // y, if either is not a number
 inline Vector larger(Vector x, Vector y) { return _mm512_max_ps(x, y); }   // likewise
 inline float sum(Vector x) { return _mm512_reduce_add_ps(x); }
+// The sums of sixteen, each to the bits that `sum` gives: number 4 j + m is that of `each[4 m + j]`.
+inline Vector sums_of(const Vector (&each)[16]) {
+    Vector halves[8], quarters[4], pairs[2];
+    for (int i = 0; i < 8; ++i)
+        halves[i] = _mm512_add_ps(_mm512_shuffle_f32x4(each[2 * i], each[2 * i + 1], 0x44),
+                                  _mm512_shuffle_f32x4(each[2 * i], each[2 * i + 1], 0xee));
+    for (int i = 0; i < 4; ++i)
+        quarters[i] = _mm512_add_ps(_mm512_shuffle_f32x4(halves[2 * i], halves[2 * i + 1], 0x88),
+                                    _mm512_shuffle_f32x4(halves[2 * i], halves[2 * i + 1], 0xdd));
+    for (int i = 0; i < 2; ++i) {
+        const __m512d x = _mm512_castps_pd(quarters[2 * i]), y = _mm512_castps_pd(quarters[2 * i + 1]);
+        pairs[i] = _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(x, y)), _mm512_castpd_ps(_mm512_unpackhi_pd(x, y)));
+    }
+    return _mm512_add_ps(_mm512_shuffle_ps(pairs[0], pairs[1], 0x88), _mm512_shuffle_ps(pairs[0], pairs[1], 0xdd));
+}
 inline Vector nearest(Vector x) { return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
 inline Vector times_power_of_2(Vector x, Vector n) { return _mm512_scalef_ps(x, n); }
 
