@@ -5,7 +5,6 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 ROWS = ("tests/unit/runtime/nn/layers/test_native_layer_deterministic.py",)
-ENGINES = ("tests/scenarios/deterministic/test_same_tokens.py",)
 BLOCKS = ("tests/unit/runtime/kv/test_blocks.py",)
 
 MUTANTS = (
@@ -14,7 +13,7 @@ MUTANTS = (
         "runtime/nn/layers/native_layer.py",
         "        if self._deterministic:\n",
         "        if self._deterministic and len(batch.ranges) > 1:\n",
-        ENGINES,
+        ROWS,
     ),
     Mutant(
         "a piece of a segment lies where the segment begins",

@@ -6,6 +6,7 @@ Its rows are rounded to bfloat16, where one more row in a step of PyTorch's woul
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,18 +14,20 @@ import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from runtime.loading import few_rows
 from runtime.loading.served import Proposer
-from runtime.native.kernels import open_kernels
+from runtime.native.kernels import Kernels, KernelsMissing
 from runtime.nn.matrices.quantization import Quantization
 from runtime.sampling.params import SamplingParams
 from runtime.store.resolve import resolve_model
 from tests.models.step_driver import random_tokens
 from tests.scenarios.families.engines import GREEDY, Answer, ask, open_family
+from tests.unit.runtime.native.building import SOURCE, build
 
 if TYPE_CHECKING:
-    from actors.engine import Engine
+    from collections.abc import Iterator
 
-pytestmark = pytest.mark.skipif(open_kernels(1) is None, reason="the kernels were not built, or do not run here")
+    from actors.engine import Engine
 
 EMBEDDED = resolve_model(None)
 PROMPTS = [random_tokens(length, below=256, seed=length) for length in (5, 40, 90, 140)]
@@ -66,6 +69,19 @@ async def answer(engine: Engine, name: str, asked: Asked) -> Answer:
     return await ask(engine, name, prompt, TOKENS, hang_up_after=asked.leaves, sampling=sampling)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def kernels(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Kernels that were built of this tree, also where the tree has no library of its own."""
+    library = build(SOURCE / "layer.cpp", tmp_path_factory.mktemp("kernels") / "kernels.so", "-O3", "-shared", "-fPIC")
+    try:
+        Kernels(library, threads=1)
+    except KernelsMissing as why:
+        pytest.skip(str(why))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(few_rows, "open_kernels", partial(Kernels, library))
+        yield
+
+
 @pytest.fixture(scope="module", params=FORMS, ids=str)
 def quantize(request: pytest.FixtureRequest) -> Quantization:
     """The form of the weights."""
@@ -74,7 +90,7 @@ def quantize(request: pytest.FixtureRequest) -> Quantization:
 
 
 @pytest.fixture(scope="module")
-def solo(quantize: Quantization) -> dict[tuple[int, int], list[int]]:
+def solo(quantize: Quantization, kernels: None) -> dict[tuple[int, int], list[int]]:
     """What each client gets that has an engine to itself, by prompt and sampling."""
 
     async def each() -> dict[tuple[int, int], list[int]]:
