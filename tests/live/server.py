@@ -73,23 +73,35 @@ def command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "web", *arguments]
 
 
-def environment() -> dict[str, str]:
-    """Ours, with this source tree in front and no way to a model hub."""
+def installed_command(*arguments: str) -> list[str]:
+    """Likewise, of what pip has installed; to be run in the environment that is for it."""
+    return [sys.executable, "-P", "-m", "web", *arguments]
+
+
+def environment(*, installed: bool = False) -> dict[str, str]:
+    """Ours, with no way to a model hub, and this source tree in front unless what is installed is to be run."""
+    if installed:
+        return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | {"HF_HUB_OFFLINE": "1"}
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     return os.environ | {"PYTHONPATH": os.pathsep.join(paths), "HF_HUB_OFFLINE": "1"}
 
 
 class Server:
-    """A server process.  Making one starts it; the first use, or `wait_ready`, waits for its announcement."""
+    """A server process.  Making one starts it; the first use, or `wait_ready`, waits for its announcement.
 
-    def __init__(self, *flags: str) -> None:
+    Args:
+        flags: of the command line.
+        installed: whether it is what pip has installed, with its kernels, and not this tree, which may have none.
+    """
+
+    def __init__(self, *flags: str, installed: bool = False) -> None:
         self._log: IO[str] = tempfile.TemporaryFile("w+", encoding="utf-8")  # closed by `end`
         self.process = subprocess.Popen(
-            command("serve", *DEFAULTS, *flags),
+            (installed_command if installed else command)("serve", *DEFAULTS, *flags),
             stdout=subprocess.PIPE,
             stderr=self._log,
             text=True,
-            env=environment(),
+            env=environment(installed=installed),
         )
         self._url = ""
 

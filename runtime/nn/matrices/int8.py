@@ -82,6 +82,7 @@ class ByteInt8:
     """
 
     OUTPUTS, INPUTS = 16, HADAMARD_BLOCK  # of which the kernels take multiples
+    MOST_INPUTS = 2**16  # whose products, of bytes without a sign and with one, are a sum of 32 bits
     form = INT8
 
     def __init__(self, weight: Tensor, bias: Tensor | None, kernels: Kernels) -> None:
@@ -96,7 +97,7 @@ class ByteInt8:
     @classmethod
     def takes(cls, outputs: int, inputs: int) -> bool:
         """Whether the kernels take a matrix of this shape."""
-        return outputs % cls.OUTPUTS == 0 and inputs % cls.INPUTS == 0
+        return outputs % cls.OUTPUTS == 0 and inputs % cls.INPUTS == 0 and inputs <= cls.MOST_INPUTS
 
     @property
     def described(self) -> Matrix:

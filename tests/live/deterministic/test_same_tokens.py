@@ -1,16 +1,18 @@
-"""A server that is asked for the same tokens in bfloat16, whoever else is served: over sockets, with hang-ups."""
+"""A server that is asked for the same tokens in bfloat16, whoever else is served: over sockets, with hang-ups.
+
+It is the installed one, since a tree that nobody has built has no kernels.
+"""
 
 from __future__ import annotations
 
 import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
-from runtime.native.kernels import open_kernels
-from tests.live.fork_server import ForkedServer
 from tests.live.http_client import Http1, completion, prompt
-from tests.live.server import PATIENCE, command, environment
+from tests.live.server import PATIENCE, Server, command, environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,19 +22,23 @@ LENGTHS = (300, 33, 7)  # of the prompts: two with more rows than the kernels ta
 FLAGS = ("--native", "auto", "--dtype", "bfloat16", "--quantize", "int8", "--deterministic", "on")
 
 
+KERNELS = "from runtime.native.kernels import open_kernels; print(open_kernels(1) is not None)"
+
+
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkedServer]:
+def server() -> Iterator[Server]:
     """A server of three slots that drafts."""
-    if open_kernels(1) is None:
-        pytest.skip("the kernels were not built, or do not run here")
-    folder = tmp_path_factory.mktemp("server")
-    with ForkedServer(folder, "--slots", "3", "--speculate", "mtp", *FLAGS) as server:
+    ask = [sys.executable, "-P", "-c", KERNELS]
+    has = subprocess.run(ask, env=environment(installed=True), capture_output=True, text=True, check=False)
+    if has.stdout.strip() != "True":
+        pytest.skip("cede is not installed, or without kernels")
+    with Server("--slots", "3", "--speculate", "mtp", *FLAGS, installed=True) as server:
         server.wait_ready()
         assert "all rows of" in server.log()
         yield server
 
 
-def test_tokens_are_those_of_a_solo_run(server: ForkedServer) -> None:
+def test_tokens_are_those_of_a_solo_run(server: Server) -> None:
     alone = []
     for length in LENGTHS:
         server.wait_idle()

@@ -88,14 +88,14 @@ def test_rows_of_zeros_and_of_next_to_nothing_are_that(kernels: Kernels) -> None
 
 def test_the_largest_sums_do_not_overflow(kernels: Kernels) -> None:
     """All weights, and all rows once they are spread, are as large as a byte can be."""
-    inputs = 16384
+    inputs = ByteInt8.MOST_INPUTS
     weight = hadamard_rotate(torch.ones(16, inputs), hadamard_matrix(inputs))
     for sign in (1, -1):
         y = ByteInt8(weight, None, kernels)(sign * weight[:1])
         assert error(y, torch.full((1, 16), float(sign * inputs))) < 1e-6
 
 
-@pytest.mark.parametrize("shape", [(24, 64), (32, 96)])
+@pytest.mark.parametrize("shape", [(24, 64), (32, 96), (16, ByteInt8.MOST_INPUTS + 64)])
 def test_matrices_of_other_sizes_are_not_taken(shape: tuple[int, int]) -> None:
     assert not ByteInt8.takes(*shape)
 
