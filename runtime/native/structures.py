@@ -19,6 +19,7 @@ class Kind(IntEnum):
     PANELS_OF_FLOAT32 = 4
     PANELS_OF_BFLOAT16 = 5
     SPREAD_BYTES = 6
+    NIBBLES = 7
 
 
 class Matrix(Structure):

@@ -47,10 +47,7 @@ class ByteInputs {
                 nothing = times_plus(one, splat(0.0f), nothing);
             }
         }
-        alignas(64) float each[LANES];
-        store(each, most);
-        float largest = 0.0f;
-        for (const float one : each) largest = one > largest ? one : largest;
+        const float largest = largest_number(most);
         const Vector factor = splat(largest > LEAST ? MOST_BYTE / largest : 0.0f);
         Vector total = splat(0.0f);  // of whole numbers, so few that it is exact
         for (int k = 0; k < in_; k += SPREAD) {
@@ -96,11 +93,8 @@ inline void add_up(const ByteInputs& x, size_t first, const uint8_t* weight, int
             const uint8_t* place = weight + static_cast<size_t>(k + FOUR * turn) * LANES;
             prefetch(place + BYTES_AHEAD);
             const Bytes64 own = load_bytes(place);
-            for (int row = 0; row < ROWS; ++row) {
-                int32_t four;
-                std::memcpy(&four, x.of(first + row) + k + FOUR * turn, sizeof four);
-                sums[row][turn] = add_byte_products(sums[row][turn], own, repeat_four_bytes(four));
-            }
+            for (int row = 0; row < ROWS; ++row)
+                sums[row][turn] = add_byte_products(sums[row][turn], own, repeat_four(x.of(first + row) + k + FOUR * turn));
         }
     for (int row = 0; row < ROWS; ++row) {
         y[row] = sums[row][0];

@@ -31,3 +31,12 @@ inline Vector gelu(Vector x) {
     const Vector factor = times_plus(times(x, x), splat(-2.0f * 0.79788456f * 0.044715f), splat(-2.0f * 0.79788456f));
     return gated(x, times(x, factor));
 }
+
+// The largest of sixteen numbers, none of which is below zero.
+inline float largest_number(Vector x) {
+    alignas(64) float each[LANES];
+    store(each, x);
+    float largest = 0.0f;
+    for (const float one : each) largest = one > largest ? one : largest;
+    return largest;
+}

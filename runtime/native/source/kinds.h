@@ -11,5 +11,6 @@ inline void with_product(Context& context, const Matrix& matrix, const float* x,
         case PANELS_OF_FLOAT32: return use(Panels<float>(context, matrix, x, rows));
         case PANELS_OF_BFLOAT16: return use(Panels<Bfloat16>(context, matrix, x, rows));
         case SPREAD_BYTES: return use(Bytes(context, matrix, x, rows));
+        case NIBBLES: return use(Nibbles(context, matrix, x, rows));
     }
 }

@@ -12,7 +12,7 @@
 #include "structures.h"
 
 // To be raised with every change of a structure or function below.
-extern "C" int cede_interface() { return 10; }
+extern "C" int cede_interface() { return 11; }
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(CEDE_WITHOUT_KERNELS)  // a test defines the last
 #define CEDE_HAS_KERNELS 1
@@ -44,6 +44,7 @@ namespace cede::avx2 {
 #include "rows.h"
 #include "int8.h"
 #include "bytes.h"
+#include "nibbles.h"
 #include "panels.h"
 #include "kinds.h"
 #include "layer.h"
@@ -63,6 +64,7 @@ namespace cede::avx512 {
 #include "rows.h"
 #include "int8.h"
 #include "bytes.h"
+#include "nibbles.h"
 #include "panels.h"
 #include "kinds.h"
 #include "layer.h"
@@ -84,6 +86,7 @@ namespace cede::avx512_bf16 {
 #include "rows.h"
 #include "int8.h"
 #include "bytes.h"
+#include "nibbles.h"
 #include "panels.h"
 #include "kinds.h"
 #include "layer.h"

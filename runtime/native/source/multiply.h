@@ -26,6 +26,8 @@ void multiply(Context& context, const Matrix& matrix, const T* x, int rows, floa
     if (rows > MOST_ROWS) {
         if (matrix.kind == FOUR_BITS)
             multiply_many<T>(context, FourBits(context, matrix, x, rows), matrix.out, rows, y);
+        else if (matrix.kind == NIBBLES)
+            multiply_many<T>(context, Nibbles(context, matrix, x, rows), matrix.out, rows, y);
         else
             multiply_many<T>(context, Bytes(context, matrix, x, rows), matrix.out, rows, y);
         return;

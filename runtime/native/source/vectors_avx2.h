@@ -142,7 +142,18 @@ inline Bytes64 load_bytes(const uint8_t* from) {
     const auto* halves = reinterpret_cast<const __m256i*>(from);
     return {_mm256_loadu_si256(halves), _mm256_loadu_si256(halves + 1)};
 }
-inline Bytes64 repeat_four_bytes(int32_t four) { return {_mm256_set1_epi32(four), _mm256_set1_epi32(four)}; }
+inline Bytes64 low_halves(Bytes64 x) {
+    const __m256i low = _mm256_set1_epi8(15);
+    return {_mm256_and_si256(x.low, low), _mm256_and_si256(x.high, low)};
+}
+inline Bytes64 high_halves(Bytes64 x) {
+    return low_halves(Bytes64{_mm256_srli_epi16(x.low, 4), _mm256_srli_epi16(x.high, 4)});
+}
+inline Bytes64 repeat_four(const int8_t* from) {
+    int32_t four;
+    std::memcpy(&four, from, sizeof four);
+    return {_mm256_set1_epi32(four), _mm256_set1_epi32(four)};
+}
 
 // Add the products of bytes, in fours: those of `x` have no sign.  Sums of two products have sixteen bits where `x` has
 // seven; so its eighth is multiplied by itself.

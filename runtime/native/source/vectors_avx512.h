@@ -97,7 +97,13 @@ inline void store(int8_t* to, Vector x) {
 using Bytes64 = __m512i;
 
 inline Bytes64 load_bytes(const uint8_t* from) { return _mm512_loadu_si512(from); }
-inline Bytes64 repeat_four_bytes(int32_t four) { return _mm512_set1_epi32(four); }
+inline Bytes64 low_halves(Bytes64 x) { return _mm512_and_si512(x, _mm512_set1_epi8(15)); }
+inline Bytes64 high_halves(Bytes64 x) { return _mm512_and_si512(_mm512_srli_epi16(x, 4), _mm512_set1_epi8(15)); }
+inline Bytes64 repeat_four(const int8_t* from) {
+    int32_t four;
+    std::memcpy(&four, from, sizeof four);
+    return _mm512_set1_epi32(four);
+}
 
 // Add the products of 64 bytes, in fours: those of `x` have no sign.
 inline Whole add_byte_products(Whole total, Bytes64 x, Bytes64 y) {

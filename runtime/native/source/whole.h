@@ -51,11 +51,7 @@ class WholeInputs {
             const Vector own = load(x + k);
             most = larger(larger(own, subtract(splat(0.0f), own)), most);
         }
-        alignas(64) float each[LANES];
-        store(each, most);
-        float largest = 0.0f;
-        for (const float one : each) largest = one > largest ? one : largest;
-        return largest;
+        return largest_number(most);
     }
 
     int in_, group_;

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from runtime.native.structures import LANES, MOST_ROWS, Kind, Matrix
-from runtime.nn.matrices.int4 import CpuInt4
+from runtime.nn.matrices.int4 import ByteInt4, CpuInt4
 from runtime.nn.matrices.int8 import ByteInt8, WeightInt8
 from runtime.nn.matrices.linear import BlockedMatrix, PlainMatrix
 from runtime.nn.matrices.native_product import DTYPES, native_product
@@ -62,8 +62,8 @@ def native_matrix(linear: Linear) -> NativeMatrix:
             own = _four_bits(matrix)
         case WeightInt8():
             own = _int8(matrix)
-        case ByteInt8():
-            own = _with_bias(matrix.described, matrix.bias, ByteInt8.OUTPUTS)
+        case ByteInt8() | ByteInt4():
+            own = _with_bias(matrix.described, matrix.bias, matrix.OUTPUTS)
         case PlainMatrix():
             own = _plain(matrix)
         case BlockedMatrix():
