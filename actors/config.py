@@ -73,7 +73,7 @@ class EngineConfig:
             words=("off", "on"),
         ),
     ] = "on"
-    step_seconds: float = 0.05
+    step_seconds: float = 0.02
     ageing_seconds: float = 3.0
     speculate: Proposer = Proposer.OFF
     isolate_owners: bool = False

@@ -14,13 +14,12 @@ if TYPE_CHECKING:
 
     from actors.core.costs import StepCostModel
 
-# In rows of prompts per step.  For figures see bench/LOG.md: "A least chunk of 8 rows", "Larger chunks while nobody
-# decodes".
-MIN_CHUNK = 16
+# In rows of prompts per step.  For figures see bench/LOG.md: "Beside a prompt", "Larger chunks while nobody decodes".
+MIN_CHUNK = 8
 FIRST_CHUNK = 64  # before a chunk was measured
 MAX_CHUNK = 2048
-ALONE = 6  # target times that a step may take where nobody decodes
-BRIEF = 0.5  # target times, where what is read is probably ended soon: a step has to end between two keystrokes
+ALONE = 15  # target times that a step may take where nobody decodes
+STEPS_BESIDE, STEPS_ALONE = 2, 6  # steps of those who decode that it may take where that is longer
 
 
 def share_budget(wanted: Sequence[int], budget: int) -> list[int]:
@@ -63,8 +62,9 @@ class ChunkLimits:
     """How long a step with rows of prompts may take, or how many such rows it may hold.
 
     Beside decoding neighbours a step may take `step_seconds`, or twice a step of their own where that is longer: their
-    inter-token latency stays bounded.  With no neighbours it may take `ALONE` times as much, since a cancel takes
-    effect inside the chunk; what bounds it then is how long a newcomer waits and how much a cancel can waste.
+    inter-token latency stays bounded.  So it may where what is read is probably ended soon, since a step has to end
+    between two keystrokes.  With no neighbours it may take `ALONE` times as much, since a cancel takes effect inside
+    the chunk; what bounds it then is how long a newcomer waits and how much a cancel can waste.
 
     Attributes:
         fixed: rows per step, instead of an estimate (`--chunk-tokens`).
@@ -77,11 +77,9 @@ class ChunkLimits:
     def seconds(self, costs: StepCostModel, decode_rows: int, *, is_brief: bool = False) -> float:
         """What a step that also holds `decode_rows` others, or lets them wait, may take."""
         without = costs.seconds(max(decode_rows, 1)) or 0.0
-        if is_brief:
-            return max(BRIEF * self.step_seconds, 2 * without)
-        if decode_rows:
-            return max(self.step_seconds, 2 * without)
-        return ALONE * max(self.step_seconds, without)
+        if decode_rows or is_brief:
+            return max(self.step_seconds, STEPS_BESIDE * without)
+        return max(ALONE * self.step_seconds, STEPS_ALONE * without)
 
     def budget(self, costs: StepCostModel, decode_rows: int, depth: float, *, is_brief: bool = False) -> int:
         """Rows of prompts for a step that also holds `decode_rows` others, or lets them wait.

@@ -5,7 +5,7 @@
 starts `cede serve` on a free port and reports
 
 - total throughput of four concurrent streams against one stream, round by round;
-- the longest gap that three decoding streams saw beside one long prefill, against the target step time (50 ms, or twice
+- the longest gap that three decoding streams saw beside one long prefill, against the target step time (20 ms, or twice
   a step of their own where that is longer).
 """
 

@@ -23,13 +23,14 @@ inline void rotate(float* head, const T* cos, const T* sin, int dim) {
     }
 }
 
-// Scores become weights, which add up to 1 but for the factor that is returned.
+// Scores become weights, which add up to 1 but for the factor that is returned; what is not a number spoils all.
 //
 // scores: room for whole vectors; what is behind `length` weighs nothing.
-inline float soften(float* scores, int length, float largest) {
-    const Vector most = splat(largest);
-    Vector total = splat(0.0f);
+inline float soften(float* scores, int length) {
     for (int k = length; k % LANES; ++k) scores[k] = -INFINITY;  // whose weight, e^-87, is lost beside the largest's, 1
+    Vector largest = splat(-INFINITY), total = splat(0.0f);
+    for (int k = 0; k < length; k += LANES) largest = larger(load(scores + k), largest);
+    const Vector most = splat(largest_number(largest));
     for (int k = 0; k < length; k += LANES) {
         const Vector weight = exponential(subtract(load(scores + k), most));
         store(scores + k, weight);
@@ -129,11 +130,7 @@ inline void attend(const Query* query, const T* keys, const T* values, int dim, 
     for (int q = 0; q < QUERIES; ++q) {
         score(query[q], keys, query[q].first, common, dim, scale);
         score(query[q], keys, whole, query[q].end, dim, scale);
-        const int length = query[q].end - query[q].first;
-        float largest = -INFINITY;
-        for (int k = 0; k < length; ++k)  // what is not a number is the largest, and spoils all
-            if (!(query[q].scores[k] <= largest)) largest = query[q].scores[k];
-        factors[q] = splat(soften(query[q].scores, length, largest));
+        factors[q] = splat(soften(query[q].scores, query[q].end - query[q].first));
     }
     int place = 0;
     for (; dim - place >= PARTS * LANES; place += PARTS * LANES)

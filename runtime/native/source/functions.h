@@ -32,11 +32,11 @@ inline Vector gelu(Vector x) {
     return gated(x, times(x, factor));
 }
 
-// The largest of sixteen numbers, none of which is below zero.
+// The largest of sixteen numbers.
 inline float largest_number(Vector x) {
     alignas(64) float each[LANES];
     store(each, x);
-    float largest = 0.0f;
+    float largest = each[0];
     for (const float one : each) largest = one > largest ? one : largest;
     return largest;
 }

@@ -76,10 +76,10 @@ async def test_a_long_prompt_does_not_hold_up_its_decoding_neighbours() -> None:
         assert long.finished().prompt_tokens == 1000
         for story in decoding:
             gaps = [b - a for a, b in pairwise(story.times)]
-            assert max(gaps) <= 0.06, "an inter-token gap beyond the target step time"
+            assert max(gaps) <= 0.025, "an inter-token gap beyond the target step time"
         beside = [step for step in sim.steps if len(step.runs) == 3 and step.rows > 3]
         assert len(beside) > 8
-        assert sum(step.rows for step in beside[3:8]) > 5 * 50, "the chunks are smaller than the target allows"
+        assert sum(step.rows for step in beside[3:8]) > 5 * 25, "the chunks are smaller than the target allows"
 
 
 @simulated(seeds=2)
@@ -100,4 +100,4 @@ async def test_a_drafter_that_catches_up_does_not_hold_up_its_decoding_neighbour
             nursery.cancel_scope.cancel()
         assert drafts.finished().timings.draft_n_accepted > 5
         gaps = [b - a for a, b in pairwise(plain.times)]
-        assert max(gaps) <= 0.06, "an inter-token gap beyond the target step time"
+        assert max(gaps) <= 0.045, "an inter-token gap beyond a step of the drafter and one of the model"
