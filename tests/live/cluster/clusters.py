@@ -135,6 +135,18 @@ class FrontDoor(Generic[WorkerT]):
         wait_for(is_found, "a worker to have the request")
         return found[0]
 
+    def hang_up_in_prompt(self, prompt: str) -> tuple[WorkerT, Json]:
+        """Hang up on prompts that begin differently until one is still being read: its worker, and its receipt."""
+        for attempt in range(20):
+            connection = self.send(chat(f"# {attempt}\n{prompt}", 500, stream=True))
+            worker = self.serving()
+            ids = list(worker.requests())
+            connection.close()
+            receipts = [receipt for one in ids for receipt in worker.wait_ended(one)]
+            if [receipt["phase"] for receipt in receipts] == ["prefill"]:
+                return worker, receipts[0]
+        raise AssertionError("no hang-up of twenty came while the prompt was read")
+
 
 class Cluster(FrontDoor[Worker]):
     """A `cede cluster` process.  Workers that were started again take the place of those before them."""

@@ -55,13 +55,8 @@ def test_what_is_wrong_with_a_request_is_said_by_the_worker(cluster: Cluster) ->
 
 
 def test_a_hang_up_in_the_prefill_leaves_its_receipt_on_the_worker(cluster: Cluster) -> None:
-    connection = cluster.send(chat(LONG, TOKENS, stream=True))
-    worker = cluster.serving()
-    (request_id,) = worker.requests()
-    worker.wait_state(request_id, "prefill")
-    connection.close()
-    (receipt,) = worker.wait_ended(request_id)
-    assert (receipt["reason"], receipt["phase"]) == ("client_disconnect", "prefill")
+    worker, receipt = cluster.hang_up_in_prompt(LONG)
+    assert receipt["reason"] == "client_disconnect"
     assert receipt["layers_after_cancel"] <= 2
     worker.wait_idle()
 
