@@ -135,16 +135,24 @@ class FrontDoor(Generic[WorkerT]):
         wait_for(is_found, "a worker to have the request")
         return found[0]
 
-    def hang_up_in_prompt(self, prompt: str) -> tuple[WorkerT, Json]:
-        """Hang up on prompts that begin differently until one is still being read: its worker, and its receipt."""
+    def hang_up_in_prompt(self, prompt: str, *, committed: int = 0) -> tuple[str, Json]:
+        """Hang up on prompts that begin differently until one is still being read: the prompt, and its receipt.
+
+        Args:
+            prompt: what they have in common.
+            committed: tokens that are in the slot before.
+        """
         for attempt in range(20):
-            connection = self.send(chat(f"# {attempt}\n{prompt}", 500, stream=True))
+            own = f"# {attempt}\n{prompt}"
+            connection = self.send(chat(own, 500, stream=True))
             worker = self.serving()
             ids = list(worker.requests())
+            for request_id in ids:
+                worker.wait_committed(request_id, committed)
             connection.close()
             receipts = [receipt for one in ids for receipt in worker.wait_ended(one)]
             if [receipt["phase"] for receipt in receipts] == ["prefill"]:
-                return worker, receipts[0]
+                return own, receipts[0]
         raise AssertionError("no hang-up of twenty came while the prompt was read")
 
 

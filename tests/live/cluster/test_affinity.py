@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 pytest.importorskip("dynamo._core", reason="cede[cluster] is not installed")
 
 LONG = "def f(x):\n    return x\n" * 120
-TOKENS = 500
 
 
 @pytest.fixture(scope="module")
@@ -43,14 +42,8 @@ def whole_blocks(tokens: int) -> int:
 
 @pytest.mark.parametrize("text", ["# one\n", "# two\n", "# three\n"])
 def test_who_hung_up_in_the_prefill_finds_what_was_committed(cluster: Cluster, text: str) -> None:
-    connection = cluster.send(chat(text + LONG, TOKENS, stream=True))
-    worker = cluster.serving()
-    (request_id,) = worker.requests()
-    worker.wait_committed(request_id, 3 * BLOCK_TOKENS)
-    connection.close()
-    (receipt,) = worker.wait_ended(request_id)
-    assert receipt["phase"] == "prefill"
-    status, answer = cluster.ask(chat(text + LONG, 1))
+    asked, receipt = cluster.hang_up_in_prompt(text + LONG, committed=3 * BLOCK_TOKENS)
+    status, answer = cluster.ask(chat(asked, 1))
     assert status == 200
     assert cached(answer) >= whole_blocks(receipt["kept_tokens"]) >= 3 * BLOCK_TOKENS
 

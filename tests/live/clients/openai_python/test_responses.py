@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import openai
@@ -157,7 +158,9 @@ def test_the_asynchronous_client(four_slots: Server) -> None:
 
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize("phase", ["queued", "prefill", "decode"])
-def test_a_client_that_leaves_is_receipted_and_nothing_is_stored(one_slot: Server, phase: str, stream: bool) -> None:
+def test_a_client_that_leaves_is_receipted_and_nothing_is_stored(
+    one_slot: ForkedServer, phase: str, stream: bool
+) -> None:
     one_slot.wait_idle()
     body = {"input": LONG if phase == "prefill" else "import os", "max_output_tokens": 3000, "stream": stream} | ENDLESS
     filler = Http1(one_slot, {"input": "x", "max_output_tokens": 3000} | ENDLESS, PATH) if phase == "queued" else None
@@ -165,10 +168,11 @@ def test_a_client_that_leaves_is_receipted_and_nothing_is_stored(one_slot: Serve
         (filler_id,) = wait_for(lambda: one_slot.requests().keys(), "the one before it")
         one_slot.wait_state(filler_id, "decode")
     known = set(one_slot.requests())
-    victim = Http1(one_slot, body | {"cache_prompt": False}, PATH)
-    (victim_id,) = wait_for(lambda: one_slot.requests().keys() - known, "the request")
-    one_slot.wait_state(victim_id, phase)
-    victim.close()
+    with one_slot.held() if phase == "prefill" else nullcontext():  # it stays in this phase
+        victim = Http1(one_slot, body | {"cache_prompt": False}, PATH)
+        (victim_id,) = wait_for(lambda: one_slot.requests().keys() - known, "the request")
+        one_slot.wait_state(victim_id, phase)
+        victim.close()
     (receipt,) = one_slot.wait_ended(victim_id)
     assert receipt["reason"] == "client_disconnect"
     if filler is not None:
