@@ -33,6 +33,7 @@ class Matrix(Structure):
         ("out", c_int32),
         ("in_", c_int32),
         ("group", c_int32),
+        ("next", c_void_p),  # another whose outputs follow; None for none
     ]
 
 

@@ -36,6 +36,12 @@ void run(Context& context, const Layer& layer, const Step& step) {
             });
         });
     };
+    // Likewise with matrices that follow each other.
+    const auto multiply_all = [&](const float* x, const Matrix& first, auto&& take) {
+        int done = 0;
+        for (const Matrix* part = &first; part; done += part->out, part = part->next)
+            multiply(x, *part, [&](int r, int output, Vector y) { take(r, done + output, y); });
+    };
     const auto add_to_state = [&](size_t place, Vector y) {
         store(states + place, times_plus(y, splat(layer.residual_scale), load(states + place)));
     };
@@ -57,7 +63,7 @@ void run(Context& context, const Layer& layer, const Step& step) {
     };
 
     norm_rows(layer.before_attention);
-    multiply(normed, layer.qkv, [&](int r, int output, Vector y) {
+    multiply_all(normed, layer.qkv, [&](int r, int output, Vector y) {
         store(context.qkv.data() + static_cast<size_t>(r) * all_heads + output, y);
     });
 
@@ -107,25 +113,31 @@ void run(Context& context, const Layer& layer, const Step& step) {
     add_product(context.attended.data(), layer.output, layer.after_attention);
 
     norm_rows(layer.before_mlp);
-    with_product(context, layer.gate_up, normed, rows, [&](const auto& product) {
-        constexpr int OUTPUTS = std::decay_t<decltype(product)>::OUTPUTS;
-        const int pieces = layer.inner / OUTPUTS;
-        run_ranges(context.workers, pieces, most_ranges, [&](int first, int end) {
-            const auto each = [&](int piece, int offset, auto&& take) {  // `take(place, y)` gets sixteen at a time
-                Vector y[MOST_ROWS][OUTPUTS / LANES];
-                product(piece + offset, y);
-                for (int r = 0; r < rows; ++r)
-                    for (int j = 0; j < OUTPUTS / LANES; ++j)
-                        take(context.activated.data() + static_cast<size_t>(r) * layer.inner + piece * OUTPUTS + j * LANES,
-                             rounded<T>(y[r][j]));
-            };
-            for (int piece = first; piece < end; ++piece)
-                each(piece, 0, [&](float* place, Vector gate) {
-                    store(place, rounded<T>(layer.is_gelu ? gelu(gate) : silu(gate)));
-                });
-            for (int piece = first; piece < end; ++piece)
-                each(piece, pieces, [&](float* place, Vector up) { store(place, rounded<T>(times(load(place), up))); });
+    float* activated = context.activated.data();
+    const auto take_gate = [&](float* place, Vector gate) {
+        store(place, rounded<T>(layer.is_gelu ? gelu(gate) : silu(gate)));
+    };
+    const auto take_up = [&](float* place, Vector up) { store(place, rounded<T>(times(load(place), up))); };
+    if (layer.gate_up.next) {
+        const size_t inner = layer.inner;
+        multiply(normed, layer.gate_up, [&](int r, int output, Vector y) { take_gate(activated + r * inner + output, y); });
+        multiply(normed, *layer.gate_up.next, [&](int r, int output, Vector y) { take_up(activated + r * inner + output, y); });
+    } else {
+        with_product(context, layer.gate_up, normed, rows, [&](const auto& product) {
+            constexpr int OUTPUTS = std::decay_t<decltype(product)>::OUTPUTS;
+            const int pieces = layer.inner / OUTPUTS;
+            run_ranges(context.workers, pieces, most_ranges, [&](int first, int end) {
+                const auto each = [&](int piece, int offset, auto&& take) {  // `take(place, y)` gets sixteen at a time
+                    Vector y[MOST_ROWS][OUTPUTS / LANES];
+                    product(piece + offset, y);
+                    for (int r = 0; r < rows; ++r)
+                        for (int j = 0; j < OUTPUTS / LANES; ++j)
+                            take(activated + static_cast<size_t>(r) * layer.inner + piece * OUTPUTS + j * LANES, rounded<T>(y[r][j]));
+                };
+                for (int piece = first; piece < end; ++piece) each(piece, 0, take_gate);
+                for (int piece = first; piece < end; ++piece) each(piece, pieces, take_up);
+            });
         });
-    });
+    }
     add_product(context.activated.data(), layer.down, layer.after_mlp);
 }

@@ -46,6 +46,7 @@ struct Matrix {
     const float* bias;  // `[out]`; null for none
     int32_t kind, out, in;
     int32_t group;  // inputs that share a scale of four bits
+    const Matrix* next;  // whose outputs follow, from a file that has them in another form; null for none
 };
 
 // A norm by the root mean square.

@@ -21,7 +21,7 @@ from runtime.nn.layers.mlp import GatedMlp
 from runtime.nn.layers.norm import NoNorm, RMSNorm
 from runtime.nn.layers.query_key_norm import HeadNorm
 from runtime.nn.layers.self_attention import SelfAttention
-from runtime.nn.matrices.native import NotInKernels, native_matrix
+from runtime.nn.matrices.native import NotInKernels, native_matrices, native_matrix
 from runtime.nn.matrices.native_product import DTYPES
 
 if TYPE_CHECKING:
@@ -71,11 +71,13 @@ class NativeLayer:
         deterministic: bool = False,
     ) -> None:
         attention, mlp = _parts(layer, index, config, dtype)
-        matrices = [native_matrix(linear) for linear in (attention.qkv, attention.output, mlp.gate_up, mlp.down)]
-        self._block = _block(*matrices)
+        qkv, gate_up = native_matrices(attention.qkv), native_matrices(mlp.gate_up)
+        output, down = native_matrix(attention.output), native_matrix(mlp.down)
+        self._matrices = [*qkv, output, *gate_up, down]  # the description refers to what these keep
+        self._block = _block(*self._matrices)
         if self._block is not None and self._block not in kernels.targets:
             raise NotInKernels("blocks of another size")
-        if config.intermediate_size % matrices[2].piece:
+        if config.intermediate_size % gate_up[0].piece:
             raise NotInKernels("an inner width that is not in whole pieces")
         self._layer = layer
         self._deterministic = deterministic
@@ -84,8 +86,6 @@ class NativeLayer:
         self._rope = attention.rope
         self._window = config.window[index]
         self._kernels = kernels
-        self._matrices = matrices  # the description refers to what these keep
-        qkv, output, gate_up, down = (matrix.described for matrix in matrices)
         self._described = Layer(
             hidden=config.hidden_size,
             heads=config.num_heads,
@@ -101,10 +101,10 @@ class NativeLayer:
             after_mlp=_norm_or_none(layer.after_mlp),
             attention_scale=config.scales.attention,
             residual_scale=config.scales.residual,
-            qkv=qkv,
-            output=output,
-            gate_up=gate_up,
-            down=down,
+            qkv=qkv[0].described,
+            output=output.described,
+            gate_up=gate_up[0].described,
+            down=down.described,
         )
         if isinstance(attention.query_key_norm, HeadNorm):
             self._described.head = _norm(attention.query_key_norm.joint)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+from ctypes import addressof
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import torch
@@ -16,10 +18,12 @@ from runtime.nn.matrices.native_product import DTYPES, native_product
 from runtime.nn.matrices.panels import PANEL
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from torch import Tensor
 
     from runtime.native.kernels import Kernels
-    from runtime.nn.matrices.linear import Linear
+    from runtime.nn.matrices.linear import Linear, WeightMatrix
 
 logger = logging.getLogger("cede.model")
 
@@ -48,15 +52,31 @@ class NativeMatrix:
     kept: Tensor | None = None
 
 
-def native_matrix(linear: Linear) -> NativeMatrix:
-    """Describe a matrix.
+def native_matrices(linear: Linear) -> Sequence[NativeMatrix]:
+    """Describe a matrix: in several parts, each of which refers to the next, where it is in several formats.
 
     Raises:
-        NotInKernels: the kernels do not have its format, or it is not in whole pieces.
+        NotInKernels: the kernels do not have a format, or a part is not in whole pieces.
     """
-    if len(linear.matrices) != 1:
+    parts = [_native_matrix(matrix) for matrix in linear.matrices]
+    for part, following in pairwise(parts):
+        part.described.next = addressof(following.described)
+    return parts
+
+
+def native_matrix(linear: Linear) -> NativeMatrix:
+    """Describe a matrix in one format.
+
+    Raises:
+        NotInKernels: it is in several, or as `native_matrices` does.
+    """
+    parts = native_matrices(linear)
+    if len(parts) != 1:
         raise NotInKernels("a matrix in several formats")
-    (matrix,) = linear.matrices
+    return parts[0]
+
+
+def _native_matrix(matrix: WeightMatrix) -> NativeMatrix:
     match matrix:
         case CpuInt4():
             own = _four_bits(matrix)

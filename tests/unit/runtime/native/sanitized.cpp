@@ -71,7 +71,7 @@ struct Drawn {
         }
         if (has_bias) bias = numbers<float>(out);
         const void* own_scales = kind == SPREAD_BYTES ? static_cast<const void*>(full.data()) : scales.data();
-        own = {weight, own_scales, has_bias ? bias.data() : nullptr, kind, out, in, group};
+        own = {weight, own_scales, has_bias ? bias.data() : nullptr, kind, out, in, group, nullptr};
     }
     void* bytes_of(size_t count) {
         bytes.resize(count);
@@ -94,8 +94,15 @@ template <class T>
 bool same(int target, Kind kind, const Shape& shape, int rows_of_each, int sequences, int length) {
     const auto [hidden, heads, kv_heads, dim, inner, group, extras] = shape;
     const int all_heads = heads + 2 * kv_heads, rows = rows_of_each * sequences;
-    const Drawn qkv(kind, all_heads * dim, hidden, group, extras), output(kind, hidden, heads * dim, group, false);
-    const Drawn gate_up(kind, 2 * inner, hidden, group, extras), down(kind, hidden, inner, group, extras);
+    // Of a shape with extras, values and the second half of what is gated are matrices of their own.
+    const int values = extras ? kv_heads * dim : 0, up = extras ? inner : 0;
+    Drawn qkv(kind, all_heads * dim - values, hidden, group, extras), output(kind, hidden, heads * dim, group, false);
+    Drawn gate_up(kind, 2 * inner - up, hidden, group, extras), down(kind, hidden, inner, group, extras);
+    const Drawn own_values(kind, values, hidden, group, false), own_up(kind, up, hidden, group, true);
+    if (extras) {
+        qkv.own.next = &own_values.own;
+        gate_up.own.next = &own_up.own;
+    }
     const auto first_norm = numbers<float>(hidden), second_norm = numbers<float>(hidden);
     const auto head_norm = numbers<float>(static_cast<size_t>(heads + kv_heads) * dim);
     const auto after = numbers<float>(hidden);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -10,14 +11,14 @@ from runtime.checkpoint.config import parse_config
 from runtime.kv.cache import KVCache
 from runtime.kv.rings import plan_rings
 from runtime.native.structures import MOST_ROWS
-from runtime.nn.matrices.linear import PlainMatrix, WeightFormats
+from runtime.nn.matrices.linear import Linear, PlainMatrix, WeightFormats
 from runtime.nn.model import Transformer
 from runtime.nn.source import RandomSource
 from runtime.nn.weights import build_weights
 from runtime.step.step import Segment
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from runtime.checkpoint.config import ModelConfig
     from runtime.native.kernels import Kernels
@@ -90,6 +91,25 @@ class Drawn(RandomSource):
         return super()._fill(place).mul_(4.0)
 
 
+class InParts(Drawn):
+    """The same, of which values and the products that gates let through are matrices of their own.
+
+    These are in the format that the head would have.
+    """
+
+    def linear(self, parts: Mapping[str, int], inputs: int, *, bias: bool = False, head: bool = False) -> Linear:
+        """Return neighbours in one matrix, of the numbers that the whole would have."""
+        outputs = sum(parts.values())
+        weight, biases = self._draw(outputs, inputs), self._draw(outputs) if bias else None
+        matrices, done = [], 0
+        for is_other, names in groupby(parts, lambda name: name.endswith(("v_proj", "up_proj"))):
+            rows = slice(done, done + sum(parts[name] for name in names))
+            made = self._format(head=head or is_other)
+            matrices.append(made(weight[rows], None if biases is None else biases[rows]))
+            done = rows.stop
+        return Linear(*matrices)
+
+
 class Opaque:
     """A format that the kernels do not know."""
 
@@ -117,10 +137,11 @@ def both(
     formats: WeightFormats,
     *,
     deterministic: bool = False,
+    source: type[Drawn] = Drawn,
 ) -> tuple[Transformer, Transformer]:
     """Two models of the same weights: PyTorch's, and one with the kernels."""
     config = parse_config({name: value for name, value in settings.items() if value is not None})
-    weights = build_weights(Drawn(CPU, dtype, 1, formats), config)
+    weights = build_weights(source(CPU, dtype, 1, formats), config)
     return (
         Transformer(config, weights, kv_of(config, dtype)),
         Transformer(config, weights, kv_of(config, dtype), kernels=kernels, deterministic=deterministic),

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from ctypes import addressof
+
 import pytest
 import torch
 
 from runtime.native.structures import Kind
 from runtime.nn.matrices.int8 import WeightInt8
 from runtime.nn.matrices.linear import Linear, PlainMatrix
-from runtime.nn.matrices.native import NotInKernels, native_matrix
+from runtime.nn.matrices.native import NotInKernels, native_matrices, native_matrix
 
 
 @pytest.mark.parametrize(
@@ -49,7 +51,10 @@ def test_a_weight_that_does_not_lie_in_order_is_refused() -> None:
         native_matrix(Linear(PlainMatrix(torch.zeros(32, 16).T, None)))
 
 
-def test_several_formats_in_one_matrix_are_refused() -> None:
-    part = PlainMatrix(torch.zeros(16, 16), None)
+def test_of_several_formats_each_refers_to_the_next() -> None:
+    linear = Linear(*(PlainMatrix(torch.zeros(rows, 16), None) for rows in (16, 32, 48)))
+    parts = native_matrices(linear)
+    assert [part.described.out for part in parts] == [16, 32, 48]
+    assert [part.described.next for part in parts] == [addressof(part.described) for part in parts[1:]] + [None]
     with pytest.raises(NotInKernels, match="several"):
-        native_matrix(Linear(part, part))
+        native_matrix(linear)
