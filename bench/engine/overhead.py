@@ -214,7 +214,7 @@ def _described(name: str, streams: int, paces: Sequence[Pace]) -> str:
 async def main() -> None:
     """Parse the arguments, load the model, measure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", choices=MODELS, default="qwen3-0.6b")
+    parser.add_argument("--model", default="qwen3-0.6b", help=MODELS)
     parser.add_argument("--streams", default="1,4,8")
     parser.add_argument("--tokens", type=int, default=64, help="per stream")
     parser.add_argument("--depth", type=int, default=64, help="tokens of each prompt")

@@ -1,6 +1,6 @@
 """Decoding and prefill against this machine's read bandwidth and matrix rate.
 
-    python -m bench.engine.roofline [--model qwen3-0.6b|smollm2-135m|embedded] [--quantize int8|int4]
+    python -m bench.engine.roofline [--model qwen3-0.6b|smollm2-135m|embedded|FILE] [--quantize int8|int4]
 
 The machine's read bandwidth and its rate of matrix products are measured in the same run.  Decoding is compared with
 the bandwidth: bytes of weights and KV that a step must read, over its time.  Prefill is compared with the matrix rate:
@@ -101,7 +101,7 @@ def _numbers(text: str) -> list[int]:
 async def main() -> None:
     """Parse the arguments, load the model, measure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", choices=MODELS, default="qwen3-0.6b")
+    parser.add_argument("--model", default="qwen3-0.6b", help=MODELS)
     parser.add_argument("--streams", type=_numbers, default=[1, 8])
     parser.add_argument("--depths", type=_numbers, default=[16, 1024])
     parser.add_argument("--tokens", type=int, default=32, help="decoded by each stream")
@@ -110,7 +110,7 @@ async def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, help="of each prompt")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--dtype", default="auto")
-    parser.add_argument("--quantize", type=Quantization, default=Quantization.NONE, help="of a shape: int8, int4")
+    parser.add_argument("--quantize", type=Quantization, default=Quantization.AUTO, help="none, int8, int4")
     parser.add_argument("--native", choices=["auto", "off"], default="auto")
     parser.add_argument(
         "--deterministic", choices=["off", "on"], default="off", help="on: kernels compute prompts, too"

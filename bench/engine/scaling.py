@@ -102,7 +102,7 @@ def measure(model: Transformer, length: int, slots: int, tokens: int, rounds: in
 async def main() -> None:
     """Parse the arguments, load the model, measure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", choices=MODELS, default="qwen3-0.6b")
+    parser.add_argument("--model", default="qwen3-0.6b", help=MODELS)
     parser.add_argument("--chunks", type=int, default=16, help=f"of {CHUNK} tokens each: the prompt")
     parser.add_argument("--slots", type=int, default=4, help="filled to that length")
     parser.add_argument("--tokens", type=int, default=8, help="decoded by each behind it")

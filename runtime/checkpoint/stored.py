@@ -26,25 +26,54 @@ PLAIN_FORMS = frozenset({"F64", "F32", "F16", "BF16"})
 
 
 @dataclass(frozen=True, slots=True)
-class GroupCodes:
-    """A matrix in four bits, as PyTorch's kernels take it: a weight is `(code - 8) * scale + zero` of its group.
+class CodeFormat:
+    """What codes a matrix has.
 
     Attributes:
-        codes: 0 to 15 in uint8, `[out, in]`.
+        bits: of a code: 4 or 6.
+        group: neighbouring inputs that share a scale and a zero; of four bits one of `CODE_GROUPS`.
+    """
+
+    bits: int
+    group: int
+
+    def __str__(self) -> str:
+        """Return its name: `int4 by 32`."""
+        return f"int{self.bits} by {self.group}"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupCodes:
+    """A matrix in few bits: a weight is `(code - middle) * scale + zero` of its group.
+
+    Attributes:
+        codes: uint8 `[out, in]`, none of more bits than `bits`.
         scales: float32 `[out, in / group]`.
         zeros: likewise.
-        group: neighbouring inputs that share a scale and a zero, one of `CODE_GROUPS`.
+        group: neighbouring inputs that share a scale and a zero.
+        bits: of a code.
     """
 
     codes: torch.Tensor
     scales: torch.Tensor
     zeros: torch.Tensor
     group: int
+    bits: int = 4
+
+    @property
+    def format(self) -> CodeFormat:
+        """Bits and group."""
+        return CodeFormat(self.bits, self.group)
+
+    @property
+    def middle(self) -> int:
+        """The code that stands for the zero; of four bits it is 8, which PyTorch's kernels take for granted."""
+        return 1 << (self.bits - 1)
 
     def expand(self) -> torch.Tensor:
         """Return the weights that the codes stand for, float32 `[out, in]`."""
         groups = self.codes.float().view(*self.scales.shape, self.group)
-        return groups.sub_(8).mul_(self.scales[..., None]).add_(self.zeros[..., None]).view(self.codes.shape)
+        return groups.sub_(self.middle).mul_(self.scales[..., None]).add_(self.zeros[..., None]).view(self.codes.shape)
 
 
 class StoredTensor(Protocol):
@@ -70,8 +99,8 @@ class StoredTensor(Protocol):
         """Its size in the file."""
 
     @property
-    def code_group(self) -> int | None:
-        """The group of `codes`; None where the form has no codes of four bits."""
+    def code_format(self) -> CodeFormat | None:
+        """The format of `codes`; None where the form has none."""
 
     def expand(self, rows: Rows = ALL) -> torch.Tensor:
         """Read rows as plain numbers, in host memory.
@@ -84,16 +113,16 @@ class StoredTensor(Protocol):
         """
 
     def codes(self, rows: Rows = ALL) -> GroupCodes:
-        """Read rows in their own four bits; only where `code_group` is not None.  Raises as `expand` does."""
+        """Read rows in their own codes; only where `code_format` is not None.  Raises as `expand` does."""
 
 
 class WithoutCodes:
-    """A stored tensor without codes of four bits, or with groups that lie across, or would be torn."""
+    """A stored tensor without codes, or with groups that lie across, or would be torn."""
 
     __slots__ = ()
 
     @property
-    def code_group(self) -> int | None:
+    def code_format(self) -> CodeFormat | None:
         """None."""
         return None
 
@@ -132,9 +161,9 @@ class SelectedRows:
         return self.whole.num_bytes * _count(self.rows) // _rows_of(self.whole.shape)
 
     @property
-    def code_group(self) -> int | None:
+    def code_format(self) -> CodeFormat | None:
         """That of the whole."""
-        return self.whole.code_group
+        return self.whole.code_format
 
     def expand(self, rows: Rows = ALL) -> torch.Tensor:
         """Read rows of the selection."""
@@ -142,7 +171,7 @@ class SelectedRows:
         return read.reshape(self.shape) if rows == ALL else read
 
     def codes(self, rows: Rows = ALL) -> GroupCodes:
-        """Read rows of the selection in their own four bits."""
+        """Read rows of the selection in their own codes."""
         return self.whole.codes(_within(self.rows, rows))
 
 

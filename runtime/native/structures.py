@@ -20,6 +20,8 @@ class Kind(IntEnum):
     PANELS_OF_BFLOAT16 = 5
     SPREAD_BYTES = 6
     NIBBLES = 7
+    NIBBLES_WITHOUT_ZEROS = 8
+    SIX_BITS = 9
 
 
 class Matrix(Structure):

@@ -6,9 +6,9 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from runtime.checkpoint.stored import PLAIN_FORMS
-from runtime.nn.matrices.embedding import PlainEmbedding, embedding_bytes
+from runtime.nn.matrices.embedding import Int4Embedding, PlainEmbedding, embedding_bytes
 from runtime.nn.matrices.formats import choose_formats, quantised_form
-from runtime.nn.matrices.int4 import int4_form, packed_bytes
+from runtime.nn.matrices.int4 import packed_bytes
 from runtime.nn.matrices.int8 import INT8
 from runtime.nn.matrices.linear import Linear, PlainMatrix, dtype_name, lossless_format
 from runtime.nn.source import WeightSource
@@ -92,9 +92,8 @@ class _PlannedSource(WeightSource):
     def _embedding_form(self, name: str, hidden: int) -> str:
         stored = self._tensors.get(name)
         if stored is not None and stored.form not in PLAIN_FORMS:
-            group = stored.code_group
-            if self._chosen.coded is not None and group is not None and hidden % group == 0:
-                return int4_form(group)
+            if self._chosen.coded is not None and Int4Embedding.takes(stored.code_format, hidden):
+                return str(stored.code_format)
             if self._chosen.packed is not None:
                 return INT8
         return INT8 if self._chosen.small_embedding else dtype_name(self.dtype)
@@ -102,9 +101,9 @@ class _PlannedSource(WeightSource):
     def _form(self, name: str, outputs: int, inputs: int, *, head: bool) -> str:
         stored = self._tensors.get(name)
         if stored is not None and stored.form not in PLAIN_FORMS:
-            group, coded = stored.code_group, self._chosen.coded
-            if coded is not None and group is not None and coded.takes(outputs, inputs, group):
-                return int4_form(group)
+            codes, coded = stored.code_format, self._chosen.coded
+            if coded is not None and codes is not None and coded.takes(outputs, inputs, codes):
+                return str(codes)
             if self._chosen.packed is not None:
                 return INT8
         return quantised_form(outputs, inputs, self._quantization, self._planned, head=head) or dtype_name(self.dtype)

@@ -22,7 +22,7 @@ from runtime.nn.matrices.linear import Linear, PlainMatrix, dtype_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from runtime.checkpoint.stored import StoredTensor
+    from runtime.checkpoint.stored import CodeFormat, StoredTensor
     from runtime.nn.matrices.embedding import Embedding
     from runtime.nn.matrices.linear import MatrixFormat, WeightFormats, WeightMatrix
 
@@ -242,9 +242,8 @@ class StoredSource(WeightSource):
         """Read an embedding, and pack it."""
         name = f"{name}.weight"
         stored = self._tensors[name]
-        group = stored.code_group
         if self._formats is not None and self._is_packed(name):
-            if self._formats.coded is not None and group is not None and hidden % group == 0:
+            if self._formats.coded is not None and Int4Embedding.takes(stored.code_format, hidden):
                 return self._noted(Int4Embedding(self._codes([name]), self.device, self.dtype))
             if self._formats.packed is not None:
                 parts = self._slabs(name)
@@ -256,10 +255,10 @@ class StoredSource(WeightSource):
     def linear(self, parts: Mapping[str, int], inputs: int, *, bias: bool = False, head: bool = False) -> Linear:
         """Read the parts, join neighbours that are kept in the same form, and pack them."""
         matrices = []
-        for (group, packed), names in groupby(parts, lambda name: self._kept(f"{name}.weight", parts[name], inputs)):
+        for (codes, packed), names in groupby(parts, lambda name: self._kept(f"{name}.weight", parts[name], inputs)):
             some = {name: parts[name] for name in names}
             added = self._joined("bias", some) if bias else None
-            if group is not None:
+            if codes is not None:
                 assert self._formats is not None
                 assert self._formats.coded is not None
                 matrices.append(self._formats.coded(self._codes([f"{name}.weight" for name in some]), added))
@@ -274,11 +273,11 @@ class StoredSource(WeightSource):
         self._done_with(name)
         return same
 
-    def _kept(self, name: str, outputs: int, inputs: int) -> tuple[int | None, bool]:
-        """Return the group of the codes that are kept of a matrix, if any, and else whether it is of few bits."""
-        group, coded = self._tensors[name].code_group, self._formats and self._formats.coded
-        if coded and group is not None and coded.takes(outputs, inputs, group):
-            return group, True
+    def _kept(self, name: str, outputs: int, inputs: int) -> tuple[CodeFormat | None, bool]:
+        """Return the format of the codes that are kept of a matrix, if any, and else whether it is of few bits."""
+        codes, coded = self._tensors[name].code_format, self._formats and self._formats.coded
+        if coded and codes is not None and coded.takes(outputs, inputs, codes):
+            return codes, True
         return None, self._is_packed(name)
 
     def _is_packed(self, name: str) -> bool:
@@ -293,7 +292,7 @@ class StoredSource(WeightSource):
         return whole
 
     def _codes(self, names: Sequence[str]) -> GroupCodes:
-        """Read matrices of the same group in their own codes, one behind the other."""
+        """Read matrices of the same format in their own codes, one behind the other."""
         found = []
         for name in names:
             found.append(self._tensors[name].codes())
@@ -301,7 +300,7 @@ class StoredSource(WeightSource):
         if len(found) == 1:
             return found[0]
         codes, scales, zeros = zip(*((part.codes, part.scales, part.zeros) for part in found), strict=True)
-        return GroupCodes(torch.cat(codes), torch.cat(scales), torch.cat(zeros), found[0].group)
+        return GroupCodes(torch.cat(codes), torch.cat(scales), torch.cat(zeros), found[0].group, found[0].bits)
 
     def _read(self, name: str, place: Tensor) -> None:
         """Read a tensor into its place."""

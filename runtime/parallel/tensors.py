@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from runtime.checkpoint.config import ModelConfig
-    from runtime.checkpoint.stored import Rows, StoredTensor
+    from runtime.checkpoint.stored import CodeFormat, Rows, StoredTensor
     from runtime.parallel.share import Share
 
 # Outputs by head, or of an MLP's inner width.
@@ -63,17 +63,17 @@ class ColumnSlice:
         return self.whole.num_bytes * math.prod(self.shape) // math.prod(self.whole.shape)
 
     @property
-    def code_group(self) -> int | None:
+    def code_format(self) -> CodeFormat | None:
         """That of the whole; None where a group would be torn."""
-        group = self.whole.code_group
-        return None if group is None or self.columns.start % group or self.columns.stop % group else group
+        whole = self.whole.code_format
+        return None if whole is None or self.columns.start % whole.group or self.columns.stop % whole.group else whole
 
     def expand(self, rows: Rows = ALL) -> torch.Tensor:
         """Read the columns of some rows."""
         return self.whole.expand(rows)[..., self.columns]
 
     def codes(self, rows: Rows = ALL) -> GroupCodes:
-        """Read the columns of some rows in their own four bits."""
+        """Read the columns of some rows in their own codes."""
         whole = self.whole.codes(rows)
         groups = slice(self.columns.start // whole.group, self.columns.stop // whole.group)
         return GroupCodes(
@@ -81,6 +81,7 @@ class ColumnSlice:
             whole.scales[:, groups].contiguous(),
             whole.zeros[:, groups].contiguous(),
             whole.group,
+            whole.bits,
         )
 
 

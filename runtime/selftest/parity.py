@@ -17,8 +17,7 @@ from runtime.checkpoint.stored import GroupCodes
 from runtime.host_memory import available_memory
 from runtime.loading.load import load_model
 from runtime.nn.matrices.arithmetic import quantize_int4, quantize_int8
-from runtime.nn.matrices.formats import choose_formats
-from runtime.nn.matrices.int4 import Int4Format
+from runtime.nn.matrices.formats import KeptCodes, choose_formats
 from runtime.nn.matrices.int8 import kernel_dtype
 from runtime.nn.matrices.quantization import Quantization
 from runtime.nn.mtp import MtpModule
@@ -290,7 +289,7 @@ def check_codes(group: int, model: Transformer) -> Figures:
         torch.randn(256, 512 // group, generator=generator),
         group,
     )
-    return _compare_products(Int4Format(device, dtype)(codes, None), codes.expand(), model)
+    return _compare_products(KeptCodes(device, dtype)(codes, None), codes.expand(), model)
 
 
 def _compare_products(product: WeightMatrix, expanded: torch.Tensor, model: Transformer) -> Figures:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from runtime.step.thread_executor import ThreadExecutor
 
 EMBEDDED = "embedded"
-MODELS = (*SHAPES, EMBEDDED)
+MODELS = f"{', '.join(SHAPES)}: random weights; {EMBEDDED}; or what `cede serve --model` takes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +32,12 @@ class ModelSpec:
     """A model to load, and the size of its KV cache.
 
     Attributes:
-        model: one of `MODELS`.
+        model: what `MODELS` says.
         slots: of the KV cache.
         context: tokens of a slot.
         dtype: a name, or `auto`.
         device: a name, or `auto`.
-        quantize: how to quantise the weights of a shape.
+        quantize: how to quantise the weights.
         native: `off` to leave few rows to PyTorch's operations.
         deterministic: `on` for kernels that compute all rows.
     """
@@ -47,18 +47,19 @@ class ModelSpec:
     context: int
     dtype: str = "auto"
     device: str = "auto"
-    quantize: Quantization = Quantization.NONE
+    quantize: Quantization = Quantization.AUTO
     native: str = "auto"
     deterministic: str = "off"
 
 
 @asynccontextmanager
 async def open_model(spec: ModelSpec) -> AsyncIterator[tuple[ThreadExecutor[Transformer], ServedModel]]:
-    """Open the embedded model as it is served, or a shape with random weights, on a device thread."""
-    if spec.model == EMBEDDED:
-        sizes = spec.slots, spec.context, spec.device, spec.dtype
-        options = LoadOptions(resolve_model(None), *sizes, native=spec.native, deterministic=spec.deterministic)
-        served, checkpoint = describe_model(options, EMBEDDED)
+    """Open a model as it is served, or a shape with random weights, on a device thread."""
+    if spec.model not in SHAPES:
+        path = resolve_model(None if spec.model == EMBEDDED else spec.model)
+        sizes, kept = (spec.slots, spec.context, spec.device, spec.dtype), spec.quantize
+        options = LoadOptions(path, *sizes, kept, native=spec.native, deterministic=spec.deterministic)
+        served, checkpoint = describe_model(options, spec.model)
         async with open_thread_executor(partial(load_model, options, checkpoint)) as executor:
             yield executor, served
         return

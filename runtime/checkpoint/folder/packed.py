@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from runtime.checkpoint.stored import ALL, CODE_GROUPS, GroupCodes
+from runtime.checkpoint.stored import ALL, CODE_GROUPS, CodeFormat, GroupCodes
 from runtime.errors import CheckpointError
 
 if TYPE_CHECKING:
@@ -153,12 +153,12 @@ class PackedMatrix:
         return sum(part.num_bytes for part in self.parts.values())
 
     @property
-    def code_group(self) -> int | None:
-        """The largest group of a kernel that divides this one's; None above four bits."""
+    def code_format(self) -> CodeFormat | None:
+        """Four bits by the largest group of a kernel that divides this one's; None above four bits."""
         if self.layout.bits > 4:
             return None
         group = self.layout.group or self.shape[-1]
-        return next((size for size in reversed(CODE_GROUPS) if group % size == 0), None)
+        return next((CodeFormat(4, size) for size in reversed(CODE_GROUPS) if group % size == 0), None)
 
     def expand(self, rows: Rows = ALL) -> torch.Tensor:
         """Read rows as float32."""
@@ -167,8 +167,8 @@ class PackedMatrix:
 
     def codes(self, rows: Rows = ALL) -> GroupCodes:
         """Read rows in four bits; codes of two and three bits have the same meaning in four."""
-        assert self.code_group is not None, f"{self.form} has no codes of four bits"
-        return self.layout.read(self.parts, rows).in_four_bits(self.code_group)
+        assert self.code_format is not None, f"{self.form} has no codes of four bits"
+        return self.layout.read(self.parts, rows).in_four_bits(self.code_format.group)
 
 
 def unpack(words: torch.Tensor, bits: int) -> torch.Tensor:

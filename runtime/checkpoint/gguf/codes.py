@@ -1,7 +1,8 @@
-"""The 4-bit types of GGUF as they are: codes in groups of 32, each with a scale and a zero.
+"""Types of GGUF as they are: codes of 4 or 6 bits in groups, each with a scale and a zero.
 
-A block of Q4_0 or Q4_1 is one group; a block of Q4_K is eight, whose scales and minima are whole numbers of 6 bits
-times two numbers of the block.  The layouts are those of `block_q4_0`, `block_q4_1` and `block_q4_K` in ggml
+A block of Q4_0 or Q4_1 is one group of 32; a block of Q4_K is eight, whose scales and minima are whole numbers of 6
+bits times two numbers of the block.  A block of Q6_K is sixteen groups of 16, whose scales are whole numbers of 8 bits
+times a number of the block.  The layouts are those of `block_q4_0`, `block_q4_1`, `block_q4_K` and `block_q6_K` in ggml
 (https://github.com/ggml-org/ggml, src/ggml-common.h), and of `gguf.quants`.
 """
 
@@ -13,6 +14,7 @@ import numpy as np
 import torch
 from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
 
+from runtime.checkpoint.gguf.tensors import CODE_FORMATS
 from runtime.checkpoint.stored import GroupCodes
 
 if TYPE_CHECKING:
@@ -21,23 +23,25 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-GROUP = 32  # weights that share a scale and a zero, in all three types
+GROUP = 32  # weights that share a scale and a zero, in all three types of 4 bits
 
 
 def group_codes(kind: GGMLQuantizationType, blocks: NDArray[np.uint8]) -> GroupCodes:
     """Take rows of blocks apart into codes, scales and zeros.
 
-    What they stand for is what `gguf.quants.dequantize` makes of the blocks: equal for Q4_0, and for the others up to
-    the rounding of `zero`, a sum of two float32.
+    What they stand for is what `gguf.quants.dequantize` makes of the blocks: equal for Q4_0 and Q6_K, and for the
+    others up to the rounding of `zero`, a sum of two float32.
 
     Args:
-        kind: a key of `FOUR_BIT_TYPES`.
+        kind: a key of `CODED_TYPES`.
         blocks: whole blocks, `[rows, bytes]`; they are copied, and may be a part of a mapped file.
     """
     whole = torch.from_numpy(np.array(blocks))
     rows = whole.shape[0]
-    codes, scales, zeros = FOUR_BIT_TYPES[kind](whole.view(-1, GGML_QUANT_SIZES[kind][1]))
-    return GroupCodes(codes.reshape(rows, -1), scales.reshape(rows, -1), zeros.reshape(rows, -1), GROUP)
+    parts = CODED_TYPES[kind](whole.view(-1, GGML_QUANT_SIZES[kind][1]))
+    codes, scales, zeros = (part.reshape(rows, -1) for part in parts)
+    own = CODE_FORMATS[kind]
+    return GroupCodes(codes, scales, zeros, own.group, own.bits)
 
 
 def _q4_0(blocks: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -63,11 +67,22 @@ def _q4_k(blocks: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return _nibbles(blocks[:, 16:]), wide, 8 * wide - _halves(blocks[:, 2:4]) * minima
 
 
+def _q6_k(blocks: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Take sixteen scales of 8 bits, d, and 256 codes of which 32 stands for zero."""
+    # Of each half of the codes the low four bits lie in 64 bytes, whose low halves are the first 64 of them; the high
+    # two in 32 bytes, each of which has those of four codes, 32 apart.
+    low = _runs(blocks[:, :128], 64, (0, 4), 15)  # [blocks, 2, 2, 64]
+    high = _runs(blocks[:, 128:192], 32, (0, 2, 4, 6), 3)  # [blocks, 2, 4, 32]
+    scales = blocks[:, 192:208].contiguous().view(torch.int8).float() * _halves(blocks[:, 208:210])
+    return low.reshape(-1, 256) | high.reshape(-1, 256) << 4, scales, torch.zeros_like(scales)
+
+
 # What takes blocks apart, `[blocks, bytes]` to codes, scales and zeros, `[blocks, …]` each.
-FOUR_BIT_TYPES: Mapping[GGMLQuantizationType, Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]] = {
+CODED_TYPES: Mapping[GGMLQuantizationType, Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]] = {
     GGMLQuantizationType.Q4_0: _q4_0,
     GGMLQuantizationType.Q4_1: _q4_1,
     GGMLQuantizationType.Q4_K: _q4_k,
+    GGMLQuantizationType.Q6_K: _q6_k,
 }
 
 
@@ -81,6 +96,14 @@ def _nibbles(data: Tensor) -> Tensor:
 
     Q4_0 and Q4_1 have 16 bytes for their one group, whose two halves lie in this order; Q4_K has 32 for two groups.
     """
-    run = min(GROUP, data.shape[1])
+    return _runs(data, min(GROUP, data.shape[1]), (0, 4), 15)
+
+
+def _runs(data: Tensor, run: int, shifts: tuple[int, ...], mask: int) -> Tensor:
+    """Take runs of `run` bytes apart: of each first all its bits from the first shift on, and so on.
+
+    Returns:
+        `[blocks, runs, shifts, run]`.
+    """
     runs = data.reshape(data.shape[0], -1, run)
-    return torch.stack((runs & 15, runs >> 4), dim=2)
+    return torch.stack([runs >> shift & mask for shift in shifts], dim=2)

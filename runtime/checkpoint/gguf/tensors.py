@@ -10,7 +10,7 @@ import numpy as np
 from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
 from gguf.quants import dequantize
 
-from runtime.checkpoint.stored import ALL
+from runtime.checkpoint.stored import ALL, CodeFormat
 from runtime.errors import CheckpointError
 
 if TYPE_CHECKING:
@@ -29,9 +29,14 @@ PLAIN_TYPES = {
     GGMLQuantizationType.BF16: "bfloat16",
 }
 
-# The types that are read in their own codes, and how many weights share a scale.  `codes.py` takes them apart; it
-# imports torch, which takes seconds, and a file is opened before that.
-CODE_GROUPS = dict.fromkeys(map(GGMLQuantizationType.__getitem__, ("Q4_0", "Q4_1", "Q4_K")), 32)
+# The types that are read in their own codes.  `codes.py` takes them apart; it imports torch, which takes seconds, and a
+# file is opened before that.
+CODE_FORMATS = {
+    GGMLQuantizationType.Q4_0: CodeFormat(4, 32),
+    GGMLQuantizationType.Q4_1: CodeFormat(4, 32),
+    GGMLQuantizationType.Q4_K: CodeFormat(4, 32),
+    GGMLQuantizationType.Q6_K: CodeFormat(6, 16),
+}
 
 # The quantised types that are read.  NVFP4 is none of them: a second tensor has its scale.
 PACKED_TYPES = frozenset(
@@ -85,9 +90,9 @@ class GgufTensor:
         return self.entry.num_bytes
 
     @property
-    def code_group(self) -> int | None:
-        """32 for a matrix of a type of four bits."""
-        return CODE_GROUPS.get(self.entry.kind) if len(self.shape) > 1 else None
+    def code_format(self) -> CodeFormat | None:
+        """That of a matrix of a type with codes."""
+        return CODE_FORMATS.get(self.entry.kind) if len(self.shape) > 1 else None
 
     def expand(self, rows: Rows = ALL) -> torch.Tensor:
         """Read rows as plain numbers; of a vector, entries.  Quantised ones become what `gguf.quants` makes of them.
@@ -106,7 +111,7 @@ class GgufTensor:
         return expanded.view(self.shape) if rows == ALL else expanded
 
     def codes(self, rows: Rows = ALL) -> GroupCodes:
-        """Read rows in their own four bits.
+        """Read rows in their own codes.
 
         Raises:
             CheckpointError: the file is unreadable.

@@ -19,17 +19,14 @@ void multiply_many(Context& context, const Product& product, int outputs, int ro
     });
 }
 
-// x: `[rows, in]`, of four bits or bytes of any number of rows, else `MOST_ROWS` at most; y: `[rows, out]`, rounded as the
+// x: `[rows, in]`, of codes or bytes of any number of rows, else `MOST_ROWS` at most; y: `[rows, out]`, rounded as the
 // model's rows are.
 template <class T>
 void multiply(Context& context, const Matrix& matrix, const T* x, int rows, float* y) {
     if (rows > MOST_ROWS) {
-        if (matrix.kind == FOUR_BITS)
-            multiply_many<T>(context, FourBits(context, matrix, x, rows), matrix.out, rows, y);
-        else if (matrix.kind == NIBBLES)
-            multiply_many<T>(context, Nibbles(context, matrix, x, rows), matrix.out, rows, y);
-        else
-            multiply_many<T>(context, Bytes(context, matrix, x, rows), matrix.out, rows, y);
+        with_product_of_any_rows(context, matrix, x, rows, [&](const auto& product) {
+            multiply_many<T>(context, product, matrix.out, rows, y);
+        });
         return;
     }
     context.normed.resize(static_cast<size_t>(rows) * matrix.in);

@@ -26,7 +26,8 @@ constexpr int MOST_IN_GROUP = 256;  // inputs of a group of four bits that are u
 // ROWS: `[out, in]`.  Of int8 each output has a scale.
 // SPREAD_BYTES: `[out / 16, in / 4, 16, 4]`, of weights that are spread (`bytes.h`); a byte is 128 more than the weight, and
 // each output has a scale.
-// NIBBLES: four bits, too, for processors that multiply bytes: `[out / 16, in / group]`, each with its scales and codes (`nibbles.h`).
+// NIBBLES, SIX_BITS: codes for processors that multiply bytes: `[out / 16, in / group]`, each with its scales, zeros if there
+// are any, and codes (`codes.h`).
 // PANELS: `[out / PANEL, in, PANEL]`, and of bfloat16 `[out / PANEL, in / 2, PANEL, 2]`.
 enum Kind : int32_t {
     FOUR_BITS,
@@ -36,7 +37,9 @@ enum Kind : int32_t {
     PANELS_OF_FLOAT32,
     PANELS_OF_BFLOAT16,
     SPREAD_BYTES,
-    NIBBLES
+    NIBBLES,
+    NIBBLES_WITHOUT_ZEROS,
+    SIX_BITS
 };
 
 struct Matrix {

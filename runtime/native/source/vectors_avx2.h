@@ -149,6 +149,19 @@ inline Bytes64 low_halves(Bytes64 x) {
 inline Bytes64 high_halves(Bytes64 x) {
     return low_halves(Bytes64{_mm256_srli_epi16(x.low, 4), _mm256_srli_epi16(x.high, 4)});
 }
+inline Bytes64 either(Bytes64 x, Bytes64 y) { return {_mm256_or_si256(x.low, y.low), _mm256_or_si256(x.high, y.high)}; }
+
+// Two bits of each byte, of which the lowest two are place 0, as bits 4 and 5.
+template <int PLACE>
+inline Bytes64 two_bits(Bytes64 x) {
+    const __m256i kept = _mm256_set1_epi8(0x30);
+    if constexpr (PLACE < 2)
+        x = {_mm256_slli_epi16(x.low, 4 - 2 * PLACE), _mm256_slli_epi16(x.high, 4 - 2 * PLACE)};
+    else
+        x = {_mm256_srli_epi16(x.low, 2 * PLACE - 4), _mm256_srli_epi16(x.high, 2 * PLACE - 4)};
+    return {_mm256_and_si256(x.low, kept), _mm256_and_si256(x.high, kept)};
+}
+
 inline Bytes64 repeat_four(const int8_t* from) {
     int32_t four;
     std::memcpy(&four, from, sizeof four);

@@ -99,6 +99,18 @@ using Bytes64 = __m512i;
 inline Bytes64 load_bytes(const uint8_t* from) { return _mm512_loadu_si512(from); }
 inline Bytes64 low_halves(Bytes64 x) { return _mm512_and_si512(x, _mm512_set1_epi8(15)); }
 inline Bytes64 high_halves(Bytes64 x) { return _mm512_and_si512(_mm512_srli_epi16(x, 4), _mm512_set1_epi8(15)); }
+inline Bytes64 either(Bytes64 x, Bytes64 y) { return _mm512_or_si512(x, y); }
+
+// Two bits of each byte, of which the lowest two are place 0, as bits 4 and 5.
+template <int PLACE>
+inline Bytes64 two_bits(Bytes64 x) {
+    if constexpr (PLACE < 2)
+        x = _mm512_slli_epi16(x, 4 - 2 * PLACE);
+    else
+        x = _mm512_srli_epi16(x, 2 * PLACE - 4);
+    return _mm512_and_si512(x, _mm512_set1_epi8(0x30));
+}
+
 inline Bytes64 repeat_four(const int8_t* from) {
     int32_t four;
     std::memcpy(&four, from, sizeof four);

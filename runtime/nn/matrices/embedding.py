@@ -13,15 +13,16 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from runtime.nn.matrices.arithmetic import quantize_int8
-from runtime.nn.matrices.int4 import int4_form, packed_bytes
+from runtime.nn.matrices.int4 import packed_bytes
 from runtime.nn.matrices.linear import dtype_name, total_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from runtime.checkpoint.stored import GroupCodes
+    from runtime.checkpoint.stored import CodeFormat, GroupCodes
 
 COLUMNS = 32  # that share a scale in int8
+BITS = 4  # of codes that are kept
 
 
 class Embedding(Protocol):
@@ -114,8 +115,13 @@ class Int4Embedding:
         self.dtype, self.device = dtype, device
         self._pairs = (codes.codes[:, ::2] | codes.codes[:, 1::2] << 4).to(device)
         self._scales, self._zeros = codes.scales.to(dtype).to(device), codes.zeros.to(dtype).to(device)
-        self.form = int4_form(codes.group)
+        self.form = str(codes.format)
         self.nbytes = total_bytes(self._pairs, self._scales, self._zeros)
+
+    @classmethod
+    def takes(cls, codes: CodeFormat | None, hidden: int) -> bool:
+        """Whether codes, if a file has any, are of this kind and in whole groups."""
+        return codes is not None and codes.bits == BITS and hidden % codes.group == 0
 
     def __call__(self, token_ids: Tensor) -> Tensor:
         """Look up `[rows]`, to `[rows, hidden]`."""

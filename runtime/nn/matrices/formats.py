@@ -11,22 +11,82 @@ never quantised together with another: no request changes a neighbour's result.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
 
-from runtime.nn.matrices.arithmetic import GROUP
-from runtime.nn.matrices.int4 import Int4Format, int4_form
-from runtime.nn.matrices.int8 import INT8, ByteInt8, DynamicInt8, WeightInt8, has_integer_products
+from runtime.checkpoint.stored import CodeFormat
+from runtime.nn.matrices.arithmetic import GROUP, quantize_int4
+from runtime.nn.matrices.byte_products import ByteCodes, ByteInt8
+from runtime.nn.matrices.int4 import CpuInt4, WeightInt4
+from runtime.nn.matrices.int8 import INT8, DynamicInt8, WeightInt8, has_integer_products, kernel_dtype
 from runtime.nn.matrices.linear import WeightFormats, lossless_format
 from runtime.nn.matrices.quantization import Quantization
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from runtime.checkpoint.stored import GroupCodes
     from runtime.native.kernels import Kernels
     from runtime.nn.matrices.linear import MatrixFormat, WeightMatrix
+
+
+# Of what a matrix's sizes are multiples for PyTorch's kernels of four bits: outputs and inputs.
+MULTIPLES = {"cpu": (16, 1)}
+ELSEWHERE = (32, 32)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptCodes:
+    """The format of codes on a device.
+
+    Attributes:
+        device: where they are to be.
+        dtype: that the model computes in.
+        kernels: help on a CPU; None for none.
+        most_bits: of codes that are kept.
+    """
+
+    device: torch.device
+    dtype: torch.dtype
+    kernels: Kernels | None = None
+    most_bits: int = 8
+
+    def takes(self, outputs: int, inputs: int, codes: CodeFormat) -> bool:
+        """Whether a kernel takes a matrix of this shape with such codes, if they are to be kept."""
+        if codes.bits > self.most_bits:
+            return False
+        if self._kernels_for(outputs, inputs, codes) is not None:
+            return True
+        multiples = MULTIPLES.get(self.device.type, ELSEWHERE)
+        return codes.bits == 4 and inputs % codes.group == outputs % multiples[0] == inputs % multiples[1] == 0
+
+    def __call__(self, codes: GroupCodes, bias: Tensor | None) -> WeightMatrix:
+        """Keep codes; `bias` is on the device."""
+        outputs, inputs = codes.codes.shape
+        kernels = self._kernels_for(outputs, inputs, codes.format)
+        if kernels is not None:
+            return ByteCodes(codes, bias, kernels)
+        if self.device.type == "cpu":
+            return CpuInt4(codes, bias, self.kernels)
+        return WeightInt4(codes, bias, self.device, kernel_dtype(self.device, self.dtype))
+
+    def in_four_bits(self, weight: Tensor, bias: Tensor | None, otherwise: MatrixFormat) -> WeightMatrix:
+        """Quantise `[out, in]`, to the format `otherwise` where no kernel takes the shape."""
+        outputs, inputs = weight.shape
+        if not self.takes(outputs, inputs, FOUR_BITS):
+            return otherwise(weight, bias)
+        return self(quantize_int4(weight, kernel_dtype(self.device, self.dtype)), bias)
+
+    def _kernels_for(self, outputs: int, inputs: int, codes: CodeFormat) -> Kernels | None:
+        """Return the kernels if they do all products with such a matrix."""
+        by_bytes = has_integer_products(self.device) and ByteCodes.takes(outputs, inputs, codes)
+        return self.kernels if by_bytes else None
+
+
+FOUR_BITS = CodeFormat(4, GROUP)  # of what full weights become
 
 
 def choose_formats(
@@ -47,17 +107,18 @@ def choose_formats(
     int8 = _int8(device, kernels)
     # A head's products are of few rows, which the kernels read faster than FBGEMM (bench/LOG.md), and do not quantise.
     head = int8 if kernels is None else WeightInt8
-    int4 = Int4Format(device, dtype, kernels)
+    codes = KeptCodes(device, dtype, kernels)
     match quantization:
         case Quantization.NONE:
             return WeightFormats(full, full)
         case Quantization.AUTO:
-            return WeightFormats(full, full, packed=int8, packed_head=head, coded=int4)
+            return WeightFormats(full, full, packed=int8, packed_head=head, coded=codes)
         case Quantization.INT8:
             return WeightFormats(int8, head, small_embedding=True)
         case Quantization.INT4:
-            four = partial(int4.quantised, otherwise=int8)
-            return WeightFormats(four, head, coded=int4, small_embedding=True)
+            codes = replace(codes, most_bits=4)
+            four = partial(codes.in_four_bits, otherwise=int8)
+            return WeightFormats(four, head, coded=codes, small_embedding=True)
 
 
 def _int8(device: torch.device, kernels: Kernels | None) -> MatrixFormat:
@@ -76,4 +137,4 @@ def quantised_form(outputs: int, inputs: int, quantization: Quantization, device
     if quantization in (Quantization.NONE, Quantization.AUTO):
         return ""
     four = quantization is Quantization.INT4 and not head
-    return int4_form(GROUP) if four and Int4Format(device, torch.bfloat16).takes(outputs, inputs, GROUP) else INT8
+    return str(FOUR_BITS) if four and KeptCodes(device, torch.bfloat16).takes(outputs, inputs, FOUR_BITS) else INT8

@@ -2,7 +2,7 @@
 
 The codes are the file's own (`GroupCodes`), or made of full weights.  PyTorch's kernels dequantise them as they read
 them, row by row of the activations; for many rows the weights are expanded once, and multiplied as full ones.  On a
-CPU that multiplies bytes `runtime.native` does all of it (`ByteInt4`).  On others it multiplies rows of any number,
+CPU that multiplies bytes `runtime.native` does all of it (`ByteCodes`).  On others it multiplies rows of any number,
 each to the bits that it has alone, where it has AVX2 and no more; with AVX-512 it expands the weights, for which
 PyTorch needs several operations, each through memory.
 
@@ -18,15 +18,14 @@ import torch
 from torch import Tensor
 
 from runtime.native.structures import Kind, Matrix
-from runtime.nn.matrices.arithmetic import GROUP, quantize_int4
-from runtime.nn.matrices.int8 import INT8, has_integer_products, kernel_dtype
+from runtime.nn.matrices.arithmetic import quantize_int4
+from runtime.nn.matrices.int8 import INT8
 from runtime.nn.matrices.linear import total_bytes
 from runtime.nn.matrices.native_product import DTYPES, native_product
 
 if TYPE_CHECKING:
     from runtime.checkpoint.stored import GroupCodes
     from runtime.native.kernels import Kernels
-    from runtime.nn.matrices.linear import MatrixFormat, WeightMatrix
 
 # From so many rows on, weights are expanded for the product.  On the CPU 512 rows take half the time (bench/LOG.md); on
 # MPS, whose kernel reads the weights again for each row, the number is to be measured on a Mac.
@@ -90,7 +89,7 @@ class CpuInt4:
         self._bias = bias
         self._block = _block_outputs(outputs)
         self._kernels = kernels if kernels is not None and self._block in kernels.targets else None
-        self.form = int4_form(codes.group)
+        self.form = str(codes.format)
         self.nbytes = total_bytes(self._weight, self._scales_zeros, bias)
 
     @property
@@ -141,56 +140,6 @@ class CpuInt4:
         return torch.addcmul(zeros, groups, scales).view(-1, outputs)  # rounded once
 
 
-class ByteInt4:
-    """The CPU's 4 bits by the kernels, where the processor multiplies bytes: of any number of rows, each alike.
-
-    Rows are rounded to 8 bits by blocks of 32 inputs, as llama.cpp's are.
-
-    Args:
-        codes: of a shape that `takes`.
-        bias: `[out]`.
-        kernels: for processors that multiply bytes.
-    """
-
-    OUTPUTS, INPUTS = 16, 32  # of which the kernels take multiples, and of inputs for each group, too
-
-    def __init__(self, codes: GroupCodes, bias: Tensor | None, kernels: Kernels) -> None:
-        outputs, inputs = self._shape = codes.codes.shape
-        self._group, self._bias, self._kernels = codes.group, bias, kernels
-        pieces, groups = outputs // self.OUTPUTS, inputs // codes.group
-        four = codes.codes.view(pieces, self.OUTPUTS, inputs // 8, 2, 4)  # four inputs, and the next four
-        halves = (four[:, :, :, 0] | four[:, :, :, 1] << 4).transpose(1, 2)  # [pieces, in / 8, 16, 4]
-        scales = torch.stack((codes.scales, codes.zeros), dim=-1).bfloat16()  # [out, groups, 2]
-        scales = scales.view(pieces, self.OUTPUTS, groups, 2).transpose(1, 2).contiguous()
-        parts = scales.view(torch.uint8).view(pieces, groups, -1), halves.reshape(pieces, groups, -1)
-        self._weight = torch.cat(parts, dim=-1)
-        self.form = int4_form(codes.group)
-        self.nbytes = total_bytes(self._weight, bias)
-
-    @classmethod
-    def takes(cls, outputs: int, inputs: int, group: int) -> bool:
-        """Whether the kernels take a matrix of this shape, by groups of `group`."""
-        return outputs % cls.OUTPUTS == 0 and group % cls.INPUTS == 0 and inputs % group == 0
-
-    @property
-    def described(self) -> Matrix:
-        """The same for kernels, without the bias; refers to this memory."""
-        outputs, inputs = self._shape
-        weight = self._weight.data_ptr()
-        return Matrix(kind=Kind.NIBBLES, weight=weight, out=outputs, in_=inputs, group=self._group)
-
-    @property
-    def bias(self) -> Tensor | None:
-        """The bias, `[out]`."""
-        return self._bias
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """Multiply `[rows, in]` to `[rows, out]`."""
-        rows = x if x.dtype in DTYPES else x.float()
-        y = native_product(self._kernels, rows, self.described, None).to(x.dtype)
-        return y if self._bias is None else y.add_(self._bias)
-
-
 class WeightInt4:
     """4 bits on MPS and CUDA.
 
@@ -215,7 +164,7 @@ class WeightInt4:
         self._bias = bias
         self._shape = whole.shape
         self._expand_rows = MPS_EXPAND_ROWS if device.type in self.EXPANDS else None
-        self.form = int4_form(codes.group)
+        self.form = str(codes.format)
         self.nbytes = total_bytes(self._weight, self._scales_zeros, bias)
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -235,45 +184,6 @@ class WeightInt4:
         codes = torch.stack((packed & 15, packed >> 4), dim=-1).view(outputs, -1, self._group)
         scales, zeros = self._scales_zeros.permute(2, 1, 0).contiguous()[..., None].unbind()  # [out, groups, 1] each
         return torch.addcmul(zeros, codes.to(scales.dtype).sub_(8), scales).view(outputs, inputs)
-
-
-@dataclass(frozen=True, slots=True)
-class Int4Format:
-    """The format of four bits on a device, for models that compute in `dtype`; on a CPU `kernels` help, if given."""
-
-    device: torch.device
-    dtype: torch.dtype
-    kernels: Kernels | None = None
-
-    def takes(self, outputs: int, inputs: int, group: int) -> bool:
-        """Whether the kernel takes a matrix of this shape, by groups of `group`."""
-        if inputs % group:
-            return False
-        if self.device.type == "cpu":
-            return outputs % 16 == 0
-        return outputs % 32 == 0 and inputs % (2 * _TILE) == 0
-
-    def __call__(self, codes: GroupCodes, bias: Tensor | None) -> WeightMatrix:
-        """Keep codes; `bias` is on the device."""
-        if self.device.type == "cpu":
-            outputs, inputs = codes.codes.shape
-            takes = has_integer_products(self.device) and ByteInt4.takes(outputs, inputs, codes.group)
-            if self.kernels is not None and takes:
-                return ByteInt4(codes, bias, self.kernels)
-            return CpuInt4(codes, bias, self.kernels)
-        return WeightInt4(codes, bias, self.device, kernel_dtype(self.device, self.dtype))
-
-    def quantised(self, weight: Tensor, bias: Tensor | None, otherwise: MatrixFormat) -> WeightMatrix:
-        """Quantise `[out, in]`, to the format `otherwise` where the kernel does not take the shape."""
-        outputs, inputs = weight.shape
-        if not self.takes(outputs, inputs, GROUP):
-            return otherwise(weight, bias)
-        return self(quantize_int4(weight, kernel_dtype(self.device, self.dtype)), bias)
-
-
-def int4_form(group: int) -> str:
-    """Return the name of four bits by groups of `group`."""
-    return f"{_FORM}{group}"
 
 
 def packed_bytes(outputs: int, inputs: int, dtype: torch.dtype, form: str, scale_bytes: int = 2) -> int:

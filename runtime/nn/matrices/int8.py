@@ -15,20 +15,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from runtime.native.structures import Kind, Matrix
 from runtime.nn.matrices.arithmetic import TINY, hadamard_matrix, hadamard_rotate, quantize_int8
 from runtime.nn.matrices.linear import has_bfloat16_products, total_bytes
-from runtime.nn.matrices.native_product import DTYPES, native_product
-from runtime.nn.matrices.quantization import HADAMARD_BLOCK
 
 if TYPE_CHECKING:
     from torch import ScriptObject
 
-    from runtime.native.kernels import Kernels
-
 INT8 = "int8"
-OFFSET = 128  # of the bytes that stand for weights, to the kernels
-FOUR = 4  # inputs that they multiply at a time
 
 # Of more rows weights are expanded for the product, where that is the processor's own: 512 take two fifths of the time
 # (bench/LOG.md).
@@ -67,59 +60,6 @@ class DynamicInt8:
             even.div_(largest), 1 / 127, 128, self._weight
         )
         y = y.mul_(largest).to(x.dtype)
-        return y if self._bias is None else y.add_(self._bias)
-
-
-class ByteInt8:
-    """The CPU's 8 bits by the kernels, which compute what `DynamicInt8` does, each row to the bits that it has alone.
-
-    They read the weights of few rows as fast as memory gives them, and nothing is kept twice for many (bench/LOG.md).
-
-    Args:
-        weight: `[out, in]`, of a shape that `takes`.
-        bias: `[out]`.
-        kernels: for processors that multiply bytes.
-    """
-
-    OUTPUTS, INPUTS = 16, HADAMARD_BLOCK  # of which the kernels take multiples
-    MOST_INPUTS = 2**16  # whose products, of bytes without a sign and with one, are a sum of 32 bits
-    form = INT8
-
-    def __init__(self, weight: Tensor, bias: Tensor | None, kernels: Kernels) -> None:
-        quantised, self._scales = quantize_int8(weight, hadamard_matrix(weight.shape[1]))
-        outputs, inputs = self._shape = weight.shape
-        pieces = quantised.view(outputs // self.OUTPUTS, self.OUTPUTS, inputs // FOUR, FOUR).transpose(1, 2)
-        self._weight = pieces.contiguous().view(torch.uint8).bitwise_xor_(OFFSET)  # which adds it to an int8
-        self._bias = bias
-        self._kernels = kernels
-        self.nbytes = total_bytes(self._weight, self._scales, bias)
-
-    @classmethod
-    def takes(cls, outputs: int, inputs: int) -> bool:
-        """Whether the kernels take a matrix of this shape."""
-        return outputs % cls.OUTPUTS == 0 and inputs % cls.INPUTS == 0 and inputs <= cls.MOST_INPUTS
-
-    @property
-    def described(self) -> Matrix:
-        """The same for kernels, without the bias; refers to this memory."""
-        outputs, inputs = self._shape
-        return Matrix(
-            kind=Kind.SPREAD_BYTES,
-            weight=self._weight.data_ptr(),
-            scales=self._scales.data_ptr(),
-            out=outputs,
-            in_=inputs,
-        )
-
-    @property
-    def bias(self) -> Tensor | None:
-        """The bias, `[out]`."""
-        return self._bias
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """Multiply `[rows, in]` to `[rows, out]`."""
-        rows = x if x.dtype in DTYPES else x.float()
-        y = native_product(self._kernels, rows, self.described, None).to(x.dtype)
         return y if self._bias is None else y.add_(self._bias)
 
 

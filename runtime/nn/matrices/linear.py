@@ -22,7 +22,7 @@ from runtime.nn.matrices.panels import panel_address
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from runtime.checkpoint.stored import GroupCodes
+    from runtime.checkpoint.stored import CodeFormat, GroupCodes
 
 
 class WeightMatrix(Protocol):
@@ -45,10 +45,10 @@ MatrixFormat = Callable[[Tensor, Tensor | None], WeightMatrix]
 
 
 class CodedFormat(Protocol):
-    """A format that keeps a file's own codes of four bits."""
+    """A format that keeps a file's own codes."""
 
-    def takes(self, outputs: int, inputs: int, group: int) -> bool:
-        """Whether it takes a matrix of this shape, by groups of `group`."""
+    def takes(self, outputs: int, inputs: int, codes: CodeFormat) -> bool:
+        """Whether it takes a matrix of this shape with such codes."""
 
     def __call__(self, codes: GroupCodes, bias: Tensor | None) -> WeightMatrix:
         """Convert codes, in host memory, and a bias, on the device."""

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import torch
 
 from runtime.native.structures import LANES, MOST_ROWS, Kind, Matrix
-from runtime.nn.matrices.int4 import ByteInt4, CpuInt4
-from runtime.nn.matrices.int8 import ByteInt8, WeightInt8
+from runtime.nn.matrices.byte_products import ByteMatrix
+from runtime.nn.matrices.int4 import CpuInt4
+from runtime.nn.matrices.int8 import WeightInt8
 from runtime.nn.matrices.linear import BlockedMatrix, PlainMatrix
 from runtime.nn.matrices.native_product import DTYPES, native_product
 from runtime.nn.matrices.panels import PANEL
@@ -82,7 +83,7 @@ def _native_matrix(matrix: WeightMatrix) -> NativeMatrix:
             own = _four_bits(matrix)
         case WeightInt8():
             own = _int8(matrix)
-        case ByteInt8() | ByteInt4():
+        case ByteMatrix():
             own = _with_bias(matrix.described, matrix.bias, matrix.OUTPUTS)
         case PlainMatrix():
             own = _plain(matrix)

@@ -46,13 +46,16 @@ void* open(int threads) {
     return context;
 }
 
+bool is_of_codes(Kind kind) { return kind == NIBBLES || kind == NIBBLES_WITHOUT_ZEROS || kind == SIX_BITS; }
+
 // A matrix of some kind with random weights, as many as it has.
 struct Drawn {
     Drawn(Kind kind, int out, int in, int group, bool has_bias) {
         void* weight = nullptr;
-        if (kind == NIBBLES) {
-            weight = bytes_of(static_cast<size_t>(out) * in / 2 + 4ul * out * (in / group));
-            for (size_t i = 0; i < bytes.size(); i += 64 + 8 * group) std::memset(bytes.data() + i, 0x3c, 64);  // scales of 0.01
+        if (is_of_codes(kind)) {
+            const size_t scales = kind == NIBBLES ? 64 : 32, codes = static_cast<size_t>(group) * (kind == SIX_BITS ? 12 : 8);
+            weight = bytes_of((scales + codes) * (in / group) * (out / 16));
+            for (size_t i = 0; i < bytes.size(); i += scales + codes) std::memset(bytes.data() + i, 0x3c, scales);  // of 0.01
         } else if (kind == FOUR_BITS) {
             scales = numbers<Bfloat16>(2ul * out * in / group, 0.02f);
             weight = bytes_of(static_cast<size_t>(out) * in / 2);
@@ -199,8 +202,8 @@ int main() {
             }
         for (const Kind kind :
              {FOUR_BITS, ROWS_OF_FLOAT32, ROWS_OF_BFLOAT16, ROWS_OF_INT8, PANELS_OF_FLOAT32, PANELS_OF_BFLOAT16,
-              SPREAD_BYTES, NIBBLES}) {
-            const bool of_bytes = kind == SPREAD_BYTES || kind == NIBBLES;
+              SPREAD_BYTES, NIBBLES, NIBBLES_WITHOUT_ZEROS, SIX_BITS}) {
+            const bool of_bytes = kind == SPREAD_BYTES || is_of_codes(kind);
             for (const int rows : {1, 8, 32, 131}) {
                 if (rows > MOST_ROWS && kind != FOUR_BITS && !of_bytes) continue;
                 const int in = of_bytes ? 128 : 96;
@@ -210,7 +213,7 @@ int main() {
                 return 1;
             }
             for (const Shape& shape : shapes) {
-                const bool takes = kind == FOUR_BITS || (shape.extras && (kind != NIBBLES || shape.group % 32 == 0));
+                const bool takes = kind == FOUR_BITS || (shape.extras && (!is_of_codes(kind) || kind == SIX_BITS || shape.group % 32 == 0));
                 if (takes && !all_same(target, kind, shape)) return 1;
             }
             const bool in_rows = kind == ROWS_OF_FLOAT32 || kind == ROWS_OF_BFLOAT16;

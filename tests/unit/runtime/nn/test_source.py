@@ -18,7 +18,7 @@ from tests.models.step_driver import CPU
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from runtime.checkpoint.stored import Rows
+    from runtime.checkpoint.stored import CodeFormat, Rows
 
 INPUTS = 128
 
@@ -47,9 +47,9 @@ class Stored:
         return self.weight.numel()
 
     @property
-    def code_group(self) -> int | None:
+    def code_format(self) -> CodeFormat | None:
         """That of the codes."""
-        return None if self.own is None else self.own.group
+        return None if self.own is None else self.own.format
 
     def expand(self, rows: Rows = ALL) -> torch.Tensor:
         """Rows in full."""

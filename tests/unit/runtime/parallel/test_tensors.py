@@ -18,7 +18,7 @@ from tests.models.checkpoints import FAMILIES
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from runtime.checkpoint.stored import Rows, StoredTensor
+    from runtime.checkpoint.stored import CodeFormat, Rows, StoredTensor
 
 LAYER = "model.layers.0."
 
@@ -100,9 +100,9 @@ class Coded:
         return self.data.codes.nbytes // 2
 
     @property
-    def code_group(self) -> int | None:
+    def code_format(self) -> CodeFormat | None:
         """That of the codes."""
-        return self.data.group
+        return self.data.format
 
     def expand(self, rows: Rows = ALL) -> torch.Tensor:
         """Return plain numbers."""
@@ -118,8 +118,8 @@ def test_columns_keep_their_codes_where_no_group_is_torn() -> None:
     weight = torch.randn(4, 128, generator=torch.Generator().manual_seed(1))
     coded = Coded(quantize_int4(weight, torch.float32))
     right = ColumnSlice(coded, slice(64, 128))
-    assert right.code_group == coded.data.group
+    assert right.code_format == coded.data.format
     assert torch.equal(right.codes(slice(1, 3)).expand(), coded.data.expand()[1:3, 64:])
     torn = ColumnSlice(coded, slice(48, 96))
-    assert torn.code_group is None
+    assert torn.code_format is None
     assert torch.equal(torn.expand(), coded.data.expand()[:, 48:96])

@@ -1,4 +1,4 @@
-"""The 4-bit types of GGUF: their codes stand for what the gguf library makes of the same blocks."""
+"""Types of GGUF with codes of 4 and 6 bits: their codes stand for what the gguf library makes of the same blocks."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import torch
 from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
 from gguf.quants import dequantize, quantize
 
-from runtime.checkpoint.gguf.codes import FOUR_BIT_TYPES, GROUP, group_codes
+from runtime.checkpoint.gguf.codes import CODED_TYPES, group_codes
+from runtime.checkpoint.gguf.tensors import CODE_FORMATS
 
 ROWS, COLUMNS = 24, 1024
-ALL = list(FOUR_BIT_TYPES)
+ALL = list(CODED_TYPES)
+ONE_NUMBER = (GGMLQuantizationType.Q4_0, GGMLQuantizationType.Q6_K)  # for all of a block's scales, and no zeros
 
 
 def _blocks(kind: GGMLQuantizationType, seed: int = 0) -> np.ndarray[tuple[int, int], np.dtype[np.uint8]]:
@@ -19,9 +21,10 @@ def _blocks(kind: GGMLQuantizationType, seed: int = 0) -> np.ndarray[tuple[int, 
     weights, size = GGML_QUANT_SIZES[kind]
     random = np.random.default_rng(seed)
     blocks = random.integers(0, 256, (ROWS * COLUMNS // weights, size), dtype=np.uint8)
-    floats = 1 if kind is GGMLQuantizationType.Q4_0 else 2
+    floats = 1 if kind in ONE_NUMBER else 2
     numbers = random.normal(0, 0.01, (len(blocks), floats)).astype(np.float16)
-    blocks[:, : 2 * floats] = numbers.view(np.uint8)
+    place = slice(-2, None) if kind is GGMLQuantizationType.Q6_K else slice(2 * floats)
+    blocks[:, place] = numbers.view(np.uint8)
     return blocks.reshape(ROWS, -1)
 
 
@@ -32,11 +35,14 @@ def test_codes_stand_for_what_the_library_dequantises(kind: GGMLQuantizationType
     expected = torch.from_numpy(dequantize(blocks, kind))
     found = group_codes(kind, blocks)
     assert (found.codes.dtype, found.codes.shape) == (torch.uint8, (ROWS, COLUMNS))
-    assert found.scales.shape == found.zeros.shape == (ROWS, COLUMNS // GROUP)
-    assert (found.scales.dtype, found.zeros.dtype, found.group) == (torch.float32, torch.float32, GROUP)
-    if kind is GGMLQuantizationType.Q4_0:
+    assert found.codes.max() == (1 << found.bits) - 1
+    assert found.scales.shape == found.zeros.shape == (ROWS, COLUMNS // found.group)
+    assert (found.scales.dtype, found.zeros.dtype) == (torch.float32, torch.float32)
+    assert found.format == CODE_FORMATS[kind]
+    if kind in ONE_NUMBER:
         assert torch.equal(found.expand(), expected)
-    largest = torch.maximum(8 * found.scales.abs(), found.zeros.abs()).repeat_interleave(GROUP, 1)
+        assert not found.zeros.any()
+    largest = torch.maximum(8 * found.scales.abs(), found.zeros.abs()).repeat_interleave(found.group, 1)
     assert ((found.expand() - expected).abs() <= 2 * torch.finfo(torch.float32).eps * largest).all()
 
 

@@ -56,7 +56,7 @@ def test_parts_of_keys_and_values_are_joined_in_whatever_type(folder: Path, tmp_
     assert [part.shape for part in parts] == [(HEADS, RANK, PLAIN), (HEADS, VALUE, RANK)]
     exact = open_checkpoint(folder).tensors()[UP].expand()
     joined = tensors[UP]
-    assert (joined.shape, joined.form, joined.code_group) == (tuple(exact.shape), "F16", None)
+    assert (joined.shape, joined.form, joined.code_format) == (tuple(exact.shape), "F16", None)
     assert joined.num_bytes == sum(part.num_bytes for part in parts)
     assert torch.equal(joined.expand(), exact.half().float())
     assert torch.equal(joined.expand([5, 3]), exact.half().float()[[5, 3]])

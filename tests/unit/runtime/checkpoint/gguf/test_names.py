@@ -60,6 +60,6 @@ def test_what_was_added_to_a_vector_is_taken_off(tmp_path: Path) -> None:
     assert torch.equal(less.expand(), stored.expand() - 1)
     assert torch.equal(less.expand([3, 1]), stored.expand([3, 1]) - 1)
     assert (less.file, less.shape, less.form, less.num_bytes) == ("m.gguf", (64,), "F32", 256)
-    assert less.code_group is None
+    assert less.code_format is None
     with pytest.raises(TypeError, match="has no codes"):
         less.codes()

@@ -14,7 +14,7 @@ from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, GGUFWriter
 from runtime.checkpoint.gguf.codes import group_codes
 from runtime.checkpoint.gguf.header import read_header
 from runtime.checkpoint.gguf.tensors import PACKED_TYPES, PLAIN_TYPES, GgufTensor
-from runtime.checkpoint.stored import SelectedRows
+from runtime.checkpoint.stored import CodeFormat, SelectedRows
 from runtime.errors import CheckpointError
 from tests.models.gguf.raw import RawFile, tensor
 
@@ -105,15 +105,18 @@ def test_a_vector_is_read_by_entries(tmp_path: Path) -> None:
     assert torch.equal(stored.expand(), expected)
     assert torch.equal(stored.expand([5, 1]), expected[[5, 1]])
     assert torch.equal(stored.expand(slice(4, 9)), expected[4:9])
-    assert stored.code_group is None
+    assert stored.code_format is None
 
 
-@pytest.mark.parametrize("name", ["Q4_0", "Q4_1", "Q4_K"])
-def test_four_bit_types_are_read_in_their_own_codes(name: str, tmp_path: Path) -> None:
+CODED = {"Q4_0": (4, 32), "Q4_1": (4, 32), "Q4_K": (4, 32), "Q6_K": (6, 16)}
+
+
+@pytest.mark.parametrize("name", CODED)
+def test_types_of_four_and_six_bits_are_read_in_their_own_codes(name: str, tmp_path: Path) -> None:
     kind = GGMLQuantizationType[name]
     raw = _raw(kind, (ROWS, WIDTH))
     stored = _stored(tmp_path / "m.gguf", kind, raw)
-    assert stored.code_group == 32
+    assert stored.code_format == CodeFormat(*CODED[name])
     blocks = stored.codes([5, 2])
     for found, expected in ((blocks, group_codes(kind, raw[[5, 2]])), (stored.codes(), group_codes(kind, raw))):
         for part in ("codes", "scales", "zeros"):
@@ -121,8 +124,8 @@ def test_four_bit_types_are_read_in_their_own_codes(name: str, tmp_path: Path) -
 
 
 def test_other_types_have_no_codes(tmp_path: Path) -> None:
-    for kind in set(TYPES) - {GGMLQuantizationType[name] for name in ("Q4_0", "Q4_1", "Q4_K")}:
-        assert _stored(tmp_path / "m.gguf", kind, _raw(kind, (1, 256))).code_group is None
+    for kind in set(TYPES) - {GGMLQuantizationType[name] for name in CODED}:
+        assert _stored(tmp_path / "m.gguf", kind, _raw(kind, (1, 256))).code_format is None
 
 
 def test_expanding_takes_no_memory_beside_the_result(tmp_path: Path) -> None:

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 
+from runtime.nn.layers.mlp import GatedMlp
 from runtime.nn.matrices.arithmetic import quantize_int4
-from runtime.nn.matrices.int4 import ByteInt4, CpuInt4
-from runtime.nn.matrices.int8 import ByteInt8, WeightInt8
+from runtime.nn.matrices.byte_products import ByteCodes, ByteInt8
+from runtime.nn.matrices.int4 import CpuInt4
+from runtime.nn.matrices.int8 import WeightInt8
 from runtime.nn.matrices.linear import PlainMatrix, WeightFormats
 from tests.unit.runtime.nn.layers.native_models import (
     FEW,
@@ -33,8 +35,8 @@ if TYPE_CHECKING:
 MODELS = {"llama": LLAMA, "qwen2": QWEN2, "qwen3": QWEN3, "gemma3": GEMMA3}
 
 
-def four_bits_by_bytes(weight: torch.Tensor, bias: torch.Tensor | None, kernels: Kernels) -> ByteInt4:
-    return ByteInt4(quantize_int4(weight, torch.bfloat16), bias, kernels)
+def four_bits_by_bytes(weight: torch.Tensor, bias: torch.Tensor | None, kernels: Kernels) -> ByteCodes:
+    return ByteCodes(quantize_int4(weight, torch.bfloat16), bias, kernels)
 
 
 def formats_of(kernels: Kernels) -> dict[str, tuple[MatrixFormat, MatrixFormat, float]]:
@@ -71,7 +73,8 @@ def test_parts_of_one_form_are_what_one_matrix_is(
     formats = WeightFormats(PlainMatrix, PlainMatrix)
     _, parted = both(settings, dtype, kernels, formats, source=InParts)
     _, whole = both(settings, dtype, kernels, formats)
-    assert [len(layer.attention.qkv.matrices) for layer in parted.weights.layers] == [2, 2]
+    mlps = [layer.mlp for layer in parted.weights.layers]
+    assert [len(mlp.gate_up.matrices) for mlp in mlps if isinstance(mlp, GatedMlp)] == [2, 2]
     torch.manual_seed(3)
     lengths: dict[int, int] = {}
     with torch.inference_mode():

@@ -14,15 +14,18 @@ def draw(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> torc
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
 
 
-def draw_codes(group: int, outputs: int = OUTPUTS, inputs: int = INPUTS) -> GroupCodes:
+def draw_codes(
+    group: int, outputs: int = OUTPUTS, inputs: int = INPUTS, *, bits: int = 4, zeros: bool = True
+) -> GroupCodes:
     """Every code, with scales and zeros as files have them: about as large as each other, zeros of either sign."""
     generator = torch.Generator().manual_seed(group)
     shape = outputs, inputs // group
     return GroupCodes(
-        torch.randint(0, 16, (outputs, inputs), generator=generator, dtype=torch.uint8),
+        torch.randint(0, 1 << bits, (outputs, inputs), generator=generator, dtype=torch.uint8),
         0.01 + torch.rand(shape, generator=generator) * 0.01,
-        torch.randn(shape, generator=generator) * 0.01,
+        torch.randn(shape, generator=generator) * (0.01 if zeros else 0.0),
         group,
+        bits,
     )
 
 

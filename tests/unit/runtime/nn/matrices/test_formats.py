@@ -9,15 +9,16 @@ import torch
 
 from runtime.kv.blocks import root_key
 from runtime.nn.matrices.arithmetic import GROUP
+from runtime.nn.matrices.byte_products import ByteCodes, ByteInt8
 from runtime.nn.matrices.formats import choose_formats
 from runtime.nn.matrices.int4 import EXPAND_ROWS, CpuInt4, WeightInt4
-from runtime.nn.matrices.int8 import ByteInt8, DynamicInt8, WeightInt8, has_integer_products
+from runtime.nn.matrices.int8 import DynamicInt8, WeightInt8, has_integer_products
 from runtime.nn.matrices.linear import PlainMatrix
 from runtime.nn.matrices.quantization import Quantization
 from tests.fakes.devices.mps import MPS, fake_mps
 from tests.models.checkpoints import FAMILIES
 from tests.models.step_driver import CPU, Running, generate, open_transformer, random_tokens
-from tests.unit.runtime.nn.matrices.products import INPUTS, OUTPUTS, draw, error
+from tests.unit.runtime.nn.matrices.products import INPUTS, OUTPUTS, draw, draw_codes, error
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -124,6 +125,30 @@ def test_the_kernels_multiply_bytes_where_they_take_the_shape(kernels: Kernels) 
         assert isinstance(form(draw(64, 128), None), ByteInt8)
         assert isinstance(form(draw(24, 128), None), DynamicInt8)
         assert isinstance(form(draw(64, 96), None), DynamicInt8)
+
+
+@needs_vnni
+def test_codes_are_kept_by_the_kernels_where_they_take_them(kernels: Kernels) -> None:
+    for quantization in (Quantization.AUTO, Quantization.INT4):
+        for given, group, form in ((kernels, 32, ByteCodes), (kernels, 16, CpuInt4), (None, 32, CpuInt4)):
+            coded = choose_formats(quantization, CPU, torch.bfloat16, given).coded
+            assert coded is not None
+            assert type(coded(draw_codes(group), None)) is form
+
+
+@needs_vnni
+def test_six_bits_are_kept_where_nothing_else_was_asked_for_and_kernels_take_them(kernels: Kernels) -> None:
+    six = draw_codes(16, bits=6, zeros=False)
+    for quantization, given, taken in (
+        (Quantization.AUTO, kernels, True),
+        (Quantization.AUTO, None, False),
+        (Quantization.INT4, kernels, False),
+    ):
+        coded = choose_formats(quantization, CPU, torch.bfloat16, given).coded
+        assert coded is not None
+        assert coded.takes(OUTPUTS, INPUTS, six.format) == taken
+        if taken:
+            assert coded(six, None).form == "int6 by 16"
 
 
 def test_other_devices_keep_full_activations() -> None:

@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING
 import pytest
 import torch
 
-from runtime.checkpoint.stored import CODE_GROUPS
+from runtime.checkpoint.stored import CODE_GROUPS, CodeFormat
 from runtime.nn.matrices.arithmetic import quantize_int4
+from runtime.nn.matrices.formats import KeptCodes
 from runtime.nn.matrices.int4 import (
     EXPAND_ROWS,
     MPS_EXPAND_ROWS,
     CpuInt4,
-    Int4Format,
     WeightInt4,
-    int4_form,
     packed_bytes,
 )
 from tests.fakes.devices.mps import MPS, fake_mps
@@ -36,7 +35,7 @@ SLAB_OF_ROWS = 64  # that a thread multiplies with a block, `source/multiply.h`
 @pytest.mark.parametrize("group", CODE_GROUPS)
 def test_products_are_those_of_the_expanded_codes(group: int, rows: int, dtype: torch.dtype) -> None:
     codes, x, bias = draw_codes(group), draw(rows, INPUTS, seed=1, dtype=dtype), draw(OUTPUTS, seed=2, dtype=dtype)
-    product = Int4Format(CPU, dtype)(codes, bias)
+    product = KeptCodes(CPU, dtype)(codes, bias)
     y = product(x)
     assert (y.shape, y.dtype) == ((rows, OUTPUTS), dtype)
     assert error(y, x.float() @ codes.expand().T + bias.float()) <= ROUNDING
@@ -127,12 +126,13 @@ def test_a_large_matrix_is_packed_in_slabs(outputs: int) -> None:
 
 
 def test_shapes_that_the_kernels_do_not_take_are_known() -> None:
-    on_cpu, on_mps = Int4Format(CPU, torch.float32), Int4Format(MPS, torch.bfloat16)
-    assert on_cpu.takes(16, 96, 32)
-    assert not on_cpu.takes(24, 96, 32)
-    assert not on_cpu.takes(16, 96, 64)
-    assert on_mps.takes(32, 96, 32)
-    assert not on_mps.takes(16, 96, 32)
+    on_cpu, on_mps = KeptCodes(CPU, torch.float32), KeptCodes(MPS, torch.bfloat16)
+    assert on_cpu.takes(16, 96, CodeFormat(4, 32))
+    assert not on_cpu.takes(24, 96, CodeFormat(4, 32))
+    assert not on_cpu.takes(16, 96, CodeFormat(4, 64))
+    assert on_mps.takes(32, 96, CodeFormat(4, 32))
+    assert not on_mps.takes(16, 96, CodeFormat(4, 32))
+    assert not on_mps.takes(32, 96, CodeFormat(6, 32))
 
 
 def test_codes_of_a_file_are_kept_to_the_bit() -> None:
@@ -149,7 +149,7 @@ def test_codes_of_a_file_are_kept_to_the_bit() -> None:
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
 def test_few_rows_go_to_mps_kernel_and_many_to_a_product(dtype: torch.dtype, inputs: int) -> None:
     with fake_mps() as traffic:
-        product = Int4Format(MPS, dtype)(draw_codes(32, 64, inputs), None)
+        product = KeptCodes(MPS, dtype)(draw_codes(32, 64, inputs), None)
         traffic.clear()
         for rows in (1, MPS_EXPAND_ROWS - 1, MPS_EXPAND_ROWS, 100):
             y = product(torch.empty(rows, inputs, dtype=dtype, device=MPS))
@@ -176,4 +176,4 @@ def test_sizes_are_by_form() -> None:
     assert packed_bytes(64, 128, torch.float32, "float32") == 64 * 128 * 4
     assert packed_bytes(64, 128, torch.bfloat16, "bfloat16") == 64 * 128 * 2
     assert packed_bytes(64, 128, torch.bfloat16, "int8") == 64 * (128 + 4)
-    assert packed_bytes(64, 128, torch.bfloat16, int4_form(64)) == 64 * (64 + 2 * 4)
+    assert packed_bytes(64, 128, torch.bfloat16, "int4 by 64") == 64 * (64 + 2 * 4)
