@@ -1,7 +1,7 @@
 // Products with weights of four or six bits, of any number of rows, which are rounded to eight bits by blocks of 32 inputs.
 //
 // A weight is `(code - middle) * scale + zero`, with a scale and a zero for each group of inputs and each output; so of a
-// group sum(x w) = scale sum(x code) + (zero - middle scale) sum(x).  Sums of a block are of whole numbers.
+// group sum(x w) = scale (sum(x code) - middle sum(x)) + zero sum(x).  Sums of a block are of whole numbers.
 //
 // A matrix lies as `[out / 16, in / group]`: of sixteen outputs and a group of inputs first the scales in bfloat16, each with
 // its zero behind it if there are zeros, and then the codes as a form has them.
@@ -13,8 +13,7 @@ constexpr int ROUNDED = 32;  // inputs of a row that share a scale
 template <bool ZEROS>
 struct FourBits16 {
     static constexpr bool HAS_ZEROS = ZEROS;
-    static constexpr float MIDDLE = 8.0f;
-    static constexpr int SHARE = ROUNDED;  // inputs that a group has multiples of
+    static constexpr int MIDDLE = 8, SHARE = ROUNDED;  // the latter: inputs that a group has multiples of
     static constexpr int INPUTS = 8, BYTES = INPUTS / 2 * LANES, OPERANDS = INPUTS / FOUR;
 
     static void operands(const uint8_t* weight, Bytes64 (&own)[OPERANDS]) {
@@ -29,8 +28,7 @@ struct FourBits16 {
 // bits are the high ones of the first four inputs' code, and so on.
 struct SixBits16 {
     static constexpr bool HAS_ZEROS = false;
-    static constexpr float MIDDLE = 32.0f;
-    static constexpr int SHARE = ROUNDED / 2;
+    static constexpr int MIDDLE = 32, SHARE = ROUNDED / 2;
     static constexpr int INPUTS = 16, BYTES = INPUTS * 6 / 8 * LANES, OPERANDS = INPUTS / FOUR;
 
     static void operands(const uint8_t* weight, Bytes64 (&own)[OPERANDS]) {
@@ -47,15 +45,20 @@ struct SixBits16 {
 // Rows as bytes, with what each block and each group of inputs needs.
 //
 // The rows of a block of `TOGETHER` lie side by side, four inputs of each, so that one address leads to all of them.
+template <class Form>
 class RoundedInputs {
    public:
     RoundedInputs(Context& context, int rows, int in, int group) : rows_(rows), in_(in), group_(group) {
         context.bytes.resize(static_cast<size_t>(rows) * in);
         context.scales.resize(static_cast<size_t>(rows) * (in / ROUNDED));
-        context.sums.resize(static_cast<size_t>(rows) * (in / group));
+        context.totals.resize(static_cast<size_t>(rows) * (in / Form::SHARE));
         bytes_ = context.bytes.data();
         scales_ = context.scales.data();
-        sums_ = context.sums.data();
+        starts_ = context.totals.data();
+        if constexpr (Form::HAS_ZEROS) {
+            context.sums.resize(static_cast<size_t>(rows) * (in / group));
+            sums_ = context.sums.data();
+        }
     }
 
     // x: `[in]`
@@ -65,7 +68,7 @@ class RoundedInputs {
         const int count = rows_ - first < TOGETHER ? rows_ - first : TOGETHER;
         int8_t* bytes = bytes_ + static_cast<size_t>(first) * in_ + place * FOUR;
         float* scales = scales_ + static_cast<size_t>(first) * (in_ / ROUNDED) + place;
-        float* sums = sums_ + static_cast<size_t>(first) * (in_ / group_) + place;
+        int32_t* starts = starts_ + static_cast<size_t>(first) * (in_ / Form::SHARE) + place;
         for (int k = 0; k < in_; k += ROUNDED, x += ROUNDED, scales += count) {
             const Vector own[2] = {load(x), load(x + LANES)};
             Vector most = splat(0.0f), nothing = splat(0.0f);
@@ -82,13 +85,13 @@ class RoundedInputs {
             for (int i = 0; i < ROUNDED; i += FOUR, bytes += count * FOUR) std::memcpy(bytes, together + i, FOUR);
             // Where an input is infinite or no number, the scale is none, so that the block's products are none.
             *scales = largest / MOST_BYTE + sum(nothing);
-            float* own_sum = sums + static_cast<size_t>(k / group_) * count;
-            if (group_ < ROUNDED) {
-                own_sum[0] = *scales * sum(whole[0]);
-                own_sum[count] = *scales * sum(whole[1]);
+            if constexpr (Form::SHARE == ROUNDED) {
+                const float total = sum(add(whole[0], whole[1]));
+                *starts = start(total);
+                if constexpr (Form::HAS_ZEROS) add_to_group(first, place, count, k, *scales * total);
+                starts += count;
             } else {
-                if (k % group_ == 0) *own_sum = 0.0f;
-                *own_sum += *scales * sum(add(whole[0], whole[1]));
+                for (const Vector& half : whole) *starts = start(sum(half)), starts += count;
             }
         }
     }
@@ -96,12 +99,22 @@ class RoundedInputs {
     // first: the first row of a block.
     const int8_t* bytes(int first) const { return bytes_ + static_cast<size_t>(first) * in_; }
     const float* scales(int first) const { return scales_ + static_cast<size_t>(first) * (in_ / ROUNDED); }
+    const int32_t* starts(int first) const { return starts_ + static_cast<size_t>(first) * (in_ / Form::SHARE); }
     const float* sums(int first) const { return sums_ + static_cast<size_t>(first) * (in_ / group_); }
 
    private:
+    // What the sum of a block's products starts with: its bytes' total is a whole number, and so is this.
+    static int32_t start(float total) { return -Form::MIDDLE * static_cast<int32_t>(total); }
+
+    void add_to_group(int first, int place, int count, int k, float block) {
+        float* own = sums_ + static_cast<size_t>(first) * (in_ / group_) + static_cast<size_t>(k / group_) * count + place;
+        *own = k % group_ ? *own + block : block;
+    }
+
     int rows_, in_, group_;
     int8_t* bytes_;
-    float *scales_, *sums_;
+    float *scales_, *sums_ = nullptr;
+    int32_t* starts_;
 };
 
 template <class Form>
@@ -109,35 +122,36 @@ constexpr int scale_bytes() {
     return (Form::HAS_ZEROS ? 2 : 1) * LANES * sizeof(Bfloat16);
 }
 
-// Load sixteen outputs' scales of a group, and what is to be added for its inputs' sum.
-template <class Form>
-inline void load_scales(const uint8_t* weight, Vector& scale, Vector& offset) {
-    const auto* numbers = reinterpret_cast<const Bfloat16*>(weight);
-    Vector zero = splat(0.0f);
-    if constexpr (Form::HAS_ZEROS)
-        load_pairs(numbers, scale, zero);
-    else
-        scale = load(numbers);
-    offset = minus_times(splat(Form::MIDDLE), scale, zero);
-}
-
 // Products of sixteen outputs with the rows of a block.
 //
 // weight: `[in / group]`, each with its scales and codes; y: of each row.
 template <class Form, int ROWS>
-inline void multiply_codes(const RoundedInputs& x, int first, const uint8_t* weight, int in, int group, Vector* y) {
+inline void multiply_codes(const RoundedInputs<Form>& x, int first, const uint8_t* weight, int in, int group, Vector* y) {
     const int8_t* bytes = x.bytes(first);
+    const int32_t* starts = x.starts(first);
     const float *scales = x.scales(first), *sums_of_inputs = x.sums(first);
-    Vector total[ROWS];
+    Vector total[ROWS], scale = splat(0.0f);
     for (Vector& one : total) one = splat(0.0f);
-    for (int k = 0; k < in; k += group, sums_of_inputs += ROWS) {
-        Vector scale, offset;
-        load_scales<Form>(weight, scale, offset);
-        prefetch(weight + BYTES_AHEAD);
-        weight += scale_bytes<Form>();
-        for (int i = 0; i < group; i += Form::SHARE) {
+    int left = 0;  // inputs of the group
+    for (int k = 0; k < in; k += ROUNDED, scales += ROWS) {
+        Vector block[ROWS];
+        for (int half = 0; half < ROUNDED / Form::SHARE; ++half, starts += ROWS, left -= Form::SHARE) {
+            if (left == 0) {
+                prefetch(weight + BYTES_AHEAD);
+                const auto* numbers = reinterpret_cast<const Bfloat16*>(weight);
+                if constexpr (Form::HAS_ZEROS) {
+                    Vector zero;
+                    load_pairs(numbers, scale, zero);
+                    for (int row = 0; row < ROWS; ++row) total[row] = times_plus(zero, splat(sums_of_inputs[row]), total[row]);
+                    sums_of_inputs += ROWS;
+                } else {
+                    scale = load(numbers);
+                }
+                weight += scale_bytes<Form>();
+                left = group;
+            }
             Whole sums[ROWS];
-            for (Whole& one : sums) one = nothing();
+            for (int row = 0; row < ROWS; ++row) sums[row] = repeat(starts[row]);
             for (int end = Form::SHARE; end; end -= Form::INPUTS, weight += Form::BYTES, bytes += Form::INPUTS * ROWS) {
                 Bytes64 own[Form::OPERANDS];
                 Form::operands(weight, own);
@@ -145,18 +159,17 @@ inline void multiply_codes(const RoundedInputs& x, int first, const uint8_t* wei
                     for (int row = 0; row < ROWS; ++row)
                         sums[row] = add_byte_products(sums[row], own[j], repeat_four(bytes + (j * ROWS + row) * FOUR));
             }
-            const float* own_scales = scales + static_cast<unsigned>(k + i) / ROUNDED * ROWS;
             for (int row = 0; row < ROWS; ++row)
-                total[row] = times_plus(as_numbers(sums[row]), times(scale, splat(own_scales[row])), total[row]);
+                block[row] = half ? times_plus(as_numbers(sums[row]), scale, block[row]) : times(as_numbers(sums[row]), scale);
         }
-        for (int row = 0; row < ROWS; ++row) total[row] = times_plus(offset, splat(sums_of_inputs[row]), total[row]);
+        for (int row = 0; row < ROWS; ++row) total[row] = times_plus(block[row], splat(scales[row]), total[row]);
     }
     for (int row = 0; row < ROWS; ++row) y[row] = total[row];
 }
 
 // Likewise of at most `ROWS` rows.
 template <class Form, int ROWS>
-inline void multiply_codes_at_most(int rows, const RoundedInputs& x, int first, const uint8_t* weight, int in, int group,
+inline void multiply_codes_at_most(int rows, const RoundedInputs<Form>& x, int first, const uint8_t* weight, int in, int group,
                                    Vector* y) {
     if constexpr (ROWS > 1)
         if (rows < ROWS) return multiply_codes_at_most<Form, ROWS - 1>(rows, x, first, weight, in, group, y);
@@ -191,5 +204,5 @@ struct Codes {
 
     const Matrix& matrix;
     int rows;
-    RoundedInputs inputs;
+    RoundedInputs<Form> inputs;
 };

@@ -124,6 +124,7 @@ inline Whole add_products(Whole total, Whole x, Whole y) {
             _mm256_add_epi32(total.high, _mm256_madd_epi16(x.high, y.high))};
 }
 
+inline Whole repeat(int32_t x) { return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
 inline Whole plus(Whole x, Whole y) { return {_mm256_add_epi32(x.low, y.low), _mm256_add_epi32(x.high, y.high)}; }
 inline Whole minus(Whole x, int32_t y) {
     return {_mm256_sub_epi32(x.low, _mm256_set1_epi32(y)), _mm256_sub_epi32(x.high, _mm256_set1_epi32(y))};

@@ -86,6 +86,7 @@ inline Whole add_products(Whole total, Whole x, Whole y) {
 #endif
 }
 
+inline Whole repeat(int32_t x) { return _mm512_set1_epi32(x); }
 inline Whole plus(Whole x, Whole y) { return _mm512_add_epi32(x, y); }
 inline Whole minus(Whole x, int32_t y) { return _mm512_sub_epi32(x, _mm512_set1_epi32(y)); }
 
