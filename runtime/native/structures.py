@@ -24,6 +24,10 @@ class Kind(IntEnum):
     SIX_BITS = 9
 
 
+# Those that are multiplied by any number of rows, which are rounded to bytes.
+OF_BYTES = frozenset({Kind.SPREAD_BYTES, Kind.NIBBLES, Kind.NIBBLES_WITHOUT_ZEROS, Kind.SIX_BITS})
+
+
 class Matrix(Structure):
     """A matrix of some kind, with its bias."""
 

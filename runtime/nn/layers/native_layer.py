@@ -1,8 +1,12 @@
 """A decoder layer by `runtime.native`: few rows in one call, with the weights of the layer that it stands for.
 
+Many rows, as a chunk of a prompt has, go through the kernels in pieces where that is faster: where they multiply bytes,
+unless bfloat16 rows attend to many keys, which PyTorch's attention takes less time for (bench/LOG.md).  Others are
+PyTorch's.
+
 What the kernels make of a row does not depend, not by a bit, on how many rows there are beside it: no sum's order does.
 Of PyTorch's products that cannot be said.  So where results are to be the same whoever else is served, the kernels
-compute all rows, many of them in pieces.
+compute all rows.
 """
 
 from __future__ import annotations
@@ -10,12 +14,13 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from ctypes import addressof
+from itertools import groupby
 from typing import TYPE_CHECKING, TypeAlias
 
 import torch
 
 from runtime.native import structures
-from runtime.native.structures import LANES, MOST_ROWS, Layer, Rows, Step
+from runtime.native.structures import LANES, MOST_ROWS, OF_BYTES, Layer, Rows, Step
 from runtime.nn.layers.attention import first_visible
 from runtime.nn.layers.mlp import GatedMlp
 from runtime.nn.layers.norm import NoNorm, RMSNorm
@@ -42,11 +47,15 @@ AnyLayer: TypeAlias = "DecoderLayer | NativeLayer"
 
 ACTIVATIONS = ("silu", "gelu_tanh")
 
+# Up to so many, many bfloat16 rows attend by the kernels, too: with more, PyTorch's attention gains what its products
+# lose (bench/LOG.md).
+MOST_KEYS = 1024
+
 logger = logging.getLogger("cede.model")
 
 
 class NativeLayer:
-    """Computes what a layer does, to the rounding of sums; of a segment with many rows, the layer itself does.
+    """Computes what a layer does, to the rounding of sums; of a segment with many rows, perhaps the layer itself does.
 
     Args:
         layer: whose weights it uses.
@@ -54,7 +63,7 @@ class NativeLayer:
         config: the model's.
         dtype: of the rows and the KV.
         kernels: compute it.
-        deterministic: whether they compute many rows, too, so that no row depends on its neighbours.
+        deterministic: whether they compute all rows, so that no row depends on its neighbours.
 
     Raises:
         NotInKernels: the kernels do not have what the layer is made of.
@@ -80,7 +89,9 @@ class NativeLayer:
         if config.intermediate_size % gate_up[0].piece:
             raise NotInKernels("an inner width that is not in whole pieces")
         self._layer = layer
-        self._deterministic = deterministic
+        of_bytes = all(matrix.described.kind in OF_BYTES for matrix in self._matrices)
+        self._takes_all = deterministic or (of_bytes and dtype == torch.float32)
+        self._most_keys = MOST_KEYS if of_bytes else 0
         self._index = index
         assert attention.rope is not None, "such a layer was refused"
         self._rope = attention.rope
@@ -111,16 +122,24 @@ class NativeLayer:
 
     def __call__(self, batch: LayerRows, kv: KVCache) -> None:
         """Transform the hidden states of all rows, in place, and write their KV."""
+        if self._takes_all or batch.hidden.shape[0] <= MOST_ROWS:
+            self._run_in_pieces(batch, kv)
+            return
+        for places, taken in in_parts([self._takes(segment) for segment in batch.segments]):
+            (self._run_in_pieces if taken else self._layer)(batch.part(places), kv)
+
+    def _takes(self, segment: Segment) -> bool:
+        """Whether the kernels are to compute a segment."""
+        keys = segment.end - first_visible(segment, self._window)
+        return segment.end - segment.start <= MOST_ROWS or keys <= self._most_keys
+
+    def _run_in_pieces(self, batch: LayerRows, kv: KVCache) -> None:
         rows = batch.hidden.shape[0]
         if rows <= MOST_ROWS:
             self._run(batch, kv)
             return
-        if self._deterministic:
-            for first in range(0, rows, MOST_ROWS):
-                self._run(batch.piece(range(first, min(rows, first + MOST_ROWS))), kv)
-            return
-        for places, are_few in in_parts([len(own) for own in batch.ranges], MOST_ROWS):
-            (self._run if are_few else self._layer)(batch.part(places), kv)
+        for first in range(0, rows, MOST_ROWS):
+            self._run(batch.piece(range(first, min(rows, first + MOST_ROWS))), kv)
 
     def _run(self, batch: LayerRows, kv: KVCache) -> None:
         hidden = batch.hidden
@@ -151,26 +170,19 @@ class NativeLayer:
             kv.write(self._index, segment.slot, segment.start, written, segment.origin)
 
 
-def in_parts(rows: Sequence[int], most: int) -> list[tuple[slice, bool]]:
-    """Split a step's segments, of so many rows each, into parts that follow each other.
+def in_parts(taken: Sequence[bool]) -> list[tuple[slice, bool]]:
+    """Split a step's segments into parts that follow each other, all of whose segments are taken, or none.
 
     Returns:
-        Each part's place among the segments, and whether it is of few rows: `most` at most.  The other parts are of
-        segments each of which has more.
+        Each part's place among the segments, and which it is.
 
-    >>> in_parts([1, 1, 9, 12, 5, 4], 8)
-    [(slice(0, 2, None), True), (slice(2, 4, None), False), (slice(4, 5, None), True), (slice(5, 6, None), True)]
+    >>> in_parts([True, True, False, True])
+    [(slice(0, 2, None), True), (slice(2, 3, None), False), (slice(3, 4, None), True)]
     """
     parts: list[tuple[slice, bool]] = []
-    total = 0  # of the last part
-    for place, own in enumerate(rows):
-        are_few = own <= most
-        if parts and parts[-1][1] == are_few and not (are_few and total + own > most):
-            parts[-1] = slice(parts[-1][0].start, place + 1), are_few
-            total += own
-        else:
-            parts.append((slice(place, place + 1), are_few))
-            total = own
+    for are_taken, own in groupby(taken):
+        first = parts[-1][0].stop if parts else 0
+        parts.append((slice(first, first + len(list(own))), are_taken))
     return parts
 
 
