@@ -5,15 +5,46 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 ROWS = ("tests/unit/runtime/nn/layers/test_native_layer_deterministic.py",)
+PROMPTS = ("tests/unit/runtime/nn/layers/test_native_layer_prompts.py",)
+PARTS = ("tests/unit/runtime/nn/layers/test_native_layer_mixed.py",)
+CODES = ("tests/unit/runtime/nn/matrices/test_byte_products.py",)
 BLOCKS = ("tests/unit/runtime/kv/test_blocks.py",)
 
 MUTANTS = (
     Mutant(
         "many rows of a deterministic layer are left to PyTorch",
         "runtime/nn/layers/native_layer.py",
-        "        if self._deterministic:\n",
-        "        if self._deterministic and len(batch.ranges) > 1:\n",
+        "        self._takes_all = deterministic or (",
+        "        self._takes_all = (",
         ROWS,
+    ),
+    Mutant(
+        "many float32 rows of a layer of bytes are left to PyTorch",
+        "runtime/nn/layers/native_layer.py",
+        "deterministic or (of_bytes and dtype == torch.float32)",
+        "deterministic",
+        PROMPTS,
+    ),
+    Mutant(
+        "rows that see many keys are not left to PyTorch",
+        "runtime/nn/layers/native_layer.py",
+        "keys <= self._most_keys",
+        "self._most_keys > 0",
+        PROMPTS,
+    ),
+    Mutant(
+        "the outputs of a matrix's second part are written over those of the first",
+        "runtime/native/source/layer.h",
+        "take(r, done + output, y)",
+        "take(r, output, y)",
+        PARTS,
+    ),
+    Mutant(
+        "six bits are taken for those of the next four inputs",
+        "runtime/native/source/codes.h",
+        "two_bits<2>(high)",
+        "two_bits<3>(high)",
+        CODES,
     ),
     Mutant(
         "a piece of a segment lies where the segment begins",

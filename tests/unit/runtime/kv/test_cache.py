@@ -7,7 +7,7 @@ import torch
 from runtime.checkpoint.config import parse_config
 from runtime.kv.cache import KVCache
 from runtime.kv.rings import plan_rings
-from tests.unit.runtime.nn.layers.native_models import CONTEXT, CPU, GEMMA3, LLAMA, SLACK, SLOTS
+from tests.models.layers.native_models import CONTEXT, CPU, GEMMA3, LLAMA, SLACK, SLOTS
 
 
 def test_addresses_are_those_of_the_views() -> None:

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from runtime.nn.layers.attention import MASK_ALIGNMENT, TILE, attend, first_visible, step_mask
 from runtime.nn.layers.tiles import sdpa_tile
+from tests.models.layers.textbook import DIM, PAST, chunk_of, textbook, visible_from
 from tests.models.step_driver import CPU
-from tests.unit.runtime.nn.layers.textbook import DIM, PAST, chunk_of, textbook, visible_from
 
 
 @pytest.mark.parametrize(("heads", "kv_heads"), [(4, 4), (4, 2), (6, 2), (5, 1)])

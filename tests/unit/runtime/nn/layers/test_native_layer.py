@@ -23,7 +23,7 @@ from runtime.nn.matrices.linear import WeightFormats
 from runtime.nn.matrices.quantization import Quantization
 from runtime.nn.weights import build_weights
 from runtime.step.step import Segment
-from tests.unit.runtime.nn.layers.native_models import (
+from tests.models.layers.native_models import (
     CONTEXT,
     CPU,
     GEMMA3,

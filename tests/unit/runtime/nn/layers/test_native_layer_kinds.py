@@ -15,7 +15,7 @@ from runtime.nn.matrices.int4 import CpuInt4
 from runtime.nn.matrices.int8 import WeightInt8
 from runtime.nn.matrices.linear import BlockedMatrix, PlainMatrix, WeightFormats, has_onednn
 from runtime.nn.matrices.panels import PANEL
-from tests.unit.runtime.nn.layers.native_models import (
+from tests.models.layers.native_models import (
     CPU,
     FEW,
     GEMMA3,

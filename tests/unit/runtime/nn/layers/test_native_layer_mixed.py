@@ -14,7 +14,7 @@ from runtime.nn.matrices.byte_products import ByteCodes, ByteInt8
 from runtime.nn.matrices.int4 import CpuInt4
 from runtime.nn.matrices.int8 import WeightInt8
 from runtime.nn.matrices.linear import PlainMatrix, WeightFormats
-from tests.unit.runtime.nn.layers.native_models import (
+from tests.models.layers.native_models import (
     FEW,
     GEMMA3,
     LLAMA,

@@ -13,8 +13,8 @@ from runtime.nn.layers.decoder_layer import DecoderLayer
 from runtime.nn.matrices.byte_products import ByteInt8
 from runtime.nn.matrices.linear import PlainMatrix, WeightFormats
 from runtime.step.step import Segment
-from tests.unit.runtime.nn.layers import native_models
-from tests.unit.runtime.nn.layers.native_models import CONTEXT, GEMMA3, LLAMA, QWEN3, both, difference, run
+from tests.models.layers import native_models
+from tests.models.layers.native_models import CONTEXT, GEMMA3, LLAMA, QWEN3, both, difference, run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

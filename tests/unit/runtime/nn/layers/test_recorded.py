@@ -18,7 +18,7 @@ from runtime.nn.matrices.quantization import Quantization
 from runtime.nn.model import Transformer
 from runtime.nn.weights import build_weights
 from tests.fakes.devices.cuda import InterpretedCapture
-from tests.unit.runtime.nn.layers.native_models import (
+from tests.models.layers.native_models import (
     CONTEXT,
     CPU,
     GEMMA3,

@@ -12,8 +12,8 @@ from runtime.checkpoint.families.scales import Scales
 from runtime.nn.layers import tiles
 from runtime.nn.layers.attention import TILE, attend, first_visible, step_mask
 from runtime.nn.layers.tiles import choose_tile_kernel, matmul_tile, sdpa_tile, sink_tile, softcap_tile
+from tests.models.layers.textbook import DIM, PAST, chunk_of, textbook
 from tests.models.step_driver import CPU
-from tests.unit.runtime.nn.layers.textbook import DIM, PAST, chunk_of, textbook
 
 if TYPE_CHECKING:
     from collections.abc import Callable

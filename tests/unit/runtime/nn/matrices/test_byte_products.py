@@ -15,7 +15,7 @@ from runtime.nn.matrices.int4 import CpuInt4
 from runtime.nn.matrices.int8 import DynamicInt8, has_integer_products
 from runtime.nn.matrices.linear import Linear, WeightFormats
 from runtime.nn.matrices.native import NativeLinear
-from tests.unit.runtime.nn.layers.native_models import QWEN2, QWEN3, both, difference, run, segments_of
+from tests.models.layers.native_models import QWEN2, QWEN3, both, difference, run, segments_of
 from tests.unit.runtime.nn.matrices.products import draw, draw_codes, error
 
 if TYPE_CHECKING:
