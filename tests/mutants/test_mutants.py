@@ -32,7 +32,10 @@ def test_one_of_the_few_is_killed(chosen: Mutant) -> None:
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_its_edit_can_be_made(mutant: Mutant) -> None:
     source = (ROOT / mutant.path).read_text()
-    assert ast.dump(ast.parse(mutant.applied_to(source))) != ast.dump(ast.parse(source))
+    edited = mutant.applied_to(source)
+    assert edited != source
+    if mutant.path.endswith(".py"):
+        assert ast.dump(ast.parse(edited)) != ast.dump(ast.parse(source))
 
 
 def test_one_whose_text_is_gone_is_an_error() -> None:
