@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     import torch
 
@@ -69,6 +69,28 @@ class GroupCodes:
     def middle(self) -> int:
         """The code that stands for the zero; of four bits it is 8, which PyTorch's kernels take for granted."""
         return 1 << (self.bits - 1)
+
+    @classmethod
+    def joined(cls, parts: Iterable[GroupCodes], outputs: int) -> GroupCodes:
+        """Join parts of one format, of `outputs` in all.
+
+        Each is copied to its place as it comes: a list of all would be a second copy of the whole.
+        """
+        whole: GroupCodes | None = None
+        done = 0
+        for part in parts:
+            if whole is None:
+                given = part.codes, part.scales, part.zeros
+                whole = cls(*(own.new_empty(outputs, own.shape[1]) for own in given), part.group, part.bits)
+            place = whole.some(slice(done, done + part.codes.shape[0]))
+            place.codes[:], place.scales[:], place.zeros[:] = part.codes, part.scales, part.zeros
+            done += part.codes.shape[0]
+        assert whole is not None, "a matrix has a part"
+        return whole
+
+    def some(self, outputs: slice) -> GroupCodes:
+        """Return those of some outputs, in the same memory."""
+        return GroupCodes(self.codes[outputs], self.scales[outputs], self.zeros[outputs], self.group, self.bits)
 
     def expand(self) -> torch.Tensor:
         """Return the weights that the codes stand for, float32 `[out, in]`."""

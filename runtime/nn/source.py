@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from runtime.nn.matrices.embedding import Embedding
     from runtime.nn.matrices.linear import MatrixFormat, WeightFormats, WeightMatrix
 
-SLAB = 2**24  # numbers of a matrix of few bits that are in full at a time
+SLAB = 2**24  # numbers of a matrix of few bits that are in full, or taken apart, at a time
 
 
 class WeightSource(ABC):
@@ -293,14 +293,13 @@ class StoredSource(WeightSource):
 
     def _codes(self, names: Sequence[str]) -> GroupCodes:
         """Read matrices of the same format in their own codes, one behind the other."""
-        found = []
+        return GroupCodes.joined(self._code_slabs(names), sum(self._tensors[name].shape[0] for name in names))
+
+    def _code_slabs(self, names: Sequence[str]) -> Iterator[GroupCodes]:
         for name in names:
-            found.append(self._tensors[name].codes())
+            stored = self._tensors[name]
+            yield from (stored.codes(rows) for rows in _slab_rows(stored))
             self._done_with(name)
-        if len(found) == 1:
-            return found[0]
-        codes, scales, zeros = zip(*((part.codes, part.scales, part.zeros) for part in found), strict=True)
-        return GroupCodes(torch.cat(codes), torch.cat(scales), torch.cat(zeros), found[0].group, found[0].bits)
 
     def _read(self, name: str, place: Tensor) -> None:
         """Read a tensor into its place."""
@@ -314,10 +313,7 @@ class StoredSource(WeightSource):
         """Read a tensor in plain numbers; a matrix of few bits in pieces of some rows, which are larger in full."""
         stored = self._tensors[name]
         if len(stored.shape) == 2 and self._is_packed(name):
-            rows, columns = stored.shape
-            step = max(1, SLAB // columns)
-            for first in range(0, rows, step):
-                yield stored.expand(slice(first, min(first + step, rows)))
+            yield from (stored.expand(rows) for rows in _slab_rows(stored))
         else:
             yield stored.expand(ALL)
         self._done_with(name)
@@ -329,6 +325,13 @@ class StoredSource(WeightSource):
             self._done += self._tensors[name].num_bytes
             if self._progress is not None:
                 self._progress(self._done, self._total)
+
+
+def _slab_rows(stored: StoredTensor) -> Iterator[slice]:
+    """Return the rows of each slab of a matrix."""
+    rows, columns = stored.shape
+    step = max(1, SLAB // columns)
+    return (slice(first, min(first + step, rows)) for first in range(0, rows, step))
 
 
 def check_shapes(found: Mapping[str, StoredTensor], expected: Mapping[str, tuple[int, ...]]) -> None:

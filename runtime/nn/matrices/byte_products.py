@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 OFFSET = 128  # of the bytes that stand for weights of 8 bits
 FOUR = 4  # inputs that are multiplied at a time
+SLAB = 2**22  # codes that are packed at a time
 
 
 class ByteMatrix(ABC):
@@ -128,12 +129,13 @@ class ByteCodes(ByteMatrix):
         super().__init__((outputs, inputs), bias, kernels)
         self._format = codes.format
         self._has_zeros = bool(codes.zeros.any())
-        pieces, groups = outputs // self.OUTPUTS, inputs // codes.group
-        packed = (_nibbles if codes.bits == 4 else _six_bits)(codes.codes.view(pieces, self.OUTPUTS, inputs))
-        numbers = torch.stack((codes.scales, codes.zeros) if self._has_zeros else (codes.scales,), dim=-1).bfloat16()
-        numbers = numbers.view(pieces, self.OUTPUTS, groups, -1).transpose(1, 2).contiguous()
-        parts = numbers.view(torch.uint8).view(pieces, groups, -1), packed.view(pieces, groups, -1)
-        self._weight = torch.cat(parts, dim=-1)
+        numbers = 2 if self._has_zeros else 1
+        line = self.OUTPUTS * (codes.group * codes.bits // 8 + numbers * torch.bfloat16.itemsize)
+        self._weight = torch.empty(outputs // self.OUTPUTS, inputs // codes.group, line, dtype=torch.uint8)
+        step = max(1, SLAB // (self.OUTPUTS * inputs))  # pieces
+        for first in range(0, outputs // self.OUTPUTS, step):
+            slab = codes.some(slice(first * self.OUTPUTS, (first + step) * self.OUTPUTS))
+            self._weight[first : first + step] = self._packed(slab)
         self.form = str(codes.format)
         self.nbytes = total_bytes(self._weight, bias)
 
@@ -156,6 +158,14 @@ class ByteCodes(ByteMatrix):
             in_=inputs,
             group=self._format.group,
         )
+
+    def _packed(self, some: GroupCodes) -> Tensor:
+        """Pack whole pieces: of each group scales, zeros if there are any, and codes; `[pieces, groups, bytes]`."""
+        groups, inputs = some.scales.shape[1], some.codes.shape[1]
+        codes = (_nibbles if some.bits == 4 else _six_bits)(some.codes.view(-1, self.OUTPUTS, inputs))
+        numbers = torch.stack((some.scales, some.zeros) if self._has_zeros else (some.scales,), dim=-1).bfloat16()
+        numbers = numbers.view(-1, self.OUTPUTS, groups, numbers.shape[-1]).transpose(1, 2).contiguous()
+        return torch.cat([part.view(torch.uint8).view(len(codes), groups, -1) for part in (numbers, codes)], dim=-1)
 
 
 def _nibbles(codes: Tensor) -> Tensor:

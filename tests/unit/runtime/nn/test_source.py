@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from runtime.checkpoint.stored import ALL, GroupCodes
+from runtime.nn import source as source_module
 from runtime.nn.matrices.embedding import Int4Embedding, Int8Embedding, PlainEmbedding
 from runtime.nn.matrices.formats import choose_formats
 from runtime.nn.matrices.quantization import Quantization
@@ -21,6 +22,12 @@ if TYPE_CHECKING:
     from runtime.checkpoint.stored import CodeFormat, Rows
 
 INPUTS = 128
+SLAB_ROWS = 24  # of a matrix, at a time: no part has a whole number of slabs
+
+
+@pytest.fixture(autouse=True)
+def small_slabs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source_module, "SLAB", SLAB_ROWS * INPUTS)
 
 
 @dataclass(frozen=True)
@@ -56,9 +63,11 @@ class Stored:
         return self.weight[rows]
 
     def codes(self, rows: Rows = ALL) -> GroupCodes:
-        """Rows in codes."""
+        """Rows in codes, no more than a slab of them: a whole matrix taken apart is several times its size."""
         assert self.own is not None
-        return GroupCodes(self.own.codes[rows], self.own.scales[rows], self.own.zeros[rows], self.own.group)
+        own = GroupCodes(self.own.codes[rows], self.own.scales[rows], self.own.zeros[rows], self.own.group)
+        assert own.codes.shape[0] <= SLAB_ROWS
+        return own
 
 
 def draw(*shape: int, seed: int) -> torch.Tensor:

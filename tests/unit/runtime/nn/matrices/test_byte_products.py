@@ -9,6 +9,8 @@ import pytest
 import torch
 
 from runtime.checkpoint.stored import CodeFormat
+from runtime.native.structures import LANES
+from runtime.nn.matrices import byte_products
 from runtime.nn.matrices.arithmetic import TINY, hadamard_matrix, hadamard_rotate, quantize_int4, quantize_int8
 from runtime.nn.matrices.byte_products import ByteCodes, ByteInt8
 from runtime.nn.matrices.int4 import CpuInt4
@@ -41,6 +43,12 @@ CODES = {
 }
 KINDS = ["int8", *CODES]
 kinds = pytest.mark.parametrize("kind", KINDS)
+
+
+@pytest.fixture(autouse=True)
+def small_slabs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Matrices of several slabs, the last of which is smaller."""
+    monkeypatch.setattr(byte_products, "SLAB", 3 * LANES * INPUTS)
 
 
 def codes_of(kind: str) -> GroupCodes:
