@@ -81,7 +81,8 @@ class GroupCodes:
         for part in parts:
             if whole is None:
                 given = part.codes, part.scales, part.zeros
-                whole = cls(*(own.new_empty(outputs, own.shape[1]) for own in given), part.group, part.bits)
+                codes, scales, zeros = (own.new_empty(outputs, own.shape[1]) for own in given)
+                whole = cls(codes, scales, zeros, part.group, part.bits)
             place = whole.some(slice(done, done + part.codes.shape[0]))
             place.codes[:], place.scales[:], place.zeros[:] = part.codes, part.scales, part.zeros
             done += part.codes.shape[0]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from runtime.loading.footprint import DrafterMemory, Footprint, footprint
 from runtime.loading.load import CONTEXT_STEP, KV_SHARE
+from runtime.native.kernels import open_kernels
 from runtime.nn.matrices.quantization import Quantization
 from runtime.step.device import memory_limit, select_device, select_dtype
 from runtime.units import format_size
@@ -71,11 +72,12 @@ def fits_of(options: LoadOptions, config: ModelConfig, tensors: Mapping[str, Sto
     device = select_device(options.device)
     dtype = select_dtype(options.dtype, device, config.dtype)
     free = memory_limit(device)
+    kernels = open_kernels(threads=1) if device.type == "cpu" and options.native == "auto" else None
     forms = (Quantization.AUTO, Quantization.INT8, Quantization.INT4)
     return [
         Fit(
             quantize,
-            footprint(replace(options, quantize=quantize), config, DrafterMemory(), device, dtype, tensors),
+            footprint(replace(options, quantize=quantize), config, DrafterMemory(), device, dtype, tensors, kernels),
             free,
             options.slots,
             config.context_length,

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from runtime.checkpoint.config import ModelConfig
     from runtime.checkpoint.stored import StoredTensor
     from runtime.loading.options import LoadOptions
+    from runtime.native.kernels import Kernels
 
 STEP_ROWS = 512  # prompt rows of a usual step
 SCORE_COPIES = 3  # float32 copies of a capped tile's scores: as they come, as weights, and these in the dtype
@@ -102,10 +103,12 @@ def footprint(
     device: torch.device,
     dtype: torch.dtype,
     tensors: Mapping[str, StoredTensor] | None = None,
+    kernels: Kernels | None = None,
 ) -> Footprint:
     """Compute the footprint of the model that `options` describe, on `device` in `dtype`.
 
     `tensors` are the checkpoint's, which say what its files have in few bits; None where all is in full.
+    `kernels` will help on a CPU; None for none.
     """
     shapes = weight_shapes(config)
     heads = (config.num_heads + 2 * config.num_kv_heads) * config.head_dim
@@ -113,7 +116,7 @@ def footprint(
     logits = LOGITS_COPIES * options.slots * config.vocab_size * torch.float32.itemsize
     largest = max(outputs * inputs for outputs, inputs in [*shapes.matrices, (config.vocab_size, config.hidden_size)])
     return Footprint(
-        weights=planned_bytes(config, options.quantize, device, dtype, tensors).total(),
+        weights=planned_bytes(config, options.quantize, device, dtype, tensors, kernels).total(),
         drafter=drafter.weights,
         largest_part=largest * dtype.itemsize,
         activations=STEP_ROWS * widths * dtype.itemsize + logits + _capped_scores(options, config),
@@ -147,13 +150,14 @@ def check_memory(
     device: torch.device,
     dtype: torch.dtype,
     tensors: Mapping[str, StoredTensor] | None = None,
+    kernels: Kernels | None = None,
 ) -> None:
     """Check that the weights fit the memory, and the KV of an explicit context; the arguments are `footprint`'s.
 
     Raises:
         CheckpointError: they do not; the message has the figures, and what would fit.
     """
-    takes = footprint(options, config, drafter, device, dtype, tensors)
+    takes = footprint(options, config, drafter, device, dtype, tensors, kernels)
     free = memory_limit(device)
     beside = free - takes.without_kv
     if beside < 0:

@@ -119,14 +119,14 @@ def load_model(
     takes = drafter.memory(device, dtype)
     check_together(options, config, device)
     on_device = on_one_device(config, options, device)
-    check_memory(options, on_device, takes, device, dtype, checkpoint.tensors())
     settle_kernels(device)
     _set_threads(options, weight_bytes(config, dtype))
+    native = options.native if others is None else "off"
+    few_rows = open_few_rows(native, device, deterministic=options.is_deterministic)
+    check_memory(options, on_device, takes, device, dtype, checkpoint.tensors(), few_rows[0])
     share = WHOLE if others is None else others.share
     if others is not None:
         others.start(options, torch.get_num_threads())
-    native = options.native if others is None else "off"
-    few_rows = open_few_rows(native, device, deterministic=options.is_deterministic)
     formats = choose_formats(options.quantize, device, dtype, few_rows[0])
     weights = load_weights(checkpoint, device=device, dtype=dtype, formats=formats, progress=progress, share=share)
     if others is not None:

@@ -12,7 +12,8 @@ from runtime.checkpoint.mtp_layout import BESIDE, DEEPSEEK, REPEATED, published_
 from runtime.checkpoint.stored import SelectedColumns
 from runtime.errors import CheckpointError
 from runtime.nn.mtp import MtpWeights
-from runtime.nn.source import ShapeSource, StoredSource, check_shapes
+from runtime.nn.source import ShapeSource
+from runtime.nn.stored_source import StoredSource, check_shapes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from runtime.native.structures import Layer, Matrix, Step
 
-INTERFACE = 12
+INTERFACE = 13
 """That of `source/layer.cpp`: a library that was built of another one is not used."""
 
 logger = logging.getLogger("cede.model")

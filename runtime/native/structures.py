@@ -22,6 +22,7 @@ class Kind(IntEnum):
     NIBBLES = 7
     NIBBLES_WITHOUT_ZEROS = 8
     SIX_BITS = 9
+    ROWS_OF_FLOAT16 = 10
 
 
 # Those that are multiplied by any number of rows, which are rounded to bytes.

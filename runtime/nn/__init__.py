@@ -6,7 +6,7 @@ an executor.
 
 - `model`: `Transformer`, `Batch`, `HiddenStates`
 - `mtp`: `MtpModule`, the target's multi-token-prediction module as a drafter; `draft_model`: `DraftModel`
-- `weights`: `Weights`, `load_weights`, `random_weights`; `source`: `WeightSource`, where they come from; `plan`:
-  `planned_bytes`, what they will take
+- `weights`: `Weights`, `load_weights`, `random_weights`; `source`: `WeightSource`, where they come from, such as files
+  (`stored_source`); `plan`: `planned_bytes`, what they will take
 - `layers`: what a decoder layer is made of; `matrices`: products with weight matrices, and embeddings
 """

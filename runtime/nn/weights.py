@@ -14,7 +14,8 @@ from runtime.nn.layers.decoder_layer import DecoderLayer
 from runtime.nn.layers.norm import read_norm
 from runtime.nn.matrices.embedding import PlainEmbedding
 from runtime.nn.matrices.linear import Linear
-from runtime.nn.source import RandomSource, ShapeSource, StoredSource, check_shapes
+from runtime.nn.source import RandomSource, ShapeSource
+from runtime.nn.stored_source import StoredSource, check_shapes
 from runtime.parallel.share import WHOLE, share_config
 from runtime.parallel.tensors import share_tensors
 

@@ -46,15 +46,19 @@ def settle_kernels(device: torch.device) -> None:
 
 
 def select_dtype(name: str, device: torch.device, checkpoint_dtype: str | None) -> torch.dtype:
-    """Return the dtype to compute in: `auto` is the checkpoint's, but float32 on a CPU without bfloat16 arithmetic.
+    """Return the dtype to compute in: `auto` is the checkpoint's, but on a CPU what it computes fast.
 
-    PyTorch would emulate it there: a 512-row product ran 7 times slower in bfloat16 than in float32 (bench/LOG.md).
+    PyTorch would emulate bfloat16 where the CPU has no arithmetic for it: a 512-row product ran 7 times slower than in
+    float32.  In float16, which few CPUs have, prompts took 7 times as long as in bfloat16 (bench/LOG.md).
     """
     if name != "auto":
         return _DTYPES[name]
-    if device.type == "cpu" and not has_bfloat16_arithmetic():
+    dtype = _DTYPES.get(checkpoint_dtype or "", torch.bfloat16)
+    if device.type != "cpu":
+        return dtype
+    if not has_bfloat16_arithmetic():
         return torch.float32
-    return _DTYPES.get(checkpoint_dtype or "", torch.bfloat16)
+    return torch.bfloat16 if dtype is torch.float16 else dtype
 
 
 def has_bfloat16_arithmetic() -> bool:

@@ -12,7 +12,7 @@
 #include "structures.h"
 
 // To be raised with every change of a structure or function below.
-extern "C" int cede_interface() { return 12; }
+extern "C" int cede_interface() { return 13; }
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(CEDE_WITHOUT_KERNELS)  // a test defines the last
 #define CEDE_HAS_KERNELS 1
@@ -32,7 +32,7 @@ extern "C" int cede_interface() { return 12; }
 #define CEDE_END_TARGET CEDE_PRAGMA(GCC pop_options)
 #endif
 
-CEDE_BEGIN_TARGET("avx2,fma")
+CEDE_BEGIN_TARGET("avx2,fma,f16c")  // every processor with AVX2 has the last
 namespace cede::avx2 {
 #include "vectors_avx2.h"
 #include "functions.h"

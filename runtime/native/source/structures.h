@@ -11,6 +11,7 @@
 namespace cede {
 
 using Bfloat16 = uint16_t;
+enum class Float16 : uint16_t {};
 
 constexpr int MOST_ROWS = 32;  // of a call
 constexpr int LANES = 16;     // numbers of a vector, on every processor
@@ -39,7 +40,8 @@ enum Kind : int32_t {
     SPREAD_BYTES,
     NIBBLES,
     NIBBLES_WITHOUT_ZEROS,
-    SIX_BITS
+    SIX_BITS,
+    ROWS_OF_FLOAT16
 };
 
 struct Matrix {

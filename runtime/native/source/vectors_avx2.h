@@ -73,6 +73,10 @@ inline Vector load(const Bfloat16* from) {
     const auto* halves = reinterpret_cast<const __m128i*>(from);
     return {widen(_mm_loadu_si128(halves)), widen(_mm_loadu_si128(halves + 1))};
 }
+inline Vector load(const Float16* from) {
+    const auto* halves = reinterpret_cast<const __m128i*>(from);
+    return {_mm256_cvtph_ps(_mm_loadu_si128(halves)), _mm256_cvtph_ps(_mm_loadu_si128(halves + 1))};
+}
 inline Vector load(const int8_t* from) {
     const auto* eight = reinterpret_cast<const __m128i*>(from);
     const auto* others = reinterpret_cast<const __m128i*>(from + 8);

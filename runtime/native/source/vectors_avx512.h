@@ -53,6 +53,7 @@ inline __m256i narrow(Vector x) {
 
 inline Vector load(const float* from) { return _mm512_loadu_ps(from); }
 inline Vector load(const Bfloat16* from) { return widen(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from))); }
+inline Vector load(const Float16* from) { return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from))); }
 inline Vector load(const int8_t* from) {
     return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));
 }

@@ -53,17 +53,18 @@ class PlainEmbedding:
 
     Args:
         weight: `[vocab, hidden]`.
+        dtype: of the rows that are looked up; None for the weight's.
     """
 
-    def __init__(self, weight: Tensor) -> None:
+    def __init__(self, weight: Tensor, dtype: torch.dtype | None = None) -> None:
         self.weight = weight
-        self.dtype, self.device = weight.dtype, weight.device
+        self.dtype, self.device = dtype or weight.dtype, weight.device
         self.form = dtype_name(weight.dtype)
         self.nbytes = weight.nbytes
 
     def __call__(self, token_ids: Tensor) -> Tensor:
         """Look up `[rows]`, to `[rows, hidden]`."""
-        return F.embedding(token_ids, self.weight)
+        return F.embedding(token_ids, self.weight).to(self.dtype)
 
 
 class Int8Embedding:
@@ -135,7 +136,7 @@ def embedding_bytes(vocab: int, hidden: int, dtype: torch.dtype, form: str) -> i
     """Return the bytes of an embedding; `form` is as its own."""
     if form == Int8Embedding.form:
         return vocab * (hidden + hidden // int8_columns(hidden) * torch.float32.itemsize)
-    return packed_bytes(vocab, hidden, dtype, form, scale_bytes=dtype.itemsize)
+    return packed_bytes(vocab, hidden, form, scale_bytes=dtype.itemsize)
 
 
 def int8_columns(hidden: int) -> int:

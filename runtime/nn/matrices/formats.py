@@ -24,6 +24,7 @@ from runtime.nn.matrices.int4 import CpuInt4, WeightInt4
 from runtime.nn.matrices.int8 import INT8, DynamicInt8, WeightInt8, has_integer_products, kernel_dtype
 from runtime.nn.matrices.linear import WeightFormats, lossless_format
 from runtime.nn.matrices.quantization import Quantization
+from runtime.nn.matrices.sixteen_bits import SixteenBits
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -86,6 +87,25 @@ class KeptCodes:
         return self.kernels if by_bytes else None
 
 
+@dataclass(frozen=True, slots=True)
+class KeptSixteenBits:
+    """The format of plain weights of 16 bits where rows have 32.
+
+    Attributes:
+        kernels: multiply few rows.
+    """
+
+    kernels: Kernels
+
+    def takes(self, outputs: int, inputs: int) -> bool:
+        """Whether the kernels take a matrix of this shape."""
+        return SixteenBits.takes(outputs, inputs)
+
+    def __call__(self, weight: Tensor, bias: Tensor | None) -> WeightMatrix:
+        """Keep a weight as it is."""
+        return SixteenBits(weight, bias, self.kernels)
+
+
 FOUR_BITS = CodeFormat(4, GROUP)  # of what full weights become
 
 
@@ -108,11 +128,12 @@ def choose_formats(
     # A head's products are of few rows, which the kernels read faster than FBGEMM (bench/LOG.md), and do not quantise.
     head = int8 if kernels is None else WeightInt8
     codes = KeptCodes(device, dtype, kernels)
+    narrow = KeptSixteenBits(kernels) if kernels is not None and dtype == torch.float32 else None
     match quantization:
         case Quantization.NONE:
-            return WeightFormats(full, full)
+            return WeightFormats(full, full, narrow=narrow)
         case Quantization.AUTO:
-            return WeightFormats(full, full, packed=int8, packed_head=head, coded=codes)
+            return WeightFormats(full, full, packed=int8, packed_head=head, coded=codes, narrow=narrow)
         case Quantization.INT8:
             return WeightFormats(int8, head, small_embedding=True)
         case Quantization.INT4:

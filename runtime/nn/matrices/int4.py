@@ -11,6 +11,7 @@ PyTorch has no public name for these kernels; its version is pinned.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -33,7 +34,7 @@ EXPAND_ROWS = 64
 MPS_EXPAND_ROWS = 16
 
 SLAB = 64 * 64  # outputs that are packed at a time: whole blocks of the kernels' layouts
-_FORM = "int4 by "
+_CODES = re.compile(r"int(\d) by (\d+)")
 _TILE = 16  # inputs of a tile of CUDA's layout
 
 
@@ -186,20 +187,22 @@ class WeightInt4:
         return torch.addcmul(zeros, codes.to(scales.dtype).sub_(8), scales).view(outputs, inputs)
 
 
-def packed_bytes(outputs: int, inputs: int, dtype: torch.dtype, form: str, scale_bytes: int = 2) -> int:
+def packed_bytes(outputs: int, inputs: int, form: str, scale_bytes: int = 2) -> int:
     """Estimate the bytes of a matrix, without its bias and what a format of the CPU pads.
 
     Args:
         outputs: rows of the matrix.
         inputs: columns.
-        dtype: that the model computes in.
-        form: as `Linear.nbytes_by_form` names it: `int8`, `int4 by 32`, or anything else for plain numbers of `dtype`.
-        scale_bytes: of a scale or a zero of four bits.
+        form: as `Linear.nbytes_by_form` names it: `int8`, `int4 by 32`, `int6 by 16`, or a dtype's name.
+        scale_bytes: of a scale or a zero of codes.
     """
     if form == INT8:
         return outputs * (inputs + torch.float32.itemsize)
-    if form.startswith(_FORM):
-        return outputs * (inputs // 2 + 2 * scale_bytes * inputs // int(form.removeprefix(_FORM)))
+    if codes := _CODES.fullmatch(form):
+        bits, group = map(int, codes.groups())
+        numbers = 2 if bits == 4 else 1  # what has 6 bits in a file has no zeros
+        return outputs * (inputs * bits // 8 + numbers * scale_bytes * inputs // group)
+    dtype: torch.dtype = getattr(torch, form)
     return outputs * inputs * dtype.itemsize
 
 

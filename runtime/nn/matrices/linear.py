@@ -54,6 +54,16 @@ class CodedFormat(Protocol):
         """Convert codes, in host memory, and a bias, on the device."""
 
 
+class NarrowFormat(Protocol):
+    """A format that keeps plain weights in the file's 16 bits, for a model that computes in 32."""
+
+    def takes(self, outputs: int, inputs: int) -> bool:
+        """Whether it takes a matrix of this shape."""
+
+    def __call__(self, weight: Tensor, bias: Tensor | None) -> WeightMatrix:
+        """Keep a weight, `[out, in]`, which may be shared, and a bias of 32 bits."""
+
+
 @dataclass(frozen=True, slots=True)
 class WeightFormats:
     """The formats of a model's weights.
@@ -64,6 +74,7 @@ class WeightFormats:
         packed: of matrices that the files have in few bits, but for those of `coded`; None for the formats above.
         packed_head: of the head, where that is another.
         coded: of matrices whose codes it takes; None where codes are expanded.
+        narrow: of plain matrices that have 16 bits in the files; None where they are brought to the model's dtype.
         small_embedding: whether an embedding that the files have in full becomes int8.
     """
 
@@ -72,6 +83,7 @@ class WeightFormats:
     packed: MatrixFormat | None = None
     packed_head: MatrixFormat | None = None
     coded: CodedFormat | None = None
+    narrow: NarrowFormat | None = None
     small_embedding: bool = False
 
 
@@ -182,7 +194,7 @@ class Linear:
 
     def shares(self, weight: Tensor) -> bool:
         """Whether it computes with this very tensor."""
-        return any(isinstance(matrix, PlainMatrix) and matrix.weight is weight for matrix in self._matrices)
+        return any(getattr(matrix, "weight", None) is weight for matrix in self._matrices)  # most formats have none
 
     def __call__(self, x: Tensor) -> Tensor:
         """Multiply `[rows, in]` to `[rows, out]`."""

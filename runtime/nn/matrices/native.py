@@ -17,6 +17,7 @@ from runtime.nn.matrices.int8 import WeightInt8
 from runtime.nn.matrices.linear import BlockedMatrix, PlainMatrix
 from runtime.nn.matrices.native_product import DTYPES, native_product
 from runtime.nn.matrices.panels import PANEL
+from runtime.nn.matrices.sixteen_bits import KINDS, SixteenBits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("cede.model")
 
-_ROWS = {torch.float32: Kind.ROWS_OF_FLOAT32, torch.bfloat16: Kind.ROWS_OF_BFLOAT16}
+_ROWS = {torch.float32: Kind.ROWS_OF_FLOAT32} | KINDS
 _PANELS = {torch.float32: Kind.PANELS_OF_FLOAT32, torch.bfloat16: Kind.PANELS_OF_BFLOAT16}
 
 
@@ -85,6 +86,8 @@ def _native_matrix(matrix: WeightMatrix) -> NativeMatrix:
             own = _int8(matrix)
         case ByteMatrix():
             own = _with_bias(matrix.described, matrix.bias, matrix.OUTPUTS)
+        case SixteenBits():
+            own = _with_bias(matrix.described, matrix.bias, LANES)
         case PlainMatrix():
             own = _plain(matrix)
         case BlockedMatrix():

@@ -13,7 +13,7 @@ import torch
 from runtime.checkpoint.folder.plain import PlainTensor
 from runtime.checkpoint.open import open_checkpoint
 from runtime.errors import CheckpointError
-from runtime.loading import footprint
+from runtime.loading import few_rows, footprint
 from runtime.loading.drafters import plan_drafter
 from runtime.loading.footprint import DrafterMemory
 from runtime.loading.load import load_model
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
+    from runtime.native.kernels import Kernels
     from runtime.nn.model import Transformer
 
 GIB = 2**30
@@ -49,20 +50,22 @@ def _load(options: LoadOptions) -> Transformer:
     return load_model(options, open_checkpoint(options.path))
 
 
+@pytest.mark.parametrize("native", [False, True], ids=["", "with kernels"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("quantization", Quantization)
 @pytest.mark.parametrize(
     "family", ["embedded", "llama", "llama-bias", "qwen3-tied", "qwen3-moe", "gemma2", "cohere-qk-norm"]
 )
 def test_what_weights_take_is_what_was_foreseen(
-    family: str, quantization: Quantization, dtype: torch.dtype, tmp_path: Path
+    family: str, quantization: Quantization, dtype: torch.dtype, native: bool, kernels: Kernels, tmp_path: Path
 ) -> None:
     folder = resolve_model(None) if family == "embedded" else tmp_path
     if family != "embedded":
         FAMILIES[family](tmp_path)
-    checkpoint, formats = open_checkpoint(folder), choose_formats(quantization, CPU, dtype)
+    used = kernels if native else None
+    checkpoint, formats = open_checkpoint(folder), choose_formats(quantization, CPU, dtype, used)
     kept = load_weights(checkpoint, device=CPU, dtype=dtype, formats=formats)
-    foreseen = planned_bytes(checkpoint.config, quantization, CPU, dtype, checkpoint.tensors())
+    foreseen = planned_bytes(checkpoint.config, quantization, CPU, dtype, checkpoint.tensors(), used)
     by_form = sum(kept.nbytes_by_form.values())
     assert by_form <= kept.nbytes <= 1.02 * by_form  # a router has its weight in float32, too
     assert kept.nbytes_by_form.keys() == foreseen.keys()
@@ -138,6 +141,23 @@ def test_slots_and_context_that_do_not_fit_are_refused_with_what_would(
     assert (context, slots) == (3, 30_000 // config.context_length)
     for fits in (replace(options, context=context), replace(options, slots=slots)):
         footprint.check_memory(fits, config, DrafterMemory(), CPU, torch.float32)
+
+
+def test_what_the_kernels_keep_small_counts_as_small(kernels: Kernels, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of bfloat16, computed in float32: half of what PyTorch would keep of it."""
+    options = LoadOptions(resolve_model(None), slots=1, context=64, device="cpu", dtype="float32")
+    checkpoint = open_checkpoint(options.path)
+    sizes = [
+        footprint.footprint(
+            options, checkpoint.config, DrafterMemory(), CPU, torch.float32, checkpoint.tensors(), used
+        ).without_kv
+        for used in (kernels, None)
+    ]
+    monkeypatch.setattr(few_rows, "open_kernels", lambda threads: kernels)
+    monkeypatch.setattr(footprint, "memory_limit", lambda device: sum(sizes) // 2)
+    assert "bfloat16" in _load(options).weights.nbytes_by_form
+    with pytest.raises(CheckpointError, match="the model takes"):
+        _load(replace(options, native="off"))
 
 
 def test_what_fits_is_loaded(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,6 +60,8 @@ def test_a_named_device_is_taken_or_refused(name: str, monkeypatch: pytest.Monke
         (CPU, True, "float32", torch.float32),
         (CPU, True, None, torch.bfloat16),
         (CPU, False, "bfloat16", torch.float32),
+        (CPU, True, "float16", torch.bfloat16),
+        (CPU, False, "float16", torch.float32),
         (CPU, False, None, torch.float32),
     ],
     ids=str,

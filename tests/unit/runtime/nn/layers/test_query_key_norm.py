@@ -10,7 +10,8 @@ import torch
 
 from runtime.checkpoint.open import open_checkpoint
 from runtime.nn.layers.query_key_norm import read_query_key_norm
-from runtime.nn.source import ShapeSource, StoredSource
+from runtime.nn.source import ShapeSource
+from runtime.nn.stored_source import StoredSource
 from tests.models.checkpoints import FAMILIES
 
 if TYPE_CHECKING:

@@ -151,6 +151,14 @@ def test_six_bits_are_kept_where_nothing_else_was_asked_for_and_kernels_take_the
             assert coded(six, None).form == "int6 by 16"
 
 
+def test_sixteen_bits_are_kept_where_kernels_widen_them_and_nothing_less_is_asked_for(kernels: Kernels) -> None:
+    for quantization in Quantization:
+        kept = quantization in (Quantization.AUTO, Quantization.NONE)
+        assert (choose_formats(quantization, CPU, torch.float32, kernels).narrow is not None) == kept
+        assert choose_formats(quantization, CPU, torch.bfloat16, kernels).narrow is None
+        assert choose_formats(quantization, CPU, torch.float32).narrow is None
+
+
 def test_other_devices_keep_full_activations() -> None:
     assert choose_formats(Quantization.INT8, MPS, torch.bfloat16).layers is WeightInt8
     with fake_mps():

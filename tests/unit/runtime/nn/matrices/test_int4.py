@@ -40,7 +40,7 @@ def test_products_are_those_of_the_expanded_codes(group: int, rows: int, dtype: 
     assert (y.shape, y.dtype) == ((rows, OUTPUTS), dtype)
     assert error(y, x.float() @ codes.expand().T + bias.float()) <= ROUNDING
     assert product.form == f"int4 by {group}"
-    assert product.nbytes == packed_bytes(OUTPUTS, INPUTS, dtype, product.form) + bias.nbytes
+    assert product.nbytes == packed_bytes(OUTPUTS, INPUTS, product.form) + bias.nbytes
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -173,7 +173,8 @@ def test_weights_are_expanded_from_the_layout_of_mps(group: int, monkeypatch: py
 
 
 def test_sizes_are_by_form() -> None:
-    assert packed_bytes(64, 128, torch.float32, "float32") == 64 * 128 * 4
-    assert packed_bytes(64, 128, torch.bfloat16, "bfloat16") == 64 * 128 * 2
-    assert packed_bytes(64, 128, torch.bfloat16, "int8") == 64 * (128 + 4)
-    assert packed_bytes(64, 128, torch.bfloat16, "int4 by 64") == 64 * (64 + 2 * 4)
+    assert packed_bytes(64, 128, "float32") == 64 * 128 * 4
+    assert packed_bytes(64, 128, "bfloat16") == 64 * 128 * 2
+    assert packed_bytes(64, 128, "int8") == 64 * (128 + 4)
+    assert packed_bytes(64, 128, "int4 by 64") == 64 * (64 + 2 * 4)
+    assert packed_bytes(64, 128, "int6 by 16") == 64 * (96 + 8 * 2)

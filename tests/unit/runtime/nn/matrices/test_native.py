@@ -14,7 +14,12 @@ from runtime.nn.matrices.native import NotInKernels, native_matrices, native_mat
 
 
 @pytest.mark.parametrize(
-    ("dtype", "kind"), [(torch.float32, Kind.ROWS_OF_FLOAT32), (torch.bfloat16, Kind.ROWS_OF_BFLOAT16)]
+    ("dtype", "kind"),
+    [
+        (torch.float32, Kind.ROWS_OF_FLOAT32),
+        (torch.bfloat16, Kind.ROWS_OF_BFLOAT16),
+        (torch.float16, Kind.ROWS_OF_FLOAT16),
+    ],
 )
 def test_a_plain_weight_is_read_where_it_is(dtype: torch.dtype, kind: Kind) -> None:
     weight = torch.zeros(32, 48, dtype=dtype)

@@ -9,17 +9,18 @@ import pytest
 import torch
 
 from runtime.checkpoint.stored import ALL, GroupCodes
-from runtime.nn import source as source_module
+from runtime.nn import stored_source
 from runtime.nn.matrices.embedding import Int4Embedding, Int8Embedding, PlainEmbedding
 from runtime.nn.matrices.formats import choose_formats
 from runtime.nn.matrices.quantization import Quantization
-from runtime.nn.source import StoredSource
+from runtime.nn.stored_source import StoredSource
 from tests.models.step_driver import CPU
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from runtime.checkpoint.stored import CodeFormat, Rows
+    from runtime.native.kernels import Kernels
 
 INPUTS = 128
 SLAB_ROWS = 24  # of a matrix, at a time: no part has a whole number of slabs
@@ -27,7 +28,7 @@ SLAB_ROWS = 24  # of a matrix, at a time: no part has a whole number of slabs
 
 @pytest.fixture(autouse=True)
 def small_slabs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source_module, "SLAB", SLAB_ROWS * INPUTS)
+    monkeypatch.setattr(stored_source, "SLAB", SLAB_ROWS * INPUTS)
 
 
 @dataclass(frozen=True)
@@ -90,9 +91,12 @@ def stored(form: str, outputs: int, seed: int) -> Stored:
 
 
 def source(
-    tensors: Mapping[str, Stored], quantization: Quantization, dtype: torch.dtype = torch.float32
+    tensors: Mapping[str, Stored],
+    quantization: Quantization,
+    kernels: Kernels | None = None,
+    dtype: torch.dtype = torch.float32,
 ) -> StoredSource:
-    return StoredSource(tensors, CPU, dtype, choose_formats(quantization, CPU, dtype))
+    return StoredSource(tensors, CPU, dtype, choose_formats(quantization, CPU, dtype, kernels))
 
 
 QKV = {"q_proj": 64, "k_proj": 32, "v_proj": 32}
@@ -107,9 +111,15 @@ def qkv(*forms: str, bias: bool = False) -> dict[str, Stored]:
     return parts | (biases if bias else {})
 
 
-def check(tensors: Mapping[str, Stored], quantization: Quantization, forms: list[str], error: float) -> None:
+def check(
+    tensors: Mapping[str, Stored],
+    quantization: Quantization,
+    forms: list[str],
+    error: float,
+    kernels: Kernels | None = None,
+) -> None:
     """The parts' products follow one another, in these forms."""
-    given = source(tensors, quantization)
+    given = source(tensors, quantization, kernels)
     bias = "q_proj.bias" in tensors
     linear = given.linear(QKV, INPUTS, bias=bias)
     x = draw(5, INPUTS, seed=20)
@@ -155,6 +165,32 @@ def test_all_parts_are_in_the_form_that_is_asked_for(
     check(qkv("Q4_1", "Q6_K", "F16"), quantization, kept_as, error)
 
 
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("quantization", [Quantization.AUTO, Quantization.NONE])
+def test_where_kernels_widen_them_sixteen_bits_stay_what_they_are(
+    kernels: Kernels, quantization: Quantization, bias: bool
+) -> None:
+    for stored_as, kept_as in (
+        (("BF16", "BF16", "BF16"), ["bfloat16"]),
+        (("F16", "F16", "BF16"), ["float16", "bfloat16"]),
+        (("F32", "BF16", "F32"), ["float32", "bfloat16"]),
+    ):
+        check(qkv(*stored_as, bias=bias), quantization, kept_as, 1e-5, kernels)
+
+
+def test_where_less_is_asked_for_sixteen_bits_are_quantised(kernels: Kernels) -> None:
+    forms = list(source(qkv("BF16", "F16", "BF16"), Quantization.INT8, kernels).linear(QKV, INPUTS).nbytes_by_form)
+    assert forms == ["int8"]
+
+
+def test_shapes_that_the_kernels_do_not_take_are_brought_to_the_models_dtype(kernels: Kernels) -> None:
+    tensors = {"q_proj.weight": stored("BF16", 24, 0), "embed.weight": stored("BF16", 100, 3)}
+    given = source(tensors, Quantization.AUTO, kernels)
+    assert given.linear({"q_proj": 24}, INPUTS).form == "float32"
+    embedding = given.embedding("embed", 100, INPUTS)
+    assert embedding.form == given.tied_head("embed", embedding, 100, INPUTS).form == "float32"
+
+
 def test_codes_that_no_kernel_takes_become_int8() -> None:
     tensors = {"q_proj.weight": stored("Q4_1", 24, 0)}
     assert source(tensors, Quantization.AUTO).linear({"q_proj": 24}, INPUTS).form == "int8"
@@ -181,6 +217,21 @@ def test_an_embedding_is_kept_as_it_is_stored(
     expected = tensors["embed.weight"].weight[tokens]
     assert ((embedding(tokens) - expected).norm() / expected.norm()).item() <= error
     assert given.nbytes_by_form == {embedding.form: embedding.nbytes}
+
+
+@pytest.mark.parametrize("form", ["BF16", "F16"])
+def test_an_embedding_of_sixteen_bits_and_its_head_are_one_tensor(kernels: Kernels, form: str) -> None:
+    tensors = {"embed.weight": stored(form, 96, 3)}
+    given = source(tensors, Quantization.AUTO, kernels)
+    embedding, tokens = given.embedding("embed", 96, INPUTS), torch.tensor([7, 95, 0, 7])
+    assert isinstance(embedding, PlainEmbedding)
+    rows = embedding(tokens)
+    assert (rows.dtype, embedding.dtype) == (torch.float32, torch.float32)
+    torch.testing.assert_close(rows, tensors["embed.weight"].weight[tokens], rtol=0, atol=1e-7)
+    head, x = given.tied_head("embed", embedding, 96, INPUTS), draw(3, INPUTS, seed=1)
+    assert head.shares(embedding.weight)
+    torch.testing.assert_close(head(x), x @ tensors["embed.weight"].weight.T, rtol=1e-4, atol=1e-5)
+    assert given.nbytes_by_form == {embedding.form: 2 * 96 * INPUTS}
 
 
 @pytest.mark.parametrize(("form", "head"), [("BF16", None), ("Q8_0", "int8"), ("Q4_1", "int4 by 32")])
