@@ -65,6 +65,7 @@ class Layer(Structure):
         ("is_bfloat16", c_int32),  # of the rows and of the KV; else they are float32
         ("window", c_int32),  # positions that a row sees, itself included; 0 for all before it
         ("is_gelu", c_int32),  # the activation, with the approximation that uses tanh; else it is SiLU
+        ("rotary", c_int32),  # numbers of a head that are rotated, its first ones
         ("before_attention", Norm),
         ("after_attention", Norm),
         ("before_mlp", Norm),

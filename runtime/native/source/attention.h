@@ -10,10 +10,11 @@ inline void normalise(const T* x, const float* weight, float least, int size, To
     for (int i = 0; i < size; i += LANES) store(to + i, times(divide(load(x + i), norm), load(weight + i)));
 }
 
-// Rotate a head in place; numbers of `head` are such as T can hold.  cos, sin: `[dim]`, the first half of `sin` negative.
+// Rotate the first numbers of a head in place; they are such as T can hold.  cos, sin: `[rotary]`, the first half of `sin`
+// negative.
 template <class T>
-inline void rotate(float* head, const T* cos, const T* sin, int dim) {
-    const int half = dim / 2;
+inline void rotate(float* head, const T* cos, const T* sin, int rotary) {
+    const int half = rotary / 2;
     for (int i = 0; i < half; i += LANES) {
         const Vector first = load(head + i), second = load(head + half + i);
         const Vector x = rounded<T>(times(first, load(cos + i)));

@@ -80,14 +80,15 @@ void run(Context& context, const Layer& layer, const Step& step) {
         for (int i = 0; i < segment.rows; ++i) {
             const size_t row = segment.first_row + i, position = segment.length - segment.rows + i;
             float* own = context.qkv.data() + row * all_heads;
-            const T *cos = static_cast<const T*>(step.cos) + row * dim, *sin = static_cast<const T*>(step.sin) + row * dim;
+            const T* cos = static_cast<const T*>(step.cos) + row * layer.rotary;
+            const T* sin = static_cast<const T*>(step.sin) + row * layer.rotary;
             const auto prepare = [&](int head) {
                 float* numbers = own + static_cast<size_t>(head) * dim;
                 if (layer.head.weight) {
                     normalise(numbers, layer.head.weight + static_cast<size_t>(head) * dim, layer.head.least, dim, numbers);
                     for (int d = 0; d < dim; d += LANES) store(numbers + d, rounded<T>(load(numbers + d)));
                 }
-                rotate(numbers, cos, sin, dim);
+                rotate(numbers, cos, sin, layer.rotary);
             };
             for (int head = kv_head * group; head < (kv_head + 1) * group; ++head) prepare(head);
             prepare(heads + kv_head);

@@ -64,6 +64,7 @@ struct Layer {
     int32_t hidden, heads, kv_heads, dim, inner, is_bfloat16;
     int32_t window;   // how many positions a row sees, itself included; 0 for all before it
     int32_t is_gelu;  // the activation, with the approximation that uses tanh; else it is SiLU
+    int32_t rotary;   // how many numbers of a head are rotated, its first ones
     Norm before_attention, after_attention, before_mlp, after_mlp;
     Norm head;  // `[heads + kv_heads, dim]`
     float attention_scale, residual_scale;
@@ -81,7 +82,7 @@ struct Segment {
 struct Step {
     int32_t rows, segments, threads;
     void* hidden;           // `[rows, hidden]`, changed in place
-    const void *cos, *sin;  // `[rows, dim]`
+    const void *cos, *sin;  // `[rows, rotary]`
     const Segment* segment;
 };
 

@@ -92,8 +92,7 @@ class NativeLayer:
         of_bytes = all(matrix.described.kind in OF_BYTES for matrix in self._matrices)
         self._takes_all = deterministic or (of_bytes and dtype == torch.float32)
         self._most_keys = MOST_KEYS if of_bytes else 0
-        self._index = index
-        assert attention.rope is not None, "such a layer was refused"
+        self._index, rope = index, config.ropes[index]
         self._rope = attention.rope
         self._window = config.window[index]
         self._kernels = kernels
@@ -106,6 +105,7 @@ class NativeLayer:
             is_bfloat16=dtype == torch.bfloat16,
             window=self._window or 0,
             is_gelu=config.activation == "gelu_tanh",
+            rotary=0 if rope is None else rope.rotary_dim,
             before_attention=_norm(layer.before_attention),
             after_attention=_norm_or_none(layer.after_attention),
             before_mlp=_norm(layer.before_mlp),
@@ -154,14 +154,14 @@ class NativeLayer:
                 keys, values = kv.read(self._index, segment.slot, first, segment.end, segment.origin)
                 copied.append((segment, (keys, values)))
                 own.keys, own.values, own.head_stride = keys.data_ptr(), values.data_ptr(), keys.stride(0)
-        cos, sin = batch.rotations[self._rope]
+        cos, sin = (None, None) if self._rope is None else batch.rotations[self._rope]
         step = Step(
             rows=hidden.shape[0],
             segments=len(rows),
             threads=torch.get_num_threads(),
             hidden=hidden.data_ptr(),
-            cos=cos.data_ptr(),
-            sin=sin.data_ptr(),
+            cos=None if cos is None else cos.data_ptr(),
+            sin=None if sin is None else sin.data_ptr(),
             segment=addressof(rows),
         )
         self._kernels.run_layer(self._described, step, self._block)
@@ -234,8 +234,9 @@ def _parts(layer: DecoderLayer, index: int, config: ModelConfig, dtype: torch.dt
         raise NotInKernels("a norm of all heads together")
     if config.sinks or config.scales.attention_softcap is not None:
         raise NotInKernels("sinks or capped scores")
-    if rope is None or rope.rotary_dim != config.head_dim or config.head_dim % (2 * LANES):
-        raise NotInKernels("heads of which not all is rotated, or of another size")
+    rotated = 0 if rope is None else rope.rotary_dim
+    if rotated % (2 * LANES) or config.head_dim % (2 * LANES):
+        raise NotInKernels("heads of another size, or of which another part is rotated")
     if config.activation not in ACTIVATIONS or dtype not in DTYPES:
         raise NotInKernels("another activation or dtype")
     return attention, mlp

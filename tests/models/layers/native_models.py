@@ -72,6 +72,22 @@ GEMMA3 = LLAMA | {  # GELU, norms on both sides, windows in all layers but each 
     "rope_local_base_freq": 10000.0,
 }
 MISTRAL = LLAMA | {"architectures": ["MistralForCausalLM"], "model_type": "mistral", "sliding_window": 7}
+PHI3 = LLAMA | {  # half of each head is rotated
+    "architectures": ["Phi3ForCausalLM"],
+    "model_type": "phi3",
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 64,
+    "hidden_size": 256,
+    "partial_rotary_factor": 0.5,
+    "pad_token_id": 0,
+}
+SMOLLM3 = LLAMA | {  # each second layer rotates nothing
+    "architectures": ["SmolLM3ForCausalLM"],
+    "model_type": "smollm3",
+    "no_rope_layers": [1, 0],
+    "pad_token_id": 0,
+}
 FEW = (1, 2, 3, 4, 5, 7, 8, 9, MOST_ROWS - 1, MOST_ROWS)  # rows, of all remainders of what is computed at a time
 CONTEXT, SLOTS = 256, MOST_ROWS
 SLACK = MOST_ROWS  # positions of a ring beyond its window, and so the most rows of a step

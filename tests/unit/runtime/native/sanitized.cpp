@@ -97,6 +97,7 @@ template <class T>
 bool same(int target, Kind kind, const Shape& shape, int rows_of_each, int sequences, int length) {
     const auto [hidden, heads, kv_heads, dim, inner, group, extras] = shape;
     const int all_heads = heads + 2 * kv_heads, rows = rows_of_each * sequences;
+    const int rotary = extras && dim % (4 * LANES) == 0 ? dim / 2 : dim;
     // Of a shape with extras, values and the second half of what is gated are matrices of their own.
     const int values = extras ? kv_heads * dim : 0, up = extras ? inner : 0;
     Drawn qkv(kind, all_heads * dim - values, hidden, group, extras), output(kind, hidden, heads * dim, group, false);
@@ -111,12 +112,12 @@ bool same(int target, Kind kind, const Shape& shape, int rows_of_each, int seque
     const auto after = numbers<float>(hidden);
     const Norm none{nullptr, 0.0f}, norm_after{extras ? after.data() : nullptr, 0.01f};
     const Norm before_attention{first_norm.data(), 0.01f}, before_mlp{second_norm.data(), 0.01f};
-    const Layer layer{hidden, heads, kv_heads, dim, inner, sizeof(T) == sizeof(Bfloat16), extras ? 9 : 0, extras,
+    const Layer layer{hidden, heads, kv_heads, dim, inner, sizeof(T) == sizeof(Bfloat16), extras ? 9 : 0, extras, rotary,
                       before_attention, norm_after, before_mlp, norm_after,
                       extras ? Norm{head_norm.data(), 0.01f} : none, 0.1f, 1.0f,
                       qkv.own, output.own, gate_up.own, down.own};
     const auto states = numbers<T>(static_cast<size_t>(rows) * hidden), kv = numbers<T>(2ul * kv_heads * length * dim * sequences);
-    const auto cos = numbers<T>(static_cast<size_t>(rows) * dim), sin = numbers<T>(static_cast<size_t>(rows) * dim);
+    const auto cos = numbers<T>(static_cast<size_t>(rows) * rotary), sin = numbers<T>(static_cast<size_t>(rows) * rotary);
     std::vector<T> results[2], caches[2];
     for (const int threads : {1, 3}) {
         auto &own = results[threads / 2], &cache = caches[threads / 2];
@@ -188,7 +189,7 @@ bool all_same(int target, Kind kind, const Shape& shape) {
 }  // namespace
 
 int main() {
-    const Shape shapes[] = {{64, 2, 1, 32, 64, 32, false}, {128, 6, 2, 32, 192, 64, true}, {192, 3, 3, 64, 128, 16, false}};
+    const Shape shapes[] = {{64, 2, 1, 32, 64, 32, false}, {128, 6, 2, 64, 192, 64, true}, {192, 3, 3, 64, 128, 16, false}};
     // In no larger pieces than rows are, and than those of int8.
     const Shape odd{80, 5, 1, 32, 48, 16, true}, odd_int8{96, 5, 1, 32, 160, 16, true};
     bool is_supported = false;

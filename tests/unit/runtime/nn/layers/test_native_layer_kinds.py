@@ -22,8 +22,10 @@ from tests.models.layers.native_models import (
     GRANITE,
     LLAMA,
     MISTRAL,
+    PHI3,
     QWEN2,
     QWEN3,
+    SMOLLM3,
     Opaque,
     both,
     difference,
@@ -83,6 +85,8 @@ MODELS = {
     "granite": GRANITE,
     "gemma3": GEMMA3,
     "mistral": MISTRAL,
+    "phi3": PHI3,
+    "smollm3": SMOLLM3,
     "odd": ODD,
     "wide": WIDE,
 }
@@ -198,6 +202,7 @@ def test_a_layer_may_have_matrices_of_several_kinds(kernels: Kernels) -> None:
 OTHERS: dict[str, tuple[dict[str, Any], MatrixFormat, torch.dtype]] = {
     "another format": (LLAMA, Opaque, FLOAT32),
     "another dtype": (LLAMA, PlainMatrix, torch.float16),
+    "a part of each head that is not in whole vectors": (PHI3 | {"partial_rotary_factor": 0.75}, PlainMatrix, FLOAT32),
     "sizes that are not in whole vectors": (LLAMA | {"intermediate_size": 456}, PlainMatrix, FLOAT32),
     "an inner width that is not in whole panels": (LLAMA | {"intermediate_size": 480}, BlockedMatrix, FLOAT32),
 }
