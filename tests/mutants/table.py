@@ -6,7 +6,7 @@ from tests.mutants import grammars, manager, observers, slots, steps
 from tests.mutants.actors import parking, planner, spare_time
 from tests.mutants.cluster import control, knowledge, requests
 from tests.mutants.kv import arena, blocks, published, rings
-from tests.mutants.model import deterministic, ranks, recorded
+from tests.mutants.model import deterministic, ranks, recorded, weights
 from tests.mutants.web import detached, transport
 
 MUTANTS = (
@@ -20,6 +20,7 @@ MUTANTS = (
     *published.MUTANTS,
     *steps.MUTANTS,
     *deterministic.MUTANTS,
+    *weights.MUTANTS,
     *recorded.MUTANTS,
     *ranks.MUTANTS,
     *grammars.MUTANTS,
