@@ -1,8 +1,9 @@
 // Products with weights of eight bits, of any number of rows, which are rounded to eight bits, too.
 //
 // Rows and weights are spread before, in blocks of 64 inputs, by a matrix that is its own inverse: `hadamard_rotate` in
-// `runtime/nn/matrices/arithmetic.py` says why.  Sums are of whole numbers, so that no order of theirs matters.  The
-// instruction takes one factor without a sign; so the weights are kept 128 too high: sum(x w) = sum(x (w + 128)) - 128 sum(x).
+// `runtime/nn/matrices/arithmetic.py` says why.  Sums are of whole numbers, so that no order of theirs matters.  On
+// x86 the instruction takes one factor without a sign; so the weights are kept 128 too high, on every processor:
+// sum(x w) = sum(x (w + 128)) - 128 sum(x).
 
 constexpr int SPREAD = 64;        // inputs of a block, and numbers that are multiplied at a time
 constexpr float NORM = 0.125f;    // of the matrix: 1 / sqrt(SPREAD)
@@ -92,7 +93,7 @@ inline void add_up(const ByteInputs& x, size_t first, const uint8_t* weight, int
         for (int turn = 0; turn < IN_TURN; ++turn) {
             const uint8_t* place = weight + static_cast<size_t>(k + FOUR * turn) * LANES;
             prefetch(place + BYTES_AHEAD);
-            const Bytes64 own = load_bytes(place);
+            const Bytes64 own = load_weights(place);
             for (int row = 0; row < ROWS; ++row)
                 sums[row][turn] = add_byte_products(sums[row][turn], own, repeat_four(x.of(first + row) + k + FOUR * turn));
         }
@@ -133,7 +134,7 @@ struct Bytes {
             add_up_at_most<TOGETHER>(own, inputs, first + place, weight, matrix.in, sums);
             for (int i = 0; i < own; ++i) {
                 const size_t row = first + place + i;
-                const Vector numbers = as_numbers(minus(sums[i], 128 * inputs.total(row)));
+                const Vector numbers = as_numbers(minus(sums[i], LEFT_OF_OFFSET * inputs.total(row)));
                 y[place + i][0] = with_bias(matrix, piece * LANES, times(numbers, times(scale, splat(inputs.scale(row)))));
             }
         }

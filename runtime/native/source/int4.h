@@ -85,7 +85,6 @@ struct FourBits {
 // All weights of a matrix in full, `[in, out]`, for products of many rows, each rounded once.
 template <class T>
 void expand(Context& context, const Matrix& matrix, T* y) {
-    const __m128i nibble = _mm_set1_epi8(15);
     context.workers.run(matrix.in / matrix.group, [&](int group) {
         const size_t first = static_cast<size_t>(group) * matrix.group;
         for (int output = 0; output < matrix.out; output += BLOCK) {
@@ -95,14 +94,13 @@ void expand(Context& context, const Matrix& matrix, T* y) {
             for (int j = 0; j < VECTORS; ++j) load_pairs(scales + 2 * j * LANES, scale[j], zero[j]);
             for (int k = 0; k < matrix.group; ++k) {
                 T* row = y + (first + k) * matrix.out + output;
+                const auto write = [&](int place, Vector code) {
+                    store(row + place * LANES, times_plus(subtract(code, splat(8.0f)), scale[place], zero[place]));
+                };
                 for (int j = 0; j < VECTORS / 2; ++j) {
-                    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(weight + k * (BLOCK / 2) + j * LANES));
-                    const __m128i halves[2] = {_mm_and_si128(bytes, nibble), _mm_and_si128(_mm_srli_epi16(bytes, 4), nibble)};
-                    for (int half = 0; half < 2; ++half) {
-                        const int place = half * (VECTORS / 2) + j;
-                        const Vector code = subtract(widen_bytes(halves[half]), splat(8.0f));
-                        store(row + place * LANES, times_plus(code, scale[place], zero[place]));
-                    }
+                    const uint8_t* bytes = weight + k * (BLOCK / 2) + j * LANES;
+                    write(j, load_low_halves(bytes));
+                    write(VECTORS / 2 + j, load_high_halves(bytes));
                 }
             }
         }

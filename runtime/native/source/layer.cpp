@@ -14,85 +14,20 @@
 // To be raised with every change of a structure or function below.
 extern "C" int cede_interface() { return 13; }
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(CEDE_WITHOUT_KERNELS)  // a test defines the last
+#if (defined(__x86_64__) || defined(__AARCH64EL__)) && defined(__GNUC__) && !defined(CEDE_WITHOUT_KERNELS)  // a test defines the last
 #define CEDE_HAS_KERNELS 1
-
-#include <immintrin.h>
 
 // GCC 12 thinks that what its own headers leave undefined on purpose is used.
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #pragma GCC diagnostic ignored "-Wuninitialized"
-#if defined(__clang__)
 #define CEDE_PRAGMA(text) _Pragma(#text)
+#if defined(__clang__)
 #define CEDE_BEGIN_TARGET(names) CEDE_PRAGMA(clang attribute push(__attribute__((target(names))), apply_to = function))
 #define CEDE_END_TARGET CEDE_PRAGMA(clang attribute pop)
 #else
-#define CEDE_PRAGMA(text) _Pragma(#text)
 #define CEDE_BEGIN_TARGET(names) CEDE_PRAGMA(GCC push_options) CEDE_PRAGMA(GCC target(names))
 #define CEDE_END_TARGET CEDE_PRAGMA(GCC pop_options)
 #endif
-
-CEDE_BEGIN_TARGET("avx2,fma,f16c")  // every processor with AVX2 has the last
-namespace cede::avx2 {
-#include "vectors_avx2.h"
-#include "functions.h"
-#include "attention.h"
-#include "products.h"
-#include "whole.h"
-#include "int4_avx2.h"
-#include "int4.h"
-#include "rows.h"
-#include "int8.h"
-#include "bytes.h"
-#include "codes.h"
-#include "panels.h"
-#include "kinds.h"
-#include "layer.h"
-#include "multiply.h"
-}  // namespace cede::avx2
-CEDE_END_TARGET
-
-CEDE_BEGIN_TARGET("avx512f,avx512bw,avx512vl,avx512dq,fma")
-namespace cede::avx512 {
-#include "vectors_avx512.h"
-#include "functions.h"
-#include "attention.h"
-#include "products.h"
-#include "whole.h"
-#include "int4_avx512.h"
-#include "int4.h"
-#include "rows.h"
-#include "int8.h"
-#include "bytes.h"
-#include "codes.h"
-#include "panels.h"
-#include "kinds.h"
-#include "layer.h"
-#include "multiply.h"
-}  // namespace cede::avx512
-CEDE_END_TARGET
-
-#define CEDE_BFLOAT16 1
-#define CEDE_VNNI 1
-CEDE_BEGIN_TARGET("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16,avx512vnni,fma")
-namespace cede::avx512_bf16 {
-#include "vectors_avx512.h"
-#include "functions.h"
-#include "attention.h"
-#include "products.h"
-#include "whole.h"
-#include "int4_avx512.h"
-#include "int4.h"
-#include "rows.h"
-#include "int8.h"
-#include "bytes.h"
-#include "codes.h"
-#include "panels.h"
-#include "kinds.h"
-#include "layer.h"
-#include "multiply.h"
-}  // namespace cede::avx512_bf16
-CEDE_END_TARGET
 
 namespace cede {
 
@@ -102,7 +37,7 @@ using Multiply = void (*)(Context&, const Matrix&, const T*, int, float*);
 template <class T>
 using Expand = void (*)(Context&, const Matrix&, T*);
 
-// What is compiled, the best first.
+// What is compiled for a set of instructions.
 struct Target {
     const char* name;
     bool (*is_supported)();
@@ -115,29 +50,21 @@ struct Target {
     Expand<Bfloat16> expand_to_bfloat16;
 };
 
-const Target TARGETS[] = {
-    {"avx512_bf16",
-     [] {
-         return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
-                __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vnni");
-     },
-     avx512_bf16::BLOCK, avx512_bf16::IS_FOR_MANY_ROWS, avx512_bf16::run<float>, avx512_bf16::run<Bfloat16>,
-     avx512_bf16::multiply<float>, avx512_bf16::multiply<Bfloat16>, avx512_bf16::expand<float>, avx512_bf16::expand<Bfloat16>},
-    {"avx512",
-     [] {
-         return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
-     },
-     avx512::BLOCK, avx512::IS_FOR_MANY_ROWS, avx512::run<float>, avx512::run<Bfloat16>, avx512::multiply<float>,
-     avx512::multiply<Bfloat16>,
-     avx512::expand<float>, avx512::expand<Bfloat16>},
-    {"avx2", [] { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }, avx2::BLOCK,
-     avx2::IS_FOR_MANY_ROWS, avx2::run<float>,
-     avx2::run<Bfloat16>, avx2::multiply<float>, avx2::multiply<Bfloat16>, avx2::expand<float>, avx2::expand<Bfloat16>},
-};
-
 }  // namespace cede
+
+// That of a namespace.
+#define CEDE_TARGET(name, is_supported)                                                                             \
+    {                                                                                                               \
+        #name, is_supported, name::BLOCK, name::IS_FOR_MANY_ROWS, name::run<float>, name::run<Bfloat16>,            \
+            name::multiply<float>, name::multiply<Bfloat16>, name::expand<float>, name::expand<Bfloat16>            \
+    }
+
+// The namespaces, `TARGETS`, the best first, and whether the processor multiplies bytes.
+#if defined(__x86_64__)
+#include "targets_x86.h"
+#else
+#include "targets_arm.h"
+#endif
 
 // Return the name of target number `i`; null behind the last.
 extern "C" const char* cede_target(int i) {
@@ -145,14 +72,13 @@ extern "C" const char* cede_target(int i) {
     return i >= 0 && i < COUNT ? cede::TARGETS[i].name : nullptr;
 }
 
-extern "C" int cede_is_supported(int target) {
-    __builtin_cpu_init();
-    return cede::TARGETS[target].is_supported();
-}
+extern "C" int cede_is_supported(int target) { return cede::TARGETS[target].is_supported(); }
 
 extern "C" int cede_block(int target) { return cede::TARGETS[target].block; }
 
 extern "C" int cede_is_for_many_rows(int target) { return cede::TARGETS[target].is_for_many_rows; }
+
+extern "C" int cede_multiplies_bytes() { return cede::multiplies_bytes(); }
 
 extern "C" void* cede_open(int threads) { return new cede::Context(threads); }
 
@@ -191,6 +117,7 @@ extern "C" const char* cede_target(int) { return nullptr; }
 extern "C" int cede_is_supported(int) { return 0; }
 extern "C" int cede_block(int) { return 0; }
 extern "C" int cede_is_for_many_rows(int) { return 0; }
+extern "C" int cede_multiplies_bytes() { return 0; }
 extern "C" void* cede_open(int) { return nullptr; }
 extern "C" void cede_close(void*) {}
 extern "C" void cede_run_layer(void*, int, const void*, const void*) {}

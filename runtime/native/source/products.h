@@ -26,7 +26,7 @@ constexpr int sums_of_each(int rows) {
 
 // Ask for memory that is read soon: a matrix is read in pieces, which are too short for the processor to foresee the next.
 template <class Number>
-inline void prefetch(const Number* place) { _mm_prefetch(reinterpret_cast<const char*>(place), _MM_HINT_T0); }
+inline void prefetch(const Number* place) { __builtin_prefetch(place); }
 
 // Add the bias of sixteen outputs, if there is one.
 inline Vector with_bias(const Matrix& matrix, int output, Vector y) {

@@ -83,10 +83,17 @@ inline Vector load(const int8_t* from) {
     return {_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(eight))),
             _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(others)))};
 }
-// Sixteen bytes as numbers.
-inline Vector widen_bytes(__m128i bytes) {
+// The low halves of sixteen bytes as numbers, and the high ones.
+inline Vector widen_low_halves(__m128i bytes) {
+    bytes = _mm_and_si128(bytes, _mm_set1_epi8(15));
     return {_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes)),
             _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_srli_si128(bytes, 8)))};
+}
+inline Vector load_low_halves(const uint8_t* from) {
+    return widen_low_halves(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+}
+inline Vector load_high_halves(const uint8_t* from) {
+    return widen_low_halves(_mm_srli_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)), 4));
 }
 
 inline void store(float* to, Vector x) {
@@ -122,7 +129,7 @@ inline Whole load_whole(const int8_t* from) {
 }
 inline Vector as_numbers(Whole x) { return {_mm256_cvtepi32_ps(x.low), _mm256_cvtepi32_ps(x.high)}; }
 
-// Add the products of 32 numbers of sixteen bits, in pairs.
+// Add the products of 32 numbers of sixteen bits, two to each sum.
 inline Whole add_products(Whole total, Whole x, Whole y) {
     return {_mm256_add_epi32(total.low, _mm256_madd_epi16(x.low, y.low)),
             _mm256_add_epi32(total.high, _mm256_madd_epi16(x.high, y.high))};
@@ -172,6 +179,10 @@ inline Bytes64 repeat_four(const int8_t* from) {
     std::memcpy(&four, from, sizeof four);
     return {_mm256_set1_epi32(four), _mm256_set1_epi32(four)};
 }
+
+// A product's first factor has no sign, so weights of eight bits stay 128 too high.
+constexpr int LEFT_OF_OFFSET = 128;
+inline Bytes64 load_weights(const uint8_t* from) { return load_bytes(from); }
 
 // Add the products of bytes, in fours: those of `x` have no sign.  Sums of two products have sixteen bits where `x` has
 // seven; so its eighth is multiplied by itself.

@@ -57,8 +57,16 @@ inline Vector load(const Float16* from) { return _mm512_cvtph_ps(_mm256_loadu_si
 inline Vector load(const int8_t* from) {
     return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));
 }
-// Sixteen bytes as numbers.
-inline Vector widen_bytes(__m128i bytes) { return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes)); }
+// The low halves of sixteen bytes as numbers, and the high ones.
+inline Vector widen_low_halves(__m128i bytes) {
+    return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_and_si128(bytes, _mm_set1_epi8(15))));
+}
+inline Vector load_low_halves(const uint8_t* from) {
+    return widen_low_halves(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+}
+inline Vector load_high_halves(const uint8_t* from) {
+    return widen_low_halves(_mm_srli_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)), 4));
+}
 
 inline void store(float* to, Vector x) { _mm512_storeu_ps(to, x); }
 inline void store(Bfloat16* to, Vector x) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), narrow(x)); }
@@ -78,7 +86,7 @@ inline Whole load_whole(const int8_t* from) {
 }
 inline Vector as_numbers(Whole x) { return _mm512_cvtepi32_ps(x); }
 
-// Add the products of 32 numbers of sixteen bits, in pairs.
+// Add the products of 32 numbers of sixteen bits, two to each sum.
 inline Whole add_products(Whole total, Whole x, Whole y) {
 #ifdef CEDE_VNNI
     return _mm512_dpwssd_epi32(total, x, y);
@@ -118,6 +126,10 @@ inline Bytes64 repeat_four(const int8_t* from) {
     std::memcpy(&four, from, sizeof four);
     return _mm512_set1_epi32(four);
 }
+
+// A product's first factor has no sign, so weights of eight bits stay 128 too high.
+constexpr int LEFT_OF_OFFSET = 128;
+inline Bytes64 load_weights(const uint8_t* from) { return load_bytes(from); }
 
 // Add the products of 64 bytes, in fours: those of `x` have no sign.
 inline Whole add_byte_products(Whole total, Bytes64 x, Bytes64 y) {

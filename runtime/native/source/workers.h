@@ -23,6 +23,8 @@ constexpr int LOOKS_BETWEEN_CLOCKS = 64;
 inline void pause() {
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ __volatile__("isb");  // `yield` takes no time on most
 #endif
 }
 

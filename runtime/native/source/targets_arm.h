@@ -1,0 +1,66 @@
+// What is compiled for 64-bit Arm, and how a processor says that it has it.
+
+#include <arm_neon.h>
+
+#if defined(__APPLE__)
+#include <sys/sysctl.h>
+#else
+#include <sys/auxv.h>
+#endif
+
+namespace cede::neon {
+#include "vectors_neon.h"
+#include "functions.h"
+#include "whole.h"
+#include "int4_neon.h"
+#include "kernels.h"
+}  // namespace cede::neon
+
+// Products of bytes.  Clang before 16 has them only where all is compiled for them.
+#if defined(__clang__)
+#define CEDE_DOT_NAMES "dotprod"
+#define CEDE_HAS_DOT (__clang_major__ >= 16 || defined(__ARM_FEATURE_DOTPROD))
+#else
+#define CEDE_DOT_NAMES "arch=armv8.2-a+dotprod"
+#define CEDE_HAS_DOT 1
+#endif
+
+#if CEDE_HAS_DOT
+#define CEDE_DOT 1
+CEDE_BEGIN_TARGET(CEDE_DOT_NAMES)
+namespace cede::neon_dot {
+#include "vectors_neon.h"
+#include "functions.h"
+#include "whole.h"
+#include "int4_neon.h"
+#include "kernels.h"
+}  // namespace cede::neon_dot
+CEDE_END_TARGET
+#endif
+
+namespace cede {
+
+inline bool has_neon() { return true; }  // as all of them
+inline bool has_neon_dot() {
+#if defined(__APPLE__)
+    int found = 0;
+    size_t size = sizeof found;
+    return sysctlbyname("hw.optional.arm.FEAT_DotProd", &found, &size, nullptr, 0) == 0 && found;
+#elif defined(HWCAP_ASIMDDP)
+    return getauxval(AT_HWCAP) & HWCAP_ASIMDDP;
+#else
+    return false;
+#endif
+}
+
+// Those without instructions for it, too: PyTorch's products of four bits have none there for anything.
+inline bool multiplies_bytes() { return true; }
+
+const Target TARGETS[] = {
+#if CEDE_HAS_DOT
+    CEDE_TARGET(neon_dot, has_neon_dot),
+#endif
+    CEDE_TARGET(neon, has_neon),
+};
+
+}  // namespace cede
