@@ -21,9 +21,16 @@ def compiler() -> str:
     return found
 
 
-def build(source: Path, target: Path, *flags: str) -> Path:
-    """Compile `source` to `target`; a warning is an error."""
-    command = [compiler(), *COMMON, *flags, f"-I{SOURCE}", str(source), "-o", str(target)]
+def build(source: Path, target: Path, *flags: str, by: str | None = None) -> Path:
+    """Compile `source` to `target`; a warning is an error.
+
+    Args:
+        source: a file.
+        target: a library or a program.
+        flags: of the compiler.
+        by: the compiler; None for this machine's.
+    """
+    command = [by or compiler(), *COMMON, *flags, f"-I{SOURCE}", str(source), "-o", str(target)]
     made = subprocess.run(command, capture_output=True, text=True, check=False)
     assert made.returncode == 0, made.stderr
     return target

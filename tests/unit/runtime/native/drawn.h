@@ -1,0 +1,194 @@
+// Layers, products and matrices of random numbers, computed by one set of instructions.
+// Every buffer is as large as it has to be and no larger, so that a read behind its end is found.
+
+#pragma once
+
+#include <cstring>
+#include <random>
+#include <utility>
+
+#include "layer.cpp"
+
+#ifdef CEDE_HAS_KERNELS
+
+namespace cede::drawn {
+
+// The same numbers everywhere, as those of the standard library's distributions need not be.
+inline std::mt19937 dice(1);
+
+// From -1 to 1.
+inline float number() { return static_cast<float>(static_cast<int>(dice() >> 8) - (1 << 23)) / (1 << 23); }
+
+inline Bfloat16 half(float x) {
+    uint32_t bits;
+    std::memcpy(&bits, &x, sizeof bits);
+    return static_cast<Bfloat16>(bits >> 16);
+}
+
+template <class T>
+T as(float x);
+template <>
+inline float as<float>(float x) { return x; }
+template <>
+inline Bfloat16 as<Bfloat16>(float x) { return half(x); }
+
+template <class T>
+std::vector<T> numbers(size_t count, float scale = 1.0f) {
+    std::vector<T> made(count);
+    for (T& one : made) one = as<T>(scale * number());
+    made.shrink_to_fit();
+    return made;
+}
+
+inline bool is_of_codes(Kind kind) { return kind == NIBBLES || kind == NIBBLES_WITHOUT_ZEROS || kind == SIX_BITS; }
+
+// A matrix of some kind with random weights, as many as it has.
+struct Drawn {
+    Drawn(Kind kind, int out, int in, int group, bool has_bias) {
+        void* weight = nullptr;
+        if (is_of_codes(kind)) {
+            const size_t scales = kind == NIBBLES ? 64 : 32, codes = static_cast<size_t>(group) * (kind == SIX_BITS ? 12 : 8);
+            weight = bytes_of((scales + codes) * (in / group) * (out / 16));
+            for (size_t i = 0; i < bytes.size(); i += scales + codes) {
+                const auto own = numbers<Bfloat16>(scales / sizeof(Bfloat16), 0.02f);
+                std::memcpy(bytes.data() + i, own.data(), scales);
+            }
+        } else if (kind == FOUR_BITS) {
+            scales = numbers<Bfloat16>(2ul * out * in / group, 0.02f);
+            weight = bytes_of(static_cast<size_t>(out) * in / 2);
+        } else if (kind == ROWS_OF_INT8) {
+            scales = numbers<Bfloat16>(out, 0.002f);
+            weight = bytes_of(static_cast<size_t>(out) * in);
+        } else if (kind == SPREAD_BYTES) {
+            full = numbers<float>(out, 0.002f);
+            weight = bytes_of(static_cast<size_t>(out) * in);
+        } else if (kind == ROWS_OF_FLOAT32 || kind == PANELS_OF_FLOAT32) {
+            full = numbers<float>(static_cast<size_t>(out) * in, 0.1f);
+            weight = full.data();
+        } else {  // of float16 the same bits, which are numbers of up to 1.5
+            half = numbers<Bfloat16>(static_cast<size_t>(out) * in, 0.1f);
+            weight = half.data();
+        }
+        if (has_bias) bias = numbers<float>(out);
+        const void* own_scales = kind == SPREAD_BYTES ? static_cast<const void*>(full.data()) : scales.data();
+        own = {weight, own_scales, has_bias ? bias.data() : nullptr, kind, out, in, group, nullptr};
+    }
+    void* bytes_of(size_t count) {
+        bytes.resize(count);
+        for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(dice());
+        bytes.shrink_to_fit();
+        return bytes.data();
+    }
+    std::vector<uint8_t> bytes;
+    std::vector<float> full, bias;
+    std::vector<Bfloat16> half, scales;
+    Matrix own;
+};
+
+struct Shape {
+    int hidden, heads, kv_heads, dim, inner, group;
+    bool extras;
+};
+
+// Weights are read in order by one thread, and in several streams by more.
+inline void* open(int threads) {
+    auto* context = static_cast<Context*>(cede_open(threads));
+    context->in_order = threads == 1;
+    return context;
+}
+
+// Hidden states and keys and values behind a layer that was run some times, always of the same random numbers.
+template <class T>
+std::pair<std::vector<T>, std::vector<T>> run_layer(int target, Kind kind, const Shape& shape, int rows_of_each, int sequences,
+                                                    int length, int threads, int times) {
+    dice.seed(1);
+    const auto [hidden, heads, kv_heads, dim, inner, group, extras] = shape;
+    const int all_heads = heads + 2 * kv_heads, rows = rows_of_each * sequences;
+    const int rotary = extras && dim % (4 * LANES) == 0 ? dim / 2 : dim;
+    // Of a shape with extras, values and the second half of what is gated are matrices of their own.
+    const int values = extras ? kv_heads * dim : 0, up = extras ? inner : 0;
+    Drawn qkv(kind, all_heads * dim - values, hidden, group, extras), output(kind, hidden, heads * dim, group, false);
+    Drawn gate_up(kind, 2 * inner - up, hidden, group, extras), down(kind, hidden, inner, group, extras);
+    const Drawn own_values(kind, values, hidden, group, false), own_up(kind, up, hidden, group, true);
+    if (extras) {
+        qkv.own.next = &own_values.own;
+        gate_up.own.next = &own_up.own;
+    }
+    const auto first_norm = numbers<float>(hidden), second_norm = numbers<float>(hidden);
+    const auto head_norm = numbers<float>(static_cast<size_t>(heads + kv_heads) * dim);
+    const auto after = numbers<float>(hidden);
+    const Norm none{nullptr, 0.0f}, norm_after{extras ? after.data() : nullptr, 0.01f};
+    const Norm before_attention{first_norm.data(), 0.01f}, before_mlp{second_norm.data(), 0.01f};
+    const Layer layer{hidden, heads, kv_heads, dim, inner, sizeof(T) == sizeof(Bfloat16), extras ? 9 : 0, extras, rotary,
+                      before_attention, norm_after, before_mlp, norm_after,
+                      extras ? Norm{head_norm.data(), 0.01f} : none, 0.1f, 1.0f,
+                      qkv.own, output.own, gate_up.own, down.own};
+    auto states = numbers<T>(static_cast<size_t>(rows) * hidden), kv = numbers<T>(2ul * kv_heads * length * dim * sequences);
+    const auto cos = numbers<T>(static_cast<size_t>(rows) * rotary), sin = numbers<T>(static_cast<size_t>(rows) * rotary);
+    std::vector<Segment> segments;
+    const size_t one = static_cast<size_t>(kv_heads) * length * dim;
+    for (int i = 0; i < sequences; ++i)
+        segments.push_back({i * rows_of_each, rows_of_each, kv.data() + 2 * i * one, kv.data() + (2 * i + 1) * one,
+                            static_cast<int64_t>(length) * dim, length});
+    const Step step{rows, sequences, threads, states.data(), cos.data(), sin.data(), segments.data()};
+    void* context = open(threads);
+    for (int again = 0; again < times; ++again) cede_run_layer(context, target, &layer, &step);
+    cede_close(context);
+    return {states, kv};
+}
+
+// All weights of a matrix of four bits, in full, likewise.
+template <class T>
+std::vector<T> expand(int target, int out, int in, int group, int threads, int times) {
+    dice.seed(1);
+    const Drawn matrix(FOUR_BITS, out, in, group, false);
+    std::vector<T> own(static_cast<size_t>(out) * in);
+    own.shrink_to_fit();
+    void* context = open(threads);
+    for (int again = 0; again < times; ++again)
+        cede_expand(context, target, threads, &matrix.own, sizeof(T) == sizeof(Bfloat16), own.data());
+    cede_close(context);
+    return own;
+}
+
+// A product alone, likewise.
+template <class T>
+std::vector<float> multiply(int target, Kind kind, int out, int in, int group, int rows, int threads, int times) {
+    dice.seed(1);
+    const Drawn matrix(kind, out, in, group, true);
+    const auto x = numbers<T>(static_cast<size_t>(rows) * in);
+    std::vector<float> own(static_cast<size_t>(rows) * out);
+    own.shrink_to_fit();
+    void* context = open(threads);
+    for (int again = 0; again < times; ++again)
+        cede_multiply(context, target, threads, &matrix.own, sizeof(T) == sizeof(Bfloat16), x.data(), rows, own.data());
+    cede_close(context);
+    return own;
+}
+
+constexpr Kind KINDS[] = {FOUR_BITS,         ROWS_OF_FLOAT32,    ROWS_OF_BFLOAT16, ROWS_OF_FLOAT16, ROWS_OF_INT8,
+                          PANELS_OF_FLOAT32, PANELS_OF_BFLOAT16, SPREAD_BYTES,     NIBBLES,         NIBBLES_WITHOUT_ZEROS,
+                          SIX_BITS};
+constexpr Shape SHAPES[] = {{64, 2, 1, 32, 64, 32, false}, {128, 6, 2, 64, 192, 64, true}, {192, 3, 3, 64, 128, 16, false}};
+// In no larger pieces than rows are, and than those of int8.
+constexpr Shape ODD{80, 5, 1, 32, 48, 16, true}, ODD_INT8{96, 5, 1, 32, 160, 16, true};
+
+// The shapes of layers whose matrices are of a kind.
+inline std::vector<Shape> shapes_for(Kind kind) {
+    std::vector<Shape> found;
+    for (const Shape& shape : SHAPES)
+        if (kind == FOUR_BITS || (shape.extras && (!is_of_codes(kind) || kind == SIX_BITS || shape.group % 32 == 0)))
+            found.push_back(shape);
+    if (kind == ROWS_OF_FLOAT32 || kind == ROWS_OF_BFLOAT16 || kind == ROWS_OF_FLOAT16) found.push_back(ODD);
+    if (kind == ROWS_OF_INT8) found.push_back(ODD_INT8);
+    return found;
+}
+
+// Whether a product of a kind may have so many rows.
+inline bool takes_rows(Kind kind, int rows) {
+    return rows <= MOST_ROWS || kind == FOUR_BITS || kind == SPREAD_BYTES || is_of_codes(kind);
+}
+
+}  // namespace cede::drawn
+
+#endif
