@@ -38,6 +38,7 @@ class Kernels:
     Attributes:
         targets: the names of the sets of instructions that are used, by the outputs of a block of their matrices.
         for_many_rows: those blocks of which many rows are better multiplied by `multiply` than with weights in full.
+        multiplies_bytes: whether products of bytes are what weights in 8 bits or fewer are best multiplied by.
 
     Raises:
         KernelsMissing: it cannot be used here.
@@ -52,10 +53,11 @@ class Kernels:
             raise KernelsMissing(f"{path.name} is of another version: install cede again")
         found = [target for target in _targets(library) if only in (None, target.name)]
         if not found:
-            raise KernelsMissing("they need a processor with AVX2 and FMA")
+            raise KernelsMissing("they need an x86-64 processor with AVX2 and FMA, or 64-bit Arm")
         best = {target.block: target for target in reversed(found)}
         self.targets = {block: target.name for block, target in best.items()}
         self.for_many_rows = {block for block, target in best.items() if target.is_for_many_rows}
+        self.multiplies_bytes = bool(library.cede_multiplies_bytes())
         self._numbers: dict[int | None, int] = {block: target.number for block, target in best.items()}
         self._numbers[None] = found[0].number
         library.cede_open.restype = ctypes.c_void_p

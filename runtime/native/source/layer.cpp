@@ -17,14 +17,14 @@ extern "C" int cede_interface() { return 13; }
 #if (defined(__x86_64__) || defined(__AARCH64EL__)) && defined(__GNUC__) && !defined(CEDE_WITHOUT_KERNELS)  // a test defines the last
 #define CEDE_HAS_KERNELS 1
 
-// GCC 12 thinks that what its own headers leave undefined on purpose is used.
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#pragma GCC diagnostic ignored "-Wuninitialized"
 #define CEDE_PRAGMA(text) _Pragma(#text)
 #if defined(__clang__)
 #define CEDE_BEGIN_TARGET(names) CEDE_PRAGMA(clang attribute push(__attribute__((target(names))), apply_to = function))
 #define CEDE_END_TARGET CEDE_PRAGMA(clang attribute pop)
 #else
+// GCC 12 thinks that what its own headers leave undefined on purpose is used.
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
 #define CEDE_BEGIN_TARGET(names) CEDE_PRAGMA(GCC push_options) CEDE_PRAGMA(GCC target(names))
 #define CEDE_END_TARGET CEDE_PRAGMA(GCC pop_options)
 #endif

@@ -21,7 +21,7 @@ constexpr int MOST_IN_GROUP = 256;  // inputs of a group of four bits that are u
 
 // How a matrix lies in memory, which is as PyTorch's own products keep it.
 //
-// FOUR_BITS: outputs lie in blocks, of 64 for AVX-512 and of 32 for AVX2.  A block has half as many bytes for each input:
+// FOUR_BITS: outputs lie in blocks, of 64 for AVX-512 and of 32 for AVX2 and NEON.  A block has half as many bytes for each input:
 // byte i holds the codes of output i (in its low half) and of the one as far into the block's second half.  A weight is
 // `(code - 8) * scale + zero`, with a scale and a zero for each group of inputs and each output.
 // ROWS: `[out, in]`.  Of int8 each output has a scale.

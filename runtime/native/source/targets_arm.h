@@ -17,17 +17,14 @@ namespace cede::neon {
 }  // namespace cede::neon
 
 // Products of bytes.  Clang before 16 has them only where all is compiled for them.
-#if defined(__clang__)
-#define CEDE_DOT_NAMES "dotprod"
-#define CEDE_HAS_DOT (__clang_major__ >= 16 || defined(__ARM_FEATURE_DOTPROD))
-#else
-#define CEDE_DOT_NAMES "arch=armv8.2-a+dotprod"
-#define CEDE_HAS_DOT 1
+#if !defined(__clang__)
+#define CEDE_DOT "arch=armv8.2-a+dotprod"
+#elif __clang_major__ >= 16 || defined(__ARM_FEATURE_DOTPROD)
+#define CEDE_DOT "dotprod"
 #endif
 
-#if CEDE_HAS_DOT
-#define CEDE_DOT 1
-CEDE_BEGIN_TARGET(CEDE_DOT_NAMES)
+#ifdef CEDE_DOT
+CEDE_BEGIN_TARGET(CEDE_DOT)
 namespace cede::neon_dot {
 #include "vectors_neon.h"
 #include "functions.h"
@@ -53,11 +50,11 @@ inline bool has_neon_dot() {
 #endif
 }
 
-// Those without instructions for it, too: PyTorch's products of four bits have none there for anything.
+// With whatever instructions: PyTorch packs four bits in no blocks there, so that nothing else has kernels.
 inline bool multiplies_bytes() { return true; }
 
 const Target TARGETS[] = {
-#if CEDE_HAS_DOT
+#ifdef CEDE_DOT
     CEDE_TARGET(neon_dot, has_neon_dot),
 #endif
     CEDE_TARGET(neon, has_neon),

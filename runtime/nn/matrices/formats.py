@@ -83,8 +83,8 @@ class KeptCodes:
 
     def _kernels_for(self, outputs: int, inputs: int, codes: CodeFormat) -> Kernels | None:
         """Return the kernels if they do all products with such a matrix."""
-        by_bytes = has_integer_products(self.device) and ByteCodes.takes(outputs, inputs, codes)
-        return self.kernels if by_bytes else None
+        kernels = _for_bytes(self.device, self.kernels)
+        return kernels if ByteCodes.takes(outputs, inputs, codes) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,13 +144,18 @@ def choose_formats(
 
 def _int8(device: torch.device, kernels: Kernels | None) -> MatrixFormat:
     """Choose the format of eight bits: rows have as many where the processor multiplies bytes."""
-    if not has_integer_products(device):
-        return WeightInt8
-    return DynamicInt8 if kernels is None else partial(_by_bytes, kernels=kernels)
+    others: MatrixFormat = DynamicInt8 if has_integer_products(device) else WeightInt8
+    own = _for_bytes(device, kernels)
+    return others if own is None else partial(_by_bytes, kernels=own, otherwise=others)
 
 
-def _by_bytes(weight: Tensor, bias: Tensor | None, kernels: Kernels) -> WeightMatrix:
-    return ByteInt8(weight, bias, kernels) if ByteInt8.takes(*weight.shape) else DynamicInt8(weight, bias)
+def _for_bytes(device: torch.device, kernels: Kernels | None) -> Kernels | None:
+    """Return the kernels if they multiply bytes."""
+    return kernels if device.type == "cpu" and kernels is not None and kernels.multiplies_bytes else None
+
+
+def _by_bytes(weight: Tensor, bias: Tensor | None, kernels: Kernels, otherwise: MatrixFormat) -> WeightMatrix:
+    return ByteInt8(weight, bias, kernels) if ByteInt8.takes(*weight.shape) else otherwise(weight, bias)
 
 
 def quantised_form(outputs: int, inputs: int, quantization: Quantization, device: torch.device, *, head: bool) -> str:

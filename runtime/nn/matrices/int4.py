@@ -4,7 +4,7 @@ The codes are the file's own (`GroupCodes`), or made of full weights.  PyTorch's
 them, row by row of the activations; for many rows the weights are expanded once, and multiplied as full ones.  On a
 CPU that multiplies bytes `runtime.native` does all of it (`ByteCodes`).  On others it multiplies rows of any number,
 each to the bits that it has alone, where it has AVX2 and no more; with AVX-512 it expands the weights, for which
-PyTorch needs several operations, each through memory.
+PyTorch needs several operations, each through memory.  On Arm PyTorch packs them in no blocks.
 
 PyTorch has no public name for these kernels; its version is pinned.
 """

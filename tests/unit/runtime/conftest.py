@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,17 +22,21 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build(SOURCE / "layer.cpp", target, "-O3", "-shared", "-fPIC")
 
 
-@pytest.fixture(scope="module", params=[None, "avx512"], ids=["best", "avx512"])
+ON_ARM = platform.machine() in ("aarch64", "arm64")
+LESSER = "neon" if ON_ARM else "avx512"
+
+
+@pytest.fixture(scope="module", params=[None, LESSER], ids=["best", LESSER])
 def kernels(library: Path, request: pytest.FixtureRequest) -> Kernels:
     """The kernels on three threads, which is more than some machines have cores.
 
-    The best for the blocks that PyTorch makes here, and those that do without instructions for bfloat16.
+    The best for the blocks that PyTorch makes here, and those that do without instructions for bfloat16 or for bytes.
     """
     blocks = {"AVX512": 64, "AVX2": 32}.get(torch.backends.cpu.get_cpu_capability())
     try:
         kernels = Kernels(library, threads=3, only=request.param)
     except KernelsMissing as why:
         pytest.skip(str(why))
-    if blocks not in kernels.targets:
+    if blocks not in kernels.targets and not ON_ARM:
         pytest.skip("PyTorch has matrices in other blocks here")
     return kernels
