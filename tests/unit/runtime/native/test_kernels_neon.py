@@ -19,7 +19,7 @@ from tests.unit.runtime.native.building import build
 
 CROSS_COMPILER, EMULATOR = "aarch64-linux-gnu-g++", "qemu-aarch64"
 MISSING = [program for program in (CROSS_COMPILER, EMULATOR) if shutil.which(program) is None]
-FLAGS = ("-O2", "-ffp-contract=off")
+FLAGS = ("-O1", "-ffp-contract=off")
 DOT = ("-march=armv8.2-a+dotprod", "-DCEDE_DOT")
 HERE = Path(__file__).parent
 

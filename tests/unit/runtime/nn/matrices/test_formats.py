@@ -173,6 +173,21 @@ def test_a_processor_that_loses_sums_of_bytes_gets_none(monkeypatch: pytest.Monk
     assert choose_formats(Quantization.INT8, CPU, torch.bfloat16).layers is WeightInt8
 
 
+@pytest.mark.parametrize("by_bytes", [True, False])
+def test_kernels_say_whether_they_multiply_bytes(
+    kernels: Kernels, by_bytes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And what they do not take is not FBGEMM's where that is not: builds of PyTorch for Arm lack it."""
+    monkeypatch.setattr(torch.cpu, "_is_vnni_supported", lambda: False)
+    monkeypatch.setattr(kernels, "multiplies_bytes", by_bytes)
+    form = choose_formats(Quantization.INT8, CPU, torch.float32, kernels).layers
+    assert isinstance(form(draw(64, 128), None), ByteInt8 if by_bytes else WeightInt8)
+    assert isinstance(form(draw(24, 128), None), WeightInt8)
+    coded = choose_formats(Quantization.INT4, CPU, torch.float32, kernels).coded
+    assert coded is not None
+    assert isinstance(coded(draw_codes(32), None), ByteCodes if by_bytes else CpuInt4)
+
+
 # --- a whole model ------------------------------------------------------------------------------------------------
 
 
