@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Protocol
 
 import torch
 
-from runtime.cuda.rows import RowKernels
+from runtime.cuda.rows import TritonRows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from runtime.single_rows.rows import RowKernels
 
 logger = logging.getLogger("cede.model")
 
@@ -74,4 +76,4 @@ def open_capture(device: torch.device) -> Capture | None:
     except ImportError as error:
         logger.info("no CUDA graphs of layers: %s", error)
         return None
-    return CudaCapture(RowKernels(write_rows, attend_split, join_splits))
+    return CudaCapture(TritonRows(write_rows, attend_split, join_splits))

@@ -1,7 +1,7 @@
 """Kernels of Triton: KV of single rows, each at its own place, and attention of single rows over their sequences.
 
-A row says by itself where its sequence lies and how far it sees (`runtime.cuda.rows.RowTable`), so the rows of all
-sequences go into one launch, and nothing of a launch depends on what is in the rows.
+A row says by itself where its sequence lies and how far it sees (`runtime.single_rows.rows.RowTable`), so the rows of
+all sequences go into one launch, and nothing of a launch depends on what is in the rows.
 
 Offsets and strides are in numbers, not bytes; what is in capitals is known when a kernel is compiled.  Imported only
 where Triton is.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from runtime.checkpoint.open import open_checkpoint
 from runtime.errors import CheckpointError
 from runtime.kv.cache import KVCache, kv_bytes_per_token
+from runtime.loading.few_rows import open_row_kernels
 from runtime.loading.footprint import DrafterMemory
 from runtime.loading.mtp_weights import find_mtp, load_mtp_weights, missing_mtp, mtp_bytes
 from runtime.loading.served import Proposer
@@ -155,7 +156,8 @@ class DraftModelPlan:
         kv = KVCache(
             config, slots=arena.slots, context=arena.context, positions=arena.positions, device=device, dtype=dtype
         )
-        return DraftModel(config, weights, kv, self.vocab_size, target.capture)
+        rows = None if target.row_kernels is None else open_row_kernels(config, device, dtype)
+        return DraftModel(config, weights, kv, self.vocab_size, target.capture, rows)
 
 
 # --- the choice ---------------------------------------------------------------------------------------------------

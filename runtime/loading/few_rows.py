@@ -1,4 +1,4 @@
-"""What computes layers of few rows where PyTorch is not the fastest: kernels of its own, or CUDA graphs.
+"""What computes few rows where PyTorch is not the fastest: kernels of its own, CUDA graphs, or kernels for MPS.
 
 Where results are to be deterministic, the kernels compute all rows; it is refused here where they cannot.
 """
@@ -6,12 +6,13 @@ Where results are to be deterministic, the kernels compute all rows; it is refus
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
 from runtime.cuda.capture import open_capture
 from runtime.errors import CheckpointError
+from runtime.mps.rows import open_rows
 from runtime.native.kernels import open_kernels
 from runtime.nn.matrices.native import NotInKernels
 from runtime.step.device import select_device
@@ -19,9 +20,25 @@ from runtime.step.device import select_device
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from runtime.checkpoint.config import ModelConfig
     from runtime.cuda.capture import Capture
     from runtime.loading.options import LoadOptions
     from runtime.native.kernels import Kernels
+    from runtime.single_rows.rows import RowKernels
+
+
+class FewRows(NamedTuple):
+    """What computes few rows; at most one of these, and none where PyTorch computes all.
+
+    Attributes:
+        kernels: compute layers on a CPU.
+        capture: records layers on CUDA.
+        row_kernels: attend on MPS.
+    """
+
+    kernels: Kernels | None = None
+    capture: Capture | None = None
+    row_kernels: RowKernels | None = None
 
 
 def check_deterministic(options: LoadOptions) -> None:
@@ -41,28 +58,35 @@ def check_deterministic(options: LoadOptions) -> None:
 
 
 def open_few_rows(
-    native: str, device: torch.device, *, deterministic: bool = False
-) -> tuple[Kernels | None, Capture | None]:
-    """Return the kernels that are to compute few rows on a CPU, and what records layers on CUDA; None for neither.
+    native: str, config: ModelConfig, device: torch.device, dtype: torch.dtype, *, deterministic: bool = False
+) -> FewRows:
+    """Return what is to compute the few rows of a model.
 
     To be called on the thread that runs the steps, whose number of CPU threads the kernels take over.
 
     Args:
-        native: `auto`, or `off` for neither.
+        native: `auto`, or `off` for nothing.
+        config: the model's.
         device: of the model.
+        dtype: of its KV.
         deterministic: whether only the kernels will do.
 
     Raises:
         CheckpointError: only they will do, and there are none.
     """
-    kernels, capture = None, None
+    found = FewRows()
     if native == "auto" and device.type == "cpu":
-        kernels = open_kernels(torch.get_num_threads())
+        found = FewRows(kernels=open_kernels(torch.get_num_threads()))
     elif native == "auto":
-        capture = open_capture(device)
-    if deterministic and kernels is None:
+        found = FewRows(capture=open_capture(device), row_kernels=open_row_kernels(config, device, dtype))
+    if deterministic and found.kernels is None:
         raise _refused("what it takes are kernels, which cannot be used here; the log says why")
-    return kernels, capture
+    return found
+
+
+def open_row_kernels(config: ModelConfig, device: torch.device, dtype: torch.dtype) -> RowKernels | None:
+    """Return what attends in a model's steps of few rows where nothing is recorded: on MPS; None elsewhere."""
+    return open_rows(config, device, dtype) if device.type == "mps" else None
 
 
 @contextmanager

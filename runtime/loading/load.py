@@ -122,12 +122,12 @@ def load_model(
     settle_kernels(device)
     _set_threads(options, weight_bytes(config, dtype))
     native = options.native if others is None else "off"
-    few_rows = open_few_rows(native, device, deterministic=options.is_deterministic)
-    check_memory(options, on_device, takes, device, dtype, checkpoint.tensors(), few_rows[0])
+    few_rows = open_few_rows(native, config, device, dtype, deterministic=options.is_deterministic)
+    check_memory(options, on_device, takes, device, dtype, checkpoint.tensors(), few_rows.kernels)
     share = WHOLE if others is None else others.share
     if others is not None:
         others.start(options, torch.get_num_threads())
-    formats = choose_formats(options.quantize, device, dtype, few_rows[0])
+    formats = choose_formats(options.quantize, device, dtype, few_rows.kernels)
     weights = load_weights(checkpoint, device=device, dtype=dtype, formats=formats, progress=progress, share=share)
     if others is not None:
         others.wait_loaded()

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from runtime.cuda.capture import Capture
     from runtime.kv.cache import KVCache
     from runtime.nn.weights import Weights
+    from runtime.single_rows.rows import RowKernels
 
 # The logit of a token that a draft model has no row for.  Minus infinity would be taken for a fault.
 ABSENT_LOGIT = -1e15
@@ -31,12 +32,19 @@ class DraftModel(Transformer):
         kv: likewise.
         vocab_size: the target's.
         capture: as of `Transformer`.
+        row_kernels: likewise, for this model.
     """
 
     def __init__(
-        self, config: ModelConfig, weights: Weights, kv: KVCache, vocab_size: int, capture: Capture | None = None
+        self,
+        config: ModelConfig,
+        weights: Weights,
+        kv: KVCache,
+        vocab_size: int,
+        capture: Capture | None = None,
+        row_kernels: RowKernels | None = None,
     ) -> None:
-        super().__init__(config, weights, kv, capture=capture)
+        super().__init__(config, weights, kv, capture=capture, row_kernels=row_kernels)
         self._vocab_size = vocab_size
         absent = max(0, vocab_size - config.vocab_size)
         self._absent = torch.full((1, absent), ABSENT_LOGIT, device=weights.embedding.device)

@@ -17,6 +17,7 @@ from runtime.nn.layers.batch import Batch
 from runtime.nn.layers.native_layer import NativeLayer, with_native_layers
 from runtime.nn.layers.recorded import RecordedLayers
 from runtime.nn.layers.rope import rope_tables
+from runtime.nn.layers.single import stage_single_rows
 from runtime.nn.matrices.native import native_head
 from runtime.prompt_rows.gather import PromptRows
 from runtime.prompt_rows.wanted import NOTHING
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from runtime.prompt_rows.wanted import RowsGiven
     from runtime.sampling.sampler import SampledRow
     from runtime.sampling.staging import StagedTensor
+    from runtime.single_rows.rows import RowKernels
     from runtime.step.step import Segment
     from runtime.step.transfer import Transfer
 
@@ -99,6 +101,7 @@ class Transformer:
         states: takes the last hidden state of each row; None where no drafter wants them.
         kernels: compute few rows of the layers, and of the head, where they can; None where PyTorch is to compute all.
         capture: records the layers that it can for steps of few rows; None where none are.
+        row_kernels: attend in steps of few rows, row by row; None where attention is always by segments.
         deterministic: whether `kernels` are to compute all rows, so that no row's result depends on its neighbours.
 
     Raises:
@@ -113,6 +116,7 @@ class Transformer:
         states: HiddenStates | None = None,
         kernels: Kernels | None = None,
         capture: Capture | None = None,
+        row_kernels: RowKernels | None = None,
         *,
         deterministic: bool = False,
     ) -> None:
@@ -133,6 +137,7 @@ class Transformer:
             self._head = native_head(weights.lm_head, self._dtype, kernels, deterministic=deterministic)
             self._layers = with_native_layers(weights.layers, config, self._dtype, kernels, deterministic=deterministic)
         self.capture = capture
+        self.row_kernels = row_kernels
         self._recorded = None if capture is None else RecordedLayers(weights.layers, config, kv, capture)
         self._run_ahead = RunAhead(self._device)
         self._penalties = MaskPenalties(self._device)
@@ -156,6 +161,7 @@ class Transformer:
         sampled_rows, sampling = _stage_sampling(segments, ranges, staging, self._penalties)
         prompt_rows = _stage_prompt_rows(segments, ranges, staging)
         recorded = None if self._recorded is None else self._recorded.stage(segments, staging)
+        singly = stage_single_rows(self.row_kernels, segments, staging)
         staging.send(self._device)
         batch = Batch(
             segments=list(segments),
@@ -169,7 +175,8 @@ class Transformer:
             rotations=[
                 (cos[positions.tensor].unsqueeze(1), sin[positions.tensor].unsqueeze(1)) for cos, sin in self._ropes
             ],
-            masks={window: self.build_mask(segments, window) for window in set(self.config.window)},
+            masks={} if singly else {window: self.build_mask(segments, window) for window in set(self.config.window)},
+            single=singly.sent() if singly else None,
         )
         if self._recorded is not None and recorded is not None:
             self._recorded.take(batch, recorded)
@@ -183,7 +190,10 @@ class Transformer:
         batch.ranges = _row_ranges(batch.segments)
         sampled_rows, batch.sampling = _stage_sampling(batch.segments, batch.ranges, staging, self._penalties)
         batch.prompt_rows = _stage_prompt_rows(batch.segments, batch.ranges, staging)
+        # Who is left has no more rows than before: a batch of single rows, which has no masks, stays one.
+        singly = stage_single_rows(self.row_kernels, batch.segments, staging)
         staging.send(self._device)
+        batch.single = singly.sent() if singly else None
         rows, batch.sampled_rows = kept_rows.tensor, sampled_rows.tensor
         batch.hidden, batch.places, batch.positions = batch.hidden[rows], batch.places[rows], batch.positions[rows]
         batch.rotations = [(cos[rows], sin[rows]) for cos, sin in batch.rotations]

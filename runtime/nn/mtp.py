@@ -83,6 +83,7 @@ class MtpModule(Transformer):
             ),
             states,
             capture=target.capture,
+            row_kernels=target.row_kernels,
         )
         self._mtp = weights
 

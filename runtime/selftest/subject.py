@@ -35,12 +35,12 @@ class Overheard(Linear):
 
 
 class Subject:
-    """A model whose scores can be seen.  It shares weights, KV and states with `model`."""
+    """A model whose scores can be seen.  It shares weights, KV, states and kernels of single rows with `model`."""
 
     def __init__(self, model: Transformer) -> None:
         self._head = Overheard(model.weights.lm_head)
         weights = replace(model.weights, lm_head=self._head)
-        self.model = Transformer(model.config, weights, model.kv, model.states)
+        self.model = Transformer(model.config, weights, model.kv, model.states, row_kernels=model.row_kernels)
 
     def run(
         self, *segments: Segment, on: Transformer | None = None, cancel: Segment | None = None

@@ -43,6 +43,7 @@ from runtime.selftest.rates import (
     threads,
 )
 from runtime.selftest.readbacks import check_readbacks
+from runtime.selftest.single_rows import check_single_rows
 from runtime.step.device import select_device
 from runtime.step.thread_executor import open_thread_executor
 from web.selftest.hangup_check import hang_up_in
@@ -217,6 +218,7 @@ async def _parity(
     for name, check in PARITY.items():
         await checks.make("parity", name, partial(compared, check))
     await checks.make("parity", "drafting module", partial(compared, lambda parity: parity.module(plan)))
+    await checks.make("parity", "single rows", partial(executor.call, partial(check_single_rows, executor.model)))
     for group in CODE_GROUPS:
         codes = partial(check_codes, group, executor.model)
         await checks.make("parity", f"int4 by {group} products", partial(executor.call, codes))

@@ -85,7 +85,7 @@ def random_model(
     """
     settle_kernels(device)
     kv = KVCache(config, slots=slots, context=context, device=device, dtype=dtype)
-    kernels, capture = open_few_rows(native, device, deterministic=deterministic)
-    formats = choose_formats(quantize, device, dtype, kernels)
+    few_rows = open_few_rows(native, config, device, dtype, deterministic=deterministic)
+    formats = choose_formats(quantize, device, dtype, few_rows.kernels)
     weights = random_weights(config, device=device, dtype=dtype, seed=0, formats=formats)
-    return Transformer(config, weights, kv, None, kernels, capture, deterministic=deterministic)
+    return Transformer(config, weights, kv, None, *few_rows, deterministic=deterministic)

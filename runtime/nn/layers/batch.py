@@ -10,9 +10,9 @@ if TYPE_CHECKING:
 
     import torch
 
-    from runtime.cuda.rows import RowKernels, RowTable
     from runtime.prompt_rows.gather import PromptRows
     from runtime.sampling.batch import SamplingBatch
+    from runtime.single_rows.rows import RowKernels, RowTable
     from runtime.step.step import Segment
 
     # Cosines and sines of the rows' positions, each [rows, 1, head_dim].

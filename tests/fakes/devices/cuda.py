@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runtime.cuda.rows import RowKernels
+from runtime.cuda.rows import TritonRows
 from tests.fakes.devices.interpreter import triton
 
 if triton is None:
@@ -16,6 +16,8 @@ from runtime.cuda.kernels import attend_split, join_splits, write_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from runtime.single_rows.rows import RowKernels
 
 
 class InterpretedCapture:
@@ -28,7 +30,7 @@ class InterpretedCapture:
     """
 
     def __init__(self) -> None:
-        self.kernels = RowKernels(write_rows, attend_split, join_splits)
+        self.kernels: RowKernels = TritonRows(write_rows, attend_split, join_splits)
         self.done: list[Callable[[], None]] = []
         self.refused_from: int | None = None
 

@@ -1,4 +1,4 @@
-"""The kernels for tests, on processors that have what they take."""
+"""The kernels for tests: the processor's, where it has what they take, and Metal's as C++."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from runtime.native.kernels import Kernels, KernelsMissing
+from tests.fakes.devices.metal.compiled import Shim
 from tests.unit.runtime.native.building import SOURCE, build
 
 if TYPE_CHECKING:
@@ -40,3 +41,9 @@ def kernels(library: Path, request: pytest.FixtureRequest) -> Kernels:
     if blocks not in kernels.targets and not ON_ARM:
         pytest.skip("PyTorch has matrices in other blocks here")
     return kernels
+
+
+@pytest.fixture(scope="session")
+def shim(tmp_path_factory: pytest.TempPathFactory) -> Shim:
+    """What compiles Metal's kernels for the CPU; it skips the test where it cannot."""
+    return Shim(tmp_path_factory.mktemp("metal"))

@@ -8,20 +8,24 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 
+from runtime.checkpoint.config import parse_config
 from runtime.errors import CheckpointError
 from runtime.loading import few_rows
-from runtime.loading.few_rows import check_deterministic, open_few_rows
+from runtime.loading.few_rows import FewRows, check_deterministic, open_few_rows, open_row_kernels
 from runtime.loading.load import describe_model, load_model
 from runtime.loading.options import LoadOptions
+from runtime.mps.rows import MetalRows
 from runtime.store.resolve import resolve_model
 from tests.models.checkpoints import FAMILIES
+from tests.models.layers.native_models import LLAMA
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from runtime.native.kernels import Kernels
+    from tests.fakes.devices.metal.compiled import Shim
 
-CPU = torch.device("cpu")
+CPU, CONFIG = torch.device("cpu"), parse_config(LLAMA)
 
 
 @pytest.mark.parametrize(
@@ -47,19 +51,38 @@ def test_options_that_do_without_kernels_are_refused(
 
 def test_kernels_that_are_missing_are_asked_for_in_vain(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(few_rows, "open_kernels", lambda threads: None)
-    assert open_few_rows("auto", CPU) == (None, None)
+    assert open_few_rows("auto", CONFIG, CPU, torch.float32) == FewRows()
     with pytest.raises(CheckpointError, match="the log says why"):
-        open_few_rows("auto", CPU, deterministic=True)
+        open_few_rows("auto", CONFIG, CPU, torch.float32, deterministic=True)
 
 
 def test_with_kernels_it_is_not(monkeypatch: pytest.MonkeyPatch, kernels: Kernels) -> None:
     monkeypatch.setattr(few_rows, "open_kernels", lambda threads: kernels)
-    assert open_few_rows("auto", CPU, deterministic=True) == (kernels, None)
+    assert open_few_rows("auto", CONFIG, CPU, torch.float32, deterministic=True) == FewRows(kernels)
 
 
 def test_nothing_is_opened_that_was_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(few_rows, "open_kernels", lambda threads: pytest.fail("they were"))
-    assert open_few_rows("off", CPU) == (None, None)
+    monkeypatch.setattr(few_rows, "open_rows", lambda config, device, dtype: pytest.fail("they were"))
+    for device in (CPU, torch.device("mps")):
+        assert open_few_rows("off", CONFIG, device, torch.float32) == FewRows()
+
+
+def test_on_mps_single_rows_have_kernels(monkeypatch: pytest.MonkeyPatch, shim: Shim) -> None:
+    """For each model its own, and a drafter has its own too."""
+    opened = MetalRows(shim, torch.float16, 32)
+    asked = []
+
+    def open_rows(*wanted: object) -> MetalRows:
+        asked.append(wanted)
+        return opened
+
+    monkeypatch.setattr(few_rows, "open_rows", open_rows)
+    device = torch.device("mps")
+    assert open_few_rows("auto", CONFIG, device, torch.float16) == FewRows(row_kernels=opened)
+    assert open_row_kernels(CONFIG, device, torch.float32) is opened
+    assert asked == [(CONFIG, device, torch.float16), (CONFIG, device, torch.float32)]
+    assert open_row_kernels(CONFIG, CPU, torch.float32) is None
 
 
 def test_a_model_that_the_kernels_do_not_have_is_refused(

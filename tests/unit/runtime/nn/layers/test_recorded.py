@@ -11,12 +11,12 @@ import pytest
 import torch
 
 from runtime.checkpoint.config import parse_config
-from runtime.cuda import rows
 from runtime.nn.layers import recorded
 from runtime.nn.matrices.formats import choose_formats
 from runtime.nn.matrices.quantization import Quantization
 from runtime.nn.model import Transformer
 from runtime.nn.weights import build_weights
+from runtime.single_rows import rows
 from tests.fakes.devices.cuda import InterpretedCapture
 from tests.models.layers.native_models import (
     CONTEXT,

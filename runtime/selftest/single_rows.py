@@ -1,0 +1,37 @@
+"""Whether the kernels for attention of single rows compute what PyTorch's operations do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runtime.mps.rows import NoKernels, compile_rows
+from runtime.selftest.findings import Figures, Mismatch, NotHere
+from runtime.single_rows.check import WrongRows, check_rows
+
+if TYPE_CHECKING:
+    from runtime.nn.model import Transformer
+    from runtime.single_rows.rows import RowKernels
+
+
+def check_single_rows(model: Transformer) -> Figures:
+    """Compare them on the model's device, also where the model was loaded without them since they were wrong there.
+
+    Raises:
+        Mismatch: they differ.
+        NotHere: the device has none, or they do not have the model.
+    """
+    try:
+        error = check_rows(_kernels(model), model.weights.embedding.device, model.kv.dtype, model.config.head_dim)
+    except NoKernels as why:
+        raise NotHere(f"no such kernels for {why}") from None
+    except WrongRows as why:
+        raise Mismatch(str(why)) from None
+    return {"worst_error": error}
+
+
+def _kernels(model: Transformer) -> RowKernels:
+    if model.weights.embedding.device.type == "mps":
+        return compile_rows(model.config, model.kv.dtype)
+    if model.capture is None:
+        raise NotHere("attention of few rows is PyTorch's, or a whole layer's kernel has it")
+    return model.capture.kernels

@@ -1,0 +1,7 @@
+"""Attention of single rows: a step's rows, whichever sequences they are of, in one launch.
+
+What the kernels for CUDA (`runtime.cuda`) and for MPS (`runtime.mps`) share.
+
+rows.py        where the rows of a step lie, how a layer scores, and what kernels do
+check.py       kernels beside PyTorch's operations, in a few small cases
+"""
