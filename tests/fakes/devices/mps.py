@@ -1,7 +1,7 @@
 """Apple's GPU as PyTorch's fake tensors know it: shapes, dtypes and devices are true, nothing is computed.
 
 PyTorch's `FakeTensorMode` refuses an operation whose tensors are on several devices, as the device itself would, and it
-refuses to say what is in a tensor.  Four things a build without MPS cannot do even so; `_FakeMps` does them in other
+refuses to say what is in a tensor.  Some things a build without MPS cannot do even so; they are done here in other
 ways, and more strictly:
 
 - Indexing, `copy_` and a few more, for which Python's binding asks the device's guard.  Done here by the operations
@@ -10,6 +10,7 @@ ways, and more strictly:
 - Numbers from a list: PyTorch remembers what a single one is, and would move it.  Made without them.
 - Numbers from an array: what a buffer holds is not fake.  Made without them.
 - Events.  Replaced by ones that are always over.
+- Kernels of Metal.  What a launch is given is looked at (`tests/fakes/devices/metal/source.py`).
 
 What the host reads is answered (each number is 1) and counted, and so is what it sends.
 """
@@ -29,6 +30,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from runtime.selftest.readbacks import Readbacks
+from tests.fakes.devices.metal.source import kernels_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -44,11 +46,17 @@ class WrongDevice(AssertionError):
 
 
 class Traffic:
-    """What the host has read from the device, and sent to it, by the name of what did so."""
+    """What the host has read from the device, and sent to it, by the name of what did so.
+
+    Attributes:
+        sent, answered: see there.
+        launched: the names of Metal's kernels.
+    """
 
     def __init__(self, copies: Readbacks) -> None:
         self.sent: list[str] = []
         self.answered: list[str] = []
+        self.launched: list[str] = []
         self._copies = copies
 
     @property
@@ -60,6 +68,7 @@ class Traffic:
         """Begin to count anew."""
         self.sent.clear()
         self.answered.clear()
+        self.launched.clear()
         self._copies.seen.clear()
 
 
@@ -68,6 +77,24 @@ class _Over:
 
     def record(self) -> None: ...
     def synchronize(self) -> None: ...
+
+
+class _Library:
+    """Kernels of Metal, which look at what they are given and compute nothing."""
+
+    def __init__(self, source: str, launched: list[str]) -> None:
+        self._kernels = kernels_of(source)
+        self._launched = launched
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        """Return what launches a kernel."""
+        kernel = self._kernels[name]
+
+        def launch(*arguments: object, threads: tuple[int, ...], group_size: tuple[int, ...]) -> None:
+            kernel.check(arguments, threads, group_size, MPS)
+            self._launched.append(name)
+
+        return launch
 
 
 class _Sends(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -145,6 +172,7 @@ def fake_mps() -> Iterator[Traffic]:
         patch.setattr(FakeTensor, "tolist", answer)
         patch.setattr(torch.mps, "Event", _Over)
         patch.setattr(torch, "frombuffer", _made_of_buffer)
+        patch.setattr(torch.mps, "compile_shader", lambda source: _Library(source, traffic.launched))
         with _Sends(traffic.sent), _FakeMps(traffic):
             yield traffic
 

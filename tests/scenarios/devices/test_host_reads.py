@@ -7,20 +7,16 @@ host reads from the device once a step, and what it sends there is sent before t
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 import torch
 
 from runtime.checkpoint.mtp_layout import DEEPSEEK
-from runtime.checkpoint.open import open_checkpoint
-from runtime.kv.cache import KVCache
 from runtime.nn.draft_model import DraftModel
-from runtime.nn.matrices import formats
 from runtime.nn.matrices.quantization import Quantization
 from runtime.nn.model import HiddenStates, Transformer
 from runtime.nn.mtp import MtpModule, MtpWeights
-from runtime.nn.weights import build_weights
 from runtime.sampling.batch import SamplingBatch
 from runtime.sampling.masks import MaskPenalties
 from runtime.sampling.params import SamplingParams
@@ -30,15 +26,13 @@ from runtime.selftest.findings import Mismatch
 from runtime.selftest.readbacks import check_readbacks, expected_reads
 from runtime.step.step import Segment
 from runtime.step.transfer import Copy, Load, Save
-from runtime.store.resolve import resolve_model
-from tests.fakes.devices.mps import MPS, Traffic, fake_mps
+from tests.fakes.devices.mps import MPS, fake_mps
 from tests.fakes.weights import EmptySource
-from tests.models.checkpoints import FAMILIES
 from tests.models.step_driver import CPU, run
+from tests.scenarios.devices.on_mps import Watched, on_mps, reads_of
 from tests.scenarios.devices.steps import (
     EVERYTHING,
     NOT_ON_MPS,
-    STEP_FAMILIES,
     Recorder,
     masked_step,
     verify_drafts,
@@ -54,72 +48,6 @@ if TYPE_CHECKING:
 
 
 DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
-
-
-@pytest.fixture(scope="module")
-def configs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ModelConfig]:
-    """Families with all parts, and the embedded model, whose matrices are large enough for four bits."""
-    found = {"embedded": open_checkpoint(resolve_model(None)).config}
-    for family in STEP_FAMILIES:
-        folder = tmp_path_factory.mktemp(family)
-        FAMILIES[family](folder)
-        found[family] = open_checkpoint(folder).config
-    return found
-
-
-def _on_mps(
-    config: ModelConfig,
-    dtype: torch.dtype,
-    quantization: Quantization = Quantization.NONE,
-    kind: type[Transformer] = Transformer,
-    *rest: Any,  # noqa: ANN401
-) -> Transformer:
-    weights = build_weights(EmptySource(MPS, dtype, formats.choose_formats(quantization, MPS, dtype)), config)
-    return kind(config, weights, KVCache(config, slots=4, context=128, device=MPS, dtype=dtype), *rest)
-
-
-class Watched:
-    """A model, with what it sends to its device at each `begin` and `shrink`; the traffic then holds the rest."""
-
-    def __init__(self, model: Transformer, traffic: Traffic) -> None:
-        self.num_layers = model.num_layers
-        self.transfers: list[list[str]] = []
-        self.run_layer, self.abandon, self.finish = model.run_layer, model.abandon, model.finish
-        self.transfer = model.transfer
-        self._model = model
-        self._traffic = traffic
-
-    def begin(self, segments: Sequence[Segment]) -> Batch:
-        """Begin, and note what was sent to the device meanwhile."""
-        batch = self._model.begin(segments)
-        self._set_aside()
-        return batch
-
-    def shrink(self, batch: Batch, kept: Sequence[int]) -> None:
-        """Shrink, and note what was sent to the device meanwhile."""
-        self._model.shrink(batch, kept)
-        self._set_aside()
-
-    def _set_aside(self) -> None:
-        self.transfers.append(self._traffic.sent.copy())
-        self._traffic.sent.clear()
-
-
-def _reads_of(traffic: Traffic, model: Transformer, segments: list[Segment], cancelled: int | None = None) -> list[str]:
-    """What the host reads during a step, in whose first layer one segment may be cancelled.
-
-    All that it sends, to the sampler too, it sends in one tensor of each type: before the layers, and where rows are
-    dropped.
-    """
-    traffic.clear()
-    watched = Watched(model, traffic)
-    with Recorder() as recorder:
-        results = run(watched, segments, {} if cancelled is None else {1: [segments[cancelled]]}).segments
-    assert [result.computed for result in results] == [i != cancelled for i in range(len(segments))]
-    assert [operation for operation in recorder.seen if operation.dtypes & NOT_ON_MPS] == []
-    assert all(1 <= len(sent) <= 2 for sent in watched.transfers), "sent in pieces"
-    assert not traffic.sent, "sent behind the layers"
-    return traffic.read
 
 
 @pytest.mark.parametrize(
@@ -139,11 +67,11 @@ def test_a_step_stays_on_its_device_and_is_read_once(
     """With every parameter of sampling; a cancelled row; only prompts; and drafts that are verified."""
     verify = Segment(0, 20, [3, 4], sample=SampleSpec(SamplingParams(seed=1), 21, 0), drafts=[DraftToken(4)])
     with fake_mps() as traffic:
-        model = _on_mps(configs[family], dtype, quantization)
-        assert _reads_of(traffic, model, whole_step()) == ["tolist"]
-        assert _reads_of(traffic, model, whole_step(), cancelled=2) == ["tolist"]
-        assert _reads_of(traffic, model, whole_step()[:1]) == ["tolist"]
-        assert _reads_of(traffic, model, [verify, *whole_step()[1:]]) == ["tolist"]
+        model = on_mps(configs[family], dtype, quantization)
+        assert reads_of(traffic, model, whole_step()) == ["tolist"]
+        assert reads_of(traffic, model, whole_step(), cancelled=2) == ["tolist"]
+        assert reads_of(traffic, model, whole_step()[:1]) == ["tolist"]
+        assert reads_of(traffic, model, [verify, *whole_step()[1:]]) == ["tolist"]
 
 
 @DTYPES
@@ -152,7 +80,7 @@ def test_masks_of_grammars_are_sent_behind_the_layers_in_one_copy_and_nothing_is
 ) -> None:
     """They are computed while the layers run; no shape depends on how many tokens they allow."""
     with fake_mps() as traffic:
-        watched = Watched(_on_mps(configs["embedded"], dtype), traffic)
+        watched = Watched(on_mps(configs["embedded"], dtype), traffic)
         with Recorder() as recorder:
             results = run(watched, masked_step()).segments
         assert all(result.computed for result in results)
@@ -172,11 +100,11 @@ def test_the_host_reads_once_more_in_each_layer_with_experts(
     config = configs["qwen3-moe"]
     assert [experts is not None for experts in config.experts] == [True, False, True]
     with fake_mps() as traffic:
-        model = _on_mps(config, torch.bfloat16, quantization)
+        model = on_mps(config, torch.bfloat16, quantization)
         assert expected_reads(config) == 3
-        assert _reads_of(traffic, model, whole_step()) == ["tolist"] * 3
-        assert _reads_of(traffic, model, whole_step(), cancelled=2) == ["tolist"] * 3
-        assert _reads_of(traffic, model, whole_step()[2:3]) == ["tolist"] * 3
+        assert reads_of(traffic, model, whole_step()) == ["tolist"] * 3
+        assert reads_of(traffic, model, whole_step(), cancelled=2) == ["tolist"] * 3
+        assert reads_of(traffic, model, whole_step()[2:3]) == ["tolist"] * 3
 
 
 @pytest.mark.parametrize("params", [SamplingParams(seed=1), EVERYTHING], ids=["plain", "everything"])
@@ -189,20 +117,20 @@ def test_drafts_stay_on_their_device_and_are_read_once(
     spec = SampleSpec(params, 21, 1, context=range(21), end_ids=(3, 4))
     with fake_mps() as traffic:
         states = HiddenStates(4 * 128, config.hidden_size, MPS, dtype)
-        target = _on_mps(config, dtype, Quantization.NONE, Transformer, states)
+        target = on_mps(config, dtype, Quantization.NONE, Transformer, states)
         module = MtpModule(config, MtpWeights(EmptySource(MPS, dtype), config, DEEPSEEK), target, states)
-        model = _on_mps(replace(config, vocab_size=4000), dtype, Quantization.NONE, DraftModel, config.vocab_size)
-        assert _reads_of(traffic, target, [Segment(0, 0, range(20))]) == ["tolist"]
+        model = on_mps(replace(config, vocab_size=4000), dtype, Quantization.NONE, DraftModel, config.vocab_size)
+        assert reads_of(traffic, target, [Segment(0, 0, range(20))]) == ["tolist"]
         for drafter, first in ((module, 1), (model, 0)):
             for start, tokens in ((first, range(first, 21)), (21, [5])):
                 drafting = Segment(0, start, tokens, sample=replace(spec, for_rejection=True), first=first)
-                assert _reads_of(traffic, drafter, [drafting]) == ["tolist"]
+                assert reads_of(traffic, drafter, [drafting]) == ["tolist"]
             (draft,) = run(drafter, [drafting]).segments[0].tokens
             assert draft.distribution is not None
             assert draft.distribution.device == MPS
             proposal = DraftToken(draft.token_id, draft.distribution)
             verifying = Segment(0, 20, [20, draft.token_id], sample=spec, drafts=[proposal])
-            assert _reads_of(traffic, target, [verifying]) == ["tolist"]
+            assert reads_of(traffic, target, [verifying]) == ["tolist"]
 
 
 def test_verdicts_stay_on_their_device_and_are_read_once() -> None:
@@ -216,7 +144,7 @@ def test_verdicts_stay_on_their_device_and_are_read_once() -> None:
 def test_kv_moves_between_host_and_device(configs: dict[str, ModelConfig], dtype: torch.dtype) -> None:
     """A layer at a time on its way out; nothing is read on its way in, nor from slot to slot."""
     with fake_mps() as traffic:
-        model = _on_mps(configs["mistral"], dtype)
+        model = on_mps(configs["mistral"], dtype)
         saved = model.transfer(Save(0, 0, 64))
         assert saved is not None
         assert saved.device == CPU
@@ -324,9 +252,9 @@ class Exact(Transformer):
 )
 def test_a_model_that_is_wrong_is_noticed(configs: dict[str, ModelConfig], wrong: type[Transformer], says: str) -> None:
     with fake_mps() as traffic:
-        model = _on_mps(configs["mistral"], torch.bfloat16, Quantization.NONE, wrong)
+        model = on_mps(configs["mistral"], torch.bfloat16, Quantization.NONE, wrong)
         with pytest.raises((AssertionError, RuntimeError), match=says):
-            assert _reads_of(traffic, model, whole_step()) == ["tolist"]
+            assert reads_of(traffic, model, whole_step()) == ["tolist"]
 
 
 class Copies(Transformer):
@@ -341,8 +269,8 @@ class Copies(Transformer):
 def test_the_doctor_counts_what_is_read(configs: dict[str, ModelConfig]) -> None:
     """By what a real device would see: here the fake one answers for the step's own read."""
     with fake_mps():
-        figures = check_readbacks(_on_mps(configs["mistral"], torch.bfloat16))
+        figures = check_readbacks(on_mps(configs["mistral"], torch.bfloat16))
         assert figures["reads_per_step"] == 0
         with pytest.raises(Mismatch, match="reads from the device by aten::") as caught:
-            check_readbacks(_on_mps(configs["mistral"], torch.bfloat16, Quantization.NONE, Copies))
+            check_readbacks(on_mps(configs["mistral"], torch.bfloat16, Quantization.NONE, Copies))
     assert caught.value.figures["reads_per_step"] == 2

@@ -1,0 +1,86 @@
+"""Small models whose few rows are computed in another way, and steps of few rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from runtime.checkpoint.config import parse_config
+from runtime.nn.matrices.formats import choose_formats
+from runtime.nn.matrices.quantization import Quantization
+from runtime.nn.model import Transformer
+from runtime.nn.weights import build_weights
+from tests.models.layers.native_models import (
+    CPU,
+    GEMMA3,
+    GRANITE,
+    LLAMA,
+    MISTRAL,
+    QWEN2,
+    QWEN3,
+    Drawn,
+    difference,
+    kv_of,
+    run,
+    segments_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from runtime.step.step import Segment
+
+TINY = {"intermediate_size": 96}
+GEMMA2 = GEMMA3 | {  # scores that are capped
+    "architectures": ["Gemma2ForCausalLM"],
+    "model_type": "gemma2",
+    "attn_logit_softcapping": 3.0,
+    "final_logit_softcapping": 30.0,
+}
+MODELS = {
+    "llama": LLAMA,
+    "qwen2": QWEN2,
+    "qwen3": QWEN3,
+    "granite": GRANITE,
+    "gemma2": GEMMA2,
+    "gemma3": GEMMA3,
+    "mistral": MISTRAL,
+}
+PROMPTS = {0: 16, 1: 13, 2: 9}
+STEPS: list[dict[int, int]] = [{0: 1}, {0: 1, 1: 1, 2: 1}, {1: 4}, {0: 2, 2: 1, 3: 1}]
+
+
+def pair(settings: dict[str, Any], **own: Any) -> tuple[Transformer, Transformer]:  # noqa: ANN401
+    """Two models of the same weights in float32: as it is, and one that is given `own` besides."""
+    config = parse_config({name: value for name, value in (settings | TINY).items() if value is not None})
+    formats = choose_formats(Quantization.NONE, CPU, torch.float32)
+    weights = build_weights(Drawn(CPU, torch.float32, 1, formats), config)
+    return (
+        Transformer(config, weights, kv_of(config, torch.float32)),
+        Transformer(config, weights, kv_of(config, torch.float32), **own),
+    )
+
+
+def read_prompts(*models: Transformer, more: int = 0) -> dict[int, int]:
+    """Read a prompt into each of three slots, and `more` tokens behind it; returns their lengths."""
+    torch.manual_seed(2)
+    lengths: dict[int, int] = {}
+    for counts in (PROMPTS, dict.fromkeys(PROMPTS, more) if more else {}):
+        for slot, count in counts.items():
+            segments = segments_of({slot: count}, lengths)
+            for model in models:
+                run(model, segments)
+    return lengths
+
+
+def check_kv(first: Transformer, second: Transformer, segments: Sequence[Segment]) -> None:
+    """What the next rows of these sequences see is the same in both models."""
+    for segment in segments:
+        for layer in range(first.num_layers):
+            seen = first.config.window[layer]
+            start = 0 if seen is None else max(0, segment.end - seen)
+            one, other = (
+                model.kv.read(layer, segment.slot, start, segment.end, segment.origin) for model in (first, second)
+            )
+            assert max(difference(mine, theirs) for mine, theirs in zip(one, other, strict=True)) < 1e-5

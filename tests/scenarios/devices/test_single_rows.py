@@ -1,0 +1,95 @@
+"""Steps of few rows on a fake MPS, whose attention is that of single rows: what is launched, read and sent.
+
+Of each launch the arguments are looked at: how many, their types, devices and gaps, by what the kernel's source says.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+
+from runtime.checkpoint.mtp_layout import DEEPSEEK
+from runtime.mps.rows import MetalRows
+from runtime.nn.matrices.quantization import Quantization
+from runtime.nn.model import HiddenStates, Transformer
+from runtime.nn.mtp import MtpModule, MtpWeights
+from runtime.sampling.params import SamplingParams
+from runtime.sampling.tokens import DraftToken, SampleSpec
+from runtime.selftest.readbacks import expected_reads
+from runtime.single_rows.rows import RowTable, Scoring
+from runtime.step.step import Segment
+from tests.fakes.devices.mps import MPS, fake_mps
+from tests.fakes.weights import EmptySource
+from tests.scenarios.devices.on_mps import on_mps, reads_of
+from tests.scenarios.devices.steps import EVERYTHING, whole_step
+
+if TYPE_CHECKING:
+    from runtime.checkpoint.config import ModelConfig
+
+SPEC = SampleSpec(SamplingParams(seed=1), 21, 0)
+
+
+def few_rows() -> list[Segment]:
+    """One that verifies a draft, one that decodes, and one that asks for all that sampling has."""
+    return [
+        Segment(0, 20, [3, 4], sample=SPEC, drafts=[DraftToken(4)]),
+        Segment(2, 20, [1], sample=SPEC, origin=256),
+        Segment(3, 90, [9], sample=SampleSpec(EVERYTHING, 91, 1, context=(9,), end_ids=(3, 4)), origin=384),
+    ]
+
+
+def with_kernels(config: ModelConfig, dtype: torch.dtype) -> dict[str, Any]:
+    """What a model on the fake device is given besides."""
+    return {"row_kernels": MetalRows(torch.mps.compile_shader, dtype, config.head_dim)}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("family", ["embedded", "llama-bias", "qwen3-tied", "mistral", "gemma2", "glm", "gpt-oss"])
+def test_single_rows_are_written_and_attend_in_a_launch_each(
+    configs: dict[str, ModelConfig], family: str, dtype: torch.dtype
+) -> None:
+    """And one that joins splits, where a sequence is long; nothing more is read or sent."""
+    config = configs[family]
+    with fake_mps() as traffic:
+        model = on_mps(config, dtype, Quantization.NONE, Transformer, **with_kernels(config, dtype))
+        own = ["tolist"] * expected_reads(config)
+        assert reads_of(traffic, model, few_rows()) == own
+        attention = [kernel for kernel in traffic.launched if kernel != "join_splits"]
+        assert attention == ["write_rows", "attend_rows"] * config.num_layers
+        assert traffic.launched.count("join_splits") == sum(window is None for window in config.window)
+        assert reads_of(traffic, model, few_rows(), cancelled=1) == own
+        assert traffic.launched.count("attend_rows") == config.num_layers
+        assert reads_of(traffic, model, few_rows()[:1]) == own
+        assert traffic.launched == ["write_rows", "attend_rows"] * config.num_layers
+        assert reads_of(traffic, model, whole_step()) == own
+        assert not traffic.launched, "a prompt attends by segments"
+
+
+def test_a_module_drafts_by_its_target_s_kernels(configs: dict[str, ModelConfig]) -> None:
+    config, dtype = configs["embedded"], torch.bfloat16
+    with fake_mps() as traffic:
+        states = HiddenStates(4 * 128, config.hidden_size, MPS, dtype)
+        target = on_mps(config, dtype, Quantization.NONE, Transformer, states, **with_kernels(config, dtype))
+        module = MtpModule(config, MtpWeights(EmptySource(MPS, dtype), config, DEEPSEEK), target, states)
+        assert reads_of(traffic, module, [Segment(0, 21, [5], sample=SPEC, first=1)]) == ["tolist"]
+        assert traffic.launched == ["write_rows", "attend_rows"]
+
+
+@pytest.mark.parametrize(
+    ("query", "ring", "says"),
+    [
+        (lambda: torch.empty(2, 6, 8, device=MPS).half(), None, "query of attend_rows is of torch.float16"),
+        (lambda: torch.empty(2, 6, 8), None, "query of attend_rows is on cpu"),
+        (lambda: torch.empty(2, 6, 16, device=MPS)[..., ::2], None, "query of attend_rows has gaps"),
+        (lambda: torch.empty(2, 6, 8, device=MPS), 16.0, "ring of attend_rows is of <class 'float'>"),
+    ],
+)
+def test_a_launch_that_is_wrong_is_noticed(query: Any, ring: Any, says: str) -> None:  # noqa: ANN401
+    with fake_mps():
+        kernels = MetalRows(torch.mps.compile_shader, torch.float32, 8)
+        table = RowTable(torch.zeros(4, 2, device=MPS, dtype=torch.int64), 5)
+        layer = torch.empty(2, 3, 2, 16, 8, device=MPS)
+        with pytest.raises(AssertionError, match=says):
+            kernels.attend(query(), 2, layer, ring or 16, table, Scoring(0.2, None, None, None))
