@@ -30,8 +30,10 @@ def check_single_rows(model: Transformer) -> Figures:
 
 
 def _kernels(model: Transformer) -> RowKernels:
-    if model.weights.embedding.device.type == "mps":
-        return compile_rows(model.config, model.kv.dtype)
-    if model.capture is None:
-        raise NotHere("attention of few rows is PyTorch's, or a whole layer's kernel has it")
-    return model.capture.kernels
+    if model.row_kernels is not None:
+        return model.row_kernels
+    if model.capture is not None:
+        return model.capture.kernels
+    if model.weights.embedding.device.type != "mps":
+        raise NotHere("there are none: attention of few rows is PyTorch's, or a part of the kernels for CPUs")
+    return compile_rows(model.config, model.kv.dtype)

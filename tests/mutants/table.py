@@ -6,7 +6,7 @@ from tests.mutants import grammars, manager, observers, slots, steps
 from tests.mutants.actors import parking, planner, spare_time
 from tests.mutants.cluster import control, knowledge, requests
 from tests.mutants.kv import arena, blocks, published, rings
-from tests.mutants.model import deterministic, ranks, recorded, weights
+from tests.mutants.model import deterministic, ranks, recorded, single, weights
 from tests.mutants.web import detached, transport
 
 MUTANTS = (
@@ -22,6 +22,7 @@ MUTANTS = (
     *deterministic.MUTANTS,
     *weights.MUTANTS,
     *recorded.MUTANTS,
+    *single.MUTANTS,
     *ranks.MUTANTS,
     *grammars.MUTANTS,
     *observers.MUTANTS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 LAYERS = ("tests/unit/runtime/nn/layers/test_recorded.py",)
-ROWS = ("tests/unit/runtime/cuda/test_rows.py",)
+ROWS = ("tests/unit/runtime/single_rows/test_rows.py",)
 
 MUTANTS = (
     Mutant(
@@ -24,14 +24,14 @@ MUTANTS = (
     ),
     Mutant(
         "rows behind a step's own write where the arena begins",
-        "runtime/cuda/rows.py",
+        "runtime/single_rows/rows.py",
         "[NO_PLACE] * none",
         "[0] * none",
         ROWS,
     ),
     Mutant(
         "single rows attend to what a drafter has no KV of",
-        "runtime/cuda/rows.py",
+        "runtime/single_rows/rows.py",
         "    firsts = [segment.first for segment, _ in own]\n",
         "    firsts = [0 for _ in own]\n",
         ROWS,

@@ -17,7 +17,10 @@ from runtime.nn.model import HiddenStates, Transformer
 from runtime.nn.mtp import MtpModule, MtpWeights
 from runtime.sampling.params import SamplingParams
 from runtime.sampling.tokens import DraftToken, SampleSpec
+from runtime.selftest import single_rows
+from runtime.selftest.findings import NotHere
 from runtime.selftest.readbacks import expected_reads
+from runtime.selftest.single_rows import check_single_rows
 from runtime.single_rows.rows import RowTable, Scoring
 from runtime.step.step import Segment
 from tests.fakes.devices.mps import MPS, fake_mps
@@ -75,6 +78,25 @@ def test_a_module_drafts_by_its_target_s_kernels(configs: dict[str, ModelConfig]
         module = MtpModule(config, MtpWeights(EmptySource(MPS, dtype), config, DEEPSEEK), target, states)
         assert reads_of(traffic, module, [Segment(0, 21, [5], sample=SPEC, first=1)]) == ["tolist"]
         assert traffic.launched == ["write_rows", "attend_rows"]
+
+
+def test_the_doctor_compiles_them_where_the_model_does_without(
+    configs: dict[str, ModelConfig], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They may have been wrong when it was loaded: then what was wrong is to be in the report."""
+    checked = []
+
+    def check_rows(kernels: object, *about: object) -> float:
+        checked.append((type(kernels), *about))
+        return 0.25
+
+    monkeypatch.setattr(single_rows, "check_rows", check_rows)
+    with fake_mps():
+        config = configs["embedded"]
+        assert check_single_rows(on_mps(config, torch.bfloat16)) == {"worst_error": 0.25}
+        assert checked == [(MetalRows, MPS, torch.bfloat16, config.head_dim)]
+        with pytest.raises(NotHere, match="no such kernels for latent attention"):
+            check_single_rows(on_mps(configs["deepseek3-plain"], torch.bfloat16))
 
 
 @pytest.mark.parametrize(
