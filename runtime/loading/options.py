@@ -56,8 +56,8 @@ class LoadOptions:
         str,
         Option(
             "Whether few rows of a layer are computed in cede's own way, where it can be: on a CPU by its kernels, if "
-            "they were built and the processor has what they take; on CUDA by recorded layers. off, or 0, leaves all "
-            "to PyTorch.",
+            "they were built and the processor has what they take; on CUDA by recorded layers; on MPS by kernels for "
+            "attention. off, or 0, leaves all to PyTorch.",
             words=("auto", "off", "0"),
         ),
     ] = "auto"
