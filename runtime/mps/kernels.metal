@@ -3,8 +3,8 @@
 // A row says by itself where its sequence lies and how far it sees (runtime/single_rows/rows.py, `RowTable`), so the
 // rows of all sequences go into one launch.  The same as runtime/cuda/kernels.py has in Triton.
 //
-// Whoever compiles this puts two definitions before it: VALUE, the type of queries and KV, and DIM, the numbers of a
-// head, at most THREADS.  Offsets and strides are in numbers, not bytes; they may be beyond 32 bits.
+// Whoever compiles this puts two definitions before it (`source_of` in rows.py): VALUE, the type of queries and KV, and
+// DIM, the numbers of a head, at most THREADS.  Offsets and strides are in numbers, not bytes; they may be beyond 32 bits.
 
 #include <metal_stdlib>
 using namespace metal;

@@ -48,7 +48,7 @@ class MetalRows:
     """
 
     def __init__(self, compile_shader: Callable[[str], Library], dtype: torch.dtype, dim: int) -> None:
-        self._library = compile_shader(f"#define VALUE {VALUES[dtype]}\n#define DIM {dim}\n{SOURCE.read_text()}")
+        self._library = compile_shader(source_of(dtype, dim))
 
     def write(self, keys_values: Tensor, layer: Tensor, ring: int | None, table: RowTable) -> None:
         """See `RowKernels`."""
@@ -107,6 +107,13 @@ def _splits(programs: int, longest: int | None, window: int | None) -> int:
     most = max(1, -(-min(seen) // KEYS_OF_A_SPLIT)) if seen else None
     splits = splits_for(programs)
     return splits if most is None else min(splits, most)
+
+
+def source_of(dtype: torch.dtype, dim: int) -> str:
+    """Return the kernels' source for a type and a size, which are defined behind Metal's own headers."""
+    defined = {"VALUE": VALUES[dtype], "DIM": dim}
+    lines = (f"#define {name} {what}\n" for name, what in defined.items())
+    return f"#include <metal_stdlib>\n{''.join(lines)}\n{SOURCE.read_text()}"
 
 
 class NoKernels(Exception):

@@ -17,7 +17,6 @@ from runtime.nn.layers.batch import Batch
 from runtime.nn.layers.native_layer import NativeLayer, with_native_layers
 from runtime.nn.layers.recorded import RecordedLayers
 from runtime.nn.layers.rope import rope_tables
-from runtime.nn.layers.single import stage_single_rows
 from runtime.nn.matrices.native import native_head
 from runtime.prompt_rows.gather import PromptRows
 from runtime.prompt_rows.wanted import NOTHING
@@ -25,6 +24,7 @@ from runtime.sampling.acceptance import verify
 from runtime.sampling.batch import SamplingBatch
 from runtime.sampling.masks import MaskPenalties
 from runtime.sampling.staging import StagingBuffer
+from runtime.single_rows.staged import stage_single_rows
 from runtime.step.device import RunAhead
 from runtime.step.step import SegmentOutput
 from runtime.step.transfer import Copy, Load, Relocate, Save

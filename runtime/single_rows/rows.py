@@ -97,6 +97,14 @@ class RowKernels(Protocol):
         """
 
 
+@dataclass(frozen=True, slots=True)
+class SingleRows:
+    """Rows that attend one by one, by kernels that read from the device where each of them lies."""
+
+    table: RowTable
+    kernels: RowKernels
+
+
 def kv_strides(layer: Tensor, ring: int | None) -> tuple[int, int, int, int]:
     """Return how far parts, slots, heads and rows lie apart; of the arena slots are nowhere."""
     if ring is None:

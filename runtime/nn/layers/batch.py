@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from runtime.prompt_rows.gather import PromptRows
     from runtime.sampling.batch import SamplingBatch
-    from runtime.single_rows.rows import RowKernels, RowTable
+    from runtime.single_rows.rows import SingleRows
     from runtime.step.step import Segment
 
     # Cosines and sines of the rows' positions, each [rows, 1, head_dim].
@@ -68,14 +68,6 @@ class LayerRows:
             masks=self.masks,
             whole=self.whole,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class SingleRows:
-    """Rows that attend one by one, by kernels that read from the device where each of them lies."""
-
-    table: RowTable
-    kernels: RowKernels
 
 
 @dataclass(slots=True, kw_only=True)

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from runtime.nn.layers.batch import LayerRows, SingleRows
+from runtime.nn.layers.batch import LayerRows
 from runtime.nn.layers.decoder_layer import DecoderLayer
 from runtime.nn.layers.mlp import GatedMlp
 from runtime.nn.layers.self_attention import SelfAttention
-from runtime.single_rows.rows import RowTable, table_numbers
+from runtime.single_rows.rows import RowTable, SingleRows, table_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
     from runtime.checkpoint.config import ModelConfig
     from runtime.kv.cache import KVCache
-    from runtime.nn.layers.batch import LayerRows, SingleRows
+    from runtime.nn.layers.batch import LayerRows
     from runtime.nn.source import WeightSource
+    from runtime.single_rows.rows import SingleRows
 
 
 class SelfAttention:

@@ -6,7 +6,7 @@ from tests.mutants.mutant import Mutant
 
 KERNELS = ("tests/unit/runtime/single_rows/test_check.py",)
 LAUNCHES = ("tests/unit/runtime/mps/test_rows.py",)
-STEPS = ("tests/unit/runtime/nn/layers/test_single.py",)
+STEPS = ("tests/unit/runtime/single_rows/test_staged.py",)
 
 MUTANTS = (
     Mutant(
@@ -53,7 +53,7 @@ MUTANTS = (
     ),
     Mutant(
         "all rows of a long chunk attend one by one",
-        "runtime/nn/layers/single.py",
+        "runtime/single_rows/staged.py",
         " or max(counts) > MOST_ROWS_OF_ONE",
         "",
         STEPS,

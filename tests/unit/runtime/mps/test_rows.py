@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from runtime.checkpoint.config import parse_config
-from runtime.mps.rows import SOURCE, MetalRows, open_rows
+from runtime.mps.rows import MetalRows, open_rows, source_of
 from runtime.single_rows.rows import RowTable, Scoring, table_numbers
 from runtime.step.step import Segment
 from tests.fakes.devices.metal.source import Kind, kernels_of
@@ -111,7 +111,7 @@ def test_rows_and_kv_may_lie_anywhere(shim: Shim) -> None:
 
 
 def test_the_source_s_parameters_are_those_that_a_launch_gives() -> None:
-    kernels = kernels_of(f"#define VALUE bfloat\n#define DIM 8\n{SOURCE.read_text()}")
+    kernels = kernels_of(source_of(torch.bfloat16, 8))
     assert list(kernels) == ["write_rows", "attend_rows", "join_splits"]
     first = kernels["attend_rows"].parameters[0]
     assert (first.kind, first.type, first.name) == (Kind.POINTER, "bfloat", "query")

@@ -7,8 +7,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import torch
 
-from runtime.mps.rows import SOURCE
+from runtime.mps.rows import source_of
 from tests.fakes.devices import metal
 
 SPACES = Path(metal.__file__).with_name("spaces")
@@ -26,10 +27,10 @@ def problems(text: str, folder: Path) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=False).stderr
 
 
-@pytest.mark.parametrize("value", ["float", "half"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
 @pytest.mark.parametrize("dim", [8, 80, 256])
-def test_pointers_keep_their_address_spaces(tmp_path: Path, value: str, dim: int) -> None:
-    assert problems(f"#define VALUE {value}\n#define DIM {dim}\n{SOURCE.read_text()}", tmp_path) == ""
+def test_pointers_keep_their_address_spaces(tmp_path: Path, dtype: torch.dtype, dim: int) -> None:
+    assert problems(source_of(dtype, dim), tmp_path) == ""
 
 
 @pytest.mark.parametrize(
@@ -41,6 +42,6 @@ def test_pointers_keep_their_address_spaces(tmp_path: Path, value: str, dim: int
     ],
 )
 def test_a_source_that_is_wrong_is_noticed(tmp_path: Path, old: str, new: str, says: str) -> None:
-    text = SOURCE.read_text()
+    text = source_of(torch.float32, 8)
     assert old in text
-    assert says in problems(f"#define VALUE float\n#define DIM 8\n{text.replace(old, new)}", tmp_path)
+    assert says in problems(text.replace(old, new), tmp_path)

@@ -11,11 +11,11 @@ import pytest
 import torch
 
 from runtime.mps.rows import MetalRows
-from runtime.nn.layers.single import MOST_ROWS, MOST_ROWS_OF_ONE, stage_single_rows
 from runtime.sampling.params import SamplingParams
 from runtime.sampling.staging import StagingBuffer
 from runtime.sampling.tokens import DraftToken, SampleSpec
 from runtime.single_rows import rows
+from runtime.single_rows.staged import MOST_ROWS, MOST_ROWS_OF_ONE, stage_single_rows
 from runtime.step.step import Segment
 from tests.models.layers.few_rows import MODELS, STEPS, check_kv, pair, read_prompts
 from tests.models.layers.native_models import CONTEXT, CPU, difference, run, segments_of
@@ -57,7 +57,7 @@ def test_a_prompt_attends_by_segments(shim: Shim, monkeypatch: pytest.MonkeyPatc
     _, model = models("llama", shim, monkeypatch)
     shim.launched.clear()
     with torch.inference_mode():
-        read_prompts(model)
+        run(model, segments_of({0: MOST_ROWS_OF_ONE + 1}, {}))
     assert not shim.launched
 
 

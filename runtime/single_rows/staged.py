@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from runtime.nn.layers.batch import SingleRows
-from runtime.single_rows.rows import RowTable, table_numbers
+from runtime.single_rows.rows import RowTable, SingleRows, table_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,8 +15,9 @@ if TYPE_CHECKING:
     from runtime.step.step import Segment
 
 MOST_ROWS = 64  # of a step
-# Of a sequence, as when drafts are verified.  The rows of a prompt read the same keys: one by one each would read them.
-MOST_ROWS_OF_ONE = 8
+# Of a sequence: a token and the most drafts that --draft-tokens allows.  The rows of a prompt read the same keys, which
+# one by one each would read.
+MOST_ROWS_OF_ONE = 17
 
 
 @dataclass(frozen=True, slots=True)
