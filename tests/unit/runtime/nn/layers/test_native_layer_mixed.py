@@ -52,6 +52,8 @@ def formats_of(kernels: Kernels) -> dict[str, tuple[MatrixFormat, MatrixFormat, 
 @pytest.mark.parametrize("kind", ["plain, int8", "int4, int8", "int4, int8, by bytes"])
 @pytest.mark.parametrize("name", MODELS)
 def test_few_rows_are_what_pytorch_makes_of_them(kernels: Kernels, name: str, kind: str) -> None:
+    if kind == "int4, int8" and not torch.backends.cpu.get_cpu_capability().startswith("AVX"):
+        pytest.skip("PyTorch packs four bits in no blocks here")
     most, others, tolerance = formats_of(kernels)[kind]
     plain, native = both(MODELS[name], torch.float32, kernels, WeightFormats(most, others), source=InParts)
     assert native.native_layers == native.num_layers
