@@ -102,7 +102,7 @@ class MetalRows:
 
 
 def _splits(programs: int, longest: int | None, window: int | None) -> int:
-    """Return into how many parts keys are cut; one where no row sees more keys than a thread group takes at once."""
+    """Return into how many parts keys are cut: one where rows keep a GPU busy, or see no more than a split has."""
     seen = [count for count in (longest, window) if count is not None]
     most = max(1, -(-min(seen) // KEYS_OF_A_SPLIT)) if seen else None
     splits = splits_for(programs)
