@@ -20,7 +20,10 @@ inline void add_up(const float* x, const Weight* weight, int in, float* y) {
         Vector own[OUTPUTS];
         for (int i = 0; i < OUTPUTS; ++i) {
             const Weight* place = weight + static_cast<size_t>(i) * in + k;
-            prefetch(place + (OUTPUTS == 1 ? BYTES_AHEAD / sizeof(Weight) : static_cast<size_t>(STEP) * in));
+            if constexpr (OUTPUTS > 1)
+                prefetch(place + static_cast<size_t>(STEP) * in);
+            else if constexpr (ROWS > 1)  // of one row's sums the processor foresees what is read (bench/LOG.md)
+                prefetch(place + BYTES_AHEAD / sizeof(Weight));
             own[i] = load(place);
         }
         for (int row = 0; row < ROWS; ++row) {
