@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from runtime.native.structures import Layer, Matrix, Step
 
-INTERFACE = 13
+INTERFACE = 14
 """That of `source/layer.cpp`: a library that was built of another one is not used."""
 
 logger = logging.getLogger("cede.model")

@@ -23,6 +23,7 @@ class Kind(IntEnum):
     NIBBLES_WITHOUT_ZEROS = 8
     SIX_BITS = 9
     ROWS_OF_FLOAT16 = 10
+    NARROW_PANELS_OF_BFLOAT16 = 11
 
 
 # Those that are multiplied by any number of rows, which are rounded to bytes.

@@ -24,7 +24,8 @@ inline void with_product(Context& context, const Matrix& matrix, const float* x,
         case ROWS_OF_BFLOAT16: return use(Rows<Bfloat16>(context, matrix, x, rows));
         case ROWS_OF_FLOAT16: return use(Rows<Float16>(context, matrix, x, rows));
         case ROWS_OF_INT8: return use(EightBits(context, matrix, x, rows));
-        case PANELS_OF_FLOAT32: return use(Panels<float>(context, matrix, x, rows));
-        case PANELS_OF_BFLOAT16: return use(Panels<Bfloat16>(context, matrix, x, rows));
+        case PANELS_OF_FLOAT32: return use(Panels<float, PANEL>(context, matrix, x, rows));
+        case PANELS_OF_BFLOAT16: return use(Panels<Bfloat16, PANEL>(context, matrix, x, rows));
+        case NARROW_PANELS_OF_BFLOAT16: return use(Panels<Bfloat16, NARROW>(context, matrix, x, rows));
     }
 }

@@ -17,6 +17,7 @@ constexpr int MOST_ROWS = 32;  // of a call
 constexpr int LANES = 16;     // numbers of a vector, on every processor
 
 constexpr int PANEL = 64;     // outputs of a panel
+constexpr int NARROW = 32;    // of a narrow one, as oneDNN has them for AMX
 constexpr int MOST_IN_GROUP = 256;  // inputs of a group of four bits that are unpacked before they are multiplied
 
 // How a matrix lies in memory, which is as PyTorch's own products keep it.
@@ -29,7 +30,7 @@ constexpr int MOST_IN_GROUP = 256;  // inputs of a group of four bits that are u
 // each output has a scale.
 // NIBBLES, SIX_BITS: codes for processors that multiply bytes: `[out / 16, in / group]`, each with its scales, zeros if there
 // are any, and codes (`codes.h`).
-// PANELS: `[out / PANEL, in, PANEL]`, and of bfloat16 `[out / PANEL, in / 2, PANEL, 2]`.
+// PANELS: `[out / PANEL, in, PANEL]`, and of bfloat16 `[out / PANEL, in / 2, PANEL, 2]`, or so with NARROW in place of PANEL.
 enum Kind : int32_t {
     FOUR_BITS,
     ROWS_OF_FLOAT32,
@@ -41,7 +42,8 @@ enum Kind : int32_t {
     NIBBLES,
     NIBBLES_WITHOUT_ZEROS,
     SIX_BITS,
-    ROWS_OF_FLOAT16
+    ROWS_OF_FLOAT16,
+    NARROW_PANELS_OF_BFLOAT16
 };
 
 struct Matrix {

@@ -17,12 +17,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from runtime.nn.matrices.panels import panel_address
+from runtime.nn.matrices.panels import find_panels
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from runtime.checkpoint.stored import CodeFormat, GroupCodes
+    from runtime.nn.matrices.panels import Panels
 
 
 class WeightMatrix(Protocol):
@@ -131,9 +132,9 @@ class BlockedMatrix:
         self.nbytes = total_bytes(weight, bias)
 
     @property
-    def panel_address(self) -> int | None:
-        """Where the weight is in memory, if it lies in panels (`runtime/nn/matrices/panels.py`)."""
-        return panel_address(self._weight)
+    def panels(self) -> Panels | None:
+        """Where the weight is in memory, if it lies in panels."""
+        return find_panels(self._weight)
 
     def __call__(self, x: Tensor) -> Tensor:
         """Multiply `[rows, in]` to `[rows, out]`."""

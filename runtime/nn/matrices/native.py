@@ -16,7 +16,7 @@ from runtime.nn.matrices.int4 import CpuInt4
 from runtime.nn.matrices.int8 import WeightInt8
 from runtime.nn.matrices.linear import BlockedMatrix, PlainMatrix
 from runtime.nn.matrices.native_product import DTYPES, native_product
-from runtime.nn.matrices.panels import PANEL
+from runtime.nn.matrices.panels import NARROW, PANEL
 from runtime.nn.matrices.sixteen_bits import KINDS, SixteenBits
 
 if TYPE_CHECKING:
@@ -30,7 +30,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger("cede.model")
 
 _ROWS = {torch.float32: Kind.ROWS_OF_FLOAT32} | KINDS
-_PANELS = {torch.float32: Kind.PANELS_OF_FLOAT32, torch.bfloat16: Kind.PANELS_OF_BFLOAT16}
+_PANELS = {
+    (torch.float32, PANEL): Kind.PANELS_OF_FLOAT32,
+    (torch.bfloat16, PANEL): Kind.PANELS_OF_BFLOAT16,
+    (torch.bfloat16, NARROW): Kind.NARROW_PANELS_OF_BFLOAT16,
+}
 
 
 class NotInKernels(Exception):
@@ -183,12 +187,13 @@ def _plain(matrix: PlainMatrix) -> NativeMatrix:
 
 
 def _panels(matrix: BlockedMatrix) -> NativeMatrix:
-    address = matrix.panel_address
-    if address is None:
+    panels = matrix.panels
+    kind = None if panels is None else _PANELS.get((matrix.dtype, panels.outputs))
+    if panels is None or kind is None:
         raise NotInKernels("weights that oneDNN has packed otherwise")
     outputs, inputs = matrix.shape
-    own = Matrix(kind=_PANELS[matrix.dtype], weight=address, out=outputs, in_=inputs)
-    return _with_bias(own, matrix.bias, PANEL)
+    own = Matrix(kind=kind, weight=panels.address, out=outputs, in_=inputs)
+    return _with_bias(own, matrix.bias, panels.outputs)
 
 
 def _of(weight: Tensor, kind: Kind) -> Matrix:

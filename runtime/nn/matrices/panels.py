@@ -7,44 +7,61 @@ at.
 from __future__ import annotations
 
 import ctypes
+from dataclasses import dataclass
 from functools import cache
 
 import torch
 from torch import Tensor
 
 PANEL = 64  # outputs
+NARROW = 32  # outputs of a panel where the processor has AMX
 _PAIR = {torch.float32: 1, torch.bfloat16: 2}  # neighbouring inputs of an output that lie side by side
 
 
-def panel_address(weight: Tensor) -> int | None:
-    """Return where a packed weight, `[out, in]`, is in memory, as `[out / PANEL, in / pair, PANEL, pair]`.
+@dataclass(frozen=True, slots=True)
+class Panels:
+    """A packed weight, `[out / outputs, in / pair, outputs, pair]`.
 
-    Args:
-        weight: from oneDNN; it keeps the memory.
-
-    Returns:
-        The address; None if the weight lies otherwise, or is padded.
+    Attributes:
+        address: where it is in memory, which oneDNN's tensor keeps.
+        outputs: of a panel.
     """
+
+    address: int
+    outputs: int
+
+
+def find_panels(weight: Tensor) -> Panels | None:
+    """Return where a packed weight, `[out, in]`, from oneDNN, is; None if it lies otherwise, or is padded."""
     outputs, inputs = weight.shape
     pair = _PAIR.get(weight.dtype)
-    if pair is None or outputs % PANEL or inputs % pair or _memory_bytes(weight) != outputs * inputs * weight.itemsize:
+    if pair is None or inputs % pair or _memory_bytes(weight) != outputs * inputs * weight.itemsize:
         return None
-    found = _lies_in_panels(outputs, inputs, weight.dtype, _description(weight))
-    return int(torch.ops.mkldnn.data_ptr(weight)) if found else None
+    width = _panel_width(outputs, inputs, weight.dtype, _description(weight))
+    return None if width is None else Panels(int(torch.ops.mkldnn.data_ptr(weight)), width)
 
 
 @cache
-def _lies_in_panels(outputs: int, inputs: int, dtype: torch.dtype, description: bytes) -> bool:
-    """Whether what oneDNN describes so lies in panels; random numbers are found in their places by no accident."""
+def _panel_width(outputs: int, inputs: int, dtype: torch.dtype, description: bytes) -> int | None:
+    """Return the outputs of a panel of what oneDNN describes so; random numbers are in their places by no accident."""
     plain = torch.randn(outputs, inputs, generator=torch.Generator().manual_seed(1)).to(dtype)
     packed = torch.ops.mkldnn._reorder_linear_weight(plain, None)
     if _description(packed) != description:
-        return False
+        return None
     size = _memory_bytes(packed)
     memory = (ctypes.c_byte * size).from_address(int(torch.ops.mkldnn.data_ptr(packed)))
-    pair = _PAIR[dtype]
-    panels = torch.frombuffer(memory, dtype=dtype).view(outputs // PANEL, inputs // pair, PANEL, pair)
-    rows = plain.view(outputs // PANEL, PANEL, inputs // pair, pair).transpose(1, 2)
+    numbers = torch.frombuffer(memory, dtype=dtype)
+    return next((width for width in (PANEL, NARROW) if _are_panels(numbers, plain, width)), None)
+
+
+def _are_panels(numbers: Tensor, plain: Tensor, width: int) -> bool:
+    """Whether `numbers` are those of `[out, in]` in panels of so many outputs."""
+    outputs, inputs = plain.shape
+    if outputs % width:
+        return False
+    pair = _PAIR[plain.dtype]
+    panels = numbers.view(outputs // width, inputs // pair, width, pair)
+    rows = plain.view(outputs // width, width, inputs // pair, pair).transpose(1, 2)
     return all(torch.equal(own, expected) for own, expected in zip(panels, rows, strict=True))
 
 

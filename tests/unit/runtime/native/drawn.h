@@ -168,7 +168,7 @@ std::vector<float> multiply(int target, Kind kind, int out, int in, int group, i
 
 constexpr Kind KINDS[] = {FOUR_BITS,         ROWS_OF_FLOAT32,    ROWS_OF_BFLOAT16, ROWS_OF_FLOAT16, ROWS_OF_INT8,
                           PANELS_OF_FLOAT32, PANELS_OF_BFLOAT16, SPREAD_BYTES,     NIBBLES,         NIBBLES_WITHOUT_ZEROS,
-                          SIX_BITS};
+                          SIX_BITS,          NARROW_PANELS_OF_BFLOAT16};
 constexpr Shape SHAPES[] = {{64, 2, 1, 32, 64, 32, false}, {128, 6, 2, 64, 192, 64, true}, {192, 3, 3, 64, 128, 16, false}};
 // In no larger pieces than rows are, and than those of int8.
 constexpr Shape ODD{80, 5, 1, 32, 48, 16, true}, ODD_INT8{96, 5, 1, 32, 160, 16, true};

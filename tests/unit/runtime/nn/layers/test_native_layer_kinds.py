@@ -14,7 +14,7 @@ from runtime.nn.layers.attention import first_visible
 from runtime.nn.matrices.int4 import CpuInt4
 from runtime.nn.matrices.int8 import WeightInt8
 from runtime.nn.matrices.linear import BlockedMatrix, PlainMatrix, WeightFormats, has_onednn
-from runtime.nn.matrices.panels import PANEL
+from runtime.nn.matrices.panels import NARROW, PANEL, Panels
 from tests.models.layers.native_models import (
     CPU,
     FEW,
@@ -43,21 +43,29 @@ if TYPE_CHECKING:
 class Pairs(BlockedMatrix):
     """What oneDNN makes of bfloat16 where it has products for it, made by hand: panels of pairs of inputs."""
 
+    WIDTH = PANEL
+
     def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
         self.shape, self.dtype, self.bias = weight.shape, weight.dtype, bias
         self._plain = PlainMatrix(weight, bias)
         outputs, inputs = weight.shape
-        self._panels = weight.view(outputs // PANEL, PANEL, inputs // 2, 2).transpose(1, 2).contiguous()
+        self._packed = weight.view(outputs // self.WIDTH, self.WIDTH, inputs // 2, 2).transpose(1, 2).contiguous()
         self.form, self.nbytes = self._plain.form, self._plain.nbytes
 
     @property
-    def panel_address(self) -> int | None:
+    def panels(self) -> Panels | None:
         """Where they lie."""
-        return self._panels.data_ptr()
+        return Panels(self._packed.data_ptr(), self.WIDTH)
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         """Multiply `[rows, in]` to `[rows, out]`."""
         return self._plain(x)
+
+
+class NarrowPairs(Pairs):
+    """What it makes of them where the processor has AMX."""
+
+    WIDTH = NARROW
 
 
 class Widened(PlainMatrix):
@@ -96,6 +104,7 @@ FORMATS: dict[str, MatrixFormat] = {
     "rows of float16": lambda weight, bias: Widened(weight.half(), bias),
     "panels": BlockedMatrix,
     "pairs": Pairs,
+    "narrow pairs": NarrowPairs,
     "int8": WeightInt8,
 }
 FLOAT32, BFLOAT16 = torch.float32, torch.bfloat16
@@ -105,6 +114,7 @@ DTYPES = {
     "rows of float16": (FLOAT32,),
     "panels": (FLOAT32,),
     "pairs": (BFLOAT16,),
+    "narrow pairs": (BFLOAT16,),
     "int8": (FLOAT32, BFLOAT16),
 }
 KINDS = [(name, dtype) for name, dtypes in DTYPES.items() for dtype in dtypes]
