@@ -66,6 +66,17 @@ class EngineConfig:
             name="max-unread",
         ),
     ] = 256 * MIB
+    burst_seconds: Annotated[
+        float | None,
+        Option(
+            "How long fast steps may follow one another on the device, while nobody asks for anything else, before their "
+            "tokens are sent; off, each step's token is sent by itself.",
+            POSITIVE,
+            unit="seconds",
+            none=("off",),
+            name="burst",
+        ),
+    ] = 0.016
     preemption: Annotated[
         str,
         Option(

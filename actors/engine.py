@@ -88,6 +88,7 @@ class Engine:
             table,
             cache,
             ChunkLimits(config.chunk_tokens, config.step_seconds),
+            burst_seconds=config.burst_seconds,
             queue_limit=config.queue,
             ageing=config.ageing_seconds,
             preemption=config.preemption == "on",

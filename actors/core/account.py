@@ -91,12 +91,12 @@ class Ledger:
         return self._computed_at
 
     def note_step(self, result: SegmentResult, rows: int) -> None:
-        """A step ended that had `rows` of this hold for the target."""
+        """A step ended in which a layer at least ran over `rows` of this hold, on the target."""
         self._owner.check()
         self._layers_after_cancel = result.layers_after_cancel
         if result.last_kernel_at is not None:
             self._last_kernel_at = result.last_kernel_at
-            self._computed += rows
+        self._computed += rows
 
     def note_committed(self, start: int, rows: int, drafted: int, accepted: int) -> None:
         """The KV of `rows` tokens from `start` on is valid; of `drafted` ones among what was run, `accepted` stood."""

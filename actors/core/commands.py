@@ -83,7 +83,7 @@ class Chunk:
 
     Attributes:
         rows: how many were committed.
-        tokens: the accepted drafts and the one drawn after them; none where only a part of the rows was served.
+        tokens: those that were drawn, the accepted drafts among them; none where only a part of the rows was served.
         given: what the rows gave besides KV.
     """
 
@@ -105,6 +105,7 @@ class Submit:
         token_ids: those that follow what the slot has KV of, the drafter's KV in phase `DRAFT`.
         sample, drafts: as in `Segment`.
         outputs: what the rows of a prompt are to give besides KV.
+        most_tokens: that may be drawn one after the other, in steps that follow at once.
         reply: what became of them; `StepFailed` if the device failed over them, `WasParked` if they were not run,
             but for a prompt's, which are handed back.
     """
@@ -115,6 +116,7 @@ class Submit:
     sample: SampleSpec | None
     drafts: Sequence[DraftToken] = ()
     outputs: PromptOutputs = NO_OUTPUTS
+    most_tokens: int = 1
     reply: Reply[Chunk] = field(default_factory=Reply)
 
     @property

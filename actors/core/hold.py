@@ -259,6 +259,7 @@ class Hold:
         sample: SampleSpec | None,
         drafts: Sequence[DraftToken] = (),
         outputs: PromptOutputs = NO_OUTPUTS,
+        most_tokens: int = 1,
     ) -> Chunk:
         """Have rows run that follow the slot's committed tokens, and await what became of them; see `Submit`.
 
@@ -267,7 +268,7 @@ class Hold:
             WasParked: they were not run.
             DeviceLost: the device was lost since the grant.
         """
-        command = Submit(self, phase, token_ids, sample, drafts, outputs)
+        command = Submit(self, phase, token_ids, sample, drafts, outputs, most_tokens)
         if (observers := self.ticket.manager.observers).submitted:
             event = Submitted(*self.ticket.key, phase, len(token_ids), command.is_bulk)
             observers.tell(observers.submitted, event)

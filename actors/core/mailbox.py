@@ -27,6 +27,7 @@ class Mailbox:
         self._for_slots: deque[SlotCommand] = deque()
         self._any_mail = trio.Event()
         self._queue_mail = trio.Event()
+        self._posted = 0  # commands, ever
         self._refuse: Callable[[Command], None] | None = None  # set once it is closed
 
     @property
@@ -40,6 +41,7 @@ class Mailbox:
 
     def post(self, command: Command) -> None:
         """Put a command behind all others of its lane."""
+        self._posted += 1
         if self._refuse is not None:
             self._refuse(command)
         elif isinstance(command, Enqueue | Withdraw | Demote):
@@ -64,6 +66,11 @@ class Mailbox:
         """Take the commands that concern the queue, until none is left."""
         while self._for_queue:
             yield self._for_queue.popleft()
+
+    def watch(self) -> Callable[[], bool]:
+        """Return what says, in any thread, whether all that ever came had been taken by now."""
+        taken = self._posted - len(self)
+        return lambda: self._posted == taken
 
     async def wait(self) -> None:
         """Return when there is mail; for one task."""

@@ -54,7 +54,7 @@ async def decode(
 
 
 async def _draw(hold: Hold, output: Output, drafting: Drafting | None) -> Sequence[SampledToken]:
-    """Return the next token, behind the drafts that stood.
+    """Return the next token, behind the drafts that stood, or the next ones.
 
     Raises:
         WasParked: the slot is another one now.
@@ -62,7 +62,8 @@ async def _draw(hold: Hold, output: Output, drafting: Drafting | None) -> Sequen
     drafts = await drafting.propose(hold, output) if drafting else ()
     rows = (output.sequence[-1], *(draft.token_id for draft in drafts))
     phase = State.VERIFY if drafts else State.DECODE
-    tokens = (await hold.submit(phase, rows, output.next_sample(rows[1:]), drafts)).tokens
+    most = 1 if drafting else output.most_tokens  # who drafts looks for drafts after each token
+    tokens = (await hold.submit(phase, rows, output.next_sample(rows[1:]), drafts, most_tokens=most)).tokens
     if drafting:
         drafting.observe(len(drafts), len(tokens) - 1)
     return tokens

@@ -96,6 +96,11 @@ class Output:
         return self._max_tokens - len(self)
 
     @property
+    def most_tokens(self) -> int:
+        """How many tokens may be drawn one after the other before it has to be asked again."""
+        return 1 if self.masks() else self.room
+
+    @property
     def stop_found(self) -> str | None:
         """The stop string that ended the output; None while none did."""
         return self._text.stop_found

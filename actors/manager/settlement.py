@@ -69,9 +69,9 @@ class Settlement:
             planned.record.run_alone()
 
     def _settle_segment(self, planned: Planned, result: SegmentResult) -> None:
-        record, rows = planned.record, len(planned.segment.token_ids)
+        record = planned.record
         record.clear_pending()
-        record.ledger.note_step(result, rows=0 if planned.work.phase is State.DRAFT else rows)
+        record.ledger.note_step(result, rows=0 if planned.work.phase is State.DRAFT else result.rows)
         if not result.finite:
             self._fail(planned, "the model yielded numbers that are not finite")
         elif result.computed:
@@ -79,7 +79,10 @@ class Settlement:
             planned.work.reply.set(outcome.Value(Chunk(committed, result.tokens, result.given)))
 
     def _commit(self, planned: Planned, result: SegmentResult) -> int:
-        """Record whose KV is valid now; returns of how many rows it is: all but those of rejected drafts."""
+        """Record whose KV is valid now; returns of how many rows it is.
+
+        It is of all but rejected drafts, and of the tokens that were drawn and read.
+        """
         slot, segment = planned.record.slot, planned.segment
         if planned.work.phase is State.DRAFT:
             self._table.commit_draft(slot, segment.start, len(segment.token_ids))
@@ -87,7 +90,10 @@ class Settlement:
             return len(segment.token_ids)
         drafted = len(segment.drafts)
         accepted = len(result.tokens) - 1 if drafted else 0
-        rows = segment.token_ids[: len(segment.token_ids) - (drafted - accepted)]
+        rows = [
+            *segment.token_ids[: len(segment.token_ids) - drafted],
+            *(token.token_id for token in result.tokens[:-1]),
+        ]
         self._table.commit(slot, rows)
         self._table.end_round(slot, segment.start)
         planned.record.ledger.note_committed(segment.start, len(rows), drafted, accepted)

@@ -24,6 +24,7 @@ from actors.core.observer import Observers
 from actors.core.receipts import ReceiptLog
 from actors.kv.mover import KVMover
 from actors.manager.admission import Admission
+from actors.manager.bursts import Bursts
 from actors.manager.device import Device
 from actors.manager.dispatch import Dispatch, refuse
 from actors.manager.handle import Handle
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from actors.kv.prefix_cache import PrefixCache
     from actors.manager.planner import ChunkLimits
     from actors.manager.step_planner import Planned
+    from runtime.step.burst import Burst
     from runtime.step.executor import Executor
     from runtime.step.step import StepResult
 
@@ -66,6 +68,7 @@ class SlotManager:
         table: the slots; handed over for good.
         cache: KV outside the slots, with the same owner; handed over for good.
         chunks: limits of prefill chunks.
+        burst_seconds: that steps may take which follow one another on the device; None for step by step.
         queue_limit: how many may wait for a slot.
         ageing: seconds that count as one level of priority for a class of the queue that is passed over.
         preemption: who is more important takes slots of those who are less so.
@@ -80,6 +83,7 @@ class SlotManager:
         cache: PrefixCache,
         chunks: ChunkLimits,
         *,
+        burst_seconds: float | None = None,
         queue_limit: int,
         ageing: float = 3.0,
         preemption: bool = True,
@@ -103,6 +107,7 @@ class SlotManager:
         )
         self._mover = KVMover(self._device, table, cache, self.observers, self._lose_kv)
         self._planner = StepPlanner(table, cache, chunks, self.costs, self.observers)
+        self._bursts = Bursts(burst_seconds, self._mailbox, self.costs.target, table.rings)
         self._steps = StepRunner(self._device, self._counts, self.costs, self.observers)
         self._settlement = Settlement(table, cache, self.observers, self._counts)
         self._recovery = Recovery(
@@ -148,7 +153,7 @@ class SlotManager:
         self._admit()
         moved = await self._move()
         step = self._plan(has_moved=moved)
-        result = await self._run(step)
+        result = await self._run(step, None if moved else self._bursts.after(step, self.holds))
         self._settle(step, result)
         if moved or step:
             await self._let_actors_submit()
@@ -186,9 +191,12 @@ class SlotManager:
         """Choose the rows of the next step, from what actors have submitted; none, at times, where KV has moved."""
         return self._planner.plan(self.holds, has_moved=has_moved)
 
-    async def _run(self, step: Sequence[Planned]) -> outcome.Outcome[StepResult] | None:
-        """Run the step, if it has any rows; cancels take effect inside, at layer boundaries."""
-        return await self._steps.run(step) if step else None
+    async def _run(self, step: Sequence[Planned], burst: Burst | None) -> outcome.Outcome[StepResult] | None:
+        """Run the step, if it has any rows, and those that may follow at once, in which all goes on as it is.
+
+        Cancels take effect inside, at layer boundaries.
+        """
+        return await self._steps.run(step, burst) if step else None
 
     def _settle(self, step: Sequence[Planned], result: outcome.Outcome[StepResult] | None) -> None:
         """Commit what was computed, and answer each of those who were in the step."""

@@ -43,6 +43,11 @@ class Planned:
     work: Submit
     segment: Segment
 
+    @property
+    def most_tokens(self) -> int:
+        """How many tokens may be drawn after it, one after the other, with the room that its slot has."""
+        return min(self.work.most_tokens, self.record.slot.capacity - self.segment.start)
+
 
 class StepPlanner:
     """Part of the slot manager: called by its task and by nobody else.

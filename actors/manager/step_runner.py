@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from actors.core.costs import StepCosts
     from actors.core.observer import Observers
     from actors.manager.step_planner import Planned
+    from runtime.step.burst import Burst
     from runtime.step.executor import Executor
     from runtime.step.step import StepResult
 
@@ -55,8 +56,8 @@ class StepRunner:
         self._costs = costs
         self._begun = {False: 0, True: 0}  # steps, by `drafting`
 
-    async def run(self, step: Sequence[Planned]) -> outcome.Outcome[StepResult]:
-        """Run a step: its result, or what it raised.
+    async def run(self, step: Sequence[Planned], burst: Burst | None) -> outcome.Outcome[StepResult]:
+        """Run a step, or a burst: its result, or what it raised.
 
         Raises:
             DeviceLost: no step can run now.
@@ -67,7 +68,7 @@ class StepRunner:
         layer_done = self._layer_hook(number, drafting) if self._observers.layer_done else None
         try:
             result = await self._executor.run_step(
-                [planned.segment for planned in step], drafting=drafting, layer_done=layer_done
+                [planned.segment for planned in step], drafting=drafting, layer_done=layer_done, burst=burst
             )
         except Exception as error:
             if self._observers.step_raised:
@@ -76,6 +77,7 @@ class StepRunner:
                 raise
             self._counts.failed += 1
             return outcome.Error(error)
+        self._begun[drafting] += result.steps - 1
         if self._observers.step_ended:
             self._observers.tell(self._observers.step_ended, StepEnded(number, drafting, result))
         self._observe(step, result, self._executor.clock() - begun)
@@ -108,14 +110,15 @@ class StepRunner:
             self._counts.draft_steps += 1
             self._counts.draft_rows += single + bulk
         else:
-            self._counts.steps += 1
+            self._counts.steps += result.steps
             self._counts.prefill_tokens += bulk
-            self._counts.decode_tokens += single
-            self._counts.last_seconds, self._counts.last_single = elapsed, single
-        if not all(segment.computed for segment in result.segments):
+            self._counts.decode_tokens += single * result.steps
+            self._counts.last_seconds, self._counts.last_single = elapsed / result.steps, single
+        steps = result.steps
+        if not all(one.computed and (steps == 1 or len(one.tokens) == steps) for one in result.segments):
             return  # a step cut short says nothing about speed
         depth = sum(chunk.start * len(chunk.token_ids) for chunk in chunks) / max(bulk, 1)
-        (self._costs.drafter if drafting else self._costs.target).observe(single, bulk, depth, elapsed)
+        (self._costs.drafter if drafting else self._costs.target).observe(single, bulk, depth, elapsed / steps)
 
 
 def _part(planned: Planned) -> StepPart:

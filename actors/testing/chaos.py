@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from actors.core.events import StageBegun, StepBegins
     from actors.engine import Engine
+    from runtime.step.burst import Burst
     from runtime.step.executor import Executor, LayerHook
     from runtime.step.step import Segment, StepResult
     from runtime.step.transfer import KVData, Transfer
@@ -58,7 +59,12 @@ class UnreliableExecutor:
         return self._executor.clock()
 
     async def run_step(
-        self, segments: Sequence[Segment], *, drafting: bool = False, layer_done: LayerHook | None = None
+        self,
+        segments: Sequence[Segment],
+        *,
+        drafting: bool = False,
+        layer_done: LayerHook | None = None,
+        burst: Burst | None = None,
     ) -> StepResult:
         """Run one step.
 
@@ -66,7 +72,7 @@ class UnreliableExecutor:
             DeviceThreadEnded: the plan has killed the thread.
         """
         try:
-            return await self._executor.run_step(segments, drafting=drafting, layer_done=layer_done)
+            return await self._executor.run_step(segments, drafting=drafting, layer_done=layer_done, burst=burst)
         except ThreadKilled as end:
             raise DeviceThreadEnded(f"the device thread has ended: {end}") from None
 

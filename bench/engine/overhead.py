@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from actors.engine import Engine
     from runtime.loading.served import ServedModel
     from runtime.nn.model import Transformer
+    from runtime.step.burst import Burst
     from runtime.step.executor import Executor, LayerHook
     from runtime.step.step import Segment, StepResult
     from runtime.step.thread_executor import ThreadExecutor
@@ -61,10 +62,15 @@ class RecordingExecutor:
         return self._executor.clock()
 
     async def run_step(
-        self, segments: Sequence[Segment], *, drafting: bool = False, layer_done: LayerHook | None = None
+        self,
+        segments: Sequence[Segment],
+        *,
+        drafting: bool = False,
+        layer_done: LayerHook | None = None,
+        burst: Burst | None = None,
     ) -> StepResult:
         """Run a step, and record its result."""
-        result = await self._executor.run_step(segments, drafting=drafting, layer_done=layer_done)
+        result = await self._executor.run_step(segments, drafting=drafting, layer_done=layer_done, burst=burst)
         self.results.append(result)
         return result
 

@@ -125,7 +125,7 @@ def decode(model: Transformer, streams: int, depth: int, tokens: int) -> list[St
 
 def seconds_per_step(results: Sequence[StepResult]) -> float:
     """From the end of the first to the end of the last one: what lies between them counts."""
-    return (results[-1].finished_at - results[0].finished_at) / (len(results) - 1)
+    return (results[-1].finished_at - results[0].finished_at) / sum(result.steps for result in results[1:])
 
 
 # --- figures for a report -----------------------------------------------------------------------------------------

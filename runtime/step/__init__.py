@@ -5,6 +5,7 @@ for the types of tokens.  `kv` and `nn` implement what it calls (`StepModel`), a
 an `Executor`.
 
 - `step`: `Segment`, `CancelMark`, `StepModel`, `run_step`, `StepResult`, `SegmentResult`
+- `burst`: steps that follow one another where they run
 - `transfer`: `Save`, `Load`, `Copy`, which move KV between steps
 - `executor`: `Executor`, `InlineExecutor`, `SimulatedExecutor`
 - `thread_executor`: `ThreadExecutor`, `open_thread_executor`, on a `device_thread`

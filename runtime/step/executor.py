@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 import outcome
 import trio
 
+from runtime.step.burst import RunningBurst
 from runtime.step.step import run_step
 from runtime.step.transfer import Relocate
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     import torch
 
+    from runtime.step.burst import Burst
     from runtime.step.step import Segment, StepModel, StepResult
     from runtime.step.transfer import Transfer
 
@@ -40,18 +42,24 @@ class Executor(Protocol):
         """Return the time in seconds, on the clock that step results and cancel marks use."""
 
     async def run_step(
-        self, segments: Sequence[Segment], *, drafting: bool = False, layer_done: LayerHook | None = None
+        self,
+        segments: Sequence[Segment],
+        *,
+        drafting: bool = False,
+        layer_done: LayerHook | None = None,
+        burst: Burst | None = None,
     ) -> StepResult:
-        """Run one step.
+        """Run one step, or a burst of them.
 
         Args:
             segments: the rows to compute.
             drafting: run it on the drafter, and not on the target.
             layer_done: called at the end of each layer, where the step runs: on the device thread, or in this task.
+            burst: the steps that may follow; None for none.
 
         Raises:
             DeviceLost: no step can run now.  Its class says whether any will.
-            Exception: whatever the model raised.  Nothing of the step may be committed.
+            Exception: whatever the model raised.  Nothing of the step, or of the whole burst, may be committed.
         """
 
     async def transfer(self, transfers: Sequence[Transfer]) -> list[outcome.Outcome[torch.Tensor | None]]:
@@ -83,12 +91,19 @@ class InlineExecutor:
         return time.perf_counter()
 
     async def run_step(
-        self, segments: Sequence[Segment], *, drafting: bool = False, layer_done: LayerHook | None = None
+        self,
+        segments: Sequence[Segment],
+        *,
+        drafting: bool = False,
+        layer_done: LayerHook | None = None,
+        burst: Burst | None = None,
     ) -> StepResult:
-        """Run one step, as `Executor.run_step`."""
+        """Run one step, or a burst, as `Executor.run_step`."""
         await trio.lowlevel.cancel_shielded_checkpoint()
-        step = run_step(_choose(self._model, self._drafter, drafting), segments, self.clock)
-        return run_to_end(step, layer_done)
+        model, running = _choose(self._model, self._drafter, drafting), RunningBurst(segments, burst)
+        while running.segments:
+            running.add(run_to_end(run_step(model, running.segments, self.clock), layer_done))
+        return running.result()
 
     async def transfer(self, transfers: Sequence[Transfer]) -> list[outcome.Outcome[torch.Tensor | None]]:
         """Move KV, as `Executor.transfer`."""
@@ -124,11 +139,24 @@ class SimulatedExecutor:
         return trio.current_time()
 
     async def run_step(
-        self, segments: Sequence[Segment], *, drafting: bool = False, layer_done: LayerHook | None = None
+        self,
+        segments: Sequence[Segment],
+        *,
+        drafting: bool = False,
+        layer_done: LayerHook | None = None,
+        burst: Burst | None = None,
     ) -> StepResult:
-        """Run one step, as `Executor.run_step`, and sleep after each layer."""
+        """Run one step, or a burst, as `Executor.run_step`, and sleep after each layer."""
+        model, running = _choose(self._model, self._drafter, drafting), RunningBurst(segments, burst)
+        while running.segments:
+            running.add(await self._run(model, running.segments, layer_done))
+        return running.result()
+
+    async def _run(
+        self, model: StepModel[Any], segments: Sequence[Segment], layer_done: LayerHook | None
+    ) -> StepResult:
         rows = sum(len(segment.token_ids) for segment in segments)
-        step = run_step(_choose(self._model, self._drafter, drafting), segments, self.clock)
+        step = run_step(model, segments, self.clock)
         while True:
             try:
                 next(step)

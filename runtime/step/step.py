@@ -100,10 +100,12 @@ class SegmentResult:
         computed: every layer ran over its rows and the result was finite.  Only then may the rows be committed, and of
             the drafts' rows only those that were accepted.
         last_kernel_at: when the last layer over its rows ended; None if none ran.
-        tokens: the accepted drafts, in order, and the token drawn after them; none where none was wanted.
+        tokens: the accepted drafts, in order, and the token drawn after them; of a burst those of all its steps.  All but
+            the last have been read, too.  None where none was wanted.
         finite: all its rows and logits were finite, as far as they were computed.
         layers_after_cancel: layers that ended after its mark was set, or that the device still had queued.
         given: what its rows gave besides KV; nothing where nobody waits for it any more.
+        rows: of it that at least one layer ran over.
     """
 
     computed: bool
@@ -112,6 +114,7 @@ class SegmentResult:
     finite: bool = True
     layers_after_cancel: int = 0
     given: RowsGiven = NOTHING
+    rows: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +125,14 @@ class StepResult:
         segments: what became of each.
         started_at, finished_at: of the whole.
         layer_ends: of the layers that ran.
+        steps: how many there were, in a burst.
     """
 
     segments: tuple[SegmentResult, ...]
     started_at: float
     finished_at: float
     layer_ends: tuple[float, ...]
+    steps: int = 1
 
     @property
     def layers_run(self) -> int:
@@ -253,6 +258,7 @@ class _RunningStep(Generic[BatchT]):
                     computed=False,
                     last_kernel_at=last_kernel_at,
                     layers_after_cancel=max(self.unfinished, self._layers_since(segments[i].mark.at)),
+                    rows=0 if last_kernel_at is None else len(segments[i].token_ids),
                 )
         if survivors:
             self._model.shrink(self.batch, kept)
@@ -270,6 +276,7 @@ class _RunningStep(Generic[BatchT]):
                 finite=output.finite,
                 layers_after_cancel=self._layers_since(self._segments[i].mark.at),
                 given=output.given,
+                rows=len(self._segments[i].token_ids),
             )
 
     def result(self) -> StepResult:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
 from runtime.errors import DeviceLost
 from runtime.step.device import device_answers
+from runtime.step.burst import RunningBurst
 from runtime.step.device_thread import DeviceThread
 from runtime.step.executor import run_to_end, transfer_all
 from runtime.step.step import Segment, StepModel, StepResult, run_step
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     import outcome
     import torch
 
+    from runtime.step.burst import Burst
     from runtime.step.executor import LayerHook
     from runtime.step.transfer import Transfer
 
@@ -67,11 +69,22 @@ class ThreadExecutor(Generic[ModelT]):
         return self._thread.hangs
 
     async def run_step(
-        self, segments: Sequence[Segment], *, drafting: bool = False, layer_done: LayerHook | None = None
+        self,
+        segments: Sequence[Segment],
+        *,
+        drafting: bool = False,
+        layer_done: LayerHook | None = None,
+        burst: Burst | None = None,
     ) -> StepResult:
-        """Run one step, as `Executor.run_step`."""
-        model = self._models[drafting]
-        return await self._thread.call(lambda: self._run(model, segments, drafting, layer_done), self._patience)
+        """Run one step, or a burst, as `Executor.run_step`."""
+        model, running = self._models[drafting], RunningBurst(segments, burst)
+
+        def run() -> StepResult:
+            while running.segments:
+                running.add(self._run(model, running.segments, drafting, layer_done))
+            return running.result()
+
+        return await self._thread.call(run, self._patience)
 
     async def transfer(self, transfers: Sequence[Transfer]) -> list[outcome.Outcome[torch.Tensor | None]]:
         """Move KV, as `Executor.transfer`."""

@@ -296,7 +296,9 @@ async def open_kv_simulation(
     drafter = open_drafter(model, speculate, accuracy)
     watch = KVWatch(model, lambda rows: step_seconds(rows) / layers, chaos, truth, block_seconds, drafter)
     served = serve_stand_in(context, end_ids, rings, faults, positions=positions)
-    settings = EngineConfig(**{"slots": slots, "chunk_tokens": 32, "speculate": speculate, **config})
+    settings = EngineConfig(
+        **{"slots": slots, "chunk_tokens": 32, "speculate": speculate, "burst_seconds": None, **config}
+    )
     with reads_in_virtual_time(read_seconds, disk), _cache(ram, disk, rings, piece, hold_seconds, audit_share) as cache:
         async with open_engine(watch.device, served, settings, cache, StandInGrammars(faults)) as engine:
             simulation = KVSimulation(engine, model, watch, faults, truth)

@@ -279,7 +279,8 @@ async def open_simulation(
         chaos: faults by step and layer, shutdowns and the like.
         chat: how the model converses; None for a base model.
         compiler: of grammars; None for one that reads nothing but the rules of `tests.sim.grammars`.
-        config: for `EngineConfig`; prompts are read 8 rows at a time unless it says otherwise.
+        config: for `EngineConfig`; prompts are read 8 rows at a time, and no step follows another on the device, unless
+            it says otherwise.
     """
     faults = Faults()
     model = FaultyModel(faults, slots=slots, context=context, num_layers=layers, vocabulary=vocabulary, rings=rings)
@@ -287,7 +288,9 @@ async def open_simulation(
     watch = Watch(model, lambda rows: step_seconds(rows) / layers, chaos, drafter=drafter)
     served = serve_stand_in(context, end_ids, rings, faults, chat)
     grammars = StandInGrammars(faults) if compiler is None else InlineGrammars(compiler)
-    settings = EngineConfig(**{"slots": slots, "chunk_tokens": 8, "speculate": speculate, **config})
+    settings = EngineConfig(
+        **{"slots": slots, "chunk_tokens": 8, "speculate": speculate, "burst_seconds": None, **config}
+    )
     async with open_engine(watch.device, served, settings, grammars=grammars) as engine:
         simulation = Simulation(engine, model, watch, faults)
         async with simulation.watched():

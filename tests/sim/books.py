@@ -208,8 +208,8 @@ class Books(Observer):
         assert self.step is not None
         for part, result in zip(self.step.parts, event.result.segments, strict=True):
             self._answer(part.key)
-            if part.key in self.holding and not event.drafting and result.last_kernel_at is not None:
-                self.holding[part.key].computed += len(part.token_ids)
+            if part.key in self.holding and not event.drafting:
+                self.holding[part.key].computed += result.rows
         self.step = None
 
     def step_raised(self, event: StepRaised) -> None:

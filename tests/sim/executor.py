@@ -10,6 +10,7 @@ from trio.testing import MockClock
 from actors.testing.chaos import UnreliableExecutor
 from runtime.errors import DeviceHangs
 from runtime.step.executor import SimulatedExecutor
+from runtime.testing.simulated import SimulatedBatch
 from runtime.testing.unreliable import UnreliableModel
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     import outcome
 
+    from runtime.step.burst import Burst
     from runtime.step.executor import Executor, LayerHook
     from runtime.step.step import Segment, StepResult
     from runtime.step.transfer import KVData, Transfer
@@ -26,6 +28,21 @@ if TYPE_CHECKING:
 
 HANG_SECONDS = 1.0  # after which a step is given up
 POISON = -1
+
+
+class WatchedModel(UnreliableModel[SimulatedBatch]):
+    """A model that says when a step begins on the device, one within a burst too.
+
+    Attributes:
+        step_begins: is told of its segments.
+    """
+
+    step_begins: Callable[[Sequence[Segment]], None] = staticmethod(lambda segments: None)
+
+    def begin(self, segments: Sequence[Segment]) -> SimulatedBatch:
+        """Say so, and begin it."""
+        self.step_begins(segments)
+        return super().begin(segments)
 
 
 class TimedExecutor:
@@ -54,7 +71,7 @@ class TimedExecutor:
         self.longest_layer = 0.0
         self.jumped = 0.0
         self.recovery_seconds = 0.0
-        self.target = UnreliableModel(model, chaos, sleep=self._be_late)
+        self.target = WatchedModel(model, chaos, sleep=self._be_late)
         self.drafter = drafter and UnreliableModel(drafter, chaos, drafting=True, sleep=self._be_late)
         self.inner: Executor = UnreliableExecutor(SimulatedExecutor(self.target, self._seconds, self.drafter))
         self._kv = [model.kv, *model.windows, *([] if drafter is None else [drafter.kv])]
@@ -66,14 +83,19 @@ class TimedExecutor:
         return trio.current_time()
 
     async def run_step(
-        self, segments: Sequence[Segment], *, drafting: bool = False, layer_done: LayerHook | None = None
+        self,
+        segments: Sequence[Segment],
+        *,
+        drafting: bool = False,
+        layer_done: LayerHook | None = None,
+        burst: Burst | None = None,
     ) -> StepResult:
         """Run one step, which is given up if it hangs."""
         started_at = self.clock()
         for _ in range(2):  # as a device thread's answer needs at the least: one to be told of, one to be heard
             await trio.lowlevel.cancel_shielded_checkpoint()
         try:
-            return await self.inner.run_step(segments, drafting=drafting, layer_done=layer_done)
+            return await self.inner.run_step(segments, drafting=drafting, layer_done=layer_done, burst=burst)
         except Exception as error:
             if isinstance(error, DeviceHangs):
                 with trio.CancelScope(shield=True):

@@ -136,6 +136,7 @@ async def _opened(scenario: Scenario) -> AsyncIterator[KVSimulation]:
             isolate_owners=len(scenario.owners) > 1,
             ageing_seconds=scenario.ageing,
             preemption=scenario.preemption,
+            burst_seconds=scenario.burst_seconds,
         ) as sim:
             sim.faults.raise_on.add(CULPRIT)
             sim.faults.cursed = scenario.cursed_blocks

@@ -112,6 +112,7 @@ class Scenario:
     ageing: float = 3.0  # seconds that count as one level of priority
     preemption: str = "off"  # who is more important takes slots of those who are less so
     positions: int | None = None  # of the arena; None for as many as all slots have at their longest
+    burst_seconds: float | None = None  # that steps may take which follow one another on the device
     instruments: bool = True  # the server's own are attached: feed, traces, recording, metrics
     group_ends: tuple[GroupEnd, ...] = ()
 
@@ -123,7 +124,7 @@ def draw(seed: int) -> Scenario:
     third of all a layer has a window, clients name sessions, clients come back, some warm their prompts, the server's
     instruments are attached.  In an eighth the requests have owners, who share no KV; in another most want more of
     their prompts.  In two fifths those who come differ in importance, some belong together, the arena is small; in half
-    the important take others' slots, requests outlive their clients.
+    the important take others' slots, requests outlive their clients, fast steps follow one another on the device.
     """
     dice, windows, grammars = (random.Random(f"{about} {seed}") for about in ("lies", "windows", "grammars"))
     scenario = _honest(seed)
@@ -140,8 +141,13 @@ def draw(seed: int) -> Scenario:
     scenario = with_parks(scenario, _visit, random.Random(f"parks {seed}"))
     scenario = with_small_arena(scenario, random.Random(f"arena {seed}"))
     scenario = with_warm(scenario, random.Random(f"warm {seed}"))
-    leaving, instruments = (random.Random(f"{about} {seed}") for about in ("leaving", "instruments"))
-    return replace(scenario, visits=leavers(scenario.visits, leaving), instruments=instruments.random() < 1 / 3)
+    leaving, instruments, bursts = (random.Random(f"{about} {seed}") for about in ("leaving", "instruments", "bursts"))
+    return replace(
+        scenario,
+        visits=leavers(scenario.visits, leaving),
+        instruments=instruments.random() < 1 / 3,
+        burst_seconds=bursts.choice([None, None, 0.05, 0.5]),
+    )
 
 
 def _with_priorities(scenario: Scenario, dice: random.Random) -> Scenario:

@@ -17,6 +17,7 @@ from tests.sim.kin.watch import KinWatch
 from tests.sim.kv.device import CursedKV
 from tests.sim.kv.places import Places
 from tests.sim.order.activity import Activity
+from tests.sim.order.bursts import BurstWatch
 from tests.sim.order.fairness import Fairness
 from tests.sim.parking.watch import ParkWatch
 from tests.sim.warm.watch import WarmWatch
@@ -100,13 +101,14 @@ def _run(part: StepPart) -> Run:
 
 
 def _ended(part: StepPart, result: SegmentResult) -> Run:
-    run, rejected = _run(part), part.drafts - max(0, len(result.tokens) - 1)
+    run, read = _run(part), max(0, len(result.tokens) - 1)  # drafts that stood, or what a burst drew and read
     return replace(
         run,
+        rows=max(run.rows, result.rows),
         computed=result.computed,
         touched=result.last_kernel_at is not None,
         finite=result.finite,
-        kept=run.rows - rejected if result.computed else 0,
+        kept=run.rows - part.drafts + read if result.computed else 0,
     )
 
 
@@ -124,7 +126,7 @@ class Watch:
         device: the executor that the engine is to have.
         ageing: seconds that count as one level of priority.
         violations: what did not hold; see `tests.sim.invariants`.
-        books, invariants, kin: there once an engine is observed.
+        books, invariants, kin, bursts: there once an engine is observed.
     """
 
     def __init__(
@@ -148,6 +150,7 @@ class Watch:
         self.books: Books
         self.invariants: Invariants
         self.kin: KinWatch
+        self.bursts: BurstWatch
 
     def _open_device(self, layer_seconds: Callable[[int], float]) -> TimedExecutor:
         return TimedExecutor(self.model, self.drafter, layer_seconds, self.chaos)
@@ -178,7 +181,9 @@ class Watch:
         self.invariants = Invariants(self)
         fairness = Fairness(manager, self.books, self.activity, trio.current_time, self.violated, self.ageing)
         self.kin = KinWatch(manager, self.books, trio.current_time, self.violated)
-        rooms = Places(self), WarmWatch(self.books, self.violated), ParkWatch(self)
+        self.bursts = BurstWatch(manager, self.violated)
+        self.device.target.step_begins = self.bursts.look
+        rooms = Places(self), WarmWatch(self.books, self.violated), ParkWatch(self), self.bursts
         invariants = fairness, self.kin, self.invariants, *rooms
         self._observers: tuple[Observer, ...] = (self.activity, self.record, self.books, *invariants)
         return self._observers

@@ -21,6 +21,7 @@ from tests.scenarios.engine.together import STEP, same_time
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from runtime.step.burst import Burst
     from runtime.step.executor import Executor, LayerHook
     from runtime.step.step import Segment, StepResult
 
@@ -215,11 +216,16 @@ class Hanging(UnreliableExecutor):
         self._late: Sequence[Segment] = ()
 
     async def run_step(
-        self, segments: Sequence[Segment], *, drafting: bool = False, layer_done: LayerHook | None = None
+        self,
+        segments: Sequence[Segment],
+        *,
+        drafting: bool = False,
+        layer_done: LayerHook | None = None,
+        burst: Burst | None = None,
     ) -> StepResult:
         """Run a step, or hang."""
         if not self.armed:
-            return await super().run_step(segments, drafting=drafting, layer_done=layer_done)
+            return await super().run_step(segments, drafting=drafting, layer_done=layer_done, burst=burst)
         self.armed = False
         self._late = segments
         await trio.sleep(1.0)

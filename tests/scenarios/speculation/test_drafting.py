@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from actors.core.generation import GenerationRequest
     from actors.core.slot_views import SlotView
+    from runtime.step.burst import Burst
     from runtime.step.executor import LayerHook
     from runtime.step.step import Segment, StepResult
 
@@ -59,7 +60,12 @@ class Recorder(SimulatedExecutor):
         return len(self.steps)
 
     async def run_step(
-        self, segments: Sequence[Segment], *, drafting: bool = False, layer_done: LayerHook | None = None
+        self,
+        segments: Sequence[Segment],
+        *,
+        drafting: bool = False,
+        layer_done: LayerHook | None = None,
+        burst: Burst | None = None,
     ) -> StepResult:
         """Note the step, check what it begins with, and run it."""
         self.steps.append((drafting, list(segments)))
@@ -69,7 +75,7 @@ class Recorder(SimulatedExecutor):
         assert all(segment.mark.at is None for segment in segments), "a step begins with a cancelled segment"
         if drafting and any(segment.slot == self.fail_draft_of for segment in segments):
             raise RuntimeError("the drafter ran into a planted fault")
-        return await super().run_step(segments, drafting=drafting, layer_done=layer_done)
+        return await super().run_step(segments, drafting=drafting, layer_done=layer_done, burst=burst)
 
     def check_draft_kv(self) -> None:
         """The drafter's KV is that of the slot's own tokens and, at rest, reaches no farther than they do."""

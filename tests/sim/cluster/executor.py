@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
     import outcome
 
+    from runtime.step.burst import Burst
     from runtime.step.executor import Executor, LayerHook
     from runtime.step.step import Segment, StepResult
     from runtime.step.transfer import KVData, Transfer
@@ -32,12 +33,17 @@ class FreezableExecutor:
         return self._inner.clock()
 
     async def run_step(
-        self, segments: Sequence[Segment], *, drafting: bool = False, layer_done: LayerHook | None = None
+        self,
+        segments: Sequence[Segment],
+        *,
+        drafting: bool = False,
+        layer_done: LayerHook | None = None,
+        burst: Burst | None = None,
     ) -> StepResult:
         """Run one step; its end is not heard of before the process runs again."""
         await self._process.wait_runs()
         try:
-            return await self._inner.run_step(segments, drafting=drafting, layer_done=layer_done)
+            return await self._inner.run_step(segments, drafting=drafting, layer_done=layer_done, burst=burst)
         finally:
             await self._process.wait_runs()
 

@@ -1,4 +1,4 @@
-"""How large a share of the scenarios has parks, growth, moves, groups, detaches and priorities: drawn, and seen."""
+"""How large a share of the scenarios has parks, growth, moves, groups, detaches, priorities, bursts: drawn, and seen."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from tests.fakes.kv_simulation import KVSimulation
     from tests.sim.scenario import Scenario
 
-NAMES = ("parks", "growth", "moves", "groups", "detaches", "priorities")
+NAMES = ("parks", "growth", "moves", "groups", "detaches", "priorities", "bursts")
 
 
 def drawn(scenario: Scenario) -> dict[str, bool]:
@@ -24,6 +24,7 @@ def drawn(scenario: Scenario) -> dict[str, bool]:
         "groups": any(visit.control.group is not None for visit in visits),
         "detaches": any(visit.leaving is not None and visit.leaving.is_detached for visit in visits),
         "priorities": len({visit.priority for visit in visits}) > 1,
+        "bursts": scenario.burst_seconds is not None,
     }
 
 
@@ -41,6 +42,7 @@ def seen(sim: KVSimulation) -> dict[str, bool]:
         "groups": any(story.asked.control.group is not None for story in stories),
         "detaches": any(story.went_on and story.asked.control.on_disconnect == "detach" for story in stories),
         "priorities": len({story.asked.priority for story in stories}) > 1,
+        "bursts": sim.watch.bursts.further > 0,
     }
 
 

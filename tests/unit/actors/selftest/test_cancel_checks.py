@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from runtime.loading.options import LoadOptions
     from runtime.loading.served import ServedModel
     from runtime.nn.model import Transformer
+    from runtime.step.burst import Burst
     from runtime.step.executor import LayerHook
     from runtime.step.step import Segment, StepResult
 
@@ -61,7 +62,12 @@ class Forgetful(InlineExecutor):
         self._kv, self._resident = model.kv, resident
 
     async def run_step(
-        self, segments: Sequence[Segment], *, drafting: bool = False, layer_done: LayerHook | None = None
+        self,
+        segments: Sequence[Segment],
+        *,
+        drafting: bool = False,
+        layer_done: LayerHook | None = None,
+        burst: Burst | None = None,
     ) -> StepResult:
         """Forget the slot of whoever comes back, and run the step."""
         for segment in segments:
@@ -69,7 +75,7 @@ class Forgetful(InlineExecutor):
                 for layer in range(self._kv.row_shape[0]):
                     for rows in self._kv.read(layer, segment.slot, 0, segment.start, segment.origin):
                         rows.zero_()
-        return await super().run_step(segments, drafting=drafting, layer_done=layer_done)
+        return await super().run_step(segments, drafting=drafting, layer_done=layer_done, burst=burst)
 
 
 async def test_tokens_that_differ_are_noticed(

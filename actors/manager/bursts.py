@@ -1,0 +1,53 @@
+"""How far a step may be followed by others where it runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runtime.step.burst import Burst
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from actors.core.costs import StepCostModel
+    from actors.core.holds import HoldRecord
+    from actors.core.mailbox import Mailbox
+    from actors.manager.step_planner import Planned
+    from runtime.kv.rings import Rings
+
+
+FEWEST = 4  # steps for which there has to be time: of longer ones the event loop's part is small (bench/LOG.md)
+
+
+class Bursts:
+    """Part of the slot manager: called by its task and by nobody else.
+
+    Args:
+        seconds: that a burst may take; None for no bursts.
+        mailbox: the manager's; what comes into it ends a burst with the step that runs.
+        costs: of the target's steps.
+        rings: of the model, which bound a sequence's rows between two looks at it; None where it has none.
+    """
+
+    def __init__(self, seconds: float | None, mailbox: Mailbox, costs: StepCostModel, rings: Rings | None) -> None:
+        self._seconds = seconds
+        self._mailbox = mailbox
+        self._costs = costs
+        self._rings = rings
+
+    def after(self, step: Sequence[Planned], holds: Iterable[HoldRecord]) -> Burst | None:
+        """Return how far a step may be followed by others, which have one more row of each of its sequences.
+
+        Not at all while anybody waits for something else: for rows that this step had no room for, or for KV to be
+        moved.
+        """
+        if self._seconds is None or any(planned.record.runs_alone for planned in step):
+            return None
+        if sum(record.pending is not None for record in holds) != len(step):
+            return None
+        wanted = min((planned.most_tokens for planned in step), default=0)
+        seconds = self._costs.seconds(len(step))
+        if wanted < 2 or not seconds or (steps := int(self._seconds / seconds)) < FEWEST:
+            return None
+        most = wanted if self._rings is None else min(wanted, self._rings.max_rows)
+        return Burst(min(steps, most), self._mailbox.watch()) if most > 1 else None
