@@ -69,8 +69,8 @@ class EngineConfig:
     burst_seconds: Annotated[
         float | None,
         Option(
-            "How long fast steps may follow one another on the device, while nobody asks for anything else, before their "
-            "tokens are sent; off, each step's token is sent by itself.",
+            "How long fast steps may follow one another on the device, while nobody asks for anything else, before "
+            "their tokens are sent; off, each step's tokens are sent by themselves.",
             POSITIVE,
             unit="seconds",
             none=("off",),

@@ -179,7 +179,10 @@ class StepPart(GenerationEvent):
 
 @dataclass(frozen=True, slots=True)
 class StepEvent:
-    """An event of one step, on the target or on the drafter; `number` counts each model's from 1, failed ones too."""
+    """An event of one step, on the target or on the drafter; `number` counts each model's from 1, failed ones too.
+
+    A burst is told as its first step is; the number of the next one is behind those of all its steps.
+    """
 
     number: int
     drafting: bool
@@ -194,7 +197,7 @@ class StepBegins(StepEvent):
 
 @dataclass(frozen=True, slots=True)
 class LayerDone(StepEvent):
-    """A layer of the step ended; `layer` counts from 0."""
+    """A layer of the step ended; `layer` counts from 0, and on from one step of a burst to the next."""
 
     layer: int
 

@@ -54,9 +54,7 @@ class RunningBurst:
         """Note what a step gave."""
         is_first = not self._results
         self._results.append(result)
-        self._merged = (
-            list(result.segments) if is_first else list(map(_merged, self._merged, result.segments))
-        )
+        self._merged = list(result.segments) if is_first else list(map(_merged, self._merged, result.segments))
         self.segments = self._next_segments(result)
 
     def result(self) -> StepResult:

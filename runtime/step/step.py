@@ -100,8 +100,8 @@ class SegmentResult:
         computed: every layer ran over its rows and the result was finite.  Only then may the rows be committed, and of
             the drafts' rows only those that were accepted.
         last_kernel_at: when the last layer over its rows ended; None if none ran.
-        tokens: the accepted drafts, in order, and the token drawn after them; of a burst those of all its steps.  All but
-            the last have been read, too.  None where none was wanted.
+        tokens: the accepted drafts, in order, and the token drawn after them; of a burst those of all its steps.  All
+            but the last have been read, too.  None where none was wanted.
         finite: all its rows and logits were finite, as far as they were computed.
         layers_after_cancel: layers that ended after its mark was set, or that the device still had queued.
         given: what its rows gave besides KV; nothing where nobody waits for it any more.

@@ -9,8 +9,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
 from runtime.errors import DeviceLost
-from runtime.step.device import device_answers
 from runtime.step.burst import RunningBurst
+from runtime.step.device import device_answers
 from runtime.step.device_thread import DeviceThread
 from runtime.step.executor import run_to_end, transfer_all
 from runtime.step.step import Segment, StepModel, StepResult, run_step

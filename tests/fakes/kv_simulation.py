@@ -241,6 +241,9 @@ def _cache(
     )
 
 
+DEFAULTS: dict[str, Any] = {"chunk_tokens": 32, "burst_seconds": None}
+
+
 @asynccontextmanager
 async def open_kv_simulation(
     *,
@@ -289,16 +292,14 @@ async def open_kv_simulation(
         lies: are told about blocks that are kept.
         rings: of a model with a windowed layer, as `windowed` makes them.
         positions: of the arena; None for as many as all slots have at their longest.
-        config: for `EngineConfig`; prompts are read 32 rows at a time unless it says otherwise.
+        config: for `EngineConfig`, before `DEFAULTS`.
     """
     faults, truth, sizes = Faults(), truth or Truth(), {"slots": slots, "context": context, "num_layers": layers}
     model = KVModel(faults, **sizes, vocabulary=vocabulary, rings=rings, positions=positions, lies=lies)
     drafter = open_drafter(model, speculate, accuracy)
     watch = KVWatch(model, lambda rows: step_seconds(rows) / layers, chaos, truth, block_seconds, drafter)
     served = serve_stand_in(context, end_ids, rings, faults, positions=positions)
-    settings = EngineConfig(
-        **{"slots": slots, "chunk_tokens": 32, "speculate": speculate, "burst_seconds": None, **config}
-    )
+    settings = EngineConfig(slots, speculate=speculate, **(DEFAULTS | config))
     with reads_in_virtual_time(read_seconds, disk), _cache(ram, disk, rings, piece, hold_seconds, audit_share) as cache:
         async with open_engine(watch.device, served, settings, cache, StandInGrammars(faults)) as engine:
             simulation = KVSimulation(engine, model, watch, faults, truth)

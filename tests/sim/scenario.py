@@ -112,7 +112,7 @@ class Scenario:
     ageing: float = 3.0  # seconds that count as one level of priority
     preemption: str = "off"  # who is more important takes slots of those who are less so
     positions: int | None = None  # of the arena; None for as many as all slots have at their longest
-    burst_seconds: float | None = None  # that steps may take which follow one another on the device
+    burst_seconds: float | None = None  # of steps that follow one another on the device
     instruments: bool = True  # the server's own are attached: feed, traces, recording, metrics
     group_ends: tuple[GroupEnd, ...] = ()
 
@@ -120,11 +120,10 @@ class Scenario:
 def draw(seed: int) -> Scenario:
     """The scenario of a seed.
 
-    In a third some blocks lie, and audits find that now and then; in a third of the others outputs have grammars.  In a
-    third of all a layer has a window, clients name sessions, clients come back, some warm their prompts, the server's
-    instruments are attached.  In an eighth the requests have owners, who share no KV; in another most want more of
-    their prompts.  In two fifths those who come differ in importance, some belong together, the arena is small; in half
-    the important take others' slots, requests outlive their clients, fast steps follow one another on the device.
+    In a third some blocks lie; in a third of the others outputs have grammars.  In a third of all a layer has a window,
+    clients name sessions or come back, some warm their prompts, instruments are attached.  In an eighth requests have
+    owners, who share no KV; in another most want more of their prompts.  In two fifths they differ in importance, some
+    belong together, the arena is small; in half some take others' slots, outlive their clients, steps come in bursts.
     """
     dice, windows, grammars = (random.Random(f"{about} {seed}") for about in ("lies", "windows", "grammars"))
     scenario = _honest(seed)
@@ -142,12 +141,8 @@ def draw(seed: int) -> Scenario:
     scenario = with_small_arena(scenario, random.Random(f"arena {seed}"))
     scenario = with_warm(scenario, random.Random(f"warm {seed}"))
     leaving, instruments, bursts = (random.Random(f"{about} {seed}") for about in ("leaving", "instruments", "bursts"))
-    return replace(
-        scenario,
-        visits=leavers(scenario.visits, leaving),
-        instruments=instruments.random() < 1 / 3,
-        burst_seconds=bursts.choice([None, None, 0.05, 0.5]),
-    )
+    scenario = replace(scenario, burst_seconds=bursts.choice([None, None, 0.05, 0.5]))
+    return replace(scenario, visits=leavers(scenario.visits, leaving), instruments=instruments.random() < 1 / 3)
 
 
 def _with_priorities(scenario: Scenario, dice: random.Random) -> Scenario:

@@ -54,6 +54,7 @@ class Recorder(Observer):
         self._live: dict[GenerationKey, _Times] = {}
         self._holders = 0
         self._step_began = 0.0
+        self._rows = 0  # of that step
         self._idle_since: float | None = None  # the end of the last step, if somebody has held a slot ever since
 
     @property
@@ -139,20 +140,24 @@ class Recorder(Observer):
         self._step_began = self._clock()
         if self._idle_since is not None:
             self._to.gaps.observe(self._step_began - self._idle_since)
+        self._rows = sum(len(part.token_ids) for part in event.parts)
         if not event.drafting:
-            self._to.step_tokens.observe(sum(len(part.token_ids) for part in event.parts))
+            self._to.step_tokens.observe(self._rows)
 
     def step_ended(self, event: StepEnded) -> None:
-        """Note how long the step took."""
-        self._end_step(event)
+        """Note how long the step took; of a burst, each of its steps in the mean."""
+        for _ in range(event.result.steps - 1):  # as many rows as the first, each
+            self._to.step_tokens.observe(self._rows)
+        self._end_step(event, event.result.steps)
 
     def step_raised(self, event: StepRaised) -> None:
         """Note how long the step took, though it failed."""
         self._end_step(event)
 
-    def _end_step(self, event: StepEvent) -> None:
-        now = self._clock()
-        self._to.steps.labels("draft" if event.drafting else "target").observe(now - self._step_began)
+    def _end_step(self, event: StepEvent, steps: int = 1) -> None:
+        now, own = self._clock(), self._to.steps.labels("draft" if event.drafting else "target")
+        for _ in range(steps):
+            own.observe((now - self._step_began) / steps)
         self._idle_since = now if self._holders else None
 
 

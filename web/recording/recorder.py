@@ -146,18 +146,23 @@ class Recorder(Observer):
         """Write a step, its layers, and what it did for each slot."""
         result = event.result
         outcomes = tuple([(part.computed, part.layers_after_cancel) for part in result.segments])
-        self._end_step(outcomes, result.layer_ends)
+        self._end_step(outcomes, result.layer_ends, result.steps)
 
     def step_raised(self, event: StepRaised) -> None:
         """Write a step that failed."""
         self._end_step(error=type(event.error).__name__)
 
     def _end_step(
-        self, outcomes: tuple[tuple[bool, int], ...] = (), layer_ends: tuple[float, ...] = (), *, error: str = ""
+        self,
+        outcomes: tuple[tuple[bool, int], ...] = (),
+        layer_ends: tuple[float, ...] = (),
+        steps: int = 1,
+        *,
+        error: str = "",
     ) -> None:
         step, self._step = self._step, None
         if step is not None:
-            self._put(DrawnStep(step, self._now(), outcomes, error, layer_ends, self._zero))
+            self._put(DrawnStep(step, self._now(), outcomes, error, layer_ends, self._zero, steps))
 
     def transfer_begins(self, event: TransferBegins) -> None:
         """Note what is moved."""

@@ -40,8 +40,10 @@ class DrawnStep:
         end: when it ended, in nanoseconds.
         outcomes: whether each part was computed, and layers that ran after its cancel; none where the step failed.
         error: why it failed; empty where it did not.
-        layer_ends: when each layer ended, in seconds on the executor's clock; none where the step failed.
+        layer_ends: when each layer ended, in seconds on the executor's clock; none where the step failed.  In a burst
+            they are counted on.
         zero: the beginning of the recording, likewise.
+        steps: how many there were, in a burst.
     """
 
     step: BegunStep
@@ -50,6 +52,7 @@ class DrawnStep:
     error: str = ""
     layer_ends: tuple[float, ...] = ()
     zero: float = 0.0
+    steps: int = 1
 
     def __len__(self) -> int:
         """How many spans it is."""
@@ -61,7 +64,9 @@ class DrawnStep:
         track, kind = (DRAFT_STEPS, "draft") if event.drafting else (STEPS, "step")
         error = f',"error":{quoted(self.error)}' if self.error else ""
         rows = sum(len(part.token_ids) for part in event.parts)
-        yield span_text(track, f'"{kind} {event.number}"', since, self.end, f'"rows":{rows}{error}')
+        yield span_text(
+            track, f'"{kind} {event.number}"', since, self.end, f'"rows":{rows},"steps":{self.steps}{error}'
+        )
         began = since
         for number, at in enumerate(self.layer_ends):
             # Two clocks are rounded apart by less than a microsecond: a layer is within its step.

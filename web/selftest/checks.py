@@ -239,7 +239,9 @@ async def _cancellation(
 ) -> None:
     """Cancels by the engine, then by a socket."""
     layers, tie = cancel_limits(executor.model)
-    config = EngineConfig(ENGINE_SLOTS, QUEUE, chunk_tokens=CHUNK, speculate=proposer, draft_tokens=DRAFTS)
+    config = EngineConfig(
+        ENGINE_SLOTS, QUEUE, chunk_tokens=CHUNK, speculate=proposer, draft_tokens=DRAFTS, burst_seconds=None
+    )  # of which each step can be aimed at
     async with open_engine(executor, served, config) as engine:
         cancels = CancelChecks(engine, text, Limits(layers, tie), tokens=sizes.generated, rounds=sizes.rounds)
 

@@ -210,14 +210,14 @@ class Feed(Observer):
 
     def step_ended(self, event: StepEnded) -> None:
         """Say when."""
-        self._tell_end(event, failed=False)
+        self._tell_end(event, event.result.steps, failed=False)
 
     def step_raised(self, event: StepRaised) -> None:
         """Say when, and that it failed."""
-        self._tell_end(event, failed=True)
+        self._tell_end(event, 1, failed=True)
 
-    def _tell_end(self, event: StepEnded | StepRaised, *, failed: bool) -> None:
-        self._tell(StepEndRecord(event.number, event.drafting, failed, self.now()))
+    def _tell_end(self, event: StepEnded | StepRaised, steps: int, *, failed: bool) -> None:
+        self._tell(StepEndRecord(event.number, event.drafting, failed, steps, self.now()))
 
     def verified(self, event: Committed) -> None:
         """Say how many drafts stood."""

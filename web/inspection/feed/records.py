@@ -73,11 +73,12 @@ class StepEndRecord:
     number: int
     drafting: bool
     failed: bool
+    steps: int  # of a burst
     at: float
 
     def shown_to(self, key: Sight | None) -> Json:
         """Return what everybody is told."""
-        about = {"step": self.number, "drafting": self.drafting, "failed": self.failed}
+        about = {"step": self.number, "drafting": self.drafting, "failed": self.failed, "steps": self.steps}
         return {"type": "step_ended", "at": self.at} | about
 
 

@@ -54,6 +54,9 @@ def test_a_receipt_that_must_not_be_is_noticed(fields: dict[str, Any], says: str
         judge(_receipt(**fields), "prefill", 1)
 
 
+CONFIG = EngineConfig(slots=2, queue=2, chunk_tokens=64, burst_seconds=None)
+
+
 class Forgetful(InlineExecutor):
     """Whoever finds all of a prompt but its last token in a slot finds nothing there but zeros."""
 
@@ -84,7 +87,7 @@ async def test_tokens_that_differ_are_noticed(
     text = loaded[2].tokenizer.encode(TEXT)
     limits = Limits(layers=1, tie=1e-3)
     for executor in (InlineExecutor(model), Forgetful(model, 63)):
-        async with open_engine(executor, loaded[2], EngineConfig(slots=2, queue=2, chunk_tokens=64)) as engine:
+        async with open_engine(executor, loaded[2], CONFIG) as engine:
             checks = CancelChecks(engine, text, limits, tokens=24, rounds=1)
             if isinstance(executor, Forgetful):
                 with pytest.raises(Mismatch, match="the retry was told token"), trio.fail_after(60):

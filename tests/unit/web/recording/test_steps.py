@@ -32,7 +32,7 @@ def test_a_step_is_itself_its_layers_and_its_parts() -> None:
     second = {"request_id": NAME, "index": 2, "rows": 2, "start": 12, "drafts": 1}
     drawn = DrawnStep(began, 3_003, ((True, 0), (False, 2)), layer_ends=(7.000001234, 7.000002001), zero=7.0)
     assert spans(drawn) == [
-        span(STEPS, "step 3", 1_000, 3_003, rows=5),
+        span(STEPS, "step 3", 1_000, 3_003, rows=5, steps=1),
         span(STEPS, "layer 0", 1_000, 1_234),
         span(STEPS, "layer 1", 1_234, 2_001),
         span(work(1), "prefill", 1_000, 3_003, **first, computed=True, layers_after_cancel=0),
@@ -50,6 +50,6 @@ def test_a_step_that_failed_says_why_in_each_of_its_spans() -> None:
     began = BegunStep(0, StepBegins(1, drafting=True, parts=PARTS[:1]))
     error = 'a "fault"'
     assert spans(DrawnStep(began, 7, error=error)) == [
-        span(DRAFT_STEPS, "draft 1", 0, 7, rows=3, error=error),
+        span(DRAFT_STEPS, "draft 1", 0, 7, rows=3, steps=1, error=error),
         span(work(1), "prefill", 0, 7, request_id="a", index=0, rows=3, start=5, drafts=0, error=error),
     ]
