@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.mutants import grammars, manager, observers, slots, steps
+from tests.mutants import bursts, grammars, manager, observers, slots, steps
 from tests.mutants.actors import parking, planner, spare_time
 from tests.mutants.cluster import control, knowledge, requests
 from tests.mutants.kv import arena, blocks, published, rings
@@ -19,6 +19,7 @@ MUTANTS = (
     *rings.MUTANTS,
     *published.MUTANTS,
     *steps.MUTANTS,
+    *bursts.MUTANTS,
     *deterministic.MUTANTS,
     *weights.MUTANTS,
     *recorded.MUTANTS,

@@ -98,3 +98,17 @@ async def test_what_is_lent_is_the_borrower_s_alone_until_it_comes_back() -> Non
                 is_lent.set()
                 await wait_all_tasks_blocked()
             owner.check()
+
+
+def test_who_watches_is_told_that_a_command_has_come_even_if_it_was_taken_since() -> None:
+    mailbox = Mailbox()
+    mailbox.post(DiskHasRoom())
+    assert not mailbox.watch()()  # it came before, and was not taken
+    assert list(mailbox.take_for_slots())
+    is_quiet = mailbox.watch()
+    assert is_quiet()
+    mailbox.post(Enqueue([]))
+    assert not is_quiet()
+    assert list(mailbox.take_for_queue())
+    assert not is_quiet()
+    assert mailbox.watch()()

@@ -1,0 +1,194 @@
+"""Fast steps follow one another on the device while nobody asks for anything else, and nobody is worse off for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import trio
+
+from actors.core.generation import FinishReason
+from actors.core.observer import Observer
+from runtime.testing.faults import Chaos, DeviceError, FaultPlan, NotFinite
+from runtime.text.stop_strings import StopAutomaton
+from tests.fakes.simulation import ask, open_simulation, prompt, simulated, windowed
+from tests.scenarios.engine.together import STEP, same_time, together
+
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
+    from actors.core.events import StepBegins, StepEnded
+    from tests.fakes.simulation import Simulation
+
+BURST = 5.5 * STEP  # of five steps
+LAYERS = 5
+
+
+def bursting(**more: Any) -> AbstractAsyncContextManager[Simulation]:  # noqa: ANN401
+    """A simulation whose steps all take the same, in bursts of five."""
+    return open_simulation(**{"step_seconds": same_time, "layers": LAYERS, "burst_seconds": BURST, **more})
+
+
+class Bursts(Observer):
+    """How many steps each burst of decode rows had, in `steps`, and of how many sequences, in `rows`."""
+
+    def __init__(self) -> None:
+        self.steps: list[int] = []
+        self.rows: list[int] = []
+        self._decodes = False
+
+    def step_begins(self, event: StepBegins) -> None:
+        """Note what it is of."""
+        self._decodes = all(part.phase.value == "decode" for part in event.parts)
+        if self._decodes:
+            self.rows.append(len(event.parts))
+
+    def step_ended(self, event: StepEnded) -> None:
+        """Note how many there were."""
+        if self._decodes:
+            self.steps.append(event.result.steps)
+
+
+@simulated(seeds=4)
+async def test_the_tokens_are_those_of_single_steps_and_come_in_bursts() -> None:
+    async with bursting() as sim:
+        await sim.client(ask("first", prompt(4, start=30), max_tokens=4))  # shows what a step takes
+        bursts = Bursts()
+        with sim.engine.observed_by(bursts):
+            story = await sim.client(ask("a", prompt(8), max_tokens=18))
+        assert story.tokens() == sim.model.continuation(prompt(8), 18)
+        assert story.finished().reason is FinishReason.LENGTH
+        assert bursts.steps == [5, 5, 5, 2]
+        gaps = [round(later - sooner, 6) for sooner, later in zip(story.times, story.times[1:], strict=False)]
+        assert [gap for gap in gaps if gap] == pytest.approx([5 * STEP, 5 * STEP, 5 * STEP, 2 * STEP])
+
+
+@simulated(seeds=4)
+async def test_several_sequences_go_on_together_in_bursts() -> None:
+    async with bursting() as sim:
+        await sim.client(ask("first", prompt(4, start=30), max_tokens=4))
+        bursts = Bursts()
+        stories = [sim.expect(ask(f"r{n}", prompt(8, start=n + 3), max_tokens=8 + n)) for n in range(2)]
+        with sim.engine.observed_by(bursts):
+            await together(sim, *((story, {}) for story in stories))
+        for n, story in enumerate(stories):
+            assert story.tokens() == sim.model.continuation(prompt(8, start=n + 3), 8 + n)
+        assert max(steps for steps, rows in zip(bursts.steps, bursts.rows, strict=True) if rows == 2) > 1
+
+
+@simulated(seeds=4)
+async def test_without_bursts_each_step_is_by_itself() -> None:
+    async with bursting(burst_seconds=None) as sim:
+        bursts = Bursts()
+        with sim.engine.observed_by(bursts):
+            await sim.client(ask("a", prompt(8), max_tokens=9))
+        assert bursts.steps == [1] * 8
+
+
+@simulated(seeds=4)
+async def test_slow_steps_are_by_themselves() -> None:
+    async with bursting(burst_seconds=3.9 * STEP) as sim:
+        bursts = Bursts()
+        with sim.engine.observed_by(bursts):
+            await sim.client(ask("a", prompt(8), max_tokens=9))
+        assert bursts.steps == [1] * 8
+
+
+@simulated(seeds=8)
+async def test_who_comes_meanwhile_waits_for_one_step_and_not_for_the_burst() -> None:
+    async with bursting() as sim:
+        old, new = (sim.expect(ask(name, prompt(8, start=n), max_tokens=40)) for n, name in ((3, "old"), (5, "new")))
+        await together(sim, (old, {}), (new, {"arrives": 20.3 * STEP}))
+        assert new.times[0] == pytest.approx(22 * STEP)  # the end of the one that ran, and one for its prompt
+        assert new.tokens() == sim.model.continuation(prompt(8, start=5), 40)
+
+
+@simulated(seeds=8)
+async def test_a_hang_up_in_a_burst_ends_it_at_the_next_layer_and_keeps_what_was_drawn() -> None:
+    async with bursting() as sim:
+        story = await sim.client(ask("a", prompt(8), max_tokens=40), hang_up_at=22.35 * STEP)
+        assert story.receipt.layers_after_cancel <= 1
+        assert story.receipt.phase == "decode"
+        assert story.receipt.last_kernel_at is not None
+        assert story.receipt.last_kernel_at - story.receipt.detected_at <= STEP / LAYERS + 1e-6
+        # 22 steps had ended: one for the prompt of 8, and one for each row behind it; of the next a layer had run.
+        assert (story.receipt.computed_tokens, story.receipt.kept_tokens) == (8 + 21 + 1, 8 + 21)
+        again = await sim.client(ask("b", [*prompt(8), *sim.model.continuation(prompt(8), 21)], max_tokens=2))
+        assert again.finished().cached_tokens == 8 + 20  # all but the last, which is read again for its logits
+
+
+@simulated(seeds=8)
+async def test_who_shares_a_burst_with_one_that_hangs_up_loses_nothing() -> None:
+    async with bursting() as sim:
+        victim, other = (sim.expect(ask(name, prompt(8, start=n), max_tokens=40)) for n, name in ((3, "a"), (5, "b")))
+        await together(sim, (victim, {"hang_up_at": 24.5 * STEP}), (other, {}))
+        assert victim.receipt.layers_after_cancel <= 1
+        assert other.tokens() == sim.model.continuation(prompt(8, start=5), 40)
+
+
+@pytest.mark.parametrize("place", range(3, 14))
+@simulated()
+async def test_an_end_token_ends_the_burst_in_which_it_is_drawn(place: int) -> None:
+    async with open_simulation() as sim:
+        free = sim.model.continuation(prompt(8), 30)
+    async with bursting(end_ids=(free[place],)) as sim:
+        story = await sim.client(ask("a", prompt(8), max_tokens=30))
+        end = free.index(free[place])
+        assert story.tokens() == free[: end + 1]
+        assert story.finished().reason is FinishReason.STOP
+        assert trio.current_time() == pytest.approx((1 + end) * STEP)  # no step behind the end
+
+
+@pytest.mark.parametrize("length", range(5, 12))
+@simulated()
+async def test_behind_a_stop_string_nothing_is_told_or_kept(length: int) -> None:
+    async with bursting() as sim:
+        whole = (await sim.client(ask("free", prompt(8), max_tokens=30))).text()
+        stop = whole[length - 2 : length]
+    async with bursting() as sim:
+        story = await sim.client(ask("a", prompt(8), max_tokens=30, stop=StopAutomaton([stop])))
+        assert story.text() == whole[: whole.index(stop)]
+        assert story.finished().stop_string == stop
+        kept = max(len(place.tokens) for place in sim.manager.table.places)
+        assert kept == 8 + len(story.tokens()) - 1
+
+
+@simulated(seeds=4)
+async def test_a_device_error_within_a_burst_costs_no_neighbour_a_token() -> None:
+    chaos = Chaos(FaultPlan((DeviceError(step=11, layer=1),)))
+    async with bursting(chaos=chaos) as sim:
+        stories = [sim.expect(ask(f"r{n}", prompt(8, start=n + 3), max_tokens=20)) for n in range(2)]
+        await together(sim, *((story, {}) for story in stories))
+        assert len(sim.fired) == 1
+        for n, story in enumerate(stories):
+            assert story.tokens() == sim.model.continuation(prompt(8, start=n + 3), 20)
+
+
+@simulated(seeds=4)
+async def test_numbers_that_are_not_finite_within_a_burst_are_computed_again() -> None:
+    chaos = Chaos(FaultPlan((NotFinite(step=11, segment=0),)))
+    async with bursting(chaos=chaos) as sim:
+        story = await sim.client(ask("a", prompt(8), max_tokens=20))
+        assert len(sim.fired) == 1
+        assert story.tokens() == sim.model.continuation(prompt(8), 20)
+
+
+@simulated(seeds=4)
+async def test_rings_bound_how_far_a_burst_goes() -> None:
+    async with bursting(rings=windowed(8, 6), layers=2, burst_seconds=20 * STEP) as sim:
+        bursts = Bursts()
+        with sim.engine.observed_by(bursts):
+            story = await sim.client(ask("a", prompt(8), max_tokens=30))
+        assert story.tokens() == sim.model.continuation(prompt(8), 30)
+        assert max(bursts.steps) == 3
+
+
+@pytest.mark.parametrize("seconds", [None, BURST])
+@simulated(seeds=4)
+async def test_a_prompt_that_others_let_pass_waits_for_no_burst_of_theirs(seconds: float | None) -> None:
+    """Those who are less important have every fourth step while it is read."""
+    async with bursting(burst_seconds=seconds) as sim:
+        old = sim.expect(ask("old", prompt(8), max_tokens=60))
+        new = sim.expect(ask("new", prompt(80, start=5), max_tokens=2, priority=-1))
+        await together(sim, (old, {}), (new, {"arrives": 20.3 * STEP}))
+        assert new.times[0] == pytest.approx((21 + 10 + 3) * STEP)

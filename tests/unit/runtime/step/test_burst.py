@@ -1,0 +1,162 @@
+"""A burst: what its steps run, and where it ends."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import count
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runtime.sampling.params import SamplingParams
+from runtime.sampling.tokens import SampledToken, SampleSpec
+from runtime.step.burst import Burst, RunningBurst
+from runtime.step.executor import InlineExecutor
+from runtime.step.step import Segment, SegmentOutput
+from tests.models.step_driver import RecordingModel, greedy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from runtime.step.step import StepResult
+
+ALWAYS = Burst(5, lambda: True)
+
+
+class Counting(RecordingModel):
+    """Draws 100 after a slot's first step, then 101, and so on.
+
+    Args:
+        before: called before a step begins, with its number from 0 on.
+        during: called in each layer.
+        broken: slots and numbers of steps, whose rows come out non-finite.
+    """
+
+    def __init__(
+        self,
+        before: Callable[[int], None] = lambda step: None,
+        during: Callable[[int], None] = lambda index: None,
+        broken: Sequence[tuple[int, int]] = (),
+    ) -> None:
+        super().__init__(during=during)
+        self.given: list[list[Segment]] = []
+        self._before = before
+        self._faults = broken
+
+    def begin(self, segments: Sequence[Segment]) -> list[Segment]:
+        """Note what the step is given."""
+        self._before(len(self.given))
+        self.given.append(list(segments))
+        return super().begin(segments)
+
+    def finish(self, batch: list[Segment]) -> list[SegmentOutput]:
+        """Draw the tokens."""
+        step = len(self.given) - 1
+        return [SegmentOutput((one.slot, step) not in self._faults, (SampledToken(100 + step),)) for one in batch]
+
+
+def _segments(count: int = 2, *, end_ids: tuple[int, ...] = ()) -> list[Segment]:
+    return [Segment(slot, 7, [3 + slot], sample=replace(greedy(8), end_ids=end_ids)) for slot in range(count)]
+
+
+async def _run(model: Counting, segments: Sequence[Segment], burst: Burst | None = ALWAYS) -> StepResult:
+    return await InlineExecutor(model).run_step(segments, burst=burst)
+
+
+def _tokens(result: StepResult) -> list[list[int]]:
+    return [[token.token_id for token in segment.tokens] for segment in result.segments]
+
+
+async def test_each_step_reads_what_the_one_before_drew() -> None:
+    model = Counting()
+    result = await _run(model, _segments())
+    rows = [[(one.slot, one.start, list(one.token_ids)) for one in step] for step in model.given]
+    drawn = [[(slot, 7 + step, [99 + step]) for slot in (0, 1)] for step in range(1, 5)]
+    assert rows == [[(0, 7, [3]), (1, 7, [4])], *drawn]
+    assert _tokens(result) == [[100, 101, 102, 103, 104]] * 2
+    assert (result.steps, result.layers_run) == (5, 15)
+    assert [(segment.computed, segment.rows) for segment in result.segments] == [(True, 5)] * 2
+    assert result.started_at < result.layer_ends[0] < result.layer_ends[-1] < result.finished_at
+    assert [segment.last_kernel_at for segment in result.segments] == [pytest.approx(result.finished_at, abs=1.0)] * 2
+
+
+async def test_each_token_is_drawn_as_if_the_one_before_had_been_asked_for() -> None:
+    """With the seed, its position is all that a token's randomness depends on; a penalty looks back."""
+    model = Counting()
+    sample = SampleSpec(SamplingParams(frequency_penalty=1.0, seed=3), position=8, generated=2, context=[5, 6])
+    await _run(model, [Segment(0, 7, [3], sample=sample)])
+    specs = [step[0].sample for step in model.given]
+    assert [(spec.position, spec.generated) for spec in specs if spec] == [(8 + i, 2 + i) for i in range(5)]
+    assert [list(spec.context) for spec in specs if spec] == [[5, 6, *range(100, 100 + i)] for i in range(5)]
+
+
+async def test_without_a_burst_there_is_one_step() -> None:
+    for burst in (None, Burst(1, lambda: True)):
+        model = Counting()
+        result = await _run(model, _segments(), burst)
+        assert (result.steps, len(model.given), _tokens(result)) == (1, 1, [[100], [100]])
+
+
+async def test_it_asks_before_each_step_but_the_first() -> None:
+    answers = iter([True, True, False])
+    model = Counting()
+    result = await _run(model, _segments(), Burst(9, lambda: next(answers)))
+    assert (result.steps, len(model.given)) == (3, 3)
+    assert next(answers, None) is None
+
+
+@pytest.mark.parametrize("end", range(100, 104))
+async def test_it_ends_with_a_token_that_ends_a_sequence(end: int) -> None:
+    segments = [*_segments(1), *_segments(2, end_ids=(5, end))[1:]]
+    result = await _run(Counting(), segments)
+    assert _tokens(result) == [list(range(100, end + 1))] * 2
+
+
+@pytest.mark.parametrize("layer", range(3))
+async def test_who_is_cancelled_in_a_later_step_keeps_what_was_computed_before(layer: int) -> None:
+    segments, layers = _segments(), count()
+
+    def cancel(_: int) -> None:
+        if next(layers) == 2 * 3 + layer:  # of the third step
+            segments[1].mark.set(0.0)
+
+    result = await _run(Counting(during=cancel), segments)
+    last = layer == 2  # nothing is left to be dropped
+    assert _tokens(result) == [[100, 101, 102], [100, 101, 102] if last else [100, 101]]
+    assert [(one.computed, one.rows) for one in result.segments] == [(True, 3), (True, 3)]
+    assert (result.steps, result.segments[0].layers_after_cancel) == (3, 0)
+
+
+async def test_who_is_cancelled_between_two_steps_has_no_row_in_the_next() -> None:
+    segments = _segments()
+    model = Counting(before=lambda step: segments[0].mark.set(0.0) if step == 2 else None)
+    result = await _run(model, segments)
+    assert _tokens(result) == [[100, 101], [100, 101, 102]]
+    assert [(one.rows, one.layers_after_cancel) for one in result.segments] == [(2, 0), (3, 0)]
+
+
+async def test_who_is_not_finite_in_a_later_step_has_nothing_of_it() -> None:
+    """So the sequence is given another step, which tells; others have theirs."""
+    result = await _run(Counting(broken=[(1, 2)]), _segments())
+    assert _tokens(result) == [[100, 101, 102], [100, 101]]
+    assert [(one.computed, one.finite) for one in result.segments] == [(True, True)] * 2
+
+
+async def test_who_is_not_finite_in_the_first_step_is_told_so() -> None:
+    result = await _run(Counting(broken=[(1, 0)]), _segments())
+    assert [(one.computed, one.finite) for one in result.segments] == [(True, True), (False, False)]
+    assert result.steps == 1
+
+
+async def test_a_step_that_raises_ends_the_burst_with_nothing() -> None:
+    def fail(step: int) -> None:
+        if step == 3:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await _run(Counting(before=fail), _segments())
+
+
+def test_a_burst_that_has_not_begun_runs_its_first_step() -> None:
+    segments = _segments()
+    assert RunningBurst(segments, None).segments == segments
