@@ -62,7 +62,7 @@ async def _draw(hold: Hold, output: Output, drafting: Drafting | None) -> Sequen
     drafts = await drafting.propose(hold, output) if drafting else ()
     rows = (output.sequence[-1], *(draft.token_id for draft in drafts))
     phase = State.VERIFY if drafts else State.DECODE
-    most = 1 if drafting else output.most_tokens  # who drafts looks for drafts after each token
+    most = output.most_tokens if drafting is None or drafting.rests else 1  # drafts are looked for after each token
     tokens = (await hold.submit(phase, rows, output.next_sample(rows[1:]), drafts, most_tokens=most)).tokens
     if drafting:
         drafting.observe(len(drafts), len(tokens) - 1)

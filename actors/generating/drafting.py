@@ -93,6 +93,9 @@ class ModelSource:
 class Drafting:
     """One generation's drafts: from where, and how many at a time.
 
+    Attributes:
+        rests: no drafts are looked for, since plain decoding is faster.
+
     Args:
         source: proposes them.
         length: how many are worth it.
@@ -110,6 +113,7 @@ class Drafting:
         drafter: StepCostModel | None,
         forced: DraftLength,
     ) -> None:
+        self.rests = False
         self._source: DraftSource | None = source
         self._length = length
         self._forced = forced
@@ -122,16 +126,19 @@ class Drafting:
 
         A fault while drafting costs the rest of this generation its drafts, and nothing else.
         """
+        self.rests = False
         if forced := self._propose_forced(hold, output):
             self._used = self._forced
             return forced
         self._used = self._length
         if self._source is None:
+            self.rests = True
             return ()
         behind = self._source.behind(hold, output)
         wanted = self._length.next(self._target, self._drafter, hold.neighbours, behind)
         most = min(wanted, output.room - 1)  # a round gives one token more than it accepts
         if most <= 0:
+            self.rests = True
             return ()
         hold.turn_to(ActorStage.DRAFTING)
         try:

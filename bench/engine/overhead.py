@@ -222,7 +222,7 @@ async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="qwen3-0.6b", help=MODELS)
     parser.add_argument("--streams", default="1,4,8")
-    parser.add_argument("--tokens", type=int, default=64, help="per stream")
+    parser.add_argument("--tokens", type=int, default=256, help="per stream")
     parser.add_argument("--depth", type=int, default=64, help="tokens of each prompt")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--device", default="auto")

@@ -9,6 +9,7 @@ import trio
 
 from actors.core.generation import FinishReason
 from actors.core.observer import Observer
+from runtime.loading.served import Proposer
 from runtime.testing.faults import Chaos, DeviceError, FaultPlan, NotFinite
 from runtime.text.stop_strings import StopAutomaton
 from tests.fakes.simulation import ask, open_simulation, prompt, simulated, windowed
@@ -171,6 +172,27 @@ async def test_numbers_that_are_not_finite_within_a_burst_are_computed_again() -
         story = await sim.client(ask("a", prompt(8), max_tokens=20))
         assert len(sim.fired) == 1
         assert story.tokens() == sim.model.continuation(prompt(8), 20)
+
+
+@simulated(seeds=4)
+async def test_while_drafts_do_not_pay_there_are_bursts() -> None:
+    """Whoever drafts looks for drafts after each token; a drafter that is never right is asked now and then."""
+    async with bursting(speculate=Proposer.DRAFT, accuracy=0.0, burst_seconds=10 * STEP) as sim:
+        bursts = Bursts()
+        with sim.engine.observed_by(bursts):
+            story = await sim.client(ask("a", prompt(8), max_tokens=100))
+        assert story.tokens() == sim.model.continuation(prompt(8), 100)
+        assert max(bursts.steps) > 4
+
+
+@simulated(seeds=4)
+async def test_whose_drafts_stand_has_no_bursts() -> None:
+    async with bursting(speculate=Proposer.DRAFT, accuracy=1.0, draft_tokens=3) as sim:
+        bursts = Bursts()
+        with sim.engine.observed_by(bursts):
+            story = await sim.client(ask("a", prompt(8), max_tokens=40))
+        assert story.tokens() == sim.model.continuation(prompt(8), 40)
+        assert all(steps == 1 for steps in bursts.steps)
 
 
 @simulated(seeds=4)

@@ -1,4 +1,4 @@
-"""I27: a burst goes on only with what its first step had, and while nobody's command waits."""
+"""I35: a burst goes on only with what its first step had, and while nobody's command waits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class BurstWatch(Observer):
-    """Checks I27, as each step of a burst begins on the device.
+    """Checks I35, as each step of a burst begins on the device.
 
     Args:
         manager: to be looked at.
@@ -49,16 +49,16 @@ class BurstWatch(Observer):
 
     def _check(self, segments: Sequence[Segment]) -> None:
         if unread := self._manager.unread:
-            self._violated(f"I27: a burst goes on with {unread} commands unread")
+            self._violated(f"I35: a burst goes on with {unread} commands unread")
         if {segment.slot for segment in segments} != set(self._sequences):
-            self._violated(f"I27: a burst goes on with slots {[segment.slot for segment in segments]}")
+            self._violated(f"I35: a burst goes on with slots {[segment.slot for segment in segments]}")
         for segment in segments:
             sample, slot = segment.sample, self._manager.table.slot(segment.slot)
             if segment.mark.at is not None:
-                self._violated(f"I27: a burst goes on with slot {slot.id}, whose generation was cancelled")
+                self._violated(f"I35: a burst goes on with slot {slot.id}, whose generation was cancelled")
             if segment.start != self._sequences.get(slot.id) or len(segment.token_ids) != 1 or segment.drafts:
-                self._violated(f"I27: a burst goes on with {segment}")
+                self._violated(f"I35: a burst goes on with {segment}")
             if sample is None or segment.token_ids[0] in sample.end_ids or sample.masks:
-                self._violated(f"I27: a burst goes on behind token {segment.token_ids[0]}: {sample}")
+                self._violated(f"I35: a burst goes on behind token {segment.token_ids[0]}: {sample}")
             if segment.end > slot.capacity or segment.origin != slot.origin:
-                self._violated(f"I27: a burst goes on at {segment.end} of slot {slot.id}, which has {slot.capacity}")
+                self._violated(f"I35: a burst goes on at {segment.end} of slot {slot.id}, which has {slot.capacity}")
