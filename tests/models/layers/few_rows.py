@@ -29,6 +29,7 @@ from tests.models.layers.native_models import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from runtime.nn.layers.batch import Batch
     from runtime.step.step import Segment
 
 TINY = {"intermediate_size": 96}
@@ -84,3 +85,16 @@ def check_kv(first: Transformer, second: Transformer, segments: Sequence[Segment
                 model.kv.read(layer, segment.slot, start, segment.end, segment.origin) for model in (first, second)
             )
             assert max(difference(mine, theirs) for mine, theirs in zip(one, other, strict=True)) < 1e-5
+
+
+def drop_between_layers(
+    models: Sequence[Transformer], rows: dict[int, int], lengths: dict[int, int], kept: Sequence[int]
+) -> tuple[list[Segment], list[Batch]]:
+    """Run two layers of a step of each model; between them all leave it but those at the indices `kept`."""
+    segments = segments_of(rows, lengths)
+    batches = [model.begin(segments) for model in models]
+    for model, batch in zip(models, batches, strict=True):
+        model.run_layer(batch, 0)
+        model.shrink(batch, kept)
+        model.run_layer(batch, 1)
+    return segments, batches

@@ -17,7 +17,7 @@ from runtime.sampling.tokens import DraftToken, SampleSpec
 from runtime.single_rows import rows
 from runtime.single_rows.staged import MOST_ROWS, MOST_ROWS_OF_ONE, stage_single_rows
 from runtime.step.step import Segment
-from tests.models.layers.few_rows import MODELS, STEPS, check_kv, pair, read_prompts
+from tests.models.layers.few_rows import MODELS, STEPS, check_kv, drop_between_layers, pair, read_prompts
 from tests.models.layers.native_models import CONTEXT, CPU, difference, run, segments_of
 from tests.models.step_driver import run as run_step
 
@@ -64,13 +64,8 @@ def test_a_prompt_attends_by_segments(shim: Shim, monkeypatch: pytest.MonkeyPatc
 def test_who_leaves_between_two_layers_takes_its_rows_along(shim: Shim, monkeypatch: pytest.MonkeyPatch) -> None:
     plain, model = models("qwen3", shim, monkeypatch)
     with torch.inference_mode():
-        segments = segments_of({0: 1, 1: 2, 2: 1}, read_prompts(plain, model))
-        batches = [(plain, plain.begin(segments)), (model, model.begin(segments))]
-        for one, batch in batches:
-            one.run_layer(batch, 0)
-            one.shrink(batch, [0, 2])
-            one.run_layer(batch, 1)
-        (_, reference), (_, own) = batches
+        lengths = read_prompts(plain, model)
+        segments, (reference, own) = drop_between_layers((plain, model), {0: 1, 1: 2, 2: 1}, lengths, [0, 2])
         assert own.single is not None
         assert own.single.table.numbers.tolist() == [[16, 2 * CONTEXT + 9], [16, 9], [0, 0], [0, 2]]
         assert difference(own.hidden, reference.hidden) < 1e-5

@@ -11,7 +11,7 @@ import torch
 from runtime.nn.layers import recorded
 from runtime.single_rows import rows
 from tests.fakes.devices.cuda import InterpretedCapture
-from tests.models.layers.few_rows import MODELS, STEPS, check_kv, pair, read_prompts
+from tests.models.layers.few_rows import MODELS, STEPS, check_kv, drop_between_layers, pair, read_prompts
 from tests.models.layers.native_models import CONTEXT, LLAMA, QWEN3, difference, run, segments_of
 
 EXPERTS = LLAMA | {
@@ -51,13 +51,8 @@ def test_recorded_layers_are_what_they_were_recorded_of(capture: InterpretedCapt
 def test_who_leaves_between_two_layers_takes_its_rows_along(capture: InterpretedCapture) -> None:
     plain, model = pair(QWEN3, capture=capture)
     with torch.inference_mode():
-        segments = segments_of({0: 1, 1: 2, 2: 1}, read_prompts(plain, model))
-        batches = [(plain, plain.begin(segments)), (model, model.begin(segments))]
-        for one, batch in batches:
-            one.run_layer(batch, 0)
-            one.shrink(batch, [0, 2])
-            one.run_layer(batch, 1)
-        (_, reference), (_, own) = batches
+        lengths = read_prompts(plain, model)
+        segments, (reference, own) = drop_between_layers((plain, model), {0: 1, 1: 2, 2: 1}, lengths, [0, 2])
         assert difference(own.hidden, reference.hidden) < 1e-5
         check_kv(plain, model, [segments[0], segments[2]])
 
