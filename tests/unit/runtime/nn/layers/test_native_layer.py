@@ -124,7 +124,7 @@ def test_all_of_this_holds_for_avx2(kernels: Kernels) -> None:
     if torch.backends.cpu.get_cpu_capability() != "AVX512":
         pytest.skip("this is such a process, or none can be")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__]
-    # oneDNN is told, too: PyTorch asks it whether there is AMX, and would attend in a way that it has not built for AVX2.
+    # oneDNN is told, too: PyTorch asks it for AMX, and would attend in a way that is not there for AVX2.
     environment = os.environ | {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2"}
     ran = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout
