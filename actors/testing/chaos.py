@@ -163,18 +163,25 @@ class FaultsAtSteps(Observer):
         self._nursery = nursery
         self._jump = jump
         self._shut_down = shut_down
+        self._told: dict[bool, int] = {}  # the number of the last step, by `drafting`
 
     def step_begins(self, event: StepBegins) -> None:
-        """Begin what is due now."""
+        """Begin what is due now, and what was due at steps of a burst since, which were not told of."""
+        before = self._told.get(event.drafting, event.number - 1)
+        self._told[event.drafting] = event.number
+        for number in range(before + 1, event.number + 1):
+            self._begin(number, drafting=event.drafting)
+
+    def _begin(self, number: int, *, drafting: bool) -> None:
         chaos, start_soon = self._chaos, self._nursery.start_soon
-        for leap in chaos.due_at_step(ClockJump, event.number, drafting=event.drafting):
+        for leap in chaos.due_at_step(ClockJump, number, drafting=drafting):
             chaos.fire(leap)
             self._jump(leap.seconds)
-        for flood in chaos.due_at_step(MailboxFlood, event.number, drafting=event.drafting):
+        for flood in chaos.due_at_step(MailboxFlood, number, drafting=drafting):
             chaos.fire(flood)
-            for number in range(flood.requests):
-                start_soon(_come_and_go, self._engine, f"chaos-{len(chaos.fired)}-{number}")
-        for end in chaos.due_at_step(Shutdown, event.number, drafting=event.drafting):
+            for client in range(flood.requests):
+                start_soon(_come_and_go, self._engine, f"chaos-{len(chaos.fired)}-{client}")
+        for end in chaos.due_at_step(Shutdown, number, drafting=drafting):
             chaos.fire(end)
             start_soon(_end, self._engine, end.grace, self._shut_down)
 

@@ -10,7 +10,7 @@ import trio
 from actors.core.generation import FinishReason
 from actors.core.observer import Observer
 from runtime.loading.served import Proposer
-from runtime.testing.faults import Chaos, DeviceError, FaultPlan, NotFinite
+from runtime.testing.faults import Chaos, ClockJump, DeviceError, FaultPlan, NotFinite
 from runtime.text.stop_strings import StopAutomaton
 from tests.fakes.simulation import ask, open_simulation, prompt, simulated, windowed
 from tests.scenarios.engine.together import STEP, same_time, together
@@ -214,3 +214,12 @@ async def test_a_prompt_that_others_let_pass_waits_for_no_burst_of_theirs(second
         new = sim.expect(ask("new", prompt(80, start=5), max_tokens=2, priority=-1))
         await together(sim, (old, {}), (new, {"arrives": 20.3 * STEP}))
         assert new.times[0] == pytest.approx((21 + 10 + 3) * STEP)
+
+
+@simulated(seeds=4)
+async def test_a_planned_jump_of_the_clock_within_a_burst_happens_behind_it() -> None:
+    chaos = Chaos(FaultPlan((ClockJump(step=11, seconds=100.0),)))
+    async with bursting(chaos=chaos) as sim:
+        story = await sim.client(ask("a", prompt(8), max_tokens=40))
+        assert len(sim.fired) == 1
+        assert story.times[-1] > 100
