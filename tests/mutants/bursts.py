@@ -73,6 +73,6 @@ MUTANTS = (
         "actors/manager/bursts.py",
         "        if sum(record.pending is not None for record in holds) != len(step):\n            return None\n",
         "",
-        ("tests/scenarios/engine/test_bursts.py",),
+        ("tests/scenarios/bursts/test_bursts.py",),
     ),
 )

@@ -102,8 +102,9 @@ MUTANTS = (
     Mutant(
         "lengths are not trimmed after a rejection",
         "actors/manager/settlement.py",
-        "segment.token_ids[: len(segment.token_ids) - (drafted - accepted)]",
-        "segment.token_ids",
+        "            *segment.token_ids[: len(segment.token_ids) - drafted],\n"
+        "            *(token.token_id for token in result.tokens[:-1]),\n",
+        "            *segment.token_ids,\n",
     ),
     Mutant(
         "rejected drafts count as kept",

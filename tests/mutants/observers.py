@@ -85,7 +85,7 @@ MUTANTS = (
     Mutant(
         "a step that fails has no end in the feed",
         FEED,
-        "        self._tell_end(event, failed=True)\n",
+        "        self._tell_end(event, 1, failed=True)\n",
         "",
     ),
     Mutant(

@@ -8,7 +8,7 @@ MUTANTS = (
     Mutant(
         "rows that a step writes and does not commit take nothing away from a ring",
         "actors/manager/device.py",
-        "            self._table.note_written(self._table.slot(segment.slot), segment.end)\n",
+        "            self._table.note_written(self._table.slot(segment.slot), segment.end + further)\n",
         "            pass\n",
         ("tests/scenarios/kv/test_windows.py",),
     ),

@@ -1,0 +1,1 @@
+"""Fast steps that follow one another on the device."""
