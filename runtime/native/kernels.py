@@ -12,12 +12,14 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from runtime.native.structures import Draw
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from runtime.native.structures import Layer, Matrix, Step
 
-INTERFACE = 14
+INTERFACE = 15
 """That of `source/layer.cpp`: a library that was built of another one is not used."""
 
 logger = logging.getLogger("cede.model")
@@ -88,6 +90,19 @@ class Kernels:
             ctypes.c_void_p,
         ]
         self._expand.restype = None
+        self._draw = library.cede_draw
+        self._draw.argtypes = [
+            ctypes.c_void_p,
+            ctypes.c_int,
+            ctypes.c_int,
+            ctypes.c_void_p,
+            ctypes.c_int,
+            ctypes.c_int,
+            ctypes.c_void_p,
+            ctypes.c_void_p,
+            ctypes.c_void_p,
+        ]
+        self._draw.restype = None
         self._context = library.cede_open(threads)
         weakref.finalize(self, library.cede_close, self._context)
 
@@ -128,6 +143,33 @@ class Kernels:
             threads: that work on it at most.
         """
         self._expand(self._context, self._numbers[block], threads, addressof(matrix), is_bfloat16, to)
+
+    def draw(
+        self, logits: int, draws: Sequence[Draw], weights: int, tokens: int, *, vocab_size: int, threads: int
+    ) -> None:
+        """Draw a token of each row of logits; one call at a time.
+
+        Args:
+            logits: the address of float32 `[rows, vocab]`; of a row that is not all finite some token is drawn.
+            draws: how, for each row.
+            weights: the address of room for float32 `[rows, vocab]`, where each row is in whole blocks of
+                `TOKENS_OF_BLOCK`.
+            tokens: the address of int64 `[rows]`, which are written.
+            vocab_size: tokens of the vocabulary.
+            threads: that work on it at most.
+        """
+        own = (Draw * len(draws))(*draws)
+        self._draw(
+            self._context,
+            self._numbers[None],
+            threads,
+            logits,
+            len(draws),
+            vocab_size,
+            addressof(own),
+            weights,
+            tokens,
+        )
 
 
 def open_kernels(threads: int) -> Kernels | None:

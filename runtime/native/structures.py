@@ -7,6 +7,7 @@ from enum import IntEnum
 
 MOST_ROWS = 32  # of a call; for figures see bench/LOG.md, "Steps of more than eight rows"
 LANES = 16  # numbers of a vector
+TOKENS_OF_BLOCK = 64  # whose weights are summed together, where one is drawn
 
 
 class Kind(IntEnum):
@@ -105,4 +106,16 @@ class Step(Structure):
         ("cos", c_void_p),
         ("sin", c_void_p),
         ("segment", c_void_p),
+    ]
+
+
+class Draw(Structure):
+    """How a row's token is drawn."""
+
+    _fields_ = [
+        ("temperature", c_float),  # 0 for the likeliest token: then nothing else is read
+        ("top_k", c_int32),  # 0 for all tokens
+        ("top_p", c_float),  # 1 for all
+        ("min_p", c_float),  # 0 for all
+        ("number", c_float),  # uniform in (0, 1)
     ]

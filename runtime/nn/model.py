@@ -18,6 +18,7 @@ from runtime.nn.layers.native_layer import NativeLayer, with_native_layers
 from runtime.nn.layers.recorded import RecordedLayers
 from runtime.nn.layers.rope import rope_tables
 from runtime.nn.matrices.native import native_head
+from runtime.nn.native_draws import NativeDraws
 from runtime.prompt_rows.gather import PromptRows
 from runtime.prompt_rows.wanted import NOTHING
 from runtime.sampling.acceptance import verify
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from runtime.prompt_rows.wanted import RowsGiven
     from runtime.sampling.sampler import SampledRow
     from runtime.sampling.staging import StagedTensor
+    from runtime.sampling.tokens import TokenDraws
     from runtime.single_rows.rows import RowKernels
     from runtime.step.step import Segment
     from runtime.step.transfer import Transfer
@@ -99,7 +101,8 @@ class Transformer:
         weights: of that config.
         kv: likewise.
         states: takes the last hidden state of each row; None where no drafter wants them.
-        kernels: compute few rows of the layers, and of the head, where they can; None where PyTorch is to compute all.
+        kernels: compute few rows of the layers, and of the head, where they can, and draw tokens; None where PyTorch
+            is to do all.
         capture: records the layers that it can for steps of few rows; None where none are.
         row_kernels: attend in steps of few rows, row by row; None where attention is always by segments.
         deterministic: whether `kernels` are to compute all rows, so that no row's result depends on its neighbours.
@@ -133,6 +136,7 @@ class Transformer:
         self._embedding_scale = torch.tensor(config.scales.embedding, dtype=self._dtype).item()
         self._layers: Sequence[AnyLayer] = weights.layers
         self._head: Linear | NativeLinear = weights.lm_head
+        self._draws = None if kernels is None else NativeDraws(kernels)
         if kernels is not None:
             self._head = native_head(weights.lm_head, self._dtype, kernels, deterministic=deterministic)
             self._layers = with_native_layers(weights.layers, config, self._dtype, kernels, deterministic=deterministic)
@@ -158,7 +162,7 @@ class Transformer:
         token_ids = staging.ints([token for segment in segments for token in segment.token_ids])
         positions = staging.ints([p for segment in segments for p in range(segment.start, segment.end)])
         places = staging.ints([segment.origin + p for segment in segments for p in range(segment.start, segment.end)])
-        sampled_rows, sampling = _stage_sampling(segments, ranges, staging, self._penalties)
+        sampled_rows, sampling = _stage_sampling(segments, ranges, staging, self._penalties, self._draws)
         prompt_rows = _stage_prompt_rows(segments, ranges, staging)
         recorded = None if self._recorded is None else self._recorded.stage(segments, staging)
         singly = stage_single_rows(self.row_kernels, segments, staging)
@@ -188,7 +192,9 @@ class Transformer:
         kept_rows = staging.ints([row for i in kept for row in batch.ranges[i]])
         batch.segments = [batch.segments[i] for i in kept]
         batch.ranges = _row_ranges(batch.segments)
-        sampled_rows, batch.sampling = _stage_sampling(batch.segments, batch.ranges, staging, self._penalties)
+        sampled_rows, batch.sampling = _stage_sampling(
+            batch.segments, batch.ranges, staging, self._penalties, self._draws
+        )
         batch.prompt_rows = _stage_prompt_rows(batch.segments, batch.ranges, staging)
         # Who is left has no more rows than before: a batch of single rows, which has no masks, stays one.
         singly = stage_single_rows(self.row_kernels, batch.segments, staging)
@@ -279,14 +285,18 @@ def _scaled_logits(logits: torch.Tensor, scales: Scales) -> torch.Tensor:
 
 
 def _stage_sampling(
-    segments: Sequence[Segment], ranges: Sequence[range], staging: StagingBuffer, penalties: MaskPenalties
+    segments: Sequence[Segment],
+    ranges: Sequence[range],
+    staging: StagingBuffer,
+    penalties: MaskPenalties,
+    draws: TokenDraws | None,
 ) -> tuple[StagedTensor, SamplingBatch]:
     """Stage the rows after which a token is drawn, the last ones of each segment, and what these rows ask for."""
     pairs = zip(segments, ranges, strict=True)
     rows = [row for segment, own in pairs for row in own[len(own) - segment.num_sampled :]]
     specs = [spec for segment in segments for spec in segment.sample_specs]
     drafts = [draft for segment in segments if segment.sample for draft in (*segment.drafts, None)]
-    return staging.ints(rows), SamplingBatch.stage(specs, drafts, staging, penalties)
+    return staging.ints(rows), SamplingBatch.stage(specs, drafts, staging, penalties, draws)
 
 
 def _stage_prompt_rows(segments: Sequence[Segment], ranges: Sequence[range], staging: StagingBuffer) -> PromptRows:

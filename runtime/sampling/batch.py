@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from runtime.sampling.random_numbers import DRAFT_STREAM, REJECTION_STREAM, TOKEN_STREAM, uniform
+from runtime.sampling.random_numbers import DRAFT_STREAM, REJECTION_STREAM, TOKEN_STREAM
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from runtime.sampling.masks import MaskPenalties
     from runtime.sampling.params import SamplingParams
     from runtime.sampling.staging import StagedTensor, StagingBuffer
-    from runtime.sampling.tokens import DraftToken, SampleSpec, TokenMask
+    from runtime.sampling.tokens import DraftToken, SampleSpec, TokenDraws, TokenMask
 
 MIN_TEMPERATURE = torch.finfo(torch.float32).tiny  # anything smaller is rounded to 0
 MAX_VOCABULARY = 2**24  # no vocabulary has so many tokens
@@ -103,7 +103,10 @@ class Filters:
 
 @dataclass(frozen=True, slots=True)
 class RandomRows:
-    """The rows whose token is drawn at random: all but the greedy ones.
+    """The rows whose token is drawn at random from a distribution.
+
+    These are all but the greedy ones; where `SamplingBatch.draws` draws the others, only those whose distribution is
+    asked for, or judges a draft's.
 
     Attributes:
         rows: their indices among the sampled rows, on the host.
@@ -149,7 +152,8 @@ class LogprobRows:
 class SamplingBatch:
     """What a step's sampled rows ask for, with one entry of `specs` and `drafts` each; None is what no row asks for.
 
-    The staged tensors can be read once their buffer was sent.
+    The staged tensors can be read once their buffer was sent.  `draws` draws the tokens of all but `random_rows`; None
+    where PyTorch's operations do.
     """
 
     specs: Sequence[SampleSpec]
@@ -162,6 +166,7 @@ class SamplingBatch:
     random_rows: RandomRows | None
     rejection_rows: RejectionRows | None
     logprob_rows: LogprobRows | None
+    draws: TokenDraws | None = None
 
     @classmethod
     def stage(
@@ -170,6 +175,7 @@ class SamplingBatch:
         drafts: Sequence[DraftToken | None],
         staging: StagingBuffer,
         penalties: MaskPenalties,
+        draws: TokenDraws | None = None,
     ) -> SamplingBatch:
         """Put all that is asked for into `staging`.
 
@@ -178,8 +184,9 @@ class SamplingBatch:
             drafts: the draft for each row's token, or None; with a distribution only where the temperature is above 0.
             staging: takes the numbers.
             penalties: of masks, on the device.
+            draws: draws the tokens that need no distribution; None where PyTorch's operations are to.
         """
-        random_rows = _random_rows(specs, staging)
+        random_rows = _random_rows(specs, drafts, staging, all_of_them=draws is None)
         return cls(
             specs,
             drafts,
@@ -191,6 +198,7 @@ class SamplingBatch:
             random_rows,
             None if random_rows is None else _rejection_rows(specs, drafts, random_rows.rows, staging),
             _logprob_rows(specs, staging),
+            draws,
         )
 
 
@@ -256,8 +264,16 @@ def _masked_rows(specs: Sequence[SampleSpec], staging: StagingBuffer, penalties:
     return MaskedRows(None if len(masks) == len(specs) else staging.ints(masks), list(masks.values()), penalties)
 
 
-def _random_rows(specs: Sequence[SampleSpec], staging: StagingBuffer) -> RandomRows | None:
-    rows = [row for row, spec in enumerate(specs) if spec.params.temperature > 0]
+def _random_rows(
+    specs: Sequence[SampleSpec], drafts: Sequence[DraftToken | None], staging: StagingBuffer, *, all_of_them: bool
+) -> RandomRows | None:
+    """Stage the rows that are drawn at random: all of them, or those that need a distribution."""
+    rows = [
+        row
+        for row, (spec, draft) in enumerate(zip(specs, drafts, strict=True))
+        if spec.params.temperature > 0
+        and (all_of_them or spec.for_rejection or (draft is not None and draft.distribution is not None))
+    ]
     if not rows:
         return None
     own = [specs[row] for row in rows]
@@ -265,7 +281,7 @@ def _random_rows(specs: Sequence[SampleSpec], staging: StagingBuffer) -> RandomR
         rows,
         staging.ints(rows),
         staging.floats([max(spec.params.temperature, MIN_TEMPERATURE) for spec in own]),
-        staging.floats([_number(spec, DRAFT_STREAM if spec.for_rejection else TOKEN_STREAM) for spec in own]),
+        staging.floats([spec.number(DRAFT_STREAM if spec.for_rejection else TOKEN_STREAM) for spec in own]),
         _filters([spec.params for spec in own], staging),
     )
 
@@ -293,7 +309,7 @@ def _rejection_rows(
         if draft is not None and draft.distribution is not None:
             index.append(i)
             token_ids.append(draft.token_id)
-            numbers.append(_number(specs[row], REJECTION_STREAM))
+            numbers.append(specs[row].number(REJECTION_STREAM))
             distributions.append(draft.distribution)
     if not index:
         return None
@@ -304,8 +320,3 @@ def _logprob_rows(specs: Sequence[SampleSpec], staging: StagingBuffer) -> Logpro
     # Nobody sees a draft's log-probabilities.
     rows = [row for row, spec in enumerate(specs) if spec.params.logprobs is not None and not spec.for_rejection]
     return LogprobRows(rows, staging.ints(rows)) if rows else None
-
-
-def _number(spec: SampleSpec, stream: int) -> float:
-    assert spec.params.seed is not None, "the request resolves the seed"
-    return uniform(spec.params.seed, spec.position, stream)

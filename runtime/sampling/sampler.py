@@ -49,7 +49,7 @@ def sample(
 
     Args:
         logits: `[rows, vocab]`, as the model gave them: for the log-probabilities that are reported.
-        adjusted: `[rows, vocab]`, of which a greedy row takes the likeliest.
+        adjusted: `[rows, vocab]`, of which a greedy row takes the likeliest, and `batch.draws` draws.
         distributions: `[random rows, vocab]`, from which the others are drawn; see `random_distributions`.
         batch: what the rows ask for.
         also_read: other numbers to read from the device, `[n]`: a second read would be a second wait.
@@ -59,7 +59,7 @@ def sample(
     """
     rows, random_rows = len(batch.specs), batch.random_rows
     sums = logits.sum(-1)  # finite only if every logit is
-    tokens = adjusted.argmax(-1)
+    tokens = adjusted.argmax(-1) if batch.draws is None else batch.draws.draw(adjusted, batch.specs)
     if random_rows is not None:
         tokens[random_rows.index.tensor] = _invert(distributions, random_rows.numbers.column)
     reported = _logprobs(logits, tokens, batch)

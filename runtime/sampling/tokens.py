@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
+from runtime.sampling.random_numbers import TOKEN_STREAM, uniform
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -75,6 +77,11 @@ class SampleSpec:
         """Which tokens may be drawn; None for any."""
         return self.masks[0] if self.masks else None
 
+    def number(self, stream: int = TOKEN_STREAM) -> float:
+        """Return the random number, uniform in (0, 1), of the position in one of the streams."""
+        assert self.params.seed is not None, "the request resolves the seed"
+        return uniform(self.params.seed, self.position, stream)
+
     def after(self, token_ids: Sequence[int]) -> SampleSpec:
         """Return how the token is drawn that follows `token_ids`, which follow this one's context."""
         if not token_ids:
@@ -86,6 +93,22 @@ class SampleSpec:
             context=[*self.context, *token_ids] if self.params.looks_back else self.context,
             masks=self.masks[len(token_ids) :],
         )
+
+
+class TokenDraws(Protocol):
+    """Draws tokens in another way than by PyTorch's operations, each as likely."""
+
+    def draw(self, logits: torch.Tensor, specs: Sequence[SampleSpec]) -> torch.Tensor:
+        """Draw the token of each row, greedy ones among them, by the number that its spec has for it.
+
+        Args:
+            logits: float32 `[rows, vocab]`, adjusted; of a row that is not all finite any token is drawn.
+            specs: one for each row.
+
+        Returns:
+            Token ids, int64 `[rows]`.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,3 +12,4 @@
 #include "kinds.h"
 #include "layer.h"
 #include "multiply.h"
+#include "draw.h"

@@ -3,6 +3,7 @@
 // The same source is compiled for each set of instructions, into a namespace of its own, and what the processor has
 // decides which is run.  What these share, and the standard library, is compiled for any processor, so it comes first.
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +13,7 @@
 #include "structures.h"
 
 // To be raised with every change of a structure or function below.
-extern "C" int cede_interface() { return 14; }
+extern "C" int cede_interface() { return 15; }
 
 #if (defined(__x86_64__) || defined(__AARCH64EL__)) && defined(__GNUC__) && !defined(CEDE_WITHOUT_KERNELS)  // a test defines the last
 #define CEDE_HAS_KERNELS 1
@@ -36,6 +37,7 @@ template <class T>
 using Multiply = void (*)(Context&, const Matrix&, const T*, int, float*);
 template <class T>
 using Expand = void (*)(Context&, const Matrix&, T*);
+using DrawTokens = void (*)(Context&, const float*, int, int, const Draw*, float*, int64_t*);
 
 // What is compiled for a set of instructions.
 struct Target {
@@ -48,6 +50,7 @@ struct Target {
     Multiply<Bfloat16> multiply_bfloat16;
     Expand<float> expand_to_float32;
     Expand<Bfloat16> expand_to_bfloat16;
+    DrawTokens draw_tokens;
 };
 
 }  // namespace cede
@@ -56,7 +59,8 @@ struct Target {
 #define CEDE_TARGET(name, is_supported)                                                                             \
     {                                                                                                               \
         #name, is_supported, name::BLOCK, name::IS_FOR_MANY_ROWS, name::run<float>, name::run<Bfloat16>,            \
-            name::multiply<float>, name::multiply<Bfloat16>, name::expand<float>, name::expand<Bfloat16>            \
+            name::multiply<float>, name::multiply<Bfloat16>, name::expand<float>, name::expand<Bfloat16>,           \
+            name::draw_tokens                                                                                       \
     }
 
 // The namespaces, `TARGETS`, the best first, and whether the processor multiplies bytes.
@@ -111,6 +115,15 @@ extern "C" void cede_expand(void* context, int target, int threads, const cede::
         cede::TARGETS[target].expand_to_float32(own, *matrix, static_cast<float*>(to));
 }
 
+// Draw a token of each row of `logits`, `[rows, vocab]`, as `draws` says; `weights` is room for as many numbers, where
+// each row has whole blocks of `TOKENS`.
+extern "C" void cede_draw(void* context, int target, int threads, const float* logits, int rows, int vocab,
+                          const cede::Draw* draws, float* weights, int64_t* tokens) {
+    cede::Context& own = *static_cast<cede::Context*>(context);
+    own.workers.use(threads);
+    cede::TARGETS[target].draw_tokens(own, logits, rows, vocab, draws, weights, tokens);
+}
+
 #else
 
 extern "C" const char* cede_target(int) { return nullptr; }
@@ -123,5 +136,6 @@ extern "C" void cede_close(void*) {}
 extern "C" void cede_run_layer(void*, int, const void*, const void*) {}
 extern "C" void cede_multiply(void*, int, int, const void*, int, const void*, int, float*) {}
 extern "C" void cede_expand(void*, int, int, const void*, int, void*) {}
+extern "C" void cede_draw(void*, int, int, const float*, int, int, const void*, float*, int64_t*) {}
 
 #endif

@@ -88,6 +88,15 @@ struct Step {
     const Segment* segment;
 };
 
+// How a row's token is drawn.
+struct Draw {
+    float temperature;  // 0 for the likeliest token: then nothing else is read
+    int32_t top_k;      // 0 for all tokens
+    float top_p;        // 1 for all
+    float min_p;        // 0 for all
+    float number;       // uniform in (0, 1)
+};
+
 // Whether the processor reads memory the fastest from the first to the last, and not in several streams at once.
 //
 // Four short streams made half of the memory's speed on AMD's Zen 4, and up to a third more than one on Intel's Sapphire

@@ -23,6 +23,10 @@ inline Vector smaller(Vector x, Vector y) {  // y, if either is not a number
 inline Vector larger(Vector x, Vector y) {  // likewise
     return {_mm256_max_ps(x.low, y.low), _mm256_max_ps(x.high, y.high)};
 }
+inline Vector where_at_least(Vector x, Vector least, Vector y) {  // y where x is at least so much, else 0
+    return {_mm256_and_ps(_mm256_cmp_ps(x.low, least.low, _CMP_GE_OQ), y.low),
+            _mm256_and_ps(_mm256_cmp_ps(x.high, least.high, _CMP_GE_OQ), y.high)};
+}
 
 inline float sum(Vector x) {
     const __m256 eight = _mm256_add_ps(x.low, x.high);

@@ -15,6 +15,9 @@ inline Vector times_plus(Vector x, Vector y, Vector z) { return _mm512_fmadd_ps(
 inline Vector minus_times(Vector x, Vector y, Vector z) { return _mm512_fnmadd_ps(x, y, z); }  // z - x y
 inline Vector smaller(Vector x, Vector y) { return _mm512_min_ps(x, y); }  // y, if either is not a number
 inline Vector larger(Vector x, Vector y) { return _mm512_max_ps(x, y); }   // likewise
+inline Vector where_at_least(Vector x, Vector least, Vector y) {  // y where x is at least so much, else 0
+    return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, least, _CMP_GE_OQ), y);
+}
 inline float sum(Vector x) { return _mm512_reduce_add_ps(x); }
 // The sums of sixteen, each to the bits that `sum` gives: number 4 j + m is that of `each[4 m + j]`.
 inline Vector sums_of(const Vector (&each)[16]) {

@@ -37,6 +37,13 @@ inline Vector smaller(Vector x, Vector y) {  // y, if either is not a number
 inline Vector larger(Vector x, Vector y) {  // likewise
     return {larger(x.a, y.a), larger(x.b, y.b), larger(x.c, y.c), larger(x.d, y.d)};
 }
+inline float32x4_t where_at_least(float32x4_t x, float32x4_t least, float32x4_t y) {
+    return vbslq_f32(vcgeq_f32(x, least), y, vdupq_n_f32(0.0f));
+}
+inline Vector where_at_least(Vector x, Vector least, Vector y) {  // y where x is at least so much, else 0
+    return {where_at_least(x.a, least.a, y.a), where_at_least(x.b, least.b, y.b), where_at_least(x.c, least.c, y.c),
+            where_at_least(x.d, least.d, y.d)};
+}
 
 // In AVX2's order, to the same bits.
 inline float32x4_t sum_to_four(Vector x) { return vaddq_f32(vaddq_f32(x.a, x.c), vaddq_f32(x.b, x.d)); }

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 
-from runtime.sampling import batch, random_numbers, sampler
+from runtime.sampling import random_numbers, sampler, tokens
 from runtime.sampling.params import SamplingParams
 from runtime.sampling.random_numbers import uniform
 from tests.models.chi_square import chi_square, filtered
@@ -71,7 +71,7 @@ def test_a_wrong_sampler_does_not_pass(settings: dict[str, Any], wrong: str, mon
 @pytest.mark.parametrize("number", [NEARLY_ZERO, NEARLY_ONE, 0.5])
 @pytest.mark.parametrize("vocab", [8, 1001])
 def test_tokens_of_no_probability_are_never_drawn(number: float, vocab: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batch, "uniform", lambda *key: number)
+    monkeypatch.setattr(tokens, "uniform", lambda *key: number)
     for total in range(1, 8):  # how many may be drawn: all sums of probabilities that rounding can make of them
         for first in (0, 1, vocab - total):
             logits = torch.full((1, vocab), -math.inf)
@@ -82,12 +82,12 @@ def test_tokens_of_no_probability_are_never_drawn(number: float, vocab: int, mon
 def test_the_extreme_numbers_reach_the_extreme_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     logits = torch.zeros(1, VOCAB)
     for number, token in ((NEARLY_ZERO, 0), (NEARLY_ONE, VOCAB - 1)):
-        monkeypatch.setattr(batch, "uniform", lambda *key, number=number: number)
+        monkeypatch.setattr(tokens, "uniform", lambda *key, number=number: number)
         assert token_of(logits, spec_of(SamplingParams(seed=1))) == token
 
 
 def test_a_number_on_a_border_takes_the_next_token(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batch, "uniform", lambda *key: 0.5)
+    monkeypatch.setattr(tokens, "uniform", lambda *key: 0.5)
     assert token_of(torch.tensor([[1.0, -math.inf, 1.0]]), spec_of(SamplingParams(seed=1))) == 2
 
 
