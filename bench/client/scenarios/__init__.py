@@ -17,6 +17,7 @@ from bench.client.scenarios.hostile import Hostile
 from bench.client.scenarios.impatience import Impatience
 from bench.client.scenarios.prefill import Depth, Prefill
 from bench.client.scenarios.priorities import Priorities
+from bench.client.scenarios.sampling import Sampling
 from bench.client.scenarios.soak import Soak
 from bench.client.scenarios.speculate import Speculate
 from bench.client.scenarios.throughput import Throughput
@@ -28,6 +29,7 @@ SCENARIOS: dict[str, type[Scenario]] = {
     scenario.name: scenario
     for scenario in (
         Throughput,
+        Sampling,
         Prefill,
         Depth,
         Hangup,

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 def test_every_scenario_is_there() -> None:
     wanted = (
-        "throughput prefill depth hangup retry impatience cascade neighbours goodput autocomplete cache speculate soak "
-        "hostile priorities"
+        "throughput sampling prefill depth hangup retry impatience cascade neighbours goodput autocomplete cache "
+        "speculate soak hostile priorities"
     )
     assert sorted(SCENARIOS) == sorted(wanted.split())
 

@@ -166,6 +166,29 @@ std::vector<float> multiply(int target, Kind kind, int out, int in, int group, i
     return own;
 }
 
+// The tokens of rows of logits, likewise: in whole numbers, so that many are alike, or not, and some of them banned.
+inline std::vector<float> draw(int target, int vocab, int threads, int times) {
+    dice.seed(1);
+    std::vector<Draw> draws;
+    for (const float temperature : {0.0f, 0.5f, 3.0f})
+        for (const int top_k : {0, 1, 20})
+            for (const float top_p : {0.0f, 0.7f, 1.0f})
+                for (const float min_p : {0.0f, 0.1f}) draws.push_back({temperature, top_k, top_p, min_p, 0.5f + 0.499f * number()});
+    const int rows = static_cast<int>(draws.size());
+    auto logits = numbers<float>(static_cast<size_t>(rows) * vocab, 6.0f);
+    for (size_t i = 0; i < logits.size(); ++i) {
+        if (i / vocab % 2 == 0) logits[i] = std::round(logits[i]);
+        if (i % 5 == 0) logits[i] = -INFINITY;
+    }
+    std::vector<float> weights(static_cast<size_t>((vocab + 63) / 64 * 64) * rows);
+    std::vector<int64_t> tokens(rows);
+    void* context = open(threads);
+    for (int again = 0; again < times; ++again)
+        cede_draw(context, target, threads, logits.data(), rows, vocab, draws.data(), weights.data(), tokens.data());
+    cede_close(context);
+    return {tokens.begin(), tokens.end()};
+}
+
 constexpr Kind KINDS[] = {FOUR_BITS,         ROWS_OF_FLOAT32,    ROWS_OF_BFLOAT16, ROWS_OF_FLOAT16, ROWS_OF_INT8,
                           PANELS_OF_FLOAT32, PANELS_OF_BFLOAT16, SPREAD_BYTES,     NIBBLES,         NIBBLES_WITHOUT_ZEROS,
                           SIX_BITS,          NARROW_PANELS_OF_BFLOAT16};

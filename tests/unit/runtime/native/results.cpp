@@ -11,7 +11,7 @@ namespace {
 using namespace cede;
 using namespace cede::drawn;
 
-constexpr int THREADS = 2;
+constexpr int THREADS = 2, VOCABULARIES[] = {1, 64, 100, 1000};
 
 void write(float x) {
     uint32_t bits;
@@ -59,6 +59,7 @@ int main(int, char** arguments) {
         if (std::strcmp(cede_target(target), arguments[1]) != 0 || !cede_is_supported(target)) continue;
         write_all<float>(target);
         write_all<Bfloat16>(target);
+        for (const int vocab : VOCABULARIES) write("tokens/" + std::to_string(vocab), draw(target, vocab, THREADS, 1));
         return 0;
     }
     return 1;

@@ -63,6 +63,11 @@ int main() {
                 std::printf("%s, groups of %d: threads expand differently\n", cede_target(target), group);
                 return 1;
             }
+        for (const int vocab : {1, 2, 63, 64, 65, 1000})
+            if (!are_same(draw(target, vocab, 1, TIMES), draw(target, vocab, 3, TIMES))) {
+                std::printf("%s, %d tokens: threads draw differently\n", cede_target(target), vocab);
+                return 1;
+            }
         for (const Kind kind : KINDS) {
             for (const int rows : {1, 8, 32, 131}) {
                 if (!takes_rows(kind, rows)) continue;

@@ -69,6 +69,7 @@ void write_arithmetic(Vector x, Vector y, Vector z) {
     write("minus_times", minus_times(x, y, z));
     write("smaller", smaller(x, y));
     write("larger", larger(x, y));
+    write("where_at_least", where_at_least(x, y, z));
     write("sum", sum(x));
     write("nearest", nearest(x));
     write("rounded_to_bfloat16", rounded_to_bfloat16(x));

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING
 
 import torch
 
+from runtime.sampling.batch import SamplingBatch
+from runtime.sampling.masks import MaskPenalties
 from runtime.sampling.params import SamplingParams
+from runtime.sampling.staging import StagingBuffer
 from runtime.sampling.tokens import DraftToken, SampleSpec
 from tests.models.sampler_driver import sent
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 GREEDY = SamplingParams(temperature=0)
 WHOLE = SamplingParams(seed=1)
@@ -41,6 +48,29 @@ def test_only_what_is_asked_for_is_there() -> None:
         assert _asked(SampleSpec(params, 9, 2, [1, 2, 2], end_ids=(3,)), DraftToken(5)) == there, asked
     assert _asked(drafted, DraftToken(5, source)) == ["random_rows", "rejection_rows"]
     assert _asked(drafted, DraftToken(5)) == ["random_rows"]
+
+
+def test_where_others_draw_only_what_needs_a_distribution_is_staged() -> None:
+    """A draft that rejection sampling will judge, and one that it judges."""
+    judged, plain = DraftToken(5, torch.ones(50)), SampleSpec(WHOLE, 9, 0)
+    specs = [plain, replace(plain, for_rejection=True), SampleSpec(GREEDY, 9, 0), plain, plain]
+    staging = StagingBuffer()
+    batch = SamplingBatch.stage(
+        specs, [None, None, None, judged, DraftToken(5)], staging, MaskPenalties(torch.device("cpu")), NeverAsked()
+    )
+    assert batch.random_rows is not None
+    assert batch.random_rows.rows == [1, 3]
+    assert batch.rejection_rows is not None
+    staging.send(torch.device("cpu"))
+    assert batch.rejection_rows.index.tensor.tolist() == [1]
+
+
+class NeverAsked:
+    """Draws no token."""
+
+    def draw(self, logits: torch.Tensor, specs: Sequence[SampleSpec]) -> torch.Tensor:
+        """Fail."""
+        raise AssertionError
 
 
 def test_where_nothing_ends_a_text_nothing_is_banned() -> None:
