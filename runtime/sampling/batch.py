@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 MIN_TEMPERATURE = torch.finfo(torch.float32).tiny  # anything smaller is rounded to 0
 MAX_VOCABULARY = 2**24  # no vocabulary has so many tokens
+FEW_RANKS = 128  # of top-k, above what models recommend; of fewer tokens a selection is no faster
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +95,17 @@ class MaskedRows:
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """The filters of the random rows, `[random rows]` each; infinity where top-k or top-p is not asked for."""
+    """The filters of rows for which the same is to be put in order, `[filtered rows]` each.
 
+    Attributes:
+        index: of these rows among the random ones; None for all of them.
+        ranks: how many of the likeliest tokens have to be put in order; None for all.
+        top_k, top_p: infinity where they are not asked for.
+        min_p: 0 where it is not.
+    """
+
+    index: StagedTensor | None
+    ranks: int | None
     top_k: StagedTensor
     top_p: StagedTensor
     min_p: StagedTensor
@@ -113,14 +123,14 @@ class RandomRows:
         index: the same, on the device; `[random rows]`, as all that follows.
         temperatures: above 0.
         numbers: uniform in (0, 1), by which the tokens are drawn.
-        filters: None where no row filters.
+        filters: of the rows that filter, in up to two parts.
     """
 
     rows: list[int]
     index: StagedTensor
     temperatures: StagedTensor
     numbers: StagedTensor
-    filters: Filters | None
+    filters: list[Filters]
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,14 +296,29 @@ def _random_rows(
     )
 
 
-def _filters(params: Sequence[SamplingParams], staging: StagingBuffer) -> Filters | None:
-    if all(p.top_k <= 0 and p.top_p >= 1 and p.min_p <= 0 for p in params):
-        return None
+def _filters(params: Sequence[SamplingParams], staging: StagingBuffer) -> list[Filters]:
+    """Stage the filters: those for which the likeliest few tokens are enough, and the others.
+
+    Which part a row is in depends on its own parameters alone, so that its neighbours change no sum by its rounding.
+    """
+    filtering = {row: p for row, p in enumerate(params) if p.top_k > 0 or p.top_p < 1 or p.min_p > 0}
+    few = {row: p for row, p in filtering.items() if 0 < p.top_k <= FEW_RANKS}
+    many = {row: p for row, p in filtering.items() if row not in few}
+    parts = [(few, FEW_RANKS), (many, None)]
+    return [_filters_of(own, ranks, len(own) == len(params), staging) for own, ranks in parts if own]
+
+
+def _filters_of(
+    params: Mapping[int, SamplingParams], ranks: int | None, are_all: bool, staging: StagingBuffer
+) -> Filters:
+    own = params.values()
     return Filters(
-        staging.floats([min(p.top_k, MAX_VOCABULARY) if p.top_k > 0 else math.inf for p in params]),
+        None if are_all else staging.ints(params),
+        ranks,
+        staging.floats([min(p.top_k, MAX_VOCABULARY) if p.top_k > 0 else math.inf for p in own]),
         # A top_p of 1 keeps the tail that vanishes in the rounded sum too, as it does where no row filters.
-        staging.floats([p.top_p if p.top_p < 1 else math.inf for p in params]),
-        staging.floats([p.min_p for p in params]),
+        staging.floats([p.top_p if p.top_p < 1 else math.inf for p in own]),
+        staging.floats([p.min_p for p in own]),
     )
 
 

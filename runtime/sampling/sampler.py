@@ -19,7 +19,14 @@ from runtime.sampling.tokens import SampledToken, TokenLogprobs
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from runtime.sampling.batch import CountPenalties, MaskedRows, RandomRows, RepetitionPenalties, SamplingBatch
+    from runtime.sampling.batch import (
+        CountPenalties,
+        Filters,
+        MaskedRows,
+        RandomRows,
+        RepetitionPenalties,
+        SamplingBatch,
+    )
 
 MAX_LOGPROBS = 20  # alternatives, the OpenAI API's own bound
 
@@ -123,11 +130,20 @@ def distribution(logits: torch.Tensor, random_rows: RandomRows) -> torch.Tensor:
     # Subtracting the maximum first keeps a tiny temperature from overflowing to infinity.
     shifted = logits - logits.amax(-1, keepdim=True)
     probs = torch.softmax(shifted / random_rows.temperatures.column, dim=-1)
-    filters = random_rows.filters
-    if filters is None:
-        return probs
-    ordered = probs.sort(dim=-1, descending=True).values
-    ranks = torch.arange(probs.shape[-1], device=probs.device)
+    for filters in random_rows.filters:
+        if filters.index is None:
+            probs = _filtered(probs, filters)
+        else:
+            probs[filters.index.tensor] = _filtered(probs[filters.index.tensor], filters)
+    return probs
+
+
+def _filtered(probs: torch.Tensor, filters: Filters) -> torch.Tensor:
+    """Return `[filtered rows, vocab]` with zeros in place of what is filtered."""
+    # A sort of a whole vocabulary takes a CPU longer than many a model's layers (bench/LOG.md).
+    is_few = filters.ranks is not None and filters.ranks < probs.shape[-1]
+    ordered = (probs.topk(filters.ranks or 0) if is_few else probs.sort(dim=-1, descending=True)).values
+    ranks = torch.arange(ordered.shape[-1], device=probs.device)
     in_top_k = ranks < filters.top_k.column
     candidates = ordered * in_top_k
     mass_before = candidates.cumsum(-1) - candidates

@@ -1,1 +1,1 @@
-"""Bad edits of how a model is kept and computed: its weights, several ranks, layers that were recorded."""
+"""Bad edits of how a model is kept and computed: its weights, draws, several ranks, layers that were recorded."""

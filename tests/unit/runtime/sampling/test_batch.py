@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from runtime.sampling.batch import SamplingBatch
+from runtime.sampling.batch import FEW_RANKS, SamplingBatch
 from runtime.sampling.masks import MaskPenalties
 from runtime.sampling.params import SamplingParams
 from runtime.sampling.staging import StagingBuffer
@@ -84,10 +84,20 @@ def test_before_the_first_token_nothing_is_penalised() -> None:
 
 
 def test_filters_are_sent_where_a_row_that_is_drawn_filters() -> None:
-    for params, filtered in ((WHOLE, False), (SamplingParams(seed=1, top_k=4), True)):
-        random_rows = sent([SampleSpec(WHOLE, 9, 0), SampleSpec(params, 9, 0)]).random_rows
+    few, many = SamplingParams(seed=1, top_k=FEW_RANKS), SamplingParams(seed=1, top_k=FEW_RANKS + 1, min_p=0.5)
+    share = SamplingParams(seed=1, top_p=0.5)
+    cases: list[tuple[list[SamplingParams], list[tuple[list[int] | None, int | None]]]] = [
+        ([WHOLE, WHOLE], []),
+        ([WHOLE, few], [([1], FEW_RANKS)]),
+        ([few, few], [(None, FEW_RANKS)]),
+        ([share, many], [(None, None)]),
+        ([many, few, WHOLE, share], [([1], FEW_RANKS), ([0, 3], None)]),
+    ]
+    for params, expected in cases:
+        random_rows = sent([SampleSpec(GREEDY, 9, 0), *(SampleSpec(one, 9, 0) for one in params)]).random_rows
         assert random_rows is not None
-        assert (random_rows.filters is not None) == filtered
+        found = [(part.index and part.index.tensor.tolist(), part.ranks) for part in random_rows.filters]
+        assert found == expected
 
 
 def test_tokens_are_counted_in_the_output_alone() -> None:

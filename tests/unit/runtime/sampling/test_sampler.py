@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from runtime.sampling.batch import FEW_RANKS
 from runtime.sampling.params import SamplingParams
 from runtime.sampling.tokens import SampleSpec
 from tests.models.chi_square import filtered
@@ -57,6 +58,8 @@ FILTERS: list[dict[str, Any]] = [
     {"top_k": 1},
     {"top_k": 7},
     {"top_k": VOCAB},
+    {"top_k": FEW_RANKS},
+    {"top_k": FEW_RANKS + 1},
     {"top_k": 10 * VOCAB},
     {"top_p": 0.0},
     {"top_p": 1e-9},
@@ -74,9 +77,10 @@ FILTERS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("filters", FILTERS, ids=str)
 @pytest.mark.parametrize("ties", [False, True], ids=["distinct", "ties"])
-def test_filters_are_those_of_the_reference(filters: dict[str, Any], ties: bool) -> None:
+@pytest.mark.parametrize("vocab", [VOCAB, 4 * FEW_RANKS])
+def test_filters_are_those_of_the_reference(filters: dict[str, Any], ties: bool, vocab: int) -> None:
     params = SamplingParams(**filters)
-    logits = random_logits(8, ties=ties)
+    logits = random_logits(8, vocab=vocab, ties=ties)
     kept = distribution(logits, [params] * 8)
     kept /= kept.sum(-1, keepdim=True)
     for row, expected in zip(kept, logits.tolist(), strict=True):
@@ -209,6 +213,7 @@ def _mixture() -> list[SampleSpec]:
         SamplingParams(logprobs=3),
         SamplingParams(temperature=0.5, logprobs=20),
         SamplingParams(top_k=3),
+        SamplingParams(top_k=FEW_RANKS + 1, top_p=0.9),
         SamplingParams(top_p=0.5, logprobs=1),
         SamplingParams(min_p=0.2),
         SamplingParams(repetition_penalty=1.4),

@@ -1,0 +1,54 @@
+"""Bad edits of how the kernels draw tokens."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+DRAWS = ("tests/unit/runtime/nn/test_native_draws.py",)
+STAGED = ("tests/unit/runtime/sampling/test_batch.py",)
+SOURCE = "runtime/native/source/draw.h"
+
+MUTANTS = (
+    Mutant(
+        "a draw without the token that fills a filter",
+        SOURCE,
+        "if (measure<MEASURE>(row, number(middle)) >= sum)",
+        "if (measure<MEASURE>(row, number(middle)) > sum)",
+        DRAWS,
+    ),
+    Mutant(
+        "a draw by top-p of tokens that are as heavy as the last of top-k, and too many",
+        SOURCE,
+        "measure<Measure::WEIGHT>(row, last) - too_many * last",
+        "measure<Measure::WEIGHT>(row, last) - 0.0 * too_many",
+        DRAWS,
+    ),
+    Mutant(
+        "a draw of a token of no weight",
+        SOURCE,
+        "if (weight <= 0.0f || weight < least) continue;",
+        "if (weight < least) continue;",
+        DRAWS,
+    ),
+    Mutant(
+        "a draw of what is banned",
+        SOURCE,
+        "subtract(exponential(divide(subtract(load(own + i), top), divisor)), none)",
+        "exponential(divide(subtract(load(own + i), top), divisor))",
+        DRAWS,
+    ),
+    Mutant(
+        "a draw of the last of equal tokens by who is greedy",
+        SOURCE,
+        "if (!(here > most)) return;",
+        "if (!(here >= most)) return;",
+        DRAWS,
+    ),
+    Mutant(
+        "a draw by kernels of what rejection sampling judges",
+        "runtime/sampling/batch.py",
+        "spec.for_rejection or (draft is not None and draft.distribution is not None)",
+        "spec.for_rejection",
+        STAGED,
+    ),
+)
