@@ -5,7 +5,7 @@ calls its functions at the end of a step.  It rests on torch alone; `params`, `t
 torch at import, and are used by every layer above.
 
 - `params`: `SamplingParams`, what a request asks for
-- `tokens`: `SampleSpec`, `DraftToken`, `SampledToken`, `TokenLogprobs`, `TokenMask`
+- `tokens`: `SampleSpec`, `DraftToken`, `SampledToken`, `TokenLogprobs`, `TokenMask`, `TokenDraws`
 - `random_numbers`: `uniform`, a function of seed and position
 - `staging`: `StagingBuffer`, host numbers that go to the device in one copy
 - `batch`: `SamplingBatch`, what the rows of one step ask for

@@ -24,10 +24,10 @@ MUTANTS = (
         DRAWS,
     ),
     Mutant(
-        "a draw of a token of no weight",
+        "a draw of a token before the number is past it",
         SOURCE,
-        "if (weight <= 0.0f || weight < least) continue;",
-        "if (weight < least) continue;",
+        "if (before > share * row.total) break;",
+        "if (before >= share * row.total) break;",
         DRAWS,
     ),
     Mutant(
