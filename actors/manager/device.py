@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
     from actors.core.mailbox import Mailbox
     from actors.core.slots import SlotTable
-    from runtime.step.burst import Burst
-    from runtime.step.executor import Executor, LayerHook
-    from runtime.step.step import Segment, StepResult
+    from runtime.step.executor import Executor
+    from runtime.step.job import StepJob
+    from runtime.step.step import StepResult
     from runtime.step.transfer import KVData, Transfer
 
 
@@ -51,20 +51,13 @@ class Device:
             if self._table.owner.is_current:  # else the manager's task is about to serve it
                 serve()
 
-    async def run_step(
-        self,
-        segments: Sequence[Segment],
-        *,
-        drafting: bool = False,
-        layer_done: LayerHook | None = None,
-        burst: Burst | None = None,
-    ) -> StepResult:
+    async def run_step(self, job: StepJob) -> StepResult:
         """Run a step, or a burst, as the executor does."""
-        further = 0 if burst is None else burst.steps - 1
-        for segment in () if drafting else segments:  # the drafter has no rings
+        further = 0 if job.burst is None else job.burst.steps - 1
+        for segment in () if job.drafting else job.segments:  # the drafter has no rings
             self._table.note_written(self._table.slot(segment.slot), segment.end + further)
-        with self._table.in_flight(segment.slot for segment in segments), self._lent():
-            return await self._executor.run_step(segments, drafting=drafting, layer_done=layer_done, burst=burst)
+        with self._table.in_flight(segment.slot for segment in job.segments), self._lent():
+            return await self._executor.run_step(job)
 
     async def transfer(self, transfers: Sequence[Transfer]) -> list[outcome.Outcome[KVData | None]]:
         """Move KV, as the executor does."""

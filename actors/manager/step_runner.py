@@ -11,6 +11,7 @@ import outcome
 from actors.core.events import LayerDone, StepBegins, StepEnded, StepPart, StepRaised
 from actors.core.life import State
 from runtime.errors import DeviceLost
+from runtime.step.job import StepJob
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -66,10 +67,9 @@ class StepRunner:
         begun = self._executor.clock()
         number = self._tell_begin(step, drafting)
         layer_done = self._layer_hook(number, drafting) if self._observers.layer_done else None
+        job = StepJob([planned.segment for planned in step], drafting=drafting, layer_done=layer_done, burst=burst)
         try:
-            result = await self._executor.run_step(
-                [planned.segment for planned in step], drafting=drafting, layer_done=layer_done, burst=burst
-            )
+            result = await self._executor.run_step(job)
         except Exception as error:
             if self._observers.step_raised:
                 self._observers.tell(self._observers.step_raised, StepRaised(number, drafting, error))

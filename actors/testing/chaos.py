@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
     from actors.core.events import StageBegun, StepBegins
     from actors.engine import Engine
-    from runtime.step.burst import Burst
-    from runtime.step.executor import Executor, LayerHook
-    from runtime.step.step import Segment, StepResult
+    from runtime.step.executor import Executor
+    from runtime.step.job import StepJob
+    from runtime.step.step import StepResult
     from runtime.step.transfer import KVData, Transfer
     from runtime.testing.faults import Actor, Chaos
 
@@ -58,21 +58,14 @@ class UnreliableExecutor:
         """Now, on the inner executor's clock."""
         return self._executor.clock()
 
-    async def run_step(
-        self,
-        segments: Sequence[Segment],
-        *,
-        drafting: bool = False,
-        layer_done: LayerHook | None = None,
-        burst: Burst | None = None,
-    ) -> StepResult:
+    async def run_step(self, job: StepJob) -> StepResult:
         """Run one step.
 
         Raises:
             DeviceThreadEnded: the plan has killed the thread.
         """
         try:
-            return await self._executor.run_step(segments, drafting=drafting, layer_done=layer_done, burst=burst)
+            return await self._executor.run_step(job)
         except ThreadKilled as end:
             raise DeviceThreadEnded(f"the device thread has ended: {end}") from None
 

@@ -25,6 +25,7 @@ from runtime.nn.matrices.quantization import Quantization
 from runtime.sampling.tokens import SampleSpec
 from runtime.selftest.rates import GREEDY, prefill, random_prompt
 from runtime.step.device import select_device, select_dtype
+from runtime.step.job import StepJob
 from runtime.step.step import Segment
 from runtime.step.thread_executor import open_thread_executor
 
@@ -60,7 +61,7 @@ async def tokens_per_second(executor: ThreadExecutor[Transformer], threads: int 
     token, position, started = 1, DEPTH, time.perf_counter()
     while (elapsed := time.perf_counter() - started) < seconds and position < model.context:
         sample = SampleSpec(GREEDY, position + 1, position - DEPTH)
-        result = await executor.run_step([Segment(0, position, [token], sample=sample)])
+        result = await executor.run_step(StepJob([Segment(0, position, [token], sample=sample)]))
         token, position = result.segments[0].tokens[0].token_id, position + 1
     return (position - DEPTH) / elapsed
 

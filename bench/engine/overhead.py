@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from actors.engine import Engine
     from runtime.loading.served import ServedModel
     from runtime.nn.model import Transformer
-    from runtime.step.burst import Burst
-    from runtime.step.executor import Executor, LayerHook
-    from runtime.step.step import Segment, StepResult
+    from runtime.step.executor import Executor
+    from runtime.step.job import StepJob
+    from runtime.step.step import StepResult
     from runtime.step.thread_executor import ThreadExecutor
     from runtime.step.transfer import Transfer
 
@@ -61,16 +61,9 @@ class RecordingExecutor:
         """Return the executor's time in seconds."""
         return self._executor.clock()
 
-    async def run_step(
-        self,
-        segments: Sequence[Segment],
-        *,
-        drafting: bool = False,
-        layer_done: LayerHook | None = None,
-        burst: Burst | None = None,
-    ) -> StepResult:
+    async def run_step(self, job: StepJob) -> StepResult:
         """Run a step, and record its result."""
-        result = await self._executor.run_step(segments, drafting=drafting, layer_done=layer_done, burst=burst)
+        result = await self._executor.run_step(job)
         self.results.append(result)
         return result
 

@@ -6,6 +6,7 @@ an `Executor`.
 
 - `step`: `Segment`, `CancelMark`, `StepModel`, `run_step`, `StepResult`, `SegmentResult`
 - `burst`: steps that follow one another where they run
+- `job`: `StepJob`, which an executor is given
 - `transfer`: `Save`, `Load`, `Copy`, which move KV between steps
 - `executor`: `Executor`, `InlineExecutor`, `SimulatedExecutor`
 - `thread_executor`: `ThreadExecutor`, `open_thread_executor`, on a `device_thread`

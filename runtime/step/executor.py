@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import outcome
 import trio
@@ -23,13 +23,11 @@ if TYPE_CHECKING:
 
     import torch
 
-    from runtime.step.burst import Burst
+    from runtime.step.job import LayerHook, StepJob
     from runtime.step.step import Segment, StepModel, StepResult
     from runtime.step.transfer import Transfer
 
 T = TypeVar("T")
-
-LayerHook: TypeAlias = "Callable[[], None]"
 
 
 class Executor(Protocol):
@@ -41,21 +39,8 @@ class Executor(Protocol):
     def clock(self) -> float:
         """Return the time in seconds, on the clock that step results and cancel marks use."""
 
-    async def run_step(
-        self,
-        segments: Sequence[Segment],
-        *,
-        drafting: bool = False,
-        layer_done: LayerHook | None = None,
-        burst: Burst | None = None,
-    ) -> StepResult:
+    async def run_step(self, job: StepJob) -> StepResult:
         """Run one step, or a burst of them.
-
-        Args:
-            segments: the rows to compute.
-            drafting: run it on the drafter, and not on the target.
-            layer_done: called at the end of each layer, where the step runs: on the device thread, or in this task.
-            burst: the steps that may follow; None for none.
 
         Raises:
             DeviceLost: no step can run now.  Its class says whether any will.
@@ -90,19 +75,12 @@ class InlineExecutor:
         """Return the time in seconds, as `time.perf_counter` tells it."""
         return time.perf_counter()
 
-    async def run_step(
-        self,
-        segments: Sequence[Segment],
-        *,
-        drafting: bool = False,
-        layer_done: LayerHook | None = None,
-        burst: Burst | None = None,
-    ) -> StepResult:
+    async def run_step(self, job: StepJob) -> StepResult:
         """Run one step, or a burst, as `Executor.run_step`."""
         await trio.lowlevel.cancel_shielded_checkpoint()
-        model, running = _choose(self._model, self._drafter, drafting), RunningBurst(segments, burst)
+        model, running = _choose(self._model, self._drafter, job.drafting), RunningBurst(job.segments, job.burst)
         while running.segments:
-            running.add(run_to_end(run_step(model, running.segments, self.clock), layer_done))
+            running.add(run_to_end(run_step(model, running.segments, self.clock), job.layer_done))
         return running.result()
 
     async def transfer(self, transfers: Sequence[Transfer]) -> list[outcome.Outcome[torch.Tensor | None]]:
@@ -138,18 +116,11 @@ class SimulatedExecutor:
         """Return the virtual time in seconds."""
         return trio.current_time()
 
-    async def run_step(
-        self,
-        segments: Sequence[Segment],
-        *,
-        drafting: bool = False,
-        layer_done: LayerHook | None = None,
-        burst: Burst | None = None,
-    ) -> StepResult:
+    async def run_step(self, job: StepJob) -> StepResult:
         """Run one step, or a burst, as `Executor.run_step`, and sleep after each layer."""
-        model, running = _choose(self._model, self._drafter, drafting), RunningBurst(segments, burst)
+        model, running = _choose(self._model, self._drafter, job.drafting), RunningBurst(job.segments, job.burst)
         while running.segments:
-            running.add(await self._run(model, running.segments, layer_done))
+            running.add(await self._run(model, running.segments, job.layer_done))
         return running.result()
 
     async def _run(

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     import outcome
     import torch
 
-    from runtime.step.burst import Burst
-    from runtime.step.executor import LayerHook
+    from runtime.step.job import LayerHook, StepJob
     from runtime.step.transfer import Transfer
 
 # From a step's segments to what stands around the step, and gives the segments that it is to run.
@@ -68,20 +67,13 @@ class ThreadExecutor(Generic[ModelT]):
         """Whether the device thread is still at something that nobody awaits any longer."""
         return self._thread.hangs
 
-    async def run_step(
-        self,
-        segments: Sequence[Segment],
-        *,
-        drafting: bool = False,
-        layer_done: LayerHook | None = None,
-        burst: Burst | None = None,
-    ) -> StepResult:
+    async def run_step(self, job: StepJob) -> StepResult:
         """Run one step, or a burst, as `Executor.run_step`."""
-        model, running = self._models[drafting], RunningBurst(segments, burst)
+        model, running = self._models[job.drafting], RunningBurst(job.segments, job.burst)
 
         def run() -> StepResult:
             while running.segments:
-                running.add(self._run(model, running.segments, drafting, layer_done))
+                running.add(self._run(model, running.segments, job.drafting, job.layer_done))
             return running.result()
 
         return await self._thread.call(run, self._patience)

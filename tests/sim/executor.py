@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     import outcome
 
-    from runtime.step.burst import Burst
-    from runtime.step.executor import Executor, LayerHook
+    from runtime.step.executor import Executor
+    from runtime.step.job import StepJob
     from runtime.step.step import Segment, StepResult
     from runtime.step.transfer import KVData, Transfer
     from runtime.testing.faults import Chaos
@@ -82,20 +82,13 @@ class TimedExecutor:
         """Virtual time."""
         return trio.current_time()
 
-    async def run_step(
-        self,
-        segments: Sequence[Segment],
-        *,
-        drafting: bool = False,
-        layer_done: LayerHook | None = None,
-        burst: Burst | None = None,
-    ) -> StepResult:
+    async def run_step(self, job: StepJob) -> StepResult:
         """Run one step, which is given up if it hangs."""
         started_at = self.clock()
         for _ in range(2):  # as a device thread's answer needs at the least: one to be told of, one to be heard
             await trio.lowlevel.cancel_shielded_checkpoint()
         try:
-            return await self.inner.run_step(segments, drafting=drafting, layer_done=layer_done, burst=burst)
+            return await self.inner.run_step(job)
         except Exception as error:
             if isinstance(error, DeviceHangs):
                 with trio.CancelScope(shield=True):

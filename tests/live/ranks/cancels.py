@@ -12,6 +12,7 @@ import trio
 
 from runtime.loading.load import describe_model, load_model
 from runtime.loading.options import LoadOptions
+from runtime.step.job import StepJob
 from runtime.step.step import Segment
 from runtime.step.thread_executor import open_thread_executor
 from runtime.store.resolve import resolve_model
@@ -75,7 +76,7 @@ async def cancel_many(cancels: int, *, seed: int) -> Report:
         assert ranks is not None
         load = partial(load_model, options, config, others=ranks.others)
         async with open_thread_executor(load, around=ranks.others.step) as executor:
-            alone = await executor.run_step([segment_of(0, token_ids)])
+            alone = await executor.run_step(StepJob([segment_of(0, token_ids)]))
             while report.cancels < cancels:
                 segments = [segment_of(slot, token_ids) for slot in range(ROWS)]
                 leaving = rng.sample(range(ROWS), LEAVE)
@@ -97,7 +98,7 @@ async def cancelled_step(
     results: list[StepResult] = []
 
     async def run() -> None:
-        results.append(await executor.run_step(segments))
+        results.append(await executor.run_step(StepJob(segments)))
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(run)

@@ -13,6 +13,7 @@ from actors.manager.recovery import MAX_RECOVERIES, WINDOW_SECONDS
 from actors.testing.chaos import UnreliableExecutor
 from runtime.errors import DeviceHangs, DeviceLost
 from runtime.loading.served import Proposer
+from runtime.step.job import StepJob
 from runtime.testing.faults import Chaos, FaultPlan, ThreadDeath
 from tests.fakes.kv_simulation import open_kv_simulation, text
 from tests.fakes.simulation import Simulation, Story, ask, open_simulation, prompt, simulated
@@ -21,8 +22,7 @@ from tests.scenarios.engine.together import STEP, same_time
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from runtime.step.burst import Burst
-    from runtime.step.executor import Executor, LayerHook
+    from runtime.step.executor import Executor
     from runtime.step.step import Segment, StepResult
 
 
@@ -215,19 +215,12 @@ class Hanging(UnreliableExecutor):
         self.came_back = trio.Event()
         self._late: Sequence[Segment] = ()
 
-    async def run_step(
-        self,
-        segments: Sequence[Segment],
-        *,
-        drafting: bool = False,
-        layer_done: LayerHook | None = None,
-        burst: Burst | None = None,
-    ) -> StepResult:
+    async def run_step(self, job: StepJob) -> StepResult:
         """Run a step, or hang."""
         if not self.armed:
-            return await super().run_step(segments, drafting=drafting, layer_done=layer_done, burst=burst)
+            return await super().run_step(job)
         self.armed = False
-        self._late = segments
+        self._late = job.segments
         await trio.sleep(1.0)
         raise DeviceHangs("no layer has ended")
 
@@ -238,7 +231,7 @@ class Hanging(UnreliableExecutor):
             return
         for segment in self._late:
             segment.mark.at = None  # the worst case: it passes no boundary at which it would see the cancels
-        await super().run_step(self._late)
+        await super().run_step(StepJob(self._late))
 
 
 async def hang(sim: Simulation, stories: Sequence[Story]) -> Hanging:

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
     from actors.core.generation import GenerationRequest
     from actors.core.slot_views import SlotView
-    from runtime.step.burst import Burst
-    from runtime.step.executor import LayerHook
+    from runtime.step.job import StepJob
     from runtime.step.step import Segment, StepResult
 
 ROOT = 0x5EED
@@ -59,23 +58,16 @@ class Recorder(SimulatedExecutor):
         await self._reached.wait()
         return len(self.steps)
 
-    async def run_step(
-        self,
-        segments: Sequence[Segment],
-        *,
-        drafting: bool = False,
-        layer_done: LayerHook | None = None,
-        burst: Burst | None = None,
-    ) -> StepResult:
+    async def run_step(self, job: StepJob) -> StepResult:
         """Note the step, check what it begins with, and run it."""
-        self.steps.append((drafting, list(segments)))
+        self.steps.append((job.drafting, list(job.segments)))
         if self._awaited in [(slot.id, slot.state) for slot in self.engine.slots()]:
             self._reached.set()
         assert not self.engine.manager.unread, "a step begins with mail unread"
-        assert all(segment.mark.at is None for segment in segments), "a step begins with a cancelled segment"
-        if drafting and any(segment.slot == self.fail_draft_of for segment in segments):
+        assert all(segment.mark.at is None for segment in job.segments), "a step begins with a cancelled segment"
+        if job.drafting and any(segment.slot == self.fail_draft_of for segment in job.segments):
             raise RuntimeError("the drafter ran into a planted fault")
-        return await super().run_step(segments, drafting=drafting, layer_done=layer_done, burst=burst)
+        return await super().run_step(job)
 
     def check_draft_kv(self) -> None:
         """The drafter's KV is that of the slot's own tokens and, at rest, reaches no farther than they do."""

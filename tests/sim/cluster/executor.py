@@ -9,9 +9,9 @@ if TYPE_CHECKING:
 
     import outcome
 
-    from runtime.step.burst import Burst
-    from runtime.step.executor import Executor, LayerHook
-    from runtime.step.step import Segment, StepResult
+    from runtime.step.executor import Executor
+    from runtime.step.job import StepJob
+    from runtime.step.step import StepResult
     from runtime.step.transfer import KVData, Transfer
     from tests.sim.cluster.network import Process
 
@@ -32,18 +32,11 @@ class FreezableExecutor:
         """The inner one's."""
         return self._inner.clock()
 
-    async def run_step(
-        self,
-        segments: Sequence[Segment],
-        *,
-        drafting: bool = False,
-        layer_done: LayerHook | None = None,
-        burst: Burst | None = None,
-    ) -> StepResult:
+    async def run_step(self, job: StepJob) -> StepResult:
         """Run one step; its end is not heard of before the process runs again."""
         await self._process.wait_runs()
         try:
-            return await self._inner.run_step(segments, drafting=drafting, layer_done=layer_done, burst=burst)
+            return await self._inner.run_step(job)
         finally:
             await self._process.wait_runs()
 

@@ -17,15 +17,12 @@ from runtime.step.executor import InlineExecutor
 from web.selftest.checks import TEXT
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from runtime.checkpoint.config import ModelConfig
     from runtime.loading.options import LoadOptions
     from runtime.loading.served import ServedModel
     from runtime.nn.model import Transformer
-    from runtime.step.burst import Burst
-    from runtime.step.executor import LayerHook
-    from runtime.step.step import Segment, StepResult
+    from runtime.step.job import StepJob
+    from runtime.step.step import StepResult
 
 
 def _receipt(**fields: Any) -> Receipt:  # noqa: ANN401
@@ -64,21 +61,14 @@ class Forgetful(InlineExecutor):
         super().__init__(model)
         self._kv, self._resident = model.kv, resident
 
-    async def run_step(
-        self,
-        segments: Sequence[Segment],
-        *,
-        drafting: bool = False,
-        layer_done: LayerHook | None = None,
-        burst: Burst | None = None,
-    ) -> StepResult:
+    async def run_step(self, job: StepJob) -> StepResult:
         """Forget the slot of whoever comes back, and run the step."""
-        for segment in segments:
+        for segment in job.segments:
             if segment.start == self._resident and segment.sample is not None and not segment.sample.generated:
                 for layer in range(self._kv.row_shape[0]):
                     for rows in self._kv.read(layer, segment.slot, 0, segment.start, segment.origin):
                         rows.zero_()
-        return await super().run_step(segments, drafting=drafting, layer_done=layer_done, burst=burst)
+        return await super().run_step(job)
 
 
 async def test_tokens_that_differ_are_noticed(

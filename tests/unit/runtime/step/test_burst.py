@@ -12,6 +12,7 @@ from runtime.sampling.params import SamplingParams
 from runtime.sampling.tokens import SampledToken, SampleSpec
 from runtime.step.burst import Burst, RunningBurst
 from runtime.step.executor import InlineExecutor
+from runtime.step.job import StepJob
 from runtime.step.step import Segment, SegmentOutput
 from tests.models.step_driver import RecordingModel, greedy
 
@@ -60,7 +61,7 @@ def _segments(count: int = 2, *, end_ids: tuple[int, ...] = ()) -> list[Segment]
 
 
 async def _run(model: Counting, segments: Sequence[Segment], burst: Burst | None = ALWAYS) -> StepResult:
-    return await InlineExecutor(model).run_step(segments, burst=burst)
+    return await InlineExecutor(model).run_step(StepJob(segments, burst=burst))
 
 
 def _tokens(result: StepResult) -> list[list[int]]:

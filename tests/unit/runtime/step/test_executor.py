@@ -10,6 +10,7 @@ import torch
 import trio
 
 from runtime.step.executor import InlineExecutor, NotCopied, SimulatedExecutor
+from runtime.step.job import StepJob
 from runtime.step.step import Segment
 from runtime.step.thread_executor import open_thread_executor
 from runtime.step.threads import FEW_ROWS
@@ -57,10 +58,10 @@ async def test_a_thread_may_adapt_how_many_threads_its_steps_use(monkeypatch: py
     monkeypatch.setattr("runtime.step.threads.ThreadTuner", Choice)
     async with open_thread_executor(load, adapt_threads=True) as executor:
         for rows in (2, FEW_ROWS + 1):
-            await executor.run_step([Segment(0, 0, [7] * rows, sample=greedy(rows))])
+            await executor.run_step(StepJob([Segment(0, 0, [7] * rows, sample=greedy(rows))]))
         cancelled = Segment(1, 0, [7], origin=8)
         cancelled.mark.set(0)
-        await executor.run_step([Segment(0, 0, [7]), cancelled])
+        await executor.run_step(StepJob([Segment(0, 0, [7]), cancelled]))
         await executor.call(lambda: torch.set_num_threads(before))
     assert used[0] == used[-1] == 1
     assert set(used) == {1, 2}
@@ -77,7 +78,7 @@ async def test_executors_agree(kind: str) -> None:
     segments[1].mark.set(0)
 
     async def run(executor: Executor) -> StepResult:
-        return await executor.run_step(segments)
+        return await executor.run_step(StepJob(segments))
 
     if kind == "thread":
         async with open_thread_executor(lambda: model) as executor:
@@ -97,7 +98,7 @@ async def test_executors_agree(kind: str) -> None:
 async def test_a_simulated_step_takes_its_layers_time(autojump_clock: MockClock) -> None:
     executor = SimulatedExecutor(RecordingModel(5), layer_seconds=lambda rows: rows * 0.25)
     started = executor.clock()
-    result = await executor.run_step(segments_of(2))  # 4 rows
+    result = await executor.run_step(StepJob(segments_of(2)))  # 4 rows
     assert executor.clock() - started == 5.0
     assert (result.started_at - started, result.finished_at - started) == (0.0, 5.0)
 
@@ -114,7 +115,7 @@ async def test_a_simulated_cancel_costs_the_rest_of_its_layer(autojump_clock: Mo
     async with trio.open_nursery() as nursery:
         nursery.start_soon(cancel, segments[0], 1.5)
         nursery.start_soon(cancel, segments[1], 3.25)
-        result = await executor.run_step(segments)
+        result = await executor.run_step(StepJob(segments))
     first, second = result.segments
     assert first.last_kernel_at == started + 2
     assert second.last_kernel_at == started + 4 == result.finished_at
@@ -125,7 +126,7 @@ async def test_a_simulated_step_is_not_cut_short_by_its_caller_s_cancel(autojump
     executor = SimulatedExecutor(RecordingModel(4), layer_seconds=lambda rows: 1.0)
     started = executor.clock()
     with trio.move_on_after(1.5):
-        result = await executor.run_step(segments_of())
+        result = await executor.run_step(StepJob(segments_of()))
     assert result.finished_at - started == 4.0
 
 
@@ -135,7 +136,7 @@ async def test_the_others_raise_what_the_model_raises(make: Callable[[RecordingM
         raise RuntimeError("out of memory")
 
     with pytest.raises(RuntimeError, match="out of memory"):
-        await make(RecordingModel(during=fail)).run_step(segments_of())
+        await make(RecordingModel(during=fail)).run_step(StepJob(segments_of()))
 
 
 @pytest.mark.parametrize("kind", ["inline", "simulated"])
@@ -150,8 +151,8 @@ async def test_steps_without_a_thread_let_other_tasks_run(kind: str) -> None:
         async def other() -> None:
             turns.append("other")
 
-        await executor.run_step(segments_of())
-        await executor.run_step(segments_of())
+        await executor.run_step(StepJob(segments_of()))
+        await executor.run_step(StepJob(segments_of()))
         assert turns == ["other"]
 
 

@@ -13,6 +13,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from runtime.errors import DeviceHangs, DeviceLost, DeviceThreadEnded
 from runtime.step.device_thread import HANG_CHECKS
+from runtime.step.job import StepJob
 from runtime.step.thread_executor import ThreadExecutor, open_thread_executor
 from runtime.step.transfer import Copy
 from tests.models.step_driver import RecordingModel
@@ -44,7 +45,7 @@ async def _hanging(gate: Gate, model: RecordingModel) -> AsyncIterator[ThreadExe
 
     async def wait_in_vain(executor: ThreadExecutor[RecordingModel]) -> None:
         with pytest.raises(DeviceHangs, match="60 s"):
-            await executor.run_step(segments_of())
+            await executor.run_step(StepJob(segments_of()))
 
     try:
         async with open_thread_executor(lambda: model, hang_timeout=HANG) as executor:
@@ -65,12 +66,12 @@ async def test_a_thread_that_ends_is_told_and_replaced(end: BaseException) -> No
     model = RecordingModel(during=raising(end))
     async with thread_executor(model) as executor:
         with pytest.raises(DeviceThreadEnded, match=repr(end)[:8]):
-            await executor.run_step(segments_of())
+            await executor.run_step(StepJob(segments_of()))
         assert not executor.hangs
         with pytest.raises(DeviceThreadEnded):
-            await executor.run_step(segments_of())
+            await executor.run_step(StepJob(segments_of()))
         await executor.recover()
-        assert (await executor.run_step(segments_of())).layers_run == 3
+        assert (await executor.run_step(StepJob(segments_of()))).layers_run == 3
         await executor.call(lambda: seen.append(torch.is_inference_mode_enabled()))
         assert len(device_threads()) == 1
     assert seen == [True]
@@ -88,7 +89,7 @@ async def test_a_thread_can_end_while_kv_is_moved(monkeypatch: pytest.MonkeyPatc
         with pytest.raises(DeviceThreadEnded):
             await executor.transfer([Copy(0, 1, 0, 4)])
         await executor.recover()
-        assert (await executor.run_step(segments_of())).layers_run == 3
+        assert (await executor.run_step(StepJob(segments_of()))).layers_run == 3
 
 
 async def test_a_thread_that_hangs_is_given_up_and_waited_for(mock_clock: MockClock) -> None:
@@ -96,7 +97,7 @@ async def test_a_thread_that_hangs_is_given_up_and_waited_for(mock_clock: MockCl
     async with _hanging(gate, RecordingModel(during=gate.during)) as executor, trio.open_nursery() as nursery:
         assert executor.hangs
         with pytest.raises(DeviceHangs):
-            await executor.run_step(segments_of())
+            await executor.run_step(StepJob(segments_of()))
         nursery.start_soon(executor.recover)
         await wait_all_tasks_blocked()
         assert nursery.child_tasks, "it still hangs"
@@ -112,7 +113,7 @@ async def test_a_process_that_was_stopped_has_not_seen_the_device_hang(mock_cloc
 
         @nursery.start_soon
         async def caller() -> None:
-            results.append(await executor.run_step(segments_of()))
+            results.append(await executor.run_step(StepJob(segments_of())))
 
         await gate.entered.wait()
         for _ in range(2):
@@ -129,7 +130,7 @@ async def test_a_thread_that_came_back_goes_on(mock_clock: MockClock) -> None:
         gate.open()
         await executor.recover()
         assert not executor.hangs
-        assert (await executor.run_step(segments_of())).layers_run == 3
+        assert (await executor.run_step(StepJob(segments_of()))).layers_run == 3
 
 
 async def test_a_thread_that_comes_back_to_end_is_replaced(mock_clock: MockClock) -> None:
@@ -145,7 +146,7 @@ async def test_a_thread_that_comes_back_to_end_is_replaced(mock_clock: MockClock
     async with _hanging(gate, RecordingModel(during=during)) as executor:
         gate.open()
         await executor.recover()
-        assert (await executor.run_step(segments_of())).layers_run == 3
+        assert (await executor.run_step(StepJob(segments_of()))).layers_run == 3
 
 
 async def test_a_thread_that_hangs_does_not_hold_up_the_end(mock_clock: MockClock) -> None:
@@ -178,7 +179,7 @@ async def test_a_device_that_refuses_all_work_is_lost_for_good(monkeypatch: pyte
         RecordingModel(during=raising(RuntimeError("device-side assert triggered")))
     ) as executor:
         with pytest.raises(DeviceLost, match="device-side assert") as lost:
-            await executor.run_step(segments_of())
+            await executor.run_step(StepJob(segments_of()))
     assert type(lost.value) is DeviceLost
 
 
@@ -188,7 +189,7 @@ async def test_no_new_thread_is_to_be_had(monkeypatch: pytest.MonkeyPatch) -> No
 
     async with thread_executor(RecordingModel(during=raising(SystemExit()))) as executor:
         with pytest.raises(DeviceThreadEnded):
-            await executor.run_step(segments_of())
+            await executor.run_step(StepJob(segments_of()))
         with monkeypatch.context() as patch:
             patch.setattr(threading.Thread, "start", refuse)
             with pytest.raises(DeviceLost, match="can't start") as lost:

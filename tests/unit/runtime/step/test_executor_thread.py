@@ -11,6 +11,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from runtime.errors import DeviceLost, DeviceThreadEnded
+from runtime.step.job import StepJob
 from runtime.step.thread_executor import open_thread_executor
 from tests.models.step_driver import RecordingModel
 from tests.unit.runtime.step.executors import Gate, device_threads, raising, segments_of, thread_executor
@@ -38,7 +39,7 @@ async def test_all_torch_code_runs_on_one_thread_in_inference_mode() -> None:
         segments = segments_of()
         for layer in range(3):
             segments[layer].mark.set(0)
-            await executor.run_step(segments)
+            await executor.run_step(StepJob(segments))
         await executor.call(look)
     assert len({thread for thread, _ in seen}) == 1
     assert seen[0][0] != threading.get_ident()
@@ -49,8 +50,8 @@ async def test_all_torch_code_runs_on_one_thread_in_inference_mode() -> None:
 async def test_what_the_model_raises_is_raised_and_the_thread_goes_on() -> None:
     async with thread_executor(RecordingModel(during=raising(RuntimeError("out of memory")))) as executor:
         with pytest.raises(RuntimeError, match="out of memory"):
-            await executor.run_step(segments_of())
-        assert (await executor.run_step(segments_of())).layers_run == 3
+            await executor.run_step(StepJob(segments_of()))
+        assert (await executor.run_step(StepJob(segments_of()))).layers_run == 3
 
 
 @pytest.mark.parametrize("cancelled", [(1,), (0, 2), (0, 1, 2)], ids=str)
@@ -66,7 +67,7 @@ async def test_a_cancel_reaches_a_running_step(cancelled: tuple[int, ...]) -> No
                 segments[i].mark.set(executor.clock())
             gate.open()
 
-        result = await executor.run_step(segments)
+        result = await executor.run_step(StepJob(segments))
     assert [i for i, segment in enumerate(result.segments) if not segment.computed] == list(cancelled)
     assert all(result.segments[i].layers_after_cancel == 1 for i in cancelled)
     assert result.layers_run == (2 if len(cancelled) == 3 else 4)
@@ -82,7 +83,7 @@ async def test_a_cancelled_caller_waits_for_the_end_of_the_step() -> None:
         @nursery.start_soon
         async def caller() -> None:
             with scope:
-                results.append(await executor.run_step(segments_of()))
+                results.append(await executor.run_step(StepJob(segments_of())))
 
         await gate.entered.wait()
         scope.cancel()
@@ -98,7 +99,7 @@ async def test_the_event_loop_is_free_during_a_step() -> None:
     async with thread_executor(RecordingModel(during=gate.during)) as executor, trio.open_nursery() as nursery:
 
         async def step() -> None:
-            await executor.run_step(segments_of())
+            await executor.run_step(StepJob(segments_of()))
             ended.set()
 
         nursery.start_soon(step)
@@ -115,7 +116,7 @@ async def test_a_call_after_the_end_is_refused() -> None:
         assert len(device_threads()) == 1
     assert device_threads() == []
     with pytest.raises(DeviceLost):
-        await executor.run_step(segments_of())
+        await executor.run_step(StepJob(segments_of()))
 
 
 async def test_a_step_in_progress_ends_before_the_thread_does() -> None:
@@ -123,7 +124,7 @@ async def test_a_step_in_progress_ends_before_the_thread_does() -> None:
     async with thread_executor(model) as executor:
         with trio.CancelScope() as scope:
             scope.cancel()
-            await executor.run_step(segments_of())
+            await executor.run_step(StepJob(segments_of()))
     assert model.calls[-1][0] == "finish"
 
 
