@@ -31,10 +31,10 @@ MUTANTS = (
         DRAWS,
     ),
     Mutant(
-        "a draw of what is banned",
+        "a draw of what fills the vocabulary's last block",
         SOURCE,
-        "subtract(exponential(divide(subtract(load(own + i), top), divisor)), none)",
-        "exponential(divide(subtract(load(own + i), top), divisor))",
+        "std::fill(last, last + TOKENS, -INFINITY);",
+        "std::fill(last, last + TOKENS, 0.0f);",
         DRAWS,
     ),
     Mutant(
