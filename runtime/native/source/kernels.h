@@ -9,6 +9,9 @@
 #include "bytes.h"
 #include "codes.h"
 #include "panels.h"
+#ifdef CEDE_AMX
+#include "tiles_amx.h"
+#endif
 #include "kinds.h"
 #include "layer.h"
 #include "multiply.h"

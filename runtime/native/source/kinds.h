@@ -15,8 +15,8 @@ inline bool with_product_of_any_rows(Context& context, const Matrix& matrix, con
     }
 }
 
-// Likewise with a matrix of any kind, and few rows.
-template <class Use>
+// Likewise with a matrix of any kind, and few rows; their numbers are those that T has.
+template <class T, class Use>
 inline void with_product(Context& context, const Matrix& matrix, const float* x, int rows, Use&& use) {
     if (with_product_of_any_rows(context, matrix, x, rows, use)) return;
     switch (matrix.kind) {
@@ -26,6 +26,10 @@ inline void with_product(Context& context, const Matrix& matrix, const float* x,
         case ROWS_OF_INT8: return use(EightBits(context, matrix, x, rows));
         case PANELS_OF_FLOAT32: return use(Panels<float, PANEL>(context, matrix, x, rows));
         case PANELS_OF_BFLOAT16: return use(Panels<Bfloat16, PANEL>(context, matrix, x, rows));
-        case NARROW_PANELS_OF_BFLOAT16: return use(Panels<Bfloat16, NARROW>(context, matrix, x, rows));
+        case NARROW_PANELS_OF_BFLOAT16:
+#ifdef CEDE_AMX
+            if (std::is_same_v<T, Bfloat16> && Tiles::takes(matrix)) return use(Tiles(context, matrix, x, rows));
+#endif
+            return use(Panels<Bfloat16, NARROW>(context, matrix, x, rows));
     }
 }

@@ -26,7 +26,7 @@ void run(Context& context, const Layer& layer, const Step& step) {
     };
     // Multiply; `take(row, output, y)` gets sixteen outputs at a time.
     const auto multiply = [&](const float* x, const Matrix& matrix, auto&& take) {
-        with_product(context, matrix, x, rows, [&](const auto& product) {
+        with_product<T>(context, matrix, x, rows, [&](const auto& product) {
             constexpr int OUTPUTS = std::decay_t<decltype(product)>::OUTPUTS;
             run_pieces(context.workers, matrix.out / OUTPUTS, most_ranges, [&](int piece) {
                 Vector y[MOST_ROWS][OUTPUTS / LANES];
@@ -124,7 +124,7 @@ void run(Context& context, const Layer& layer, const Step& step) {
         multiply(normed, layer.gate_up, [&](int r, int output, Vector y) { take_gate(activated + r * inner + output, y); });
         multiply(normed, *layer.gate_up.next, [&](int r, int output, Vector y) { take_up(activated + r * inner + output, y); });
     } else {
-        with_product(context, layer.gate_up, normed, rows, [&](const auto& product) {
+        with_product<T>(context, layer.gate_up, normed, rows, [&](const auto& product) {
             constexpr int OUTPUTS = std::decay_t<decltype(product)>::OUTPUTS;
             const int pieces = layer.inner / OUTPUTS;
             run_ranges(context.workers, pieces, most_ranges, [&](int first, int end) {

@@ -31,7 +31,7 @@ void multiply(Context& context, const Matrix& matrix, const T* x, int rows, floa
     }
     context.normed.resize(static_cast<size_t>(rows) * matrix.in);
     for (size_t i = 0; i < context.normed.size(); i += LANES) store(context.normed.data() + i, load(x + i));
-    with_product(context, matrix, context.normed.data(), rows, [&](const auto& product) {
+    with_product<T>(context, matrix, context.normed.data(), rows, [&](const auto& product) {
         constexpr int OUTPUTS = std::decay_t<decltype(product)>::OUTPUTS;
         run_pieces(context.workers, matrix.out / OUTPUTS, MOST_TICKETS, [&](int piece) {
             Vector own[MOST_ROWS][OUTPUTS / LANES];

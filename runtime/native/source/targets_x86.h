@@ -2,6 +2,13 @@
 
 #include <immintrin.h>
 
+// Compilers that have AMX, and a system that lends it to programs that ask.
+#if defined(__linux__) && (defined(__clang__) ? __clang_major__ >= 14 : __GNUC__ >= 12)
+#define CEDE_HAS_AMX 1
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
 CEDE_BEGIN_TARGET("avx2,fma,f16c")  // every processor with AVX2 has the last
 namespace cede::avx2 {
 #include "vectors_avx2.h"
@@ -34,6 +41,20 @@ namespace cede::avx512_bf16 {
 }  // namespace cede::avx512_bf16
 CEDE_END_TARGET
 
+#ifdef CEDE_HAS_AMX
+#define CEDE_AMX 1
+CEDE_BEGIN_TARGET("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16,avx512vnni,fma,amx-tile,amx-bf16")
+namespace cede::amx {
+#include "vectors_avx512.h"
+#include "functions.h"
+#include "whole.h"
+#include "int4_avx512.h"
+#include "kernels.h"
+}  // namespace cede::amx
+CEDE_END_TARGET
+#undef CEDE_AMX
+#endif
+
 namespace cede {
 
 inline bool has_avx2() {
@@ -51,7 +72,18 @@ inline bool multiplies_bytes() {
 }
 inline bool has_avx512_bf16() { return has_avx512() && __builtin_cpu_supports("avx512bf16") && multiplies_bytes(); }
 
+#ifdef CEDE_HAS_AMX
+inline bool has_amx() {
+    constexpr long REQUEST = 0x1023, TILES = 18;  // ARCH_REQ_XCOMP_PERM and XFEATURE_XTILEDATA of Linux, for the whole process
+    return has_avx512_bf16() && __builtin_cpu_supports("amx-tile") && __builtin_cpu_supports("amx-bf16") &&
+           syscall(SYS_arch_prctl, REQUEST, TILES) == 0;
+}
+#endif
+
 const Target TARGETS[] = {
+#ifdef CEDE_HAS_AMX
+    CEDE_TARGET(amx, has_amx),
+#endif
     CEDE_TARGET(avx512_bf16, has_avx512_bf16),
     CEDE_TARGET(avx512, has_avx512),
     CEDE_TARGET(avx2, has_avx2),

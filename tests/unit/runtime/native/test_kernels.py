@@ -67,7 +67,7 @@ def test_the_best_that_the_processor_has_is_used(library: Path) -> None:
     """Where it has AVX-512, only matrices in AVX2's blocks go through AVX2's kernels."""
     kernels = _kernels_or_skip(library)
     assert kernels.targets[32] in {"avx2", "neon_dot", "neon"}
-    assert set(kernels.targets.values()) <= {"avx512_bf16", "avx512", "avx2", "neon_dot", "neon"}
+    assert set(kernels.targets.values()) <= {"amx", "avx512_bf16", "avx512", "avx2", "neon_dot", "neon"}
     for name in kernels.targets.values():
         assert list(Kernels(library, 1, only=name).targets.values()) == [name]
 

@@ -132,7 +132,7 @@ def tolerance_of(name: str, kind: str, dtype: torch.dtype) -> float:
     return TOLERANCE[dtype]
 
 
-@pytest.fixture(params=["avx2", "avx512", "avx512_bf16", "neon", "neon_dot"])
+@pytest.fixture(params=["avx2", "avx512", "avx512_bf16", "amx", "neon", "neon_dot"])
 def target(library: Path, request: pytest.FixtureRequest) -> Kernels:
     """The kernels of one set of instructions, on three threads."""
     try:
