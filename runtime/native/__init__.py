@@ -1,6 +1,6 @@
 """Kernels of cede's own for CPUs: a decoder layer of few rows in one call, 4-bit weights in full for many rows, draws.
 
-- `source/`: C++, without PyTorch's headers or Python's, for AVX2, AVX-512 and NEON; pip builds it where there is a
+- `source/`: C++, without PyTorch's headers or Python's, for AVX2, AVX-512, AMX and NEON; pip builds it where there is a
   compiler
 - `structures`: what is handed to it
 - `kernels`: `Kernels`, the library that was loaded, and its threads

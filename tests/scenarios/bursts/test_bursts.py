@@ -77,22 +77,23 @@ async def test_several_sequences_go_on_together_in_bursts() -> None:
         assert max(steps for steps, rows in zip(bursts.steps, bursts.rows, strict=True) if rows == 2) > 1
 
 
-@simulated(seeds=4)
-async def test_without_bursts_each_step_is_by_itself() -> None:
-    async with bursting(burst_seconds=None) as sim:
+async def _alone(burst_seconds: float | None) -> list[int]:
+    """How many steps each call has that serves one generation of nine tokens."""
+    async with bursting(burst_seconds=burst_seconds) as sim:
         bursts = Bursts()
         with sim.engine.observed_by(bursts):
             await sim.client(ask("a", prompt(8), max_tokens=9))
-        assert bursts.steps == [1] * 8
+        return bursts.steps
+
+
+@simulated(seeds=4)
+async def test_without_bursts_each_step_is_by_itself() -> None:
+    assert await _alone(burst_seconds=None) == [1] * 8
 
 
 @simulated(seeds=4)
 async def test_slow_steps_are_by_themselves() -> None:
-    async with bursting(burst_seconds=3.9 * STEP) as sim:
-        bursts = Bursts()
-        with sim.engine.observed_by(bursts):
-            await sim.client(ask("a", prompt(8), max_tokens=9))
-        assert bursts.steps == [1] * 8
+    assert await _alone(burst_seconds=3.9 * STEP) == [1] * 8
 
 
 @simulated(seeds=8)
