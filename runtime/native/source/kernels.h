@@ -9,8 +9,8 @@
 #include "bytes.h"
 #include "codes.h"
 #include "panels.h"
-#ifdef CEDE_AMX
-#include "tiles_amx.h"
+#ifdef CEDE_TILES
+#include "tiles.h"
 #endif
 #include "kinds.h"
 #include "layer.h"

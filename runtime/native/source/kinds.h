@@ -27,8 +27,8 @@ inline void with_product(Context& context, const Matrix& matrix, const float* x,
         case PANELS_OF_FLOAT32: return use(Panels<float, PANEL>(context, matrix, x, rows));
         case PANELS_OF_BFLOAT16: return use(Panels<Bfloat16, PANEL>(context, matrix, x, rows));
         case NARROW_PANELS_OF_BFLOAT16:
-#ifdef CEDE_AMX
-            if (std::is_same_v<T, Bfloat16> && Tiles::takes(matrix)) return use(Tiles(context, matrix, x, rows));
+#ifdef CEDE_TILES
+            if (std::is_same_v<T, Bfloat16> && Tiles::takes(context, matrix)) return use(Tiles(context, matrix, x, rows));
 #endif
             return use(Panels<Bfloat16, NARROW>(context, matrix, x, rows));
     }

@@ -43,6 +43,7 @@ using DrawTokens = void (*)(Context&, const float*, int, int, const Draw*, float
 struct Target {
     const char* name;
     bool (*is_supported)();
+    bool has_tiles;         // which share the kernels of a target that has none
     int block;              // outputs of a block of its matrices
     bool is_for_many_rows;  // of four bits; else weights are better expanded for them
     Run with_float32, with_bfloat16;
@@ -55,13 +56,10 @@ struct Target {
 
 }  // namespace cede
 
-// That of a namespace.
-#define CEDE_TARGET(name, is_supported)                                                                             \
-    {                                                                                                               \
-        #name, is_supported, name::BLOCK, name::IS_FOR_MANY_ROWS, name::run<float>, name::run<Bfloat16>,            \
-            name::multiply<float>, name::multiply<Bfloat16>, name::expand<float>, name::expand<Bfloat16>,           \
-            name::draw_tokens                                                                                       \
-    }
+// What a namespace has of it.
+#define CEDE_KERNELS(name)                                                                                          \
+    name::BLOCK, name::IS_FOR_MANY_ROWS, name::run<float>, name::run<Bfloat16>, name::multiply<float>,              \
+        name::multiply<Bfloat16>, name::expand<float>, name::expand<Bfloat16>, name::draw_tokens
 
 // The namespaces, `TARGETS`, the best first, and whether the processor multiplies bytes.
 #if defined(__x86_64__)
@@ -69,6 +67,16 @@ struct Target {
 #else
 #include "targets_arm.h"
 #endif
+
+namespace cede {
+
+// Return the target of a call in `context`.
+inline const Target& choose(Context& context, int target) {
+    context.has_tiles = TARGETS[target].has_tiles;
+    return TARGETS[target];
+}
+
+}  // namespace cede
 
 // Return the name of target number `i`; null behind the last.
 extern "C" const char* cede_target(int i) {
@@ -89,8 +97,9 @@ extern "C" void* cede_open(int threads) { return new cede::Context(threads); }
 extern "C" void cede_close(void* context) { delete static_cast<cede::Context*>(context); }
 
 extern "C" void cede_run_layer(void* context, int target, const cede::Layer* layer, const cede::Step* step) {
-    const cede::Target& own = cede::TARGETS[target];
-    (layer->is_bfloat16 ? own.with_bfloat16 : own.with_float32)(*static_cast<cede::Context*>(context), *layer, *step);
+    cede::Context& own = *static_cast<cede::Context*>(context);
+    const cede::Target& kernels = cede::choose(own, target);
+    (layer->is_bfloat16 ? kernels.with_bfloat16 : kernels.with_float32)(own, *layer, *step);
 }
 
 // Multiply `x`, `[rows, in]` in bfloat16 or float32, and write `[rows, out]` to `y`, rounded as those are.  No more than
@@ -99,20 +108,22 @@ extern "C" void cede_multiply(void* context, int target, int threads, const cede
                               const void* x, int rows, float* y) {
     cede::Context& own = *static_cast<cede::Context*>(context);
     own.workers.use(threads);
+    const cede::Target& kernels = cede::choose(own, target);
     if (is_bfloat16)
-        cede::TARGETS[target].multiply_bfloat16(own, *matrix, static_cast<const cede::Bfloat16*>(x), rows, y);
+        kernels.multiply_bfloat16(own, *matrix, static_cast<const cede::Bfloat16*>(x), rows, y);
     else
-        cede::TARGETS[target].multiply_float32(own, *matrix, static_cast<const float*>(x), rows, y);
+        kernels.multiply_float32(own, *matrix, static_cast<const float*>(x), rows, y);
 }
 
 // Write all weights of a matrix of four bits to `to`, `[in, out]`, in bfloat16 or float32.
 extern "C" void cede_expand(void* context, int target, int threads, const cede::Matrix* matrix, int is_bfloat16, void* to) {
     cede::Context& own = *static_cast<cede::Context*>(context);
     own.workers.use(threads);
+    const cede::Target& kernels = cede::choose(own, target);
     if (is_bfloat16)
-        cede::TARGETS[target].expand_to_bfloat16(own, *matrix, static_cast<cede::Bfloat16*>(to));
+        kernels.expand_to_bfloat16(own, *matrix, static_cast<cede::Bfloat16*>(to));
     else
-        cede::TARGETS[target].expand_to_float32(own, *matrix, static_cast<float*>(to));
+        kernels.expand_to_float32(own, *matrix, static_cast<float*>(to));
 }
 
 // Draw a token of each row of `logits`, `[rows, vocab]`, as `draws` says; `weights` is room for as many numbers, where
@@ -121,7 +132,7 @@ extern "C" void cede_draw(void* context, int target, int threads, const float* l
                           const cede::Draw* draws, float* weights, int64_t* tokens) {
     cede::Context& own = *static_cast<cede::Context*>(context);
     own.workers.use(threads);
-    cede::TARGETS[target].draw_tokens(own, logits, rows, vocab, draws, weights, tokens);
+    cede::choose(own, target).draw_tokens(own, logits, rows, vocab, draws, weights, tokens);
 }
 
 #else

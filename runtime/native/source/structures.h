@@ -116,6 +116,7 @@ struct Context {
 
     Workers workers;
     bool in_order = reads_best_in_order();
+    bool has_tiles = false;  // whether the target of the call multiplies them
     std::vector<float> normed, qkv, scores, attended, activated;  // rounded as the model's rows are
     std::vector<float> product;                                   // likewise, before its norm
     std::vector<float> inputs, sums;                              // of a product

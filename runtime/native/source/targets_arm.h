@@ -55,9 +55,9 @@ inline bool multiplies_bytes() { return true; }
 
 const Target TARGETS[] = {
 #ifdef CEDE_DOT
-    CEDE_TARGET(neon_dot, has_neon_dot),
+    {"neon_dot", has_neon_dot, false, CEDE_KERNELS(neon_dot)},
 #endif
-    CEDE_TARGET(neon, has_neon),
+    {"neon", has_neon, false, CEDE_KERNELS(neon)},
 };
 
 }  // namespace cede

@@ -29,6 +29,15 @@ namespace cede::avx512 {
 }  // namespace cede::avx512
 CEDE_END_TARGET
 
+#ifdef CEDE_HAS_AMX
+#define CEDE_TILES 1
+CEDE_BEGIN_TARGET("amx-tile,amx-bf16")
+namespace cede {
+#include "amx.h"
+}  // namespace cede
+CEDE_END_TARGET
+#endif
+
 #define CEDE_BFLOAT16 1
 #define CEDE_VNNI 1
 CEDE_BEGIN_TARGET("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16,avx512vnni,fma")
@@ -40,20 +49,6 @@ namespace cede::avx512_bf16 {
 #include "kernels.h"
 }  // namespace cede::avx512_bf16
 CEDE_END_TARGET
-
-#ifdef CEDE_HAS_AMX
-#define CEDE_AMX 1
-CEDE_BEGIN_TARGET("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16,avx512vnni,fma,amx-tile,amx-bf16")
-namespace cede::amx {
-#include "vectors_avx512.h"
-#include "functions.h"
-#include "whole.h"
-#include "int4_avx512.h"
-#include "kernels.h"
-}  // namespace cede::amx
-CEDE_END_TARGET
-#undef CEDE_AMX
-#endif
 
 namespace cede {
 
@@ -82,11 +77,11 @@ inline bool has_amx() {
 
 const Target TARGETS[] = {
 #ifdef CEDE_HAS_AMX
-    CEDE_TARGET(amx, has_amx),
+    {"amx", has_amx, true, CEDE_KERNELS(avx512_bf16)},
 #endif
-    CEDE_TARGET(avx512_bf16, has_avx512_bf16),
-    CEDE_TARGET(avx512, has_avx512),
-    CEDE_TARGET(avx2, has_avx2),
+    {"avx512_bf16", has_avx512_bf16, false, CEDE_KERNELS(avx512_bf16)},
+    {"avx512", has_avx512, false, CEDE_KERNELS(avx512)},
+    {"avx2", has_avx2, false, CEDE_KERNELS(avx2)},
 };
 
 }  // namespace cede
