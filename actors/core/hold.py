@@ -152,7 +152,7 @@ class Ticket:
     def note_cancel(self) -> None:
         """Mark the generation cancelled, now: the device thread sees it at its next layer boundary."""
         if self.mark.at is None:
-            self.mark.set(now := self.manager.now())
+            now = self.mark.set(self.manager.now)
             if (observers := self.manager.observers).cancelled:
                 observers.tell(observers.cancelled, Cancelled(*self.key, now))
 

@@ -157,6 +157,10 @@ class KVCache:
         first = self._layers[layer].data_ptr() + place * own.row
         return first, first + own.last_part, own.head
 
+    def lie_alike(self, first: int, second: int) -> bool:
+        """Whether two layers have the rows of any sequence at the same place of their tensors."""
+        return self._lie[first] == self._lie[second]
+
     def layer(self, layer: int) -> tuple[torch.Tensor, int | None]:
         """Return the tensor of a layer, and the positions of its rings; None where it is of the arena."""
         return self._layers[layer], self._ring[layer]

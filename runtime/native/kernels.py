@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from importlib.machinery import EXTENSION_SUFFIXES
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from runtime.native.structures import Draw
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from runtime.native.structures import Layer, Matrix, Step
+    from runtime.native.structures import Layer, Marks, Matrix, Stack, Step
 
-INTERFACE = 15
+INTERFACE = 16
 """That of `source/layer.cpp`: a library that was built of another one is not used."""
 
 logger = logging.getLogger("cede.model")
@@ -62,49 +62,21 @@ class Kernels:
         self.multiplies_bytes = bool(library.cede_multiplies_bytes())
         self._numbers: dict[int | None, int] = {block: target.number for block, target in best.items()}
         self._numbers[None] = found[0].number
-        library.cede_open.restype = ctypes.c_void_p
-        library.cede_open.argtypes = [ctypes.c_int]
-        library.cede_close.argtypes = [ctypes.c_void_p]
-        self._run_layer = library.cede_run_layer
-        self._run_layer.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
-        self._run_layer.restype = None
-        self._multiply = library.cede_multiply
-        self._multiply.argtypes = [
-            ctypes.c_void_p,
-            ctypes.c_int,
-            ctypes.c_int,
-            ctypes.c_void_p,
-            ctypes.c_int,
-            ctypes.c_void_p,
-            ctypes.c_int,
-            ctypes.c_void_p,
-        ]
-        self._multiply.restype = None
-        self._expand = library.cede_expand
-        self._expand.argtypes = [
-            ctypes.c_void_p,
-            ctypes.c_int,
-            ctypes.c_int,
-            ctypes.c_void_p,
-            ctypes.c_int,
-            ctypes.c_void_p,
-        ]
-        self._expand.restype = None
-        self._draw = library.cede_draw
-        self._draw.argtypes = [
-            ctypes.c_void_p,
-            ctypes.c_int,
-            ctypes.c_int,
-            ctypes.c_void_p,
-            ctypes.c_int,
-            ctypes.c_int,
-            ctypes.c_void_p,
-            ctypes.c_void_p,
-            ctypes.c_void_p,
-        ]
-        self._draw.restype = None
-        self._context = library.cede_open(threads)
-        weakref.finalize(self, library.cede_close, self._context)
+        address, number = ctypes.c_void_p, ctypes.c_int
+        opened = _function(library.cede_open, number, returns=address)
+        closed = _function(library.cede_close, address)
+        product = (address, number, number, address, number)  # context, target, threads, matrix, whether it is bfloat16
+        self._run_layer = _function(library.cede_run_layer, address, number, address, address)
+        self._run_layers = _function(
+            library.cede_run_layers, address, address, number, address, address, ctypes.c_int64, address, returns=number
+        )
+        self._multiply = _function(library.cede_multiply, *product, address, number, address)
+        self._expand = _function(library.cede_expand, *product, address)
+        self._draw = _function(
+            library.cede_draw, address, number, number, address, number, number, address, address, address
+        )
+        self._context = opened(threads)
+        weakref.finalize(self, closed, self._context)
 
     def run_layer(self, layer: Layer, step: Step, block: int | None) -> None:
         """Transform the hidden states of all rows of a step in place, and write their KV; one call at a time.
@@ -115,6 +87,29 @@ class Kernels:
             block: outputs of a block, one of `targets`; None where no matrix is in blocks.
         """
         self._run_layer(self._context, self._numbers[block], addressof(layer), addressof(step))
+
+    def target(self, block: int | None) -> int:
+        """Return the number of the target for matrices in such blocks; None where no matrix is in blocks."""
+        return self._numbers[block]
+
+    def run_layers(self, stack: Stack, first: int, step: Step, marks: Marks, nanoseconds: int) -> list[int]:
+        """Run the layers of a stack from number `first` on, as `run_layer` does each; one call at a time.
+
+        Args:
+            stack: of layers whose targets are those of their blocks.
+            first: where it begins.
+            step: as for `run_layer`, with the KV of the stack's first layer.
+            marks: the call ends with the layer in which one of them is set.
+            nanoseconds: or in which so many have passed.
+
+        Returns:
+            Of each layer that ran, one at least, how many nanoseconds after the call it ended.
+        """
+        ended = (ctypes.c_int64 * (stack.layers - first))()
+        ran: int = self._run_layers(
+            self._context, addressof(stack), first, addressof(step), addressof(marks), nanoseconds, ended
+        )
+        return list(ended[:ran])
 
     def multiply(
         self, matrix: Matrix, x: int, y: int, *, rows: int, is_bfloat16: bool, block: int | None, threads: int
@@ -189,6 +184,12 @@ class _Target:
     name: str
     block: int
     is_for_many_rows: bool
+
+
+def _function(function: Any, *takes: type, returns: type | None = None) -> Any:  # noqa: ANN401
+    """Return a function of the library that is told what it takes and returns."""
+    function.argtypes, function.restype = takes, returns
+    return function
 
 
 def _targets(library: ctypes.CDLL) -> Iterator[_Target]:

@@ -106,6 +106,27 @@ class Step(Structure):
         ("cos", c_void_p),
         ("sin", c_void_p),
         ("segment", c_void_p),
+        ("kv_shift", c_int64),  # bytes from the segments' keys and values to those of the layer
+    ]
+
+
+class Stack(Structure):
+    """Layers that follow one another and have their KV in places that differ by the same bytes for all segments."""
+
+    _fields_ = [
+        ("layers", c_int32),
+        ("target", c_void_p),  # of each, its number
+        ("layer", c_void_p),
+        ("kv_shift", c_void_p),
+    ]
+
+
+class Marks(Structure):
+    """Addresses of numbers that are not 0 once a step is to stop at the end of a layer."""
+
+    _fields_ = [
+        ("count", c_int32),
+        ("mark", c_void_p),
     ]
 
 

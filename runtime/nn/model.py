@@ -19,6 +19,7 @@ from runtime.nn.layers.recorded import RecordedLayers
 from runtime.nn.layers.rope import rope_tables
 from runtime.nn.matrices.native import native_head
 from runtime.nn.native_draws import NativeDraws
+from runtime.nn.native_stack import native_stacks
 from runtime.prompt_rows.gather import PromptRows
 from runtime.prompt_rows.wanted import NOTHING
 from runtime.sampling.acceptance import verify
@@ -140,6 +141,7 @@ class Transformer:
         if kernels is not None:
             self._head = native_head(weights.lm_head, self._dtype, kernels, deterministic=deterministic)
             self._layers = with_native_layers(weights.layers, config, self._dtype, kernels, deterministic=deterministic)
+        self._stacks = native_stacks(self._layers, kv)
         self.capture = capture
         self.row_kernels = row_kernels
         self._recorded = None if capture is None else RecordedLayers(weights.layers, config, kv, capture)
@@ -210,6 +212,11 @@ class Transformer:
         if self._recorded is None or not self._recorded.run(batch, index):
             self._layers[index](batch, self.kv)
         return self._run_ahead.layer_encoded()
+
+    def run_layers(self, batch: Batch, first: int) -> Sequence[float]:
+        """Run layers from `first` on in one call of the kernels, as `LayersTogether.run_layers`."""
+        stack = self._stacks[first]
+        return () if stack is None else stack.run(batch, first)
 
     def abandon(self, batch: Batch) -> None:
         """Wait until the device has finished what was encoded."""

@@ -41,7 +41,7 @@ class Rows:
         """Return the segment, with a mark of its own, after which no token is drawn."""
         mark = CancelMark()
         if self.is_cancelled:
-            mark.set(0.0)
+            mark.set(lambda: 0.0)
         return Segment(self.slot, self.start, self.token_ids, mark, first=self.first, origin=self.origin)
 
 

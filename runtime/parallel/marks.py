@@ -32,8 +32,8 @@ class AgreedMark(CancelMark):
 
     def agree(self) -> None:
         """Take over what was asked for; the time is that of the asking."""
-        if self.asked.at is not None:
-            self.set(self.asked.at)
+        if (asked_at := self.asked.at) is not None:
+            self.set(lambda: asked_at)
 
 
 def with_agreed_marks(segments: Sequence[Segment]) -> list[Segment]:

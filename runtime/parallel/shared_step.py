@@ -110,7 +110,7 @@ class SharedStep:
             raise StepAborted("a rank has failed in this step")
         for segment, is_cancelled in zip(self.segments, cancelled, strict=True):
             if is_cancelled:
-                agree(segment) if self._leads else segment.mark.set(CANCELLED)
+                agree(segment) if self._leads else segment.mark.set(lambda: CANCELLED)
         self.segments = [segment for segment in self.segments if segment.mark.at is None]
         if not self.segments:
             self._layers_left = 0

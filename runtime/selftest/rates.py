@@ -97,7 +97,7 @@ def placed(model: HasContext, segments: Sequence[Segment]) -> list[Segment]:
 
 def step(model: Transformer, segments: Sequence[Segment]) -> StepResult:
     """One step from begin to end."""
-    running = run_step(model, placed(model, segments), time.perf_counter)
+    running = run_step(model, placed(model, segments), time.perf_counter, model)
     while True:
         try:
             next(running)

@@ -53,7 +53,7 @@ class Subject:
         running = run_step(on or self.model, placed(self.model, segments), lambda: 0.0)
         next(running)
         if cancel is not None:
-            cancel.mark.set(0.0)
+            cancel.mark.set(lambda: 0.0)
         try:
             while True:
                 next(running)

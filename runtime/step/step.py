@@ -7,8 +7,10 @@ executors differ only in what they do at a yield: the thread goes on at once, th
 
 from __future__ import annotations
 
+import math
+from ctypes import addressof, c_int32
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, runtime_checkable
 
 from runtime.prompt_rows.wanted import NOTHING
 
@@ -23,24 +25,33 @@ if TYPE_CHECKING:
 
 
 class CancelMark:
-    """Says that some work is cancelled: set once by the task that owns it, polled at each layer boundary.
+    """Says that some work is cancelled: set once by the task that owns it, looked at at each layer boundary.
 
-    Setting and reading are a single attribute store and load, so it needs no lock.  It belongs to one generation:
-    there is nothing process-wide that another's cancel could set (seed 2).
+    Setting and reading are a single store and load, so it needs no lock.  It belongs to one generation: there is
+    nothing process-wide that another's cancel could set (seed 2).
 
     Attributes:
         at: when it was set, on the executor's clock; None while it is not.
     """
 
-    __slots__ = ("at",)
+    __slots__ = ("_flag", "at")
 
     def __init__(self) -> None:
         self.at: float | None = None
+        self._flag = c_int32(0)
 
-    def set(self, now: float) -> None:
-        """Record the first cancel, which was `now`; later ones change nothing."""
+    def set(self, clock: Callable[[], float]) -> float:
+        """Record the first cancel, which is now by this clock, and return its time; later ones change nothing."""
         if self.at is None:
-            self.at = now
+            self.at = math.inf  # until the time is known, which is later than any look that found no flag
+            self._flag.value = 1
+            self.at = clock()
+        return self.at
+
+    @property
+    def address(self) -> int:
+        """The address of a number that is 0 until the mark is set, for kernels; valid as long as this object."""
+        return addressof(self._flag)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -150,6 +161,7 @@ class SegmentOutput:
 
 
 BatchT = TypeVar("BatchT")
+BatchT_contra = TypeVar("BatchT_contra", contravariant=True)
 
 
 class StepModel(Protocol[BatchT]):
@@ -189,8 +201,23 @@ class StepModel(Protocol[BatchT]):
         """
 
 
+@runtime_checkable
+class LayersTogether(Protocol[BatchT_contra]):
+    """A model that can run several layers in one call, which looks at the marks of their segments by itself."""
+
+    def run_layers(self, batch: BatchT_contra, first: int) -> Sequence[float]:
+        """Run layers from `first` on, and stop at the end of one if somebody is cancelled, or now and then.
+
+        Returns:
+            Of each that ran, how many seconds after the call it ended; none where `first` is to be run by itself.
+        """
+
+
 def run_step(
-    model: StepModel[BatchT], segments: Sequence[Segment], clock: Callable[[], float]
+    model: StepModel[BatchT],
+    segments: Sequence[Segment],
+    clock: Callable[[], float],
+    together: LayersTogether[BatchT] | None = None,
 ) -> Generator[None, None, StepResult]:
     """Run `segments` through `model`, dropping the rows of a cancelled one at the next layer boundary.
 
@@ -201,18 +228,22 @@ def run_step(
         model: the target or the drafter.
         segments: at most one per slot.
         clock: tells the time of the results, in seconds.
+        together: the model again, if it is to run several layers in one call where it can; None for each by itself.
 
     Yields:
-        Once in each layer.
+        Once in each layer, or behind those that ran in one call.
 
     Returns:
         What became of the segments.
     """
     running = _RunningStep(model, segments, clock)
-    for index in range(model.num_layers):
+    while (index := len(running.layer_ends)) < model.num_layers:
         running.drop_cancelled()
         if not running.alive:
             break
+        if together is not None and running.run_together(together):
+            yield
+            continue
         running.unfinished = model.run_layer(running.batch, index)
         yield  # before the layer's end is noted: in the simulation, its time passes here
         running.layer_ends.append(clock())
@@ -263,6 +294,13 @@ class _RunningStep(Generic[BatchT]):
         if survivors:
             self._model.shrink(self.batch, kept)
         self.alive = survivors
+
+    def run_together(self, model: LayersTogether[BatchT]) -> bool:
+        """Run the next layers in one call; returns whether there were any."""
+        began = self._clock()
+        ended = model.run_layers(self.batch, len(self.layer_ends))
+        self.layer_ends += [began + seconds for seconds in ended]
+        return bool(ended)
 
     def finish(self) -> None:
         """Sample for the segments that are left, and wait for the device."""

@@ -13,7 +13,7 @@ from runtime.step.burst import RunningBurst
 from runtime.step.device import device_answers
 from runtime.step.device_thread import DeviceThread
 from runtime.step.executor import run_to_end, transfer_all
-from runtime.step.step import Segment, StepModel, StepResult, run_step
+from runtime.step.step import LayersTogether, Segment, StepModel, StepResult, run_step
 from runtime.step.threads import StepThreads
 
 if TYPE_CHECKING:
@@ -119,7 +119,9 @@ class ThreadExecutor(Generic[ModelT]):
         around = nullcontext if drafting else self._around
         try:
             with around(segments) as agreed:
-                layers = run_step(model, agreed, self.clock)
+                # Whoever wants to see each layer's end sees it when it comes.
+                together = model if layer_done is None and isinstance(model, LayersTogether) else None
+                layers = run_step(model, agreed, self.clock, together)
                 step = partial(run_to_end, layers, self._thread.report_progress, layer_done)
                 if self._step_threads is None:
                     return step()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from ctypes import c_int32
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
     from runtime.nn.matrices.linear import WeightFormats
     from runtime.sampling.tokens import TokenLogprobs
-    from runtime.step.step import StepModel
+    from runtime.step.step import LayersTogether, StepModel
     from runtime.step.transfer import Transfer
 
 CPU = torch.device("cpu")
@@ -85,19 +87,19 @@ def run(
     segments: Sequence[Segment],
     cancels: Mapping[int, Collection[Segment]] | None = None,
     clock: Callable[[], float] | None = None,
+    together: LayersTogether[Any] | None = None,
 ) -> StepResult:
     """Run a step to its end, setting the marks of `cancels[0]` before it and of `cancels[n]` during its nth layer.
 
     In a model with KV each slot has a place of its own in the arena, as long as the context.
     """
     clock = clock or Ticks()
-    step = run_step(
-        model, placed(model, segments) if isinstance(model, Transformer | SimulatedModel) else segments, clock
-    )
+    own = placed(model, segments) if isinstance(model, Transformer | SimulatedModel) else segments
+    step = run_step(model, own, clock, together)
     layer = 0
     while True:
         for segment in (cancels or {}).get(layer, ()):
-            segment.mark.set(clock())
+            segment.mark.set(clock)
         try:
             next(step)
         except StopIteration as stop:
@@ -204,3 +206,43 @@ class RecordingModel:
 
     def _record(self, name: str, batch: list[Segment]) -> None:
         self.calls.append((name, [segment.slot for segment in batch]))
+
+
+class RecordingTogether(RecordingModel):
+    """Likewise, and runs its layers in one call; it looks at marks as kernels do.
+
+    Args:
+        num_layers: of each step.
+        during: called in each layer with its index.
+        clock: which layers let go on.
+        alone: layers that it does not run in one call with others.
+        most: layers of a call.
+    """
+
+    def __init__(
+        self,
+        num_layers: int = 3,
+        *,
+        during: Callable[[int], None] = lambda index: None,
+        clock: Callable[[], float] = time.perf_counter,
+        alone: Collection[int] = (),
+        most: int = 1000,
+    ) -> None:
+        super().__init__(num_layers, during=during)
+        self.together: list[int] = []  # layers of each call
+        self._clock = clock
+        self._alone = alone
+        self._most = most
+
+    def run_layers(self, batch: list[Segment], first: int) -> list[float]:
+        """Note each layer as `run_layer` does, up to one that is alone, or in which a mark is set."""
+        began, ended = self._clock(), list[float]()
+        for index in range(first, min(self.num_layers, first + self._most)):
+            if index in self._alone:
+                break
+            self.run_layer(batch, index)
+            ended.append(self._clock() - began)
+            if any(c_int32.from_address(segment.mark.address).value for segment in batch):
+                break
+        self.together.append(len(ended))
+        return ended

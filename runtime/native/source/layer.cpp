@@ -4,6 +4,7 @@
 // decides which is run.  What these share, and the standard library, is compiled for any processor, so it comes first.
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +14,7 @@
 #include "structures.h"
 
 // To be raised with every change of a structure or function below.
-extern "C" int cede_interface() { return 15; }
+extern "C" int cede_interface() { return 16; }
 
 #if (defined(__x86_64__) || defined(__AARCH64EL__)) && defined(__GNUC__) && !defined(CEDE_WITHOUT_KERNELS)  // a test defines the last
 #define CEDE_HAS_KERNELS 1
@@ -102,6 +103,22 @@ extern "C" void cede_run_layer(void* context, int target, const cede::Layer* lay
     (layer->is_bfloat16 ? kernels.with_bfloat16 : kernels.with_float32)(own, *layer, *step);
 }
 
+// Run the layers of a stack from number `first` on, until one of the marks is set or so many nanoseconds have passed, but one
+// at least.  `ended`: of each that ran, how many nanoseconds after the call it ended.  Return how many ran.
+extern "C" int cede_run_layers(void* context, const cede::Stack* stack, int first, const cede::Step* step,
+                               const cede::Marks* marks, int64_t nanoseconds, int64_t* ended) {
+    const auto began = std::chrono::steady_clock::now();
+    cede::Step own = *step;
+    for (int i = first; i < stack->layers; ++i) {
+        own.kv_shift = stack->kv_shift[i];
+        cede_run_layer(context, stack->target[i], stack->layer[i], &own);
+        const std::chrono::nanoseconds passed = std::chrono::steady_clock::now() - began;
+        ended[i - first] = passed.count();
+        if (marks->any() || passed.count() >= nanoseconds) return i + 1 - first;
+    }
+    return stack->layers - first;
+}
+
 // Multiply `x`, `[rows, in]` in bfloat16 or float32, and write `[rows, out]` to `y`, rounded as those are.  No more than
 // `MOST_ROWS`, unless the matrix is of four bits or of bytes.
 extern "C" void cede_multiply(void* context, int target, int threads, const cede::Matrix* matrix, int is_bfloat16,
@@ -145,6 +162,7 @@ extern "C" int cede_multiplies_bytes() { return 0; }
 extern "C" void* cede_open(int) { return nullptr; }
 extern "C" void cede_close(void*) {}
 extern "C" void cede_run_layer(void*, int, const void*, const void*) {}
+extern "C" int cede_run_layers(void*, const void*, int, const void*, const void*, int64_t, int64_t*) { return 0; }
 extern "C" void cede_multiply(void*, int, int, const void*, int, const void*, int, float*) {}
 extern "C" void cede_expand(void*, int, int, const void*, int, void*) {}
 extern "C" void cede_draw(void*, int, int, const float*, int, int, const void*, float*, int64_t*) {}

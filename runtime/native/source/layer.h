@@ -75,8 +75,10 @@ void run(Context& context, const Layer& layer, const Step& step) {
     context.workers.run(step.segments * kv_heads, [&](int piece) {
         const Segment& segment = step.segment[piece / kv_heads];
         const int kv_head = piece % kv_heads;
-        T* keys = static_cast<T*>(segment.keys) + segment.head_stride * kv_head;
-        T* values = static_cast<T*>(segment.values) + segment.head_stride * kv_head;
+        const auto of_layer = [&](void* first) {
+            return reinterpret_cast<T*>(static_cast<char*>(first) + step.kv_shift) + segment.head_stride * kv_head;
+        };
+        T *keys = of_layer(segment.keys), *values = of_layer(segment.values);
         for (int i = 0; i < segment.rows; ++i) {
             const size_t row = segment.first_row + i, position = segment.length - segment.rows + i;
             float* own = context.qkv.data() + row * all_heads;

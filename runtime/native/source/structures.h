@@ -86,6 +86,27 @@ struct Step {
     void* hidden;           // `[rows, hidden]`, changed in place
     const void *cos, *sin;  // `[rows, rotary]`
     const Segment* segment;
+    int64_t kv_shift;  // bytes from the segments' keys and values to those of the layer
+};
+
+// Layers that follow one another and have their KV in places that differ by the same bytes for all segments.
+struct Stack {
+    int32_t layers;
+    const int32_t* target;  // of each, its number
+    const Layer* const* layer;
+    const int64_t* kv_shift;
+};
+
+// Numbers that another thread sets to what is not 0 when a step is to stop at the end of a layer.
+struct Marks {
+    int32_t count;
+    const int32_t* const* mark;
+
+    bool any() const {
+        for (int i = 0; i < count; ++i)
+            if (__atomic_load_n(mark[i], __ATOMIC_ACQUIRE)) return true;
+        return false;
+    }
 };
 
 // How a row's token is drawn.

@@ -31,6 +31,7 @@ from runtime.nn.matrices.native_product import DTYPES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from ctypes import Array
 
     from torch import Tensor
 
@@ -65,6 +66,11 @@ class NativeLayer:
         kernels: compute it.
         deterministic: whether they compute all rows, so that no row depends on its neighbours.
 
+    Attributes:
+        index: of the layer.
+        kernels: compute it.
+        described: the layer, for them.
+
     Raises:
         NotInKernels: the kernels do not have what the layer is made of.
     """
@@ -92,11 +98,11 @@ class NativeLayer:
         of_bytes = all(matrix.described.kind in OF_BYTES for matrix in self._matrices)
         self._takes_all = deterministic or (of_bytes and dtype == torch.float32)
         self._most_keys = MOST_KEYS if of_bytes else 0
-        self._index, rope = index, config.ropes[index]
+        self.index, rope = index, config.ropes[index]
         self._rope = attention.rope
         self._window = config.window[index]
-        self._kernels = kernels
-        self._described = Layer(
+        self.kernels = kernels
+        self.described = Layer(
             hidden=config.hidden_size,
             heads=config.num_heads,
             kv_heads=config.num_kv_heads,
@@ -118,7 +124,16 @@ class NativeLayer:
             down=down.described,
         )
         if isinstance(attention.query_key_norm, HeadNorm):
-            self._described.head = _norm(attention.query_key_norm.joint)
+            self.described.head = _norm(attention.query_key_norm.joint)
+
+    @property
+    def target(self) -> int:
+        """The number of the kernels' target that computes it."""
+        return self.kernels.target(self._block)
+
+    def is_alike(self, other: NativeLayer) -> bool:
+        """Whether another layer of the model sees as far, and rotates alike."""
+        return (self._window, self._rope) == (other._window, other._rope)
 
     def __call__(self, batch: LayerRows, kv: KVCache) -> None:
         """Transform the hidden states of all rows, in place, and write their KV."""
@@ -142,20 +157,39 @@ class NativeLayer:
             self._run(batch.piece(range(first, min(rows, first + MOST_ROWS))), kv)
 
     def _run(self, batch: LayerRows, kv: KVCache) -> None:
-        hidden = batch.hidden
+        rows, copied = self._rows(batch, kv)
+        self.kernels.run_layer(self.described, self.step(batch, rows), self._block)
+        for segment, parts in copied:  # of a ring that ends among the positions that were read
+            written = torch.stack([part[:, segment.start - segment.end :] for part in parts])
+            kv.write(self.index, segment.slot, segment.start, written, segment.origin)
+
+    def _rows(self, batch: LayerRows, kv: KVCache) -> tuple[Array[Rows], list[tuple[Segment, Sequence[Tensor]]]]:
+        """Return the rows of all segments, and the KV of those that do not have it in one piece, as copies."""
         rows = (Rows * len(batch.segments))()
         copied: list[tuple[Segment, Sequence[Tensor]]] = []
         for own, segment, places in zip(rows, batch.segments, batch.ranges, strict=True):
             first = first_visible(segment, self._window)
             own.first_row, own.rows, own.length = places.start, len(places), segment.end - first
-            if kv.is_whole(self._index, first, segment.end):
-                own.keys, own.values, own.head_stride = kv.addresses(self._index, segment.slot, first, segment.origin)
+            if kv.is_whole(self.index, first, segment.end):
+                own.keys, own.values, own.head_stride = kv.addresses(self.index, segment.slot, first, segment.origin)
             else:
-                keys, values = kv.read(self._index, segment.slot, first, segment.end, segment.origin)
+                keys, values = kv.read(self.index, segment.slot, first, segment.end, segment.origin)
                 copied.append((segment, (keys, values)))
                 own.keys, own.values, own.head_stride = keys.data_ptr(), values.data_ptr(), keys.stride(0)
+        return rows, copied
+
+    def rows_in_place(self, batch: LayerRows, kv: KVCache) -> Array[Rows] | None:
+        """Return the rows of all segments; None where a segment's KV is not in one piece."""
+        visible = [(first_visible(segment, self._window), segment.end) for segment in batch.segments]
+        if not all(kv.is_whole(self.index, first, end) for first, end in visible):
+            return None
+        return self._rows(batch, kv)[0]
+
+    def step(self, batch: LayerRows, rows: Array[Rows]) -> Step:
+        """Describe a step of these rows, which are to be kept as long as it is used."""
+        hidden = batch.hidden
         cos, sin = (None, None) if self._rope is None else batch.rotations[self._rope]
-        step = Step(
+        return Step(
             rows=hidden.shape[0],
             segments=len(rows),
             threads=torch.get_num_threads(),
@@ -164,10 +198,6 @@ class NativeLayer:
             sin=None if sin is None else sin.data_ptr(),
             segment=addressof(rows),
         )
-        self._kernels.run_layer(self._described, step, self._block)
-        for segment, parts in copied:  # of a ring that ends among the positions that were read
-            written = torch.stack([part[:, segment.start - segment.end :] for part in parts])
-            kv.write(self._index, segment.slot, segment.start, written, segment.origin)
 
 
 def in_parts(taken: Sequence[bool]) -> list[tuple[slice, bool]]:

@@ -104,7 +104,7 @@ async def cancelled_step(
         nursery.start_soon(run)
         for index in leaving:
             await trio.sleep(rng.uniform(0, LONGEST_WAIT))
-            segments[index].mark.set(executor.clock())
+            segments[index].mark.set(executor.clock)
     return results[0]
 
 

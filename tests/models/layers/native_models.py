@@ -164,11 +164,14 @@ def both(
     )
 
 
-def run(model: Transformer, segments: Sequence[Segment]) -> Batch:
-    """Run all layers."""
-    batch = model.begin(segments)
-    for index in range(model.num_layers):
-        model.run_layer(batch, index)
+def run(model: Transformer, segments: Sequence[Segment], *, together: bool = True) -> Batch:
+    """Run all layers, several in one call where the model can, or each by itself."""
+    batch, index = model.begin(segments), 0
+    while index < model.num_layers:
+        ran = len(model.run_layers(batch, index)) if together else 0
+        if not ran:
+            model.run_layer(batch, index)
+        index += ran or 1
     return batch
 
 

@@ -284,14 +284,14 @@ class CancelsWithin(SimulatedModel):
     def run_layer(self, batch: SimulatedBatch, index: int) -> int:
         """Set the marks of this layer, and count the rows that it still computes."""
         for mark in self.when.get(index, []):
-            mark.set(self.clock())
+            mark.set(self.clock)
         self.rows.append(sum(len(segment.token_ids) for segment in batch.segments))
         return super().run_layer(batch, index)
 
     def finish(self, batch: SimulatedBatch) -> list[SegmentOutput]:
         """Set the marks that come after the last layer."""
         for mark in self.when.get(self.num_layers, []):
-            mark.set(self.clock())
+            mark.set(self.clock)
         return super().finish(batch)
 
 
@@ -307,7 +307,7 @@ def one_step(layers: int, moments: tuple[int | None, ...]) -> tuple[StepResult, 
             when.setdefault(moment, []).append(segment.mark)
     model = CancelsWithin(layers, when, lambda: float(next(ticks)))
     for mark in when.get(-1, []):
-        mark.set(model.clock())
+        mark.set(model.clock)
     return drive(run_step(model, segments, model.clock)), segments, model
 
 

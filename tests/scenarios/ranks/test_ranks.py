@@ -83,7 +83,7 @@ def test_four_ranks_say_the_same(tmp_path: Path) -> None:
 
 def leave(leaving: Sequence[Segment]) -> None:
     for segment in leaving:
-        segment.mark.set(0.0)
+        segment.mark.set(lambda: 0.0)
 
 
 @pytest.fixture(scope="module", params=["llama", "gpt-oss", "deepseek3", "olmo2"])

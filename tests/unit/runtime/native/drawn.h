@@ -97,7 +97,8 @@ inline void* open(int threads) {
     return context;
 }
 
-// Hidden states and keys and values behind a layer that was run some times, always of the same random numbers.
+// Hidden states and keys and values behind two layers of the same weights that were run some times, always of the same random
+// numbers.
 template <class T>
 std::pair<std::vector<T>, std::vector<T>> run_layer(int target, Kind kind, const Shape& shape, int rows_of_each, int sequences,
                                                     int length, int threads, int times) {
@@ -123,16 +124,24 @@ std::pair<std::vector<T>, std::vector<T>> run_layer(int target, Kind kind, const
                       before_attention, norm_after, before_mlp, norm_after,
                       extras ? Norm{head_norm.data(), 0.01f} : none, 0.1f, 1.0f,
                       qkv.own, output.own, gate_up.own, down.own};
-    auto states = numbers<T>(static_cast<size_t>(rows) * hidden), kv = numbers<T>(2ul * kv_heads * length * dim * sequences);
+    auto states = numbers<T>(static_cast<size_t>(rows) * hidden), kv = numbers<T>(4ul * kv_heads * length * dim * sequences);
     const auto cos = numbers<T>(static_cast<size_t>(rows) * rotary), sin = numbers<T>(static_cast<size_t>(rows) * rotary);
     std::vector<Segment> segments;
     const size_t one = static_cast<size_t>(kv_heads) * length * dim;
     for (int i = 0; i < sequences; ++i)
         segments.push_back({i * rows_of_each, rows_of_each, kv.data() + 2 * i * one, kv.data() + (2 * i + 1) * one,
                             static_cast<int64_t>(length) * dim, length});
-    const Step step{rows, sequences, threads, states.data(), cos.data(), sin.data(), segments.data()};
+    const Step step{rows, sequences, threads, states.data(), cos.data(), sin.data(), segments.data(), 0};
     void* context = open(threads);
-    for (int again = 0; again < times; ++again) cede_run_layer(context, target, &layer, &step);
+    const int32_t targets[] = {target, target};
+    const Layer* const layers[] = {&layer, &layer};
+    const int64_t shifts[] = {0, static_cast<int64_t>(kv.size() / 2 * sizeof(T))};
+    const Stack stack{2, targets, layers, shifts};
+    const int32_t unset = 0;
+    const int32_t* const mark = &unset;
+    const Marks marks{1, &mark};
+    int64_t ended[2];
+    for (int again = 0; again < times; ++again) cede_run_layers(context, &stack, 0, &step, &marks, INT64_MAX, ended);
     cede_close(context);
     return {states, kv};
 }

@@ -13,7 +13,7 @@ namespace {
 using namespace cede;
 using namespace cede::drawn;
 
-constexpr int TIMES = 10;
+constexpr int TIMES = 6;
 
 template <class T>
 bool are_same(const std::vector<T>& x, const std::vector<T>& y) {

@@ -153,7 +153,7 @@ def test_after_a_trim_the_rows_are_the_targets_again(subject: Subject) -> None:
 def test_neighbours_of_a_cancelled_draft_go_on(subject: Subject) -> None:
     run(subject.target, [Segment(slot, 0, PROMPT[:-1]) for slot in range(2)])
     leaver, stayer = draft(0, 1, PROMPT[1:]), draft(1, 1, PROMPT[1:])
-    leaver.mark.set(0.0)
+    leaver.mark.set(lambda: 0.0)
     gone, there = run(subject.module, [leaver, stayer]).segments
     assert not gone.computed
     assert there.tokens[0].distribution is not None

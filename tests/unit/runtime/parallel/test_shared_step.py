@@ -80,7 +80,7 @@ def run_both(
     marks = {segment.slot: CancelMark() for segment in asked}
     for segment in agreed:
         if segment.mark.at is not None:
-            marks[segment.slot].set(0.0)
+            marks[segment.slot].set(lambda: 0.0)
     theirs = [Segment(segment.slot, segment.start, segment.token_ids, marks[segment.slot]) for segment in asked]
     steps = [
         SharedStep(segments, LAYERS, SUMS, CPU, adder.reduce(rank), leads=rank == 0)
@@ -117,7 +117,7 @@ def test_all_ranks_drop_the_same_rows_at_the_same_layer(number: int, left_after:
 
     def during(sums: int) -> None:
         if sums == number:
-            asked[1].mark.set(5.0)
+            asked[1].mark.set(lambda: 5.0)
 
     expected = [[0, 1, 2]] * left_after + [[0, 2]] * (LAYERS - left_after)
     assert agreed_trace(asked, Adder(during)) == expected
@@ -125,7 +125,7 @@ def test_all_ranks_drop_the_same_rows_at_the_same_layer(number: int, left_after:
 
 def test_what_is_cancelled_before_the_step_is_in_no_layer() -> None:
     asked = segments()
-    asked[0].mark.set(1.0)
+    asked[0].mark.set(lambda: 1.0)
     assert agreed_trace(asked, Adder()) == [[1, 2]] * LAYERS
 
 
@@ -133,7 +133,7 @@ def test_a_step_ends_where_nobody_is_left() -> None:
     asked = segments(1)
 
     def during(sums: int) -> None:
-        asked[0].mark.set(1.0)
+        asked[0].mark.set(lambda: 1.0)
 
     assert agreed_trace(asked, Adder(during)) == [[]]
 
@@ -143,7 +143,7 @@ def test_more_segments_than_a_row_has_numbers() -> None:
 
     def during(sums: int) -> None:
         for segment in (asked[2], asked[8]):
-            segment.mark.set(1.0)
+            segment.mark.set(lambda: 1.0)
 
     assert agreed_trace(asked, Adder(during)) == [[0, 1, 3, 4, 5, 6, 7]] * LAYERS
 
@@ -166,7 +166,7 @@ def test_both_ranks_may_fail_in_the_same_layer() -> None:
 
 def test_a_step_that_has_ended_needs_no_word() -> None:
     asked = segments(1)
-    asked[0].mark.set(1.0)
+    asked[0].mark.set(lambda: 1.0)
 
     def reduce(part: torch.Tensor) -> None:
         raise AssertionError("nobody is there to add up with")

@@ -119,7 +119,7 @@ async def test_who_is_cancelled_in_a_later_step_keeps_what_was_computed_before(l
 
     def cancel(_: int) -> None:
         if next(layers) == 2 * 3 + layer:  # of the third step
-            segments[1].mark.set(0.0)
+            segments[1].mark.set(lambda: 0.0)
 
     result = await _run(Counting(during=cancel), segments)
     last = layer == 2  # nothing is left to be dropped
@@ -130,8 +130,12 @@ async def test_who_is_cancelled_in_a_later_step_keeps_what_was_computed_before(l
 
 async def test_who_is_cancelled_between_two_steps_has_no_row_in_the_next() -> None:
     segments = _segments()
-    model = Counting(before=lambda step: segments[0].mark.set(0.0) if step == 2 else None)
-    result = await _run(model, segments)
+
+    def cancel(step: int) -> None:
+        if step == 2:
+            segments[0].mark.set(lambda: 0.0)
+
+    result = await _run(Counting(before=cancel), segments)
     assert _tokens(result) == [[100, 101], [100, 101, 102]]
     assert [(one.rows, one.layers_after_cancel) for one in result.segments] == [(2, 0), (3, 0)]
 

@@ -60,7 +60,7 @@ async def test_a_thread_may_adapt_how_many_threads_its_steps_use(monkeypatch: py
         for rows in (2, FEW_ROWS + 1):
             await executor.run_step(StepJob([Segment(0, 0, [7] * rows, sample=greedy(rows))]))
         cancelled = Segment(1, 0, [7], origin=8)
-        cancelled.mark.set(0)
+        cancelled.mark.set(lambda: 0)
         await executor.run_step(StepJob([Segment(0, 0, [7]), cancelled]))
         await executor.call(lambda: torch.set_num_threads(before))
     assert used[0] == used[-1] == 1
@@ -75,7 +75,7 @@ async def test_a_thread_may_adapt_how_many_threads_its_steps_use(monkeypatch: py
 async def test_executors_agree(kind: str) -> None:
     model = SimulatedModel(slots=3, context=8)
     segments = segments_of()
-    segments[1].mark.set(0)
+    segments[1].mark.set(lambda: 0)
 
     async def run(executor: Executor) -> StepResult:
         return await executor.run_step(StepJob(segments))
@@ -110,7 +110,7 @@ async def test_a_simulated_cancel_costs_the_rest_of_its_layer(autojump_clock: Mo
 
     async def cancel(segment: Segment, after: float) -> None:
         await trio.sleep(after)
-        segment.mark.set(executor.clock())
+        segment.mark.set(executor.clock)
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(cancel, segments[0], 1.5)

@@ -38,7 +38,7 @@ async def test_all_torch_code_runs_on_one_thread_in_inference_mode() -> None:
     async with open_thread_executor(load) as executor:
         segments = segments_of()
         for layer in range(3):
-            segments[layer].mark.set(0)
+            segments[layer].mark.set(lambda: 0)
             await executor.run_step(StepJob(segments))
         await executor.call(look)
     assert len({thread for thread, _ in seen}) == 1
@@ -64,7 +64,7 @@ async def test_a_cancel_reaches_a_running_step(cancelled: tuple[int, ...]) -> No
         async def cancel() -> None:
             await gate.entered.wait()
             for i in cancelled:
-                segments[i].mark.set(executor.clock())
+                segments[i].mark.set(executor.clock)
             gate.open()
 
         result = await executor.run_step(StepJob(segments))

@@ -43,14 +43,14 @@ def _segments(count: int = 3) -> list[Segment]:
 def test_the_first_cancel_counts() -> None:
     mark = CancelMark()
     assert mark.at is None
-    mark.set(1.5)
-    mark.set(2.5)
+    mark.set(lambda: 1.5)
+    mark.set(lambda: 2.5)
     assert mark.at == 1.5
 
 
 def test_segments_do_not_share_a_mark() -> None:
     first, second = Segment(0, 4, [1, 2]), Segment(0, 4, [1, 2])
-    first.mark.set(0)
+    first.mark.set(lambda: 0)
     assert second.mark.at is None
     assert first.end == 6
 

@@ -1,0 +1,89 @@
+"""Layers by the kernels of `runtime.native`, several in one call.
+
+Between two layers nothing is Python's: a layer of few rows may take no longer than what Python does for it, and this
+thread need not wait for the interpreter, which the event loop has meanwhile.  Cancels are looked at by the kernels, at
+the end of each layer.
+"""
+
+from __future__ import annotations
+
+from ctypes import addressof, c_int32, c_int64, c_void_p
+from typing import TYPE_CHECKING
+
+from runtime.native.structures import MOST_ROWS, Marks, Stack
+from runtime.nn.layers.native_layer import NativeLayer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from runtime.kv.cache import KVCache
+    from runtime.nn.layers.batch import LayerRows
+    from runtime.nn.layers.native_layer import AnyLayer
+
+MOST_NANOSECONDS = 50_000_000
+"""A call ends with the layer in which so many have passed: whoever waits for the step is to see that it goes on."""
+
+
+class NativeStack:
+    """Layers that follow one another, and have the rows of a sequence at the same place of their KV.
+
+    Args:
+        layers: such layers.
+        kv: the model's, and theirs alone.
+    """
+
+    def __init__(self, layers: Sequence[NativeLayer], kv: KVCache) -> None:
+        self._first = layers[0]
+        self._kv = kv
+        place = kv.addresses(self._first.index, 0, 0)[0]
+        count = len(layers)
+        # What the description refers to, as long as this is there; the layers keep what theirs do.
+        self._layers = layers
+        self._targets = (c_int32 * count)(*(layer.target for layer in layers))
+        self._described = (c_void_p * count)(*(addressof(layer.described) for layer in layers))
+        self._shifts = (c_int64 * count)(*(kv.addresses(layer.index, 0, 0)[0] - place for layer in layers))
+        self._stack = Stack(
+            layers=count,
+            target=addressof(self._targets),
+            layer=addressof(self._described),
+            kv_shift=addressof(self._shifts),
+        )
+
+    def run(self, batch: LayerRows, index: int) -> Sequence[float]:
+        """Run layers from number `index` of the model on, as `LayersTogether.run_layers`.
+
+        None are run where there are many rows, or where a sequence's KV is not in one piece.
+        """
+        if batch.hidden.shape[0] > MOST_ROWS or (rows := self._first.rows_in_place(batch, self._kv)) is None:
+            return ()
+        segments = batch.segments
+        marks = (c_void_p * len(segments))(*(segment.mark.address for segment in segments))
+        ended = self._first.kernels.run_layers(
+            self._stack,
+            index - self._first.index,
+            self._first.step(batch, rows),
+            Marks(len(segments), addressof(marks)),
+            MOST_NANOSECONDS,
+        )
+        return [nanoseconds * 1e-9 for nanoseconds in ended]
+
+
+def native_stacks(layers: Sequence[AnyLayer], kv: KVCache) -> list[NativeStack | None]:
+    """Return the stack that each layer of a model is in; None for one that the kernels do not compute."""
+    stacks: list[NativeStack | None] = []
+    while (first := len(stacks)) < len(layers):
+        alike = _alike(layers[first:], kv)
+        stacks += [NativeStack(alike, kv)] * len(alike) if alike else [None]
+    return stacks
+
+
+def _alike(layers: Sequence[AnyLayer], kv: KVCache) -> list[NativeLayer]:
+    """Return those of the first layers that make a stack."""
+    alike: list[NativeLayer] = []
+    for layer in layers:
+        if not isinstance(layer, NativeLayer):
+            break
+        if alike and not (layer.is_alike(alike[0]) and kv.lie_alike(layer.index, alike[0].index)):
+            break
+        alike.append(layer)
+    return alike

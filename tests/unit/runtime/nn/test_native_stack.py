@@ -1,0 +1,143 @@
+"""Several layers in one call of the kernels: what each by itself would have made, up to a cancel."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+
+from runtime.native.structures import MOST_ROWS
+from runtime.nn import native_stack
+from runtime.nn.matrices.formats import choose_formats
+from runtime.nn.matrices.quantization import Quantization
+from runtime.step.step import Segment
+from tests.models.layers.native_models import (
+    CPU,
+    GEMMA3,
+    LLAMA,
+    MISTRAL,
+    QWEN3,
+    SMOLLM3,
+    both,
+    run,
+    segments_of,
+)
+
+if TYPE_CHECKING:
+    from runtime.native.kernels import Kernels
+    from runtime.nn.model import Transformer
+
+SIX = {"num_hidden_layers": 6}
+SLIDING = ["sliding_attention"] * 2 + ["full_attention"]
+# Of each, and how many layers are run in one call from the first on.
+MODELS: dict[str, tuple[dict[str, Any], list[int]]] = {
+    "llama": (LLAMA | SIX, [6]),
+    "qwen3": (QWEN3 | SIX, [6]),
+    "windows in all layers": (MISTRAL | SIX, [6]),
+    "windows in some": (GEMMA3 | SIX | {"layer_types": SLIDING * 2}, [2, 1, 2, 1]),
+    "no rotation in some": (SMOLLM3 | SIX | {"no_rope_layers": [1, 1, 0] * 2}, [2, 1, 2, 1]),
+}
+PROMPTS = {0: 20, 1: 7, 2: 30}
+STEPS: list[dict[int, int]] = [{0: 1, 1: 1, 2: 1}, {1: 5, 2: 1}, {0: 9, 1: 9, 2: 9}, {2: 1}] * 2
+
+
+def _model(settings: dict[str, Any], kernels: Kernels) -> Transformer:
+    formats = choose_formats(Quantization.NONE, CPU, torch.float32, kernels)
+    _, native = both(settings, torch.float32, kernels, formats)
+    assert native.native_layers == native.num_layers
+    return native
+
+
+def _calls(model: Transformer, segments: list[Segment]) -> list[int]:
+    """How many layers each call of a step runs; 0 where one is run by itself."""
+    batch, calls, index = model.begin(segments), list[int](), 0
+    while index < model.num_layers:
+        calls.append(len(model.run_layers(batch, index)))
+        if not calls[-1]:
+            model.run_layer(batch, index)
+        index += calls[-1] or 1
+    return calls
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_layers_in_one_call_are_what_each_by_itself_is(kernels: Kernels, name: str) -> None:
+    """By the bit, in hidden states and KV, also where rings come around."""
+    settings, _ = MODELS[name]
+    together, apart = _model(settings, kernels), _model(settings, kernels)
+    torch.manual_seed(1)
+    lengths: dict[int, int] = {}
+    with torch.inference_mode():
+        for step in [*({slot: rows} for slot, rows in PROMPTS.items()), *STEPS]:
+            segments = segments_of(step, lengths)
+            own, reference = run(together, segments), run(apart, segments, together=False)
+            assert torch.equal(own.hidden, reference.hidden), step
+            for segment in segments:
+                for layer in range(apart.num_layers):
+                    seen = apart.config.window[layer]
+                    start = 0 if seen is None else max(0, segment.end - seen)
+                    place = (layer, segment.slot, start, segment.end, segment.origin)
+                    assert all(map(torch.equal, together.kv.read(*place), apart.kv.read(*place)))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_alike_layers_are_run_in_one_call(kernels: Kernels, name: str) -> None:
+    settings, calls = MODELS[name]
+    with torch.inference_mode():
+        assert _calls(_model(settings, kernels), [Segment(0, 0, [1, 2, 3])]) == calls
+
+
+def test_many_rows_are_run_layer_by_layer(kernels: Kernels) -> None:
+    model = _model(LLAMA, kernels)
+    with torch.inference_mode():
+        assert _calls(model, [Segment(0, 0, [1] * (MOST_ROWS + 1))]) == [0, 0]
+        assert _calls(model, [Segment(0, 0, [1] * MOST_ROWS)]) == [2]
+
+
+def test_a_window_that_is_in_two_pieces_is_run_layer_by_layer(kernels: Kernels) -> None:
+    model = _model(GEMMA3 | SIX | {"layer_types": SLIDING * 2}, kernels)
+    rings = model.kv.rings
+    assert rings is not None
+    ring = rings.capacity(0)
+    assert ring is not None
+    with torch.inference_mode():
+        for start in range(ring):
+            run(model, [Segment(0, start, [1])])
+        assert _calls(model, [Segment(0, ring, [1])]) == [0, 0, 1, 0, 0, 1]
+
+
+@pytest.mark.parametrize("cancelled", [0, 2])
+def test_a_call_ends_with_the_layer_in_which_somebody_is_cancelled(kernels: Kernels, cancelled: int) -> None:
+    model = _model(LLAMA | SIX, kernels)
+    segments = segments_of({0: 2, 1: 1, 2: 3}, {})
+    with torch.inference_mode():
+        batch = model.begin(segments)
+        assert len(model.run_layers(batch, 0)) == 6
+        segments[cancelled].mark.set(lambda: 1.0)
+        assert len(model.run_layers(batch, 0)) == 1
+        assert len(model.run_layers(batch, 5)) == 1
+        model.shrink(batch, [place for place in range(3) if place != cancelled])
+        assert len(model.run_layers(batch, 1)) == 5
+
+
+def test_a_call_ends_when_it_has_taken_long(kernels: Kernels, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever looks whether the step goes on is told so."""
+    model = _model(LLAMA | SIX, kernels)
+    monkeypatch.setattr(native_stack, "MOST_NANOSECONDS", 0)
+    with torch.inference_mode():
+        assert _calls(model, [Segment(0, 0, [1])]) == [1] * 6
+
+
+def test_layers_end_one_after_the_other(kernels: Kernels) -> None:
+    model = _model(LLAMA | SIX, kernels)
+    with torch.inference_mode():
+        ended = model.run_layers(model.begin([Segment(0, 0, [1])]), 0)
+    assert 0 < ended[0]
+    assert list(ended) == sorted(ended)
+
+
+def test_layers_of_pytorch_are_run_one_by_one(kernels: Kernels) -> None:
+    formats = choose_formats(Quantization.NONE, CPU, torch.float32, kernels)
+    plain, _ = both(LLAMA, torch.float32, kernels, formats)
+    with torch.inference_mode():
+        assert _calls(plain, [Segment(0, 0, [1])]) == [0, 0]
