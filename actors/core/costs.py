@@ -19,6 +19,7 @@ MEMORY = 0.98  # each step makes those before it count this much less: a memory 
 ROW_VARIANCE = 4.0  # rows squared: steps that differ less in their rows say little about what a row takes
 DEPTH_VARIANCE = 128.0**2  # positions squared: chunks that differ less in depth say little about what depth takes
 MAX_SURPRISE = 2.0  # a step that takes longer than so many times what was foreseen counts as that
+FULL_CHUNK, MANY_ROWS = 64, 256  # rows of a chunk that says at once how fast the machine is, and that counts as a step
 MIN_CHUNK_SHARE = 0.1  # of a step's seconds, which its prompt rows are taken to cost at least
 MIN_DEPTH_SHARE = 0.25  # of the mean cost of a prompt's row, which each costs at least, whatever the line says
 
@@ -52,7 +53,7 @@ class StepCostModel:
         if self.knows_chunks:
             seconds = min(seconds, MAX_SURPRISE * (self._without_chunk(rows) + chunk * self.chunk_row_seconds(depth)))
         for_chunk = max(seconds - self._without_chunk(rows), MIN_CHUNK_SHARE * seconds)
-        self._chunks.observe(depth, for_chunk / chunk)
+        self._chunks.observe(chunk, depth, for_chunk / chunk)
 
     def seconds(self, rows: int, chunk: int = 0, depth: float = 0.0) -> float | None:
         """What a step takes; None before one of its kind was seen.  Arguments as in `observe`.
@@ -116,6 +117,9 @@ class _ChunkRows:
     The line forgets slowly, for what attention adds does not change; what it is multiplied by follows the machine's
     speed within a few steps.  So neither the first chunk after a long prompt is too small, nor that of a retry behind
     thousands of cached positions too large.
+
+    A chunk counts by its rows: to the few of one that ends a prompt, or of a retry whose prompt is all but cached, all
+    is ascribed that a step takes besides, and as they lie deep, the line would be steep.
     """
 
     def __init__(self) -> None:
@@ -126,10 +130,13 @@ class _ChunkRows:
     def known(self) -> bool:
         return self._speed is not None
 
-    def observe(self, depth: float, seconds: float) -> None:
-        self._fit.add(depth, seconds)
+    def observe(self, rows: int, depth: float, seconds: float) -> None:
+        """Learn from a chunk of so many rows, of which each took `seconds`."""
+        self._fit.add(depth, seconds, rows / MANY_ROWS)
         speed = seconds / self._line(depth)
-        self._speed = speed if self._speed is None else 0.5 * (self._speed + speed)
+        if self._speed is None:
+            self._speed = speed
+        self._speed += 0.5 * min(rows / FULL_CHUNK, 1.0) * (speed - self._speed)
 
     def seconds(self, depth: float) -> float:
         return (1.0 if self._speed is None else self._speed) * self._line(depth)
@@ -158,10 +165,10 @@ class _FittedLine:
         self._little_spread = little_spread
         self._spread = self._common = 0.0  # variance of x, covariance with y
 
-    def add(self, x: float, y: float) -> None:
-        """Take in a point."""
-        self.weight = self._forget * self.weight + 1
-        share = 1 / self.weight
+    def add(self, x: float, y: float, points: float = 1.0) -> None:
+        """Take in a point, which counts as so many."""
+        self.weight = self._forget**points * self.weight + points
+        share = points / self.weight
         right, up = x - self.mean_x, y - self.mean_y
         self.mean_x += share * right
         self.mean_y += share * up

@@ -1,4 +1,4 @@
-"""Kernels of cede's own for CPUs: a decoder layer of few rows in one call, 4-bit weights in full for many rows, draws.
+"""Kernels of cede's own for CPUs: decoder layers of few rows in one call, 4-bit weights in full for many rows, draws.
 
 - `source/`: C++, without PyTorch's headers or Python's, for AVX2, AVX-512, AMX and NEON; pip builds it where there is a
   compiler

@@ -6,7 +6,7 @@ from tests.mutants import bursts, grammars, manager, observers, slots, steps
 from tests.mutants.actors import parking, planner, spare_time
 from tests.mutants.cluster import control, knowledge, requests
 from tests.mutants.kv import arena, blocks, published, rings
-from tests.mutants.model import deterministic, draws, ranks, recorded, single, weights
+from tests.mutants.model import deterministic, draws, ranks, recorded, single, stacks, weights
 from tests.mutants.web import detached, transport
 
 MUTANTS = (
@@ -25,6 +25,7 @@ MUTANTS = (
     *weights.MUTANTS,
     *recorded.MUTANTS,
     *single.MUTANTS,
+    *stacks.MUTANTS,
     *ranks.MUTANTS,
     *grammars.MUTANTS,
     *observers.MUTANTS,

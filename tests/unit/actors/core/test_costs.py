@@ -107,6 +107,27 @@ def test_deep_rows_cost_more() -> None:
     assert costs.chunk_row_seconds(6000) == pytest.approx(0.004, rel=0.1)
 
 
+def test_the_last_rows_of_prompts_do_not_say_what_depth_costs() -> None:
+    """To a single row all is ascribed that its step takes besides: the first chunk of a prompt would be thought cheap."""
+    costs = measured([(1, 0.005)] * 5)
+    for _ in range(20):
+        for depth in range(0, 2048, 256):
+            costs.observe(0, 256, depth, 0.005 + 256 * 0.001)
+        costs.observe(0, 1, 2048, 0.05)
+    assert costs.chunk_row_seconds(0) == pytest.approx(0.001, rel=0.1)
+    assert costs.chunk_row_seconds(2048) == pytest.approx(0.001, rel=0.1)
+
+
+def test_a_chunk_of_few_rows_says_little_of_how_fast_the_machine_is() -> None:
+    costs = measured([(1, 0.01)] * 5)
+    read(costs, 20)
+    costs.observe(0, 4, 0, 0.01 + 4 * 0.004)
+    assert costs.chunk_row_seconds(0) == pytest.approx(0.001, rel=0.1)
+    for _ in range(100):  # but many of them say it
+        costs.observe(0, 4, 0, 0.01 + 4 * 0.002)
+    assert costs.chunk_row_seconds(0) == pytest.approx(0.002, rel=0.1)
+
+
 def test_one_late_chunk_does_not_say_much() -> None:
     """Else a drafter that was late once would be thought too slow to catch up, and never be asked again."""
     costs = measured([(1, 0.4)] * 5)

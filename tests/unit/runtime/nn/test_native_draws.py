@@ -15,36 +15,19 @@ from runtime.sampling.params import SamplingParams
 from runtime.sampling.tokens import SampleSpec
 from tests.models.chi_square import filtered
 from tests.models.sampler_driver import sample
-from tests.unit.runtime.sampling.sampler_rows import VOCAB, random_logits, spec_of
+from tests.unit.runtime.sampling.sampler_rows import FILTERS, VOCAB, random_logits, spec_of
 
 if TYPE_CHECKING:
     from runtime.native.kernels import Kernels
 
 GREEDY = SamplingParams(temperature=0)
 SETTINGS: list[dict[str, Any]] = [
-    {},
-    {"temperature": 0.3},
-    {"temperature": 1.9},
+    *FILTERS,
     {"temperature": 1e9},
-    {"top_k": 1},
-    {"top_k": 7},
     {"top_k": VOCAB - 1},
-    {"top_k": VOCAB},
     {"top_k": 10**400},
-    {"top_p": 0.0},
-    {"top_p": 1e-9},
-    {"top_p": 0.3},
-    {"top_p": 0.9},
-    {"top_p": 0.999},
-    {"min_p": 1.0},
-    {"min_p": 0.05},
-    {"min_p": 1e-9},
-    {"top_k": 8, "top_p": 0.7},
-    {"top_k": 20, "top_p": 0.9, "min_p": 0.2},
-    {"temperature": 0.6, "top_k": 20, "top_p": 0.95, "min_p": 0.01},
     {"temperature": 2.0, "top_k": 3, "top_p": 0.999, "min_p": 0.001},
 ]
-"""Of each filter, alone and together."""
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -16,6 +16,27 @@ if TYPE_CHECKING:
 
 
 VOCAB = 50
+FILTERS: list[dict[str, Any]] = [
+    {},
+    {"temperature": 0.3},
+    {"temperature": 1.9},
+    {"top_k": 1},
+    {"top_k": 7},
+    {"top_k": VOCAB},
+    {"top_k": 10 * VOCAB},
+    {"top_p": 0.0},
+    {"top_p": 1e-9},
+    {"top_p": 0.3},
+    {"top_p": 0.9},
+    {"top_p": 0.999},
+    {"min_p": 1.0},
+    {"min_p": 0.05},
+    {"min_p": 1e-9},
+    {"top_k": 8, "top_p": 0.7},
+    {"top_k": 20, "top_p": 0.9, "min_p": 0.2},
+    {"temperature": 0.6, "top_k": 20, "top_p": 0.95, "min_p": 0.01},
+]
+"""Settings of each filter, alone and together."""
 
 
 def random_logits(rows: int, *, vocab: int = VOCAB, seed: int = 0, ties: bool = False) -> torch.Tensor:

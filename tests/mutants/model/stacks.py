@@ -1,0 +1,68 @@
+"""Bad edits of how several layers run in one call."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+STACK = ("tests/unit/runtime/nn/test_native_stack.py",)
+TOGETHER = ("tests/unit/runtime/step/test_step_together.py",)
+SOURCE = "runtime/native/source/layer.cpp"
+
+MUTANTS = (
+    Mutant(
+        "a call of layers that goes on when somebody is cancelled",
+        SOURCE,
+        "if (marks->any() || passed.count() >= nanoseconds)",
+        "if ((i < 0 && marks->any()) || passed.count() >= nanoseconds)",
+        STACK,
+    ),
+    Mutant(
+        "a call of layers that all write the first one's KV",
+        SOURCE,
+        "own.kv_shift = stack->kv_shift[i];",
+        "own.kv_shift = stack->kv_shift[first];",
+        STACK,
+    ),
+    Mutant(
+        "layers in one call that rotate otherwise",
+        "runtime/nn/native_stack.py",
+        "if alike and not (layer.is_alike(alike[0]) and kv.lie_alike(",
+        "if alike and not (kv.lie_alike(",
+        STACK,
+    ),
+    Mutant(
+        "layers in one call over a window that is in two pieces",
+        "runtime/nn/layers/native_layer.py",
+        "        if not all(kv.is_whole(self.index, first, end) for first, end in visible):\n            return None\n",
+        "",
+        STACK,
+    ),
+    Mutant(
+        "ends of layers that ran in one call, without its beginning",
+        "runtime/step/step.py",
+        "[began + seconds for seconds in ended]",
+        "[seconds for seconds in ended]",
+        TOGETHER,
+    ),
+    Mutant(
+        "a cancel that kernels do not see",
+        "runtime/step/step.py",
+        "            self._flag.value = 1\n",
+        "",
+        TOGETHER,
+    ),
+    Mutant(
+        "a cancel whose time is taken before kernels can see it",
+        "runtime/step/step.py",
+        "            self._flag.value = 1\n            self.at = clock()\n",
+        "            self.at = clock()\n            self._flag.value = 1\n",
+        TOGETHER,
+    ),
+    Mutant(
+        "layers in one call while somebody looks at each",
+        "runtime/step/thread_executor.py",
+        "model if layer_done is None and isinstance(",
+        "model if isinstance(",
+        TOGETHER,
+    ),
+)
