@@ -108,7 +108,7 @@ def test_deep_rows_cost_more() -> None:
 
 
 def test_the_last_rows_of_prompts_do_not_say_what_depth_costs() -> None:
-    """To a single row all is ascribed that its step takes besides: the first chunk of a prompt would be thought cheap."""
+    """To a single row all is ascribed that its step takes besides: a prompt's first chunk would be thought cheap."""
     costs = measured([(1, 0.005)] * 5)
     for _ in range(20):
         for depth in range(0, 2048, 256):
