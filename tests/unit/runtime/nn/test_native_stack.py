@@ -136,6 +136,15 @@ def test_layers_end_one_after_the_other(kernels: Kernels) -> None:
     assert list(ended) == sorted(ended)
 
 
+def test_the_time_of_what_comes_before_the_kernels_counts(kernels: Kernels, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A layer would seem to have ended before a cancel that came in it."""
+    model = _model(LLAMA, kernels)
+    monkeypatch.setattr(native_stack, "perf_counter", iter([100.0, 150.0]).__next__)
+    with torch.inference_mode():
+        first, last = model.run_layers(model.begin([Segment(0, 0, [1])]), 0)
+    assert 50.0 < first <= last
+
+
 def test_layers_of_pytorch_are_run_one_by_one(kernels: Kernels) -> None:
     formats = choose_formats(Quantization.NONE, CPU, torch.float32, kernels)
     plain, _ = both(LLAMA, torch.float32, kernels, formats)
