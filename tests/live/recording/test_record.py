@@ -49,7 +49,8 @@ def test_a_recording_of_a_real_run_shows_steps_and_slots_and_cancels(tmp_path: P
     assert set(picture.waits) == {f"{name}/0" for name in (finished, decoding, waiting)}
     assert [hold.name for hold in picture.spans["slot 0"]] == [f"{finished}/0", f"{decoding}/0"]
     steps = [span for span in picture.spans["steps"] if span.name.startswith("step ")]
-    assert len(steps) == statistics["manager"]["steps"]
+    # Where the machine is fast, several steps are one burst.
+    assert sum(span.args["steps"] for span in steps) == statistics["manager"]["steps"]
     work = picture.spans["slot 0: work"]
     assert (
         {"prefill", "draft", "verify"}
