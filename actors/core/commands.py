@@ -85,11 +85,14 @@ class Chunk:
         rows: how many were committed.
         tokens: those that were drawn, the accepted drafts among them; none where only a part of the rows was served.
         given: what the rows gave besides KV.
+        following: what becomes of the newest token, which is in a step already, as if it had been submitted; None where
+            it is to be submitted.
     """
 
     rows: int
     tokens: tuple[SampledToken, ...] = ()
     given: RowsGiven = NOTHING
+    following: Reply[Chunk] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -200,7 +203,7 @@ class Restart:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trim:
-    """Keep no more than so many tokens: the output ended inside a run of accepted drafts."""
+    """Keep no more than so many tokens: the output ended inside a run of accepted drafts, or behind it."""
 
     hold: Hold
     length: int

@@ -197,7 +197,7 @@ class StepBegins(StepEvent):
 
 @dataclass(frozen=True, slots=True)
 class LayerDone(StepEvent):
-    """A layer of the step ended; `layer` counts from 0, and on from one step of a burst to the next."""
+    """A layer of the step ended, which may be one within a burst; `layer` counts from 0."""
 
     layer: int
 

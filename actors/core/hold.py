@@ -274,6 +274,14 @@ class Hold:
             observers.tell(observers.submitted, event)
         return await self._ask(command, command.reply)
 
+    async def follow(self, following: Reply[Chunk]) -> Chunk:
+        """Await what became of a token that was in a step already when its actor was told of it.
+
+        Raises:
+            StepFailed, WasParked, DeviceLost: as for `submit`.
+        """
+        return await following.wait(self.ticket.note_cancel)
+
     async def copy_prefix(self, source: int, end: int, *, is_last: bool = True) -> bool:
         """Have KV of the prompt copied from another slot, up to position `end`; False if the device failed.
 

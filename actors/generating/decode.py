@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from actors.core.commands import WasParked
+from actors.core.commands import Chunk, WasParked
 from actors.core.events import ActorStage
 from actors.core.generation import FinishReason
 from actors.core.life import State
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from actors.core.hold import Hold
+    from actors.core.reply import Reply
     from actors.generating.drafting import Drafting
     from actors.generating.output import Output
     from actors.generating.prefill import Restoring
@@ -41,35 +42,44 @@ async def decode(
     if first is None:
         return FinishReason.LENGTH
     hold.turn_to(ActorStage.DECODE)
-    tokens: Sequence[SampledToken] = (first,)
-    while (reason := _take(tokens, hold, output)) is None:
+    chunk = Chunk(0, (first,))
+    while (reason := _take(chunk.tokens, hold, output)) is None:
         try:
-            tokens = await _draw(hold, output, drafting)
+            chunk = await _draw(hold, output, drafting, chunk.following)
         except WasParked:
-            tokens = await _go_on(hold, output, restoration(hold))
-    whole = len(output.sequence) - 1  # the last token was drawn, and never read
-    if hold.length > whole:
+            chunk = Chunk(0, await _go_on(hold, output, restoration(hold)))
+    whole = len(output.sequence) - 1  # the last token was drawn; it was never read, or is in a step that runs
+    if chunk.following is not None or hold.length > whole:
         hold.trim(whole)
     return reason
 
 
-async def _draw(hold: Hold, output: Output, drafting: Drafting | None) -> Sequence[SampledToken]:
+async def _draw(hold: Hold, output: Output, drafting: Drafting | None, following: Reply[Chunk] | None) -> Chunk:
     """Return the next token, behind the drafts that stood, or the next ones.
+
+    Args:
+        hold, output, drafting: as for `decode`.
+        following: what becomes of the newest token, where it is in a step already.
 
     Raises:
         WasParked: the slot is another one now.
     """
+    if following is not None:
+        chunk = await hold.follow(following)
+        if drafting:
+            drafting.observe(0, len(chunk.tokens) - 1)
+        return chunk
     drafts = await drafting.propose(hold, output) if drafting else ()
     rows = (output.sequence[-1], *(draft.token_id for draft in drafts))
     phase = State.VERIFY if drafts else State.DECODE
-    most = output.most_tokens if drafting is None or drafting.rests else 1  # drafts are looked for after each token
-    tokens = (await hold.submit(phase, rows, output.next_sample(rows[1:]), drafts, most_tokens=most)).tokens
+    most = output.most_tokens if drafting is None else min(output.most_tokens, drafting.rest)
+    chunk = await hold.submit(phase, rows, output.next_sample(rows[1:]), drafts, most_tokens=most)
     if drafting:
-        drafting.observe(len(drafts), len(tokens) - 1)
-    return tokens
+        drafting.observe(len(drafts), len(chunk.tokens) - 1)
+    return chunk
 
 
-async def _go_on(hold: Hold, output: Output, restoring: Restoring) -> Sequence[SampledToken]:
+async def _go_on(hold: Hold, output: Output, restoring: Restoring) -> tuple[SampledToken, ...]:
     """Return the next token of one that was parked: its sequence is a prompt, of which all but the end is cached."""
     reading = PromptReading(output.index, hold.prompt, NO_OUTPUTS, lambda _: None)
     token = await prefill(hold, restoring, output.next_sample(), reading)

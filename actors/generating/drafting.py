@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from actors.core.events import ActorStage
 from actors.core.life import State
+from actors.generating.draft_length import TRY_PAUSE
 from runtime.errors import StepFailed
 from runtime.sampling.tokens import DraftToken
 from runtime.text.lookup import PromptLookup
@@ -94,7 +95,8 @@ class Drafting:
     """One generation's drafts: from where, and how many at a time.
 
     Attributes:
-        rests: no drafts are looked for, since plain decoding is faster.
+        rest: how many tokens may be drawn before drafts are looked for again: one, or more while plain decoding is
+            faster.
 
     Args:
         source: proposes them.
@@ -113,7 +115,7 @@ class Drafting:
         drafter: StepCostModel | None,
         forced: DraftLength,
     ) -> None:
-        self.rests = False
+        self.rest = 1
         self._source: DraftSource | None = source
         self._length = length
         self._forced = forced
@@ -126,19 +128,19 @@ class Drafting:
 
         A fault while drafting costs the rest of this generation its drafts, and nothing else.
         """
-        self.rests = False
+        self.rest = 1
         if forced := self._propose_forced(hold, output):
             self._used = self._forced
             return forced
         self._used = self._length
         if self._source is None:
-            self.rests = True
+            self.rest = TRY_PAUSE
             return ()
         behind = self._source.behind(hold, output)
         wanted = self._length.next(self._target, self._drafter, hold.neighbours, behind)
         most = min(wanted, output.room - 1)  # a round gives one token more than it accepts
         if most <= 0:
-            self.rests = True
+            self.rest = TRY_PAUSE
             return ()
         hold.turn_to(ActorStage.DRAFTING)
         try:

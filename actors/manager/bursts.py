@@ -16,14 +16,15 @@ if TYPE_CHECKING:
     from runtime.kv.rings import Rings
 
 
-FEWEST = 4  # steps for which there has to be time: of longer ones the event loop's part is small (bench/LOG.md)
+FEWEST = 4  # steps that are told of together, if any are: the event loop's part in longer ones is small (bench/LOG.md)
+MOST_SECONDS = 0.25  # of a burst: no longer does the manager go without a look at what time alone changes
 
 
 class Bursts:
     """Part of the slot manager: called by its task and by nobody else.
 
     Args:
-        seconds: that a burst may take; None for no bursts.
+        seconds: for how long tokens of fast steps may be held back, to be told of together; None for no bursts.
         mailbox: the manager's; what comes into it ends a burst with the step that runs.
         costs: of the target's steps.
         rings: of the model, which bound a sequence's rows between two looks at it; None where it has none.
@@ -45,9 +46,12 @@ class Bursts:
             return None
         if sum(record.pending is not None for record in holds) != len(step):
             return None
-        wanted = min((planned.most_tokens for planned in step), default=0)
         seconds = self._costs.seconds(len(step))
-        if wanted < 2 or not seconds or (steps := int(self._seconds / seconds)) < FEWEST:
+        if not step or not seconds:
             return None
-        most = wanted if self._rings is None else min(wanted, self._rings.max_rows)
-        return Burst(min(steps, most), self._mailbox.watch()) if most > 1 else None
+        most = min(int(MOST_SECONDS / seconds), *(planned.most_tokens for planned in step))
+        together = steps if (steps := int(self._seconds / seconds)) >= FEWEST else 1
+        if self._rings is not None:
+            together = min(together, self._rings.max_rows // 2)
+        together = min(together, most)
+        return Burst(together, most, self._mailbox.watch()) if most > 1 and together else None

@@ -52,8 +52,8 @@ class Device:
                 serve()
 
     async def run_step(self, job: StepJob) -> StepResult:
-        """Run a step, or a burst, as the executor does."""
-        further = 0 if job.burst is None else job.burst.steps - 1
+        """Run a step, or those of a burst that are told of at a time, as the executor does."""
+        further = 0 if job.burst is None else job.burst.unheard - 1
         for segment in () if job.drafting else job.segments:  # the drafter has no rings
             self._table.note_written(self._table.slot(segment.slot), segment.end + further)
         with self._table.in_flight(segment.slot for segment in job.segments), self._lent():

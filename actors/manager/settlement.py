@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import outcome
 
 from actors.core.commands import Chunk
-from actors.core.events import Committed, Invalidated
+from actors.core.events import Committed, Invalidated, Submitted
 from actors.core.life import State
+from actors.manager.step_planner import Planned
 from runtime.errors import StepFailed
 
 if TYPE_CHECKING:
@@ -17,9 +18,9 @@ if TYPE_CHECKING:
 
     from actors.core.holds import HoldRecord
     from actors.core.observer import Observers
+    from actors.core.reply import Reply
     from actors.core.slots import SlotTable
     from actors.kv.prefix_cache import PrefixCache
-    from actors.manager.step_planner import Planned
     from actors.manager.step_runner import StepCounts
     from runtime.step.step import SegmentResult, StepResult
 
@@ -40,13 +41,25 @@ class Settlement:
         self._observers = observers
         self._counts = counts
 
-    def settle(self, step: Sequence[Planned], result: outcome.Outcome[StepResult]) -> None:
-        """Commit what was computed, and answer each of those who were in the step."""
+    def settle(self, step: Sequence[Planned], result: outcome.Outcome[StepResult]) -> list[Planned]:
+        """Commit what was computed, and answer each of those who were in the step.
+
+        Returns:
+            What runs already: the next rows of all of them, or none.
+        """
         if isinstance(result, outcome.Error):
             self._settle_failure(step, result.error)
-        else:
-            for planned, segment_result in zip(step, result.unwrap().segments, strict=True):
+            return []
+        value = result.unwrap()
+        if value.following is None:
+            for planned, segment_result in zip(step, value.segments, strict=True):
                 self._settle_segment(planned, segment_result)
+            return []
+        following = list(map(Planned.followed_by, step, value.following.segments))
+        for planned, segment_result, next_rows in zip(step, value.segments, following, strict=True):
+            self._settle_segment(planned, segment_result, next_rows.work.reply)
+            self._submit(next_rows)
+        return following
 
     def invalidate(self, record: HoldRecord) -> None:
         """Let nothing of a hold's slot be used again; restored blocks that no step had run over are struck."""
@@ -68,7 +81,14 @@ class Settlement:
         for planned in step:
             planned.record.run_alone()
 
-    def _settle_segment(self, planned: Planned, result: SegmentResult) -> None:
+    def _submit(self, planned: Planned) -> None:
+        """Ask for rows that run already, in the place of their actor."""
+        planned.record.ask(planned.work)
+        if self._observers.submitted:
+            event = Submitted(*planned.record.key, planned.work.phase, len(planned.work.token_ids), is_bulk=False)
+            self._observers.tell(self._observers.submitted, event)
+
+    def _settle_segment(self, planned: Planned, result: SegmentResult, following: Reply[Chunk] | None = None) -> None:
         record = planned.record
         record.clear_pending()
         record.ledger.note_step(result, rows=0 if planned.work.phase is State.DRAFT else result.rows)
@@ -76,7 +96,7 @@ class Settlement:
             self._fail(planned, "the model yielded numbers that are not finite")
         elif result.computed:
             committed = self._commit(planned, result)
-            planned.work.reply.set(outcome.Value(Chunk(committed, result.tokens, result.given)))
+            planned.work.reply.set(outcome.Value(Chunk(committed, result.tokens, result.given, following)))
 
     def _commit(self, planned: Planned, result: SegmentResult) -> int:
         """Record whose KV is valid now; returns of how many rows it is.

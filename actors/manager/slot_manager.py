@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from actors.manager.step_planner import Planned
     from runtime.step.burst import Burst
     from runtime.step.executor import Executor
-    from runtime.step.step import StepResult
 
 ENDED = "the slot manager has ended"
 
@@ -153,8 +152,7 @@ class SlotManager:
         self._admit()
         moved = await self._move()
         step = self._plan(has_moved=moved)
-        result = await self._run(step, None if moved else self._bursts.after(step, self.holds))
-        self._settle(step, result)
+        await self._run(step, None if moved else self._bursts.after(step, self.holds))
         if moved or step:
             await self._let_actors_submit()
         else:
@@ -191,17 +189,14 @@ class SlotManager:
         """Choose the rows of the next step, from what actors have submitted; none, at times, where KV has moved."""
         return self._planner.plan(self.holds, has_moved=has_moved)
 
-    async def _run(self, step: Sequence[Planned], burst: Burst | None) -> outcome.Outcome[StepResult] | None:
+    async def _run(self, step: Sequence[Planned], burst: Burst | None) -> None:
         """Run the step, if it has any rows, and those that may follow at once, in which all goes on as it is.
 
-        Cancels take effect inside, at layer boundaries.
+        Cancels take effect inside, at layer boundaries.  What was computed is committed, and each of those who were in
+        the step is answered, while what follows on it runs already.
         """
-        return await self._steps.run(step, burst) if step else None
-
-    def _settle(self, step: Sequence[Planned], result: outcome.Outcome[StepResult] | None) -> None:
-        """Commit what was computed, and answer each of those who were in the step."""
-        if result is not None:
-            self._settlement.settle(step, result)
+        while step:
+            step = self._settlement.settle(step, await self._steps.run(step, burst))
 
     async def _let_actors_submit(self) -> None:
         """Give every actor that was answered its turn, so that batches stay full.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import outcome
@@ -11,6 +11,7 @@ import outcome
 from actors.core.commands import Chunk, Submit
 from actors.core.events import HandedBack
 from actors.core.life import State, planned
+from actors.core.reply import Reply
 from actors.kv.room import needed_room
 from actors.manager.planner import share_by_priority
 from runtime.step.step import Segment
@@ -47,6 +48,13 @@ class Planned:
     def most_tokens(self) -> int:
         """How many tokens may be drawn after it, one after the other, with the room that its slot has."""
         return min(self.work.most_tokens, self.record.slot.capacity - self.segment.start)
+
+    def followed_by(self, segment: Segment) -> Planned:
+        """Return the next rows of the same sequence, which are in a step already."""
+        self.record.happen(planned(self.work.phase))
+        left = self.work.most_tokens - (segment.start - self.segment.start)
+        work = replace(self.work, token_ids=segment.token_ids, sample=segment.sample, most_tokens=left, reply=Reply())
+        return Planned(self.record, work, segment)
 
 
 class StepPlanner:

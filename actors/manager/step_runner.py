@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING
@@ -14,13 +15,14 @@ from runtime.errors import DeviceLost
 from runtime.step.job import StepJob
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from actors.core.costs import StepCosts
     from actors.core.observer import Observers
     from actors.manager.step_planner import Planned
     from runtime.step.burst import Burst
     from runtime.step.executor import Executor
+    from runtime.step.job import LayerHook
     from runtime.step.step import StepResult
 
 
@@ -56,18 +58,25 @@ class StepRunner:
         self._counts = counts
         self._costs = costs
         self._begun = {False: 0, True: 0}  # steps, by `drafting`
+        self._following: StepJob | None = None  # what has begun, and was not given yet
 
     async def run(self, step: Sequence[Planned], burst: Burst | None) -> outcome.Outcome[StepResult]:
-        """Run a step, or a burst: its result, or what it raised.
+        """Run a step, or those of a burst that are told of at a time: what they gave, or what one of them raised.
+
+        Where the result names what follows, that has begun, and is to be given here next.
+
+        Args:
+            step: the rows.
+            burst: how far others may follow them; that of the first of them goes for all.
 
         Raises:
             DeviceLost: no step can run now.
         """
         drafting = step[0].work.phase is State.DRAFT
-        begun = self._executor.clock()
+        asked_at = self._executor.clock()
         number = self._tell_begin(step, drafting)
-        layer_done = self._layer_hook(number, drafting) if self._observers.layer_done else None
-        job = StepJob([planned.segment for planned in step], drafting=drafting, layer_done=layer_done, burst=burst)
+        begun, self._following = self._following, None
+        job = begun or self._job(step, number, burst)
         try:
             result = await self._executor.run_step(job)
         except Exception as error:
@@ -80,8 +89,14 @@ class StepRunner:
         self._begun[drafting] += result.steps - 1
         if self._observers.step_ended:
             self._observers.tell(self._observers.step_ended, StepEnded(number, drafting, result))
-        self._observe(step, result, self._executor.clock() - begun)
+        self._following = result.following
+        self._observe(step, result, self._executor.clock() - asked_at if begun is None else result.seconds)
         return outcome.Value(result)
+
+    def _job(self, step: Sequence[Planned], number: int, burst: Burst | None) -> StepJob:
+        drafting = step[0].work.phase is State.DRAFT
+        layer_done = self._layer_hook(number, drafting) if self._observers.layer_done else None
+        return StepJob([planned.segment for planned in step], drafting, layer_done, burst)
 
     def _tell_begin(self, step: Sequence[Planned], drafting: bool) -> int:
         """Say what the step runs; returns its number."""
@@ -91,17 +106,17 @@ class StepRunner:
             self._observers.tell(self._observers.step_begins, event)
         return self._begun[drafting]
 
-    def _layer_hook(self, number: int, drafting: bool) -> Callable[[], None]:
-        """What the executor calls at the end of each layer of that step."""
-        layers = count()
+    def _layer_hook(self, number: int, drafting: bool) -> LayerHook:
+        """What the executor calls at the end of each layer of that step, and of those that follow on it."""
+        layers: defaultdict[int, count[int]] = defaultdict(count)
 
-        def layer_done() -> None:
-            self._observers.tell(self._observers.layer_done, LayerDone(number, drafting, next(layers)))
+        def layer_done(before: int) -> None:
+            self._observers.tell(self._observers.layer_done, LayerDone(number + before, drafting, next(layers[before])))
 
         return layer_done
 
     def _observe(self, step: Sequence[Planned], result: StepResult, elapsed: float) -> None:
-        """Count, and learn what steps cost, the way to the device and back included."""
+        """Count, and learn what steps cost: the way to the device and back included, where there was one."""
         chunks = [planned.segment for planned in step if planned.work.is_bulk]
         bulk = sum(len(chunk.token_ids) for chunk in chunks)
         single = sum(len(planned.segment.token_ids) for planned in step) - bulk

@@ -1,18 +1,23 @@
 """A burst: steps of the same sequences that follow one another where they run, without the event loop in between.
 
-A sequence that decodes needs for its next step nothing but the token that the last one drew.  Where a step takes a few
-hundred microseconds, what the event loop does between two of them would take as long.
+A sequence that decodes needs for its next step nothing but the token that the last one drew.  So the next step begins
+where it runs, while the event loop is told what the one before gave.  Where a step takes a few hundred microseconds the
+loop would still be behind, and each of its looks disturb the device: it is told of several steps at a time.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
-from runtime.step.step import Segment, SegmentResult, StepResult
+from runtime.step.step import SegmentResult, StepResult
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
+
+    from runtime.step.job import StepJob
+    from runtime.step.step import Segment
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,45 +25,62 @@ class Burst:
     """How far a burst may go.
 
     Attributes:
-        steps: the most it may have.
+        steps: of how many at a time the event loop is told.
+        most: steps that it may have in all.
         may_go_on: whether nothing has come meanwhile that steps are to wait for; asked before each step but the first,
             where steps run: on the device thread.
     """
 
     steps: int
+    most: int
     may_go_on: Callable[[], bool]
+
+    @property
+    def unheard(self) -> int:
+        """How many steps may have run, in part at least, when whoever awaits the next result has it."""
+        return min(2 * self.steps, self.most)
 
 
 class RunningBurst:
-    """A burst under way: what its next step runs, and what the ones before gave.
+    """Those steps of a burst that are told of at a time: what the next one runs, and what the ones before gave.
 
-    It ends with the step in which a sequence draws a token that ends it, is cancelled, or has numbers that are not
+    A burst ends with the step in which a sequence draws a token that ends it, is cancelled, or has numbers that are not
     finite: of that step such a sequence has nothing, so that its next one, in which it is alone or may be, tells.
 
     Attributes:
-        segments: of the next step; empty once it has ended.
+        segments: of the next step; empty once these have ended.
 
     Args:
-        segments: of its first step.  More than one step is for segments of a single row each, after which a token is
+        job: says how far it may go.  More than one step is for segments of a single row each, after which a token is
             drawn that no mask limits.
-        burst: how far it may go; None for one step.
     """
 
-    def __init__(self, segments: Sequence[Segment], burst: Burst | None) -> None:
-        self.segments = segments
-        self._burst = burst
+    def __init__(self, job: StepJob) -> None:
+        self.segments = job.segments
+        self._job = job
+        self._following: StepJob | None = None
         self._results: list[StepResult] = []
         self._merged: list[SegmentResult] = []
+
+    @property
+    def layer_done(self) -> Callable[[], None] | None:
+        """What is to be called at the end of each layer of the next step; None for nothing."""
+        hook, before = self._job.layer_done, self._job.before + len(self._results)
+        return None if hook is None else partial(hook, before)
 
     def add(self, result: StepResult) -> None:
         """Note what a step gave."""
         is_first = not self._results
         self._results.append(result)
         self._merged = list(result.segments) if is_first else list(map(_merged, self._merged, result.segments))
-        self.segments = self._next_segments(result)
+        following = self._next_segments(result)
+        is_due = bool(following) and self._job.burst is not None and len(self._results) == self._job.burst.steps
+        self.segments = [] if is_due else following
+        if is_due:
+            self._following = self._job.following(following, len(self._results))
 
     def result(self) -> StepResult:
-        """Return what all its steps gave, as if they had been one."""
+        """Return what these steps gave, as if they had been one, and what follows on them."""
         first, last = self._results[0], self._results[-1]
         return StepResult(
             segments=tuple(self._merged),
@@ -66,11 +88,12 @@ class RunningBurst:
             finished_at=last.finished_at,
             layer_ends=tuple(end for result in self._results for end in result.layer_ends),
             steps=len(self._results),
+            following=self._following,
         )
 
     def _next_segments(self, result: StepResult) -> list[Segment]:
-        burst = self._burst
-        if burst is None or len(self._results) >= burst.steps:
+        burst = self._job.burst
+        if burst is None or len(self._results) >= burst.most:
             return []
         if any(map(_ends, self.segments, result.segments)) or not burst.may_go_on():
             return []

@@ -11,6 +11,7 @@ import math
 import queue
 import threading
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import outcome
@@ -38,16 +39,19 @@ class DeviceThread:
     """
 
     def __init__(self) -> None:
-        self._jobs: queue.SimpleQueue[_Job[Any] | None] = queue.SimpleQueue()
+        self._calls: queue.SimpleQueue[Call[Any] | None] = queue.SimpleQueue()
+        # Known to the thread alone: what it does before it looks at these, and what it has not told of.
+        self._next: Call[Any] | None = None
+        self._untold: Callable[[], None] | None = None
         self._thread: threading.Thread | None = None
         self._is_running = False  # the thread has been started, and has not reported that it ends
-        self._job: _Job[Any] | None = None  # what the thread is at, awaited or not
+        self._call: Call[Any] | None = None  # what the thread is at, awaited or not
         self._progress = 0  # counted by the thread
 
     @property
     def hangs(self) -> bool:
         """Whether the thread is still at a function that nobody awaits any longer."""
-        return self._job is not None
+        return self._call is not None
 
     def start(self) -> None:
         """Start the thread.
@@ -62,44 +66,71 @@ class DeviceThread:
 
     async def stop(self) -> None:
         """End the thread once it is idle.  One that hangs is left to end with the process."""
-        self._jobs.put(None)
+        self._calls.put(None)
         if not self.hangs:
             await self._join()
 
     async def call(self, function: Callable[[], T], patience: float = math.inf) -> T:
-        """Run `function` on the thread and await it to its end, whatever the caller's scope says.
+        """Run `function` on the thread and await it, as `begin` and `wait`."""
+        return await self.wait(self.begin(function), patience)
+
+    def begin(self, function: Callable[[], T]) -> Call[T]:
+        """Have `function` run on the thread; `wait` for it before the next.
+
+        Raises:
+            DeviceThreadEnded: the thread has ended.
+            DeviceHangs: it is still at another function.
+        """
+        if self._call is not None:
+            raise DeviceHangs("the device thread has not come back")
+        if not self._is_running:
+            raise DeviceThreadEnded("the device thread has ended")
+        call = self._call = Call(function)
+        self._calls.put(call)
+        return call
+
+    async def wait(self, call: Call[T], patience: float = math.inf) -> T:
+        """Await a function to its end, whatever the caller's scope says.
 
         What it raises is raised here; but what is no Exception, such as SystemExit, ends the thread.
 
         Args:
-            function: what to run.
+            call: that was begun.
             patience: seconds in which it must end, or report progress.
 
         Raises:
-            DeviceThreadEnded: the thread ended before `function` did.
+            DeviceThreadEnded: the thread ended before the function did.
             DeviceHangs: there was no progress for `patience` seconds, as far as this process could run.
         """
-        if self._job is not None:
-            raise DeviceHangs("the device thread has not come back")
-        if not self._is_running:
-            raise DeviceThreadEnded("the device thread has ended")
         progress, checks_without = self._progress, 0
-        job = self._job = _Job(function)
-        self._jobs.put(job)
-        while not job.ended.is_set():
+        while True:
             # In turns: a time in which this process was stopped, device thread and all, counts as one of them at most.
             # Shielded: a step that nobody awaits any longer would go on writing KV.
             with trio.move_on_after(patience / HANG_CHECKS, shield=True):
-                await job.ended.wait()
+                await call.ended.wait()
+            if call.ended.is_set():
+                return call.result.unwrap()
             checks_without = checks_without + 1 if self._progress == progress else 0
             progress = self._progress
-            if checks_without == HANG_CHECKS and not job.ended.is_set():
+            if checks_without == HANG_CHECKS:
                 raise DeviceHangs(
                     f"no layer of a step has ended for {patience:g} s; the device thread may still write KV, "
                     "so no other takes its place unless it comes back"
                 )
-        result: T = job.result.unwrap()
-        return result
+
+    def begin_next(self, function: Callable[[], T]) -> Call[T]:
+        """Have `function` run as soon as the one that calls this has returned, of which is told when `function` says so.
+
+        For functions that run on the thread.
+        """
+        self._next = call = Call(function)
+        return call
+
+    def tell(self) -> None:
+        """Let the event loop know of the function before, if it does not; for functions that run on the thread."""
+        untold, self._untold = self._untold, None
+        if untold is not None:
+            untold()
 
     def report_progress(self) -> None:
         """Count one sign of life; for functions that run on the thread."""
@@ -111,8 +142,8 @@ class DeviceThread:
         Raises:
             DeviceLost: there can be no other thread.
         """
-        if self._job is not None:
-            await self._job.ended.wait()
+        while self._call is not None:  # what hangs may be followed by another
+            await self._call.ended.wait()
         if not self._is_running:
             await self._join()
             try:
@@ -128,35 +159,42 @@ class DeviceThread:
 
     # --- in the event loop: what the thread has reported ------------------------------------------------------------
 
-    def _job_ended(self, job: _Job[T], result: outcome.Outcome[T]) -> None:
-        self._job = None
-        job.result = result
-        job.ended.set()
+    def _call_ended(self, call: Call[T], result: outcome.Outcome[T], following: Call[Any] | None) -> None:
+        self._call = following
+        call.result = result
+        call.ended.set()
 
     def _thread_ended(self, end: outcome.Outcome[None]) -> None:
         self._is_running = False
         why = end.error if isinstance(end, outcome.Error) else None
         if why is not None:
             logger.error("the device thread has ended", exc_info=why)
-        if self._job is not None:
-            self._job_ended(self._job, outcome.Error(DeviceThreadEnded(f"the device thread has ended: {why!r}")))
+        if self._call is not None:
+            ended = DeviceThreadEnded(f"the device thread has ended: {why!r}")
+            self._call_ended(self._call, outcome.Error(ended), None)
 
     # --- on the thread ----------------------------------------------------------------------------------------------
 
     def _work(self, trio_token: trio.lowlevel.TrioToken) -> None:
         """Work from start to end; the event loop is told of the end, whatever it comes from."""
-        end = outcome.capture(self._work_off_jobs, trio_token)
+        end = outcome.capture(self._work_off_calls, trio_token)
         with suppress(trio.RunFinishedError):  # the thread had been given up, and returns when nobody is left
+            self.tell()
             trio_token.run_sync_soon(self._thread_ended, end)
 
-    def _work_off_jobs(self, trio_token: trio.lowlevel.TrioToken) -> None:
+    def _work_off_calls(self, trio_token: trio.lowlevel.TrioToken) -> None:
         with torch.inference_mode():
-            while (job := self._jobs.get()) is not None:
-                trio_token.run_sync_soon(self._job_ended, job, attempt(job.function))
-                del job  # or the last step's tensors would live until the next one
+            while (call := self._next or self._calls.get()) is not None:
+                self._next = None
+                result = attempt(call.function)
+                self.tell()
+                self._untold = partial(trio_token.run_sync_soon, self._call_ended, call, result, self._next)
+                if self._next is None:
+                    self.tell()
+                del call, result  # or the last step's tensors would live until the next one
 
 
-class _Job(Generic[T]):
+class Call(Generic[T]):
     """A function for the device thread; its result is there once `ended` is set."""
 
     def __init__(self, function: Callable[[], T]) -> None:

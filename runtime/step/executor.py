@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import torch
 
-    from runtime.step.job import LayerHook, StepJob
+    from runtime.step.job import StepJob
     from runtime.step.step import Segment, StepModel, StepResult
     from runtime.step.transfer import Transfer
 
@@ -40,11 +40,13 @@ class Executor(Protocol):
         """Return the time in seconds, on the clock that step results and cancel marks use."""
 
     async def run_step(self, job: StepJob) -> StepResult:
-        """Run one step, or a burst of them.
+        """Run one step, or those steps of a burst that are told of at a time.
+
+        Where the result names a job that follows, that one has begun: it is the next one to be given, and awaited here.
 
         Raises:
             DeviceLost: no step can run now.  Its class says whether any will.
-            Exception: whatever the model raised.  Nothing of the step, or of the whole burst, may be committed.
+            Exception: whatever the model raised.  Nothing of the step, or of any of these, may be committed.
         """
 
     async def transfer(self, transfers: Sequence[Transfer]) -> list[outcome.Outcome[torch.Tensor | None]]:
@@ -78,9 +80,9 @@ class InlineExecutor:
     async def run_step(self, job: StepJob) -> StepResult:
         """Run one step, or a burst, as `Executor.run_step`."""
         await trio.lowlevel.cancel_shielded_checkpoint()
-        model, running = _choose(self._model, self._drafter, job.drafting), RunningBurst(job.segments, job.burst)
+        model, running = _choose(self._model, self._drafter, job.drafting), RunningBurst(job)
         while running.segments:
-            running.add(run_to_end(run_step(model, running.segments, self.clock), job.layer_done))
+            running.add(run_to_end(run_step(model, running.segments, self.clock), running.layer_done))
         return running.result()
 
     async def transfer(self, transfers: Sequence[Transfer]) -> list[outcome.Outcome[torch.Tensor | None]]:
@@ -111,6 +113,7 @@ class SimulatedExecutor:
         self._model = model
         self._drafter = drafter
         self._layer_seconds = layer_seconds
+        self._begun: _BegunStep | None = None  # what follows on the last result
 
     def clock(self) -> float:
         """Return the virtual time in seconds."""
@@ -118,26 +121,34 @@ class SimulatedExecutor:
 
     async def run_step(self, job: StepJob) -> StepResult:
         """Run one step, or a burst, as `Executor.run_step`, and sleep after each layer."""
-        model, running = _choose(self._model, self._drafter, job.drafting), RunningBurst(job.segments, job.burst)
+        model, running = _choose(self._model, self._drafter, job.drafting), RunningBurst(job)
+        step = self._take_begun(job)
         while running.segments:
-            running.add(await self._run(model, running.segments, job.layer_done))
-        return running.result()
+            running.add(await self._run(step or self._begin(model, job, running.segments), running.layer_done))
+            step = None
+        result = running.result()
+        if (following := result.following) is not None:
+            self._begun = self._begin(model, following, following.segments)
+        return result
 
-    async def _run(
-        self, model: StepModel[Any], segments: Sequence[Segment], layer_done: LayerHook | None
-    ) -> StepResult:
+    def _take_begun(self, job: StepJob) -> _BegunStep | None:
+        """The first step of a job that follows; None where it is to begin now."""
+        begun, self._begun = self._begun, None
+        assert begun is None or begun.job is job, "what has begun is to be awaited before all else"
+        return begun
+
+    def _begin(self, model: StepModel[Any], job: StepJob, segments: Sequence[Segment]) -> _BegunStep:
         rows = sum(len(segment.token_ids) for segment in segments)
-        step = run_step(model, segments, self.clock)
-        while True:
-            try:
-                next(step)
-            except StopIteration as stop:
-                result: StepResult = stop.value
-                return result
+        return _BegunStep(job, rows, run_step(model, segments, self.clock))
+
+    async def _run(self, step: _BegunStep, layer_done: Callable[[], None] | None) -> StepResult:
+        while (result := step.result) is None:
             with trio.CancelScope(shield=True):
-                await trio.sleep(self._layer_seconds(rows))
+                await trio.sleep(self._layer_seconds(step.rows))
             if layer_done is not None:
                 layer_done()
+            step.go_on()
+        return result.unwrap()
 
     async def transfer(self, transfers: Sequence[Transfer]) -> list[outcome.Outcome[torch.Tensor | None]]:
         """Move KV, as `Executor.transfer`, after a sleep for each transfer."""
@@ -149,11 +160,37 @@ class SimulatedExecutor:
         """Do nothing: there is no thread to be lost."""
 
 
+class _BegunStep:
+    """A step under way, up to the end of a layer whose time has still to pass.
+
+    Attributes:
+        job: that it belongs to.
+        rows: in it, as it was submitted.
+        result: what became of it, once it has ended, or what it raised.
+    """
+
+    def __init__(self, job: StepJob, rows: int, step: Generator[None, None, StepResult]) -> None:
+        self.job = job
+        self.rows = rows
+        self.result: outcome.Outcome[StepResult] | None = None
+        self._step = step
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Run the next layer, or what is behind the last one."""
+        try:
+            next(self._step)
+        except StopIteration as stop:
+            self.result = outcome.Value(stop.value)
+        except BaseException as error:  # raised where the step is awaited, the end of a thread too
+            self.result = outcome.Error(error)
+
+
 class NotCopied(Exception):
     """A piece of a sequence was not moved within the arena, since one before it was not."""
 
 
-def run_to_end(step: Generator[None, None, StepResult], *layer_done: LayerHook | None) -> StepResult:
+def run_to_end(step: Generator[None, None, StepResult], *layer_done: Callable[[], None] | None) -> StepResult:
     """Run the rest of `step` on this thread, calling each `layer_done` that is not None at the end of each layer."""
     while True:
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from runtime.step.burst import Burst
     from runtime.step.step import Segment
 
-LayerHook: TypeAlias = "Callable[[], None]"
+LayerHook: TypeAlias = "Callable[[int], None]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +21,21 @@ class StepJob:
     Attributes:
         segments: the rows to compute.
         drafting: run it on the drafter, and not on the target.
-        layer_done: called at the end of each layer, where the step runs: on the device thread, or in this task.
+        layer_done: called at the end of each layer, where the step runs: on the device thread, or in this task; with
+            the number of steps of the same burst that went before.
         burst: the steps that may follow; None for none.
+        before: steps of the same burst that were told of already.
     """
 
     segments: Sequence[Segment]
     drafting: bool = False
     layer_done: LayerHook | None = None
     burst: Burst | None = None
+    before: int = 0
+
+    def following(self, segments: Sequence[Segment], steps: int) -> StepJob:
+        """Return what its burst goes on with once so many steps of it have run."""
+        assert self.burst is not None
+        left = self.burst.most - steps
+        burst = replace(self.burst, steps=min(self.burst.steps, left), most=left)
+        return replace(self, segments=segments, burst=burst, before=self.before + steps)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from runtime.prompt_rows.wanted import RowsGiven, RowsWanted
     from runtime.sampling.tokens import DraftToken, SampledToken, SampleSpec
+    from runtime.step.job import StepJob
     from runtime.step.transfer import Transfer
 
 
@@ -137,6 +138,7 @@ class StepResult:
         started_at, finished_at: of the whole.
         layer_ends: of the layers that ran.
         steps: how many there were, in a burst.
+        following: what the burst goes on with, which has begun where it runs; None where it has ended.
     """
 
     segments: tuple[SegmentResult, ...]
@@ -144,6 +146,12 @@ class StepResult:
     finished_at: float
     layer_ends: tuple[float, ...]
     steps: int = 1
+    following: StepJob | None = None
+
+    @property
+    def seconds(self) -> float:
+        """How long it took where it ran."""
+        return self.finished_at - self.started_at
 
     @property
     def layers_run(self) -> int:
@@ -218,6 +226,7 @@ def run_step(
     segments: Sequence[Segment],
     clock: Callable[[], float],
     together: LayersTogether[BatchT] | None = None,
+    begun: Callable[[], None] | None = None,
 ) -> Generator[None, None, StepResult]:
     """Run `segments` through `model`, dropping the rows of a cancelled one at the next layer boundary.
 
@@ -229,6 +238,7 @@ def run_step(
         segments: at most one per slot.
         clock: tells the time of the results, in seconds.
         together: the model again, if it is to run several layers in one call where it can; None for each by itself.
+        begun: called once the step has begun, before its layers; None for nothing.
 
     Yields:
         Once in each layer, or behind those that ran in one call.
@@ -237,6 +247,8 @@ def run_step(
         What became of the segments.
     """
     running = _RunningStep(model, segments, clock)
+    if begun is not None:
+        begun()
     while (index := len(running.layer_ends)) < model.num_layers:
         running.drop_cancelled()
         if not running.alive:

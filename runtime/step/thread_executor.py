@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from contextlib import asynccontextmanager, nullcontext
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
     import outcome
     import torch
 
-    from runtime.step.job import LayerHook, StepJob
+    from runtime.step.device_thread import Call
+    from runtime.step.job import StepJob
     from runtime.step.transfer import Transfer
 
 # From a step's segments to what stands around the step, and gives the segments that it is to run.
@@ -57,6 +59,7 @@ class ThreadExecutor(Generic[ModelT]):
         self._adapt_threads = adapt_threads
         self._around = around
         self._step_threads: StepThreads | None = None  # used on the device thread only
+        self._begun: _Begun | None = None  # what follows on the last result
 
     def clock(self) -> float:
         """Return the time in seconds, on the clock that step results and cancel marks use."""
@@ -69,14 +72,12 @@ class ThreadExecutor(Generic[ModelT]):
 
     async def run_step(self, job: StepJob) -> StepResult:
         """Run one step, or a burst, as `Executor.run_step`."""
-        model, running = self._models[job.drafting], RunningBurst(job.segments, job.burst)
-
-        def run() -> StepResult:
-            while running.segments:
-                running.add(self._run(model, running.segments, job.drafting, job.layer_done))
-            return running.result()
-
-        return await self._thread.call(run, self._patience)
+        begun, self._begun = self._begun, None
+        if begun is None:
+            begun = _Begun(job, self._thread.begin(partial(self._run_job, job)))
+        assert begun.job is job, "what has begun is to be awaited before all else"
+        result, self._begun = await self._thread.wait(begun.call, self._patience)
+        return result
 
     async def transfer(self, transfers: Sequence[Transfer]) -> list[outcome.Outcome[torch.Tensor | None]]:
         """Move KV, as `Executor.transfer`."""
@@ -112,8 +113,22 @@ class ThreadExecutor(Generic[ModelT]):
         """End the thread once it is idle.  One that hangs is left to end with the process."""
         await self._thread.stop()
 
+    def _run_job(self, job: StepJob) -> tuple[StepResult, _Begun | None]:
+        """Run a job, and have what follows on it run at once; called on the device thread."""
+        model, running = self._models[job.drafting], RunningBurst(job)
+        while running.segments:
+            running.add(self._run(model, running.segments, job.drafting, running.layer_done))
+        result = running.result()
+        if (following := result.following) is None:
+            return result, None
+        return result, _Begun(following, self._thread.begin_next(partial(self._run_job, following)))
+
     def _run(
-        self, model: StepModel[Any], segments: Sequence[Segment], drafting: bool, layer_done: LayerHook | None
+        self,
+        model: StepModel[Any],
+        segments: Sequence[Segment],
+        drafting: bool,
+        layer_done: Callable[[], None] | None,
     ) -> StepResult:
         """Run a step; called on the device thread."""
         around = nullcontext if drafting else self._around
@@ -121,7 +136,9 @@ class ThreadExecutor(Generic[ModelT]):
             with around(segments) as agreed:
                 # Whoever wants to see each layer's end sees it when it comes.
                 together = model if layer_done is None and isinstance(model, LayersTogether) else None
-                layers = run_step(model, agreed, self.clock, together)
+                # What the step before gave is told of now: the event loop and the beginning of a step would wait for
+                # one another's interpreter lock, but layers need none.
+                layers = run_step(model, agreed, self.clock, together, self._thread.tell)
                 step = partial(run_to_end, layers, self._thread.report_progress, layer_done)
                 if self._step_threads is None:
                     return step()
@@ -130,6 +147,14 @@ class ThreadExecutor(Generic[ModelT]):
             if device_answers():
                 raise
             raise DeviceLost(f"the device refuses all work until the process ends: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """A job that the device thread was given, and the call that runs it."""
+
+    job: StepJob
+    call: Call[tuple[StepResult, _Begun | None]]
 
 
 @asynccontextmanager

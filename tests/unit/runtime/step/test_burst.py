@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from runtime.step.step import StepResult
 
-ALWAYS = Burst(5, lambda: True)
+ALWAYS = Burst(5, 5, lambda: True)
 
 
 class Counting(RecordingModel):
@@ -92,7 +92,7 @@ async def test_each_token_is_drawn_as_if_the_one_before_had_been_asked_for() -> 
 
 
 async def test_without_a_burst_there_is_one_step() -> None:
-    for burst in (None, Burst(1, lambda: True)):
+    for burst in (None, Burst(1, 1, lambda: True)):
         model = Counting()
         result = await _run(model, _segments(), burst)
         assert (result.steps, len(model.given), _tokens(result)) == (1, 1, [[100], [100]])
@@ -101,7 +101,7 @@ async def test_without_a_burst_there_is_one_step() -> None:
 async def test_it_asks_before_each_step_but_the_first() -> None:
     answers = iter([True, True, False])
     model = Counting()
-    result = await _run(model, _segments(), Burst(9, lambda: next(answers)))
+    result = await _run(model, _segments(), Burst(9, 9, lambda: next(answers)))
     assert (result.steps, len(model.given)) == (3, 3)
     assert next(answers, None) is None
 
@@ -164,4 +164,4 @@ async def test_a_step_that_raises_ends_the_burst_with_nothing() -> None:
 
 def test_a_burst_that_has_not_begun_runs_its_first_step() -> None:
     segments = _segments()
-    assert RunningBurst(segments, None).segments == segments
+    assert RunningBurst(StepJob(segments)).segments == segments

@@ -150,6 +150,6 @@ async def test_who_looks_at_each_layer_sees_each_where_it_ends() -> None:
     seen: list[int] = []
     model = RecordingTogether(LAYERS)
     async with thread_executor(model) as executor:
-        await executor.run_step(StepJob(_segments(), layer_done=lambda: seen.append(len(model.calls))))
+        await executor.run_step(StepJob(_segments(), layer_done=lambda _: seen.append(len(model.calls))))
     assert model.together == []
     assert seen == [2, 3, 4, 5, 6]  # calls of the model, of which the first began the step
