@@ -69,14 +69,14 @@ class EngineConfig:
     burst_seconds: Annotated[
         float | None,
         Option(
-            "How long fast steps may follow one another on the device, while nobody asks for anything else, before "
-            "their tokens are sent; off, each step's tokens are sent by themselves.",
+            "For how long tokens of fast steps are gathered before they are sent, while the device goes on; off, each "
+            "step waits until the tokens of the one before were sent.",
             POSITIVE,
             unit="seconds",
             none=("off",),
             name="burst",
         ),
-    ] = 0.016
+    ] = 0.008
     preemption: Annotated[
         str,
         Option(

@@ -58,7 +58,9 @@ async def _draw(hold: Hold, output: Output, drafting: Drafting | None, following
     """Return the next token, behind the drafts that stood, or the next ones.
 
     Args:
-        hold, output, drafting: as for `decode`.
+        hold: as for `decode`.
+        output: likewise.
+        drafting: likewise.
         following: what becomes of the newest token, where it is in a step already.
 
     Raises:

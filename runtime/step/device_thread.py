@@ -119,7 +119,7 @@ class DeviceThread:
                 )
 
     def begin_next(self, function: Callable[[], T]) -> Call[T]:
-        """Have `function` run as soon as the one that calls this has returned, of which is told when `function` says so.
+        """Have `function` run as soon as the one that calls this has returned, and tell of that one once it runs.
 
         For functions that run on the thread.
         """
@@ -127,7 +127,10 @@ class DeviceThread:
         return call
 
     def tell(self) -> None:
-        """Let the event loop know of the function before, if it does not; for functions that run on the thread."""
+        """Let the event loop know that the function before has ended, if it does not; for those that run on the thread.
+
+        It is told at this one's end at the latest.
+        """
         untold, self._untold = self._untold, None
         if untold is not None:
             untold()

@@ -133,8 +133,9 @@ class SimulatedExecutor:
 
     def _take_begun(self, job: StepJob) -> _BegunStep | None:
         """The first step of a job that follows; None where it is to begin now."""
-        begun, self._begun = self._begun, None
+        begun = self._begun
         assert begun is None or begun.job is job, "what has begun is to be awaited before all else"
+        self._begun = None
         return begun
 
     def _begin(self, model: StepModel[Any], job: StepJob, segments: Sequence[Segment]) -> _BegunStep:

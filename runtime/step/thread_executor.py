@@ -72,10 +72,9 @@ class ThreadExecutor(Generic[ModelT]):
 
     async def run_step(self, job: StepJob) -> StepResult:
         """Run one step, or a burst, as `Executor.run_step`."""
-        begun, self._begun = self._begun, None
-        if begun is None:
-            begun = _Begun(job, self._thread.begin(partial(self._run_job, job)))
+        begun = self._begun or _Begun(job, self._thread.begin(partial(self._run_job, job)))
         assert begun.job is job, "what has begun is to be awaited before all else"
+        self._begun = None
         result, self._begun = await self._thread.wait(begun.call, self._patience)
         return result
 

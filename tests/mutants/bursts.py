@@ -1,4 +1,4 @@
-"""Bad edits of bursts: steps that follow one another on the device."""
+"""Bad edits of bursts: steps that follow one another on the device, and are told of while it goes on."""
 
 from __future__ import annotations
 
@@ -67,6 +67,94 @@ MUTANTS = (
         "actors/manager/device.py",
         "segment.end + further)",
         "segment.end)",
+    ),
+    Mutant(
+        "rings are not told of the steps that have begun meanwhile",
+        "runtime/step/burst.py",
+        "        return min(2 * self.steps, self.most)\n",
+        "        return self.steps\n",
+        ("tests/scenarios/bursts/test_bursts.py",),
+    ),
+    Mutant(
+        "what goes on has all the room that its burst had at first",
+        "runtime/step/job.py",
+        "        left = self.burst.most - steps\n",
+        "        left = self.burst.most\n",
+    ),
+    Mutant(
+        "layers of what goes on are told of as those of the first steps",
+        "runtime/step/job.py",
+        "before=self.before + steps)",
+        "before=self.before)",
+        ("tests/unit/runtime/step/test_burst_following.py",),
+    ),
+    Mutant(
+        "commands are applied though the device has begun the next step",
+        "actors/manager/slot_manager.py",
+        "            step = self._settlement.settle(step, await self._steps.run(step, burst))\n",
+        "            step = self._settlement.settle(step, await self._steps.run(step, burst))\n"
+        "            self._drain()\n",
+    ),
+    Mutant(
+        "slots are granted though the device has begun the next step",
+        "actors/manager/slot_manager.py",
+        "            step = self._settlement.settle(step, await self._steps.run(step, burst))\n",
+        "            step = self._settlement.settle(step, await self._steps.run(step, burst))\n"
+        "            self._drain()\n            self._admit()\n",
+    ),
+    Mutant(
+        "what a step read behind the end of an output is kept",
+        "actors/generating/decode.py",
+        "    if chunk.following is not None or hold.length > whole:\n",
+        "    if hold.length > whole:\n",
+    ),
+    Mutant(
+        "a token that is in a step already is submitted once more",
+        "actors/generating/decode.py",
+        "    if following is not None:\n",
+        "    if following is not None and following.is_set:\n",
+    ),
+    Mutant(
+        "drafts that did not pay are never tried again",
+        "actors/generating/drafting.py",
+        "        if most <= 0:\n            self.rest = TRY_PAUSE\n",
+        "        if most <= 0:\n            self.rest = output.room\n",
+        ("tests/scenarios/bursts/test_bursts.py",),
+    ),
+    Mutant(
+        "a burst goes on for as long as its outputs",
+        "actors/manager/bursts.py",
+        "        most = min(int(MOST_SECONDS / seconds), *(planned.most_tokens for planned in step))\n",
+        "        most = min(planned.most_tokens for planned in step)\n",
+        ("tests/scenarios/bursts/test_bursts.py",),
+    ),
+    Mutant(
+        "a step is told of when the next one ends",
+        "runtime/step/thread_executor.py",
+        "self.clock, together, self._thread.tell)",
+        "self.clock, together)",
+        ("tests/unit/runtime/step/test_burst_following.py",),
+    ),
+    Mutant(
+        "the device does not go on before it is told to",
+        "runtime/step/device_thread.py",
+        "call := self._next or self._calls.get()",
+        "call := self._calls.get()",
+        ("tests/unit/runtime/step/test_burst_following.py",),
+    ),
+    Mutant(
+        "a burst that hung is waited for to the end of what it was at",
+        "runtime/step/device_thread.py",
+        "        while self._call is not None:  # what hangs",
+        "        if self._call is not None:  # what hangs",
+        ("tests/unit/runtime/step/test_executor_lost_thread.py",),
+    ),
+    Mutant(
+        "what a step gave is lost with the thread that ends in the next",
+        "runtime/step/device_thread.py",
+        "            self.tell()\n            trio_token",
+        "            trio_token",
+        ("tests/unit/runtime/step/test_burst_following.py",),
     ),
     Mutant(
         "a burst keeps waiting who has rows that had no room in its step",

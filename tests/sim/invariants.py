@@ -27,11 +27,13 @@
     I25 a warm request has no row in a step while somebody else has work, but for the layer in which that one came
     I26 who is told of KV blocks knows which are held and can be reached, and of none that are private
     I35 a burst goes on only with what its first step had, and while nobody's command waits
+    I36 nobody's slot is granted, left or moved while the device is at a step that names it, or has begun one
+    I37 nothing is kept behind the end of an output
 
 Here are those that can be seen at each step's boundaries, but for I8 (`tests.sim.order.fairness`), I10
 (`tests.sim.kv.watch`), I11 (`tests.sim.books`), I13 (`tests.sim.kv.isolation`), I16 to I20 (`tests.sim.instruments`),
 I21 (`tests.sim.kin.watch`), I22 (`tests.sim.kv.places`), I23 (`tests.sim.parking`), I24 (`tests.sim.detached`), I25
-(`tests.sim.warm`), I26 (`tests.sim.kv.published`) and I35 (`tests.sim.order.bursts`); the end's are in
+(`tests.sim.warm`), I26 (`tests.sim.kv.published`) and I35 to I37 (`tests.sim.order.bursts`); the end's are in
 `tests.sim.endings`.  A violation is kept, not raised: it comes to light when the scenario is over.
 """
 

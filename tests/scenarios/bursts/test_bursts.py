@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -9,6 +10,7 @@ import trio
 
 from actors.core.generation import FinishReason
 from actors.core.observer import Observer
+from actors.manager.bursts import MOST_SECONDS
 from runtime.loading.served import Proposer
 from runtime.testing.faults import Chaos, ClockJump, DeviceError, FaultPlan, NotFinite
 from runtime.text.stop_strings import StopAutomaton
@@ -21,7 +23,8 @@ if TYPE_CHECKING:
     from actors.core.events import StepBegins, StepEnded
     from tests.fakes.simulation import Simulation
 
-BURST = 5.5 * STEP  # of five steps
+BURST = 5.5 * STEP  # in which five steps are told of together
+SHORT = 3.9 * STEP  # in which each step is told of by itself
 LAYERS = 5
 
 
@@ -31,10 +34,14 @@ def bursting(**more: Any) -> AbstractAsyncContextManager[Simulation]:  # noqa: A
 
 
 class Bursts(Observer):
-    """How many steps each burst of decode rows had, in `steps`, and of how many sequences, in `rows`."""
+    """What was told of decode rows: how many steps at a time, in `steps`, of how many sequences, in `rows`.
+
+    `goes_on` says whether the device had begun the next step by then.
+    """
 
     def __init__(self) -> None:
         self.steps: list[int] = []
+        self.goes_on: list[bool] = []
         self.rows: list[int] = []
         self._decodes = False
 
@@ -48,6 +55,7 @@ class Bursts(Observer):
         """Note how many there were."""
         if self._decodes:
             self.steps.append(event.result.steps)
+            self.goes_on.append(event.result.following is not None)
 
 
 @simulated(seeds=4)
@@ -92,8 +100,8 @@ async def test_without_bursts_each_step_is_by_itself() -> None:
 
 
 @simulated(seeds=4)
-async def test_slow_steps_are_by_themselves() -> None:
-    assert await _alone(burst_seconds=3.9 * STEP) == [1] * 8
+async def test_slow_steps_are_told_of_one_by_one() -> None:
+    assert await _alone(burst_seconds=SHORT) == [1] * 8
 
 
 @simulated(seeds=8)
@@ -141,13 +149,14 @@ async def test_an_end_token_ends_the_burst_in_which_it_is_drawn(place: int) -> N
         assert trio.current_time() == pytest.approx((1 + end) * STEP)  # no step behind the end
 
 
+@pytest.mark.parametrize("seconds", [BURST, SHORT])
 @pytest.mark.parametrize("length", range(5, 12))
 @simulated()
-async def test_behind_a_stop_string_nothing_is_told_or_kept(length: int) -> None:
+async def test_behind_a_stop_string_nothing_is_told_or_kept(length: int, seconds: float) -> None:
     async with bursting() as sim:
         whole = (await sim.client(ask("free", prompt(8), max_tokens=30))).text()
         stop = whole[length - 2 : length]
-    async with bursting() as sim:
+    async with bursting(burst_seconds=seconds) as sim:
         story = await sim.client(ask("a", prompt(8), max_tokens=30, stop=StopAutomaton([stop])))
         assert story.text() == whole[: whole.index(stop)]
         assert story.finished().stop_string == stop
@@ -155,10 +164,51 @@ async def test_behind_a_stop_string_nothing_is_told_or_kept(length: int) -> None
         assert kept == 8 + len(story.tokens()) - 1
 
 
+@simulated(seeds=8)
+async def test_a_stop_string_is_noticed_one_step_late_and_costs_no_neighbour_a_token() -> None:
+    """Its row of that step is trimmed; the others have theirs."""
+    async with bursting() as sim:
+        whole = (await sim.client(ask("free", prompt(8), max_tokens=30))).text()
+    async with bursting(burst_seconds=SHORT) as sim:
+        old = sim.expect(ask("old", prompt(8), max_tokens=30, stop=StopAutomaton([whole[20:22]])))
+        other = sim.expect(ask("other", prompt(8, start=5), max_tokens=40))
+        await together(sim, (old, {}), (other, {}))
+        assert old.text() == whole[: whole.index(whole[20:22])]
+        assert other.tokens() == sim.model.continuation(prompt(8, start=5), 40)
+        end = max(step for step, ended in enumerate(sim.steps) if any(run.owner[0] == "old" for run in ended.runs))
+        told_at = old.times[len(old.tokens()) - 1]
+        assert [sim.steps[end - late].finished_at for late in (1, 0)] == pytest.approx([told_at, told_at + STEP])
+
+
 @simulated(seeds=4)
-async def test_a_device_error_within_a_burst_costs_no_neighbour_a_token() -> None:
+async def test_what_a_step_gave_is_told_of_when_the_next_one_has_begun() -> None:
+    async with bursting(burst_seconds=SHORT) as sim:
+        await sim.client(ask("first", prompt(4, start=30), max_tokens=4))
+        bursts = Bursts()
+        with sim.engine.observed_by(bursts):
+            story = await sim.client(ask("a", prompt(8), max_tokens=18))
+        assert story.tokens() == sim.model.continuation(prompt(8), 18)
+        assert (bursts.steps, bursts.goes_on) == ([1] * 17, [*([True] * 16), False])
+        gaps = [later - sooner for sooner, later in pairwise(story.times[:18])]
+        assert gaps == pytest.approx([STEP] * 17)
+
+
+@simulated(seeds=4)
+async def test_no_burst_is_longer_than_a_quarter_second() -> None:
+    async with bursting(burst_seconds=SHORT, step_seconds=lambda rows: 0.05) as sim:
+        bursts = Bursts()
+        with sim.engine.observed_by(bursts):
+            story = await sim.client(ask("a", prompt(8), max_tokens=23))
+        assert story.tokens() == sim.model.continuation(prompt(8), 23)
+        goes_on = "".join("+" if follows else " " for follows in bursts.goes_on)
+        assert max(map(len, goes_on.split())) == int(MOST_SECONDS / 0.05) - 1
+
+
+@pytest.mark.parametrize("seconds", [BURST, SHORT])
+@simulated(seeds=4)
+async def test_a_device_error_within_a_burst_costs_no_neighbour_a_token(seconds: float) -> None:
     chaos = Chaos(FaultPlan((DeviceError(step=11, layer=1),)))
-    async with bursting(chaos=chaos) as sim:
+    async with bursting(chaos=chaos, burst_seconds=seconds) as sim:
         stories = [sim.expect(ask(f"r{n}", prompt(8, start=n + 3), max_tokens=20)) for n in range(2)]
         await together(sim, *((story, {}) for story in stories))
         assert len(sim.fired) == 1
@@ -184,6 +234,8 @@ async def test_while_drafts_do_not_pay_there_are_bursts() -> None:
             story = await sim.client(ask("a", prompt(8), max_tokens=100))
         assert story.tokens() == sim.model.continuation(prompt(8), 100)
         assert max(bursts.steps) > 4
+        tries = [place for place, step in enumerate(sim.steps) if step.drafting]
+        assert len([place for place in tries if place > len(sim.steps) // 2]) > 0, "drafts are tried again"
 
 
 @simulated(seeds=4)
@@ -198,7 +250,7 @@ async def test_whose_drafts_stand_has_no_bursts() -> None:
 
 @simulated(seeds=4)
 async def test_rings_bound_how_far_a_burst_goes() -> None:
-    async with bursting(rings=windowed(8, 6), layers=2, burst_seconds=20 * STEP) as sim:
+    async with bursting(rings=windowed(8, 12), layers=2, burst_seconds=20 * STEP) as sim:
         bursts = Bursts()
         with sim.engine.observed_by(bursts):
             story = await sim.client(ask("a", prompt(8), max_tokens=30))

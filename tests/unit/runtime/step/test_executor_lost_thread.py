@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import asynccontextmanager
+from itertools import count
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,11 +13,13 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from runtime.errors import DeviceHangs, DeviceLost, DeviceThreadEnded
+from runtime.step.burst import Burst
 from runtime.step.device_thread import HANG_CHECKS
 from runtime.step.job import StepJob
+from runtime.step.step import Segment
 from runtime.step.thread_executor import ThreadExecutor, open_thread_executor
 from runtime.step.transfer import Copy
-from tests.models.step_driver import RecordingModel
+from tests.models.step_driver import RecordingModel, greedy
 from tests.unit.runtime.step.executors import Gate, device_threads, raising, segments_of, thread_executor
 
 if TYPE_CHECKING:
@@ -130,6 +133,41 @@ async def test_a_thread_that_came_back_goes_on(mock_clock: MockClock) -> None:
         gate.open()
         await executor.recover()
         assert not executor.hangs
+        assert (await executor.run_step(StepJob(segments_of()))).layers_run == 3
+
+
+async def test_a_thread_that_hung_in_a_burst_is_waited_for_to_its_end(mock_clock: MockClock) -> None:
+    """It goes on for as long as nobody tells it otherwise, and writes KV all that time."""
+    gate, later, layers = Gate(layer=1), Gate(layer=0), count()
+
+    def during(index: int) -> None:
+        number = next(layers)
+        for gate_of, layer in ((gate, 4), (later, 6)):
+            if number == layer:
+                gate_of.during(index)
+
+    model = RecordingModel(during=during)
+    job = StepJob([Segment(0, 7, [3], sample=greedy(8))], burst=Burst(1, 5, lambda: True))
+    async with open_thread_executor(lambda: model, hang_timeout=HANG) as executor:
+        following = (await executor.run_step(job)).following
+        assert following is not None
+
+        async def wait_in_vain() -> None:
+            with pytest.raises(DeviceHangs):
+                await executor.run_step(following)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(wait_in_vain)
+            await gate.entered.wait()
+            await _pass(HANG_CHECKS + 1)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(executor.recover)
+            gate.open()
+            await later.entered.wait()
+            await wait_all_tasks_blocked()
+            assert nursery.child_tasks, "it is at the next step"
+            later.open()
+        assert [name for name, _ in model.calls].count("finish") == 5
         assert (await executor.run_step(StepJob(segments_of()))).layers_run == 3
 
 
