@@ -181,7 +181,8 @@ class StepPart(GenerationEvent):
 class StepEvent:
     """An event of one step, on the target or on the drafter; `number` counts each model's from 1, failed ones too.
 
-    A burst is told as its first step is; the number of the next one is behind those of all its steps.
+    Steps of a burst that are told of together are told as the first of them is; the next number is behind all theirs.
+    One that the device has begun by itself begins, for observers, when it is heard of.
     """
 
     number: int

@@ -107,6 +107,7 @@ MUTANTS = (
         "actors/generating/decode.py",
         "    if chunk.following is not None or hold.length > whole:\n",
         "    if hold.length > whole:\n",
+        ("tests/scenarios/bursts/test_bursts.py",),
     ),
     Mutant(
         "a token that is in a step already is submitted once more",
@@ -127,20 +128,6 @@ MUTANTS = (
         "        most = min(int(MOST_SECONDS / seconds), *(planned.most_tokens for planned in step))\n",
         "        most = min(planned.most_tokens for planned in step)\n",
         ("tests/scenarios/bursts/test_bursts.py",),
-    ),
-    Mutant(
-        "a step is told of when the next one ends",
-        "runtime/step/thread_executor.py",
-        "self.clock, together, self._thread.tell)",
-        "self.clock, together)",
-        ("tests/unit/runtime/step/test_burst_following.py",),
-    ),
-    Mutant(
-        "the device does not go on before it is told to",
-        "runtime/step/device_thread.py",
-        "call := self._next or self._calls.get()",
-        "call := self._calls.get()",
-        ("tests/unit/runtime/step/test_burst_following.py",),
     ),
     Mutant(
         "a burst that hung is waited for to the end of what it was at",

@@ -90,6 +90,7 @@ class Invariants(Observer):
         self._step: StepBegins
         self._met_cancelled: set[Owner] = set()
         self._last_end = -math.inf  # of a step or a move
+        self._goes_on = False  # the device has begun the next step
         self._failed: list[SlotView] = []  # over whose KV a step has failed just now
 
     # --- moments ------------------------------------------------------------------------------------------------------
@@ -99,12 +100,14 @@ class Invariants(Observer):
         self._step = event
         for part in event.parts:
             self._check_i2_part(part)
-            self._check_i5_part(part)
+            if not self._goes_on:  # else it has begun a moment ago, and somebody may have left since
+                self._check_i5_part(part)
             if not event.drafting:
                 self._check_i3_start(part)
         if not event.parts:
             self._violated("I2: a step of nothing")
-        self._check_i5_all()
+        if not self._goes_on:
+            self._check_i5_all()
         self.between()
 
     def step_ended(self, event: StepEnded) -> None:
@@ -117,6 +120,7 @@ class Invariants(Observer):
             finite = [result.finite for result in event.result.segments]
             self._note_failed([part for part, is_finite in zip(self._step.parts, finite, strict=True) if not is_finite])
         self._last_end = trio.current_time()
+        self._goes_on = event.result.following is not None
 
     def step_raised(self, event: StepRaised) -> None:
         """Check that it was to raise, and note whose KV met that; of several in a step, nobody knows."""
@@ -126,7 +130,7 @@ class Invariants(Observer):
             self._check_i2_part(part)
         if not event.drafting:
             self._note_failed(self._step.parts if len(self._step.parts) == 1 else [])
-        self._last_end = trio.current_time()
+        self._last_end, self._goes_on = trio.current_time(), False
 
     def exchanged(self, event: Exchanged) -> None:
         """Note where it is now that a step has failed over."""

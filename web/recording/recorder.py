@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from actors.core.observer import Observer
@@ -56,6 +56,7 @@ class Recorder(Observer):
         self._put = put
         self._clock = clock
         self._began = clock()
+        self._epoch = epoch
         self._zero = self._began - epoch
         self._queued: dict[GenerationKey, int] = {}
         self._held: dict[GenerationKey, _Held] = {}
@@ -76,7 +77,7 @@ class Recorder(Observer):
             self._end_wait(key, ended="recording")
         for key in list(self._held):
             self._end_hold(key, ended="recording")
-        self._end_step(error="the recording ended")
+        self._fail_step("the recording ended")
         self._end_transfer(error="the recording ended")
 
     # --- queue and slots ----------------------------------------------------------------------------------------------
@@ -143,26 +144,23 @@ class Recorder(Observer):
         self._step = BegunStep(self._now(), event)
 
     def step_ended(self, event: StepEnded) -> None:
-        """Write a step, its layers, and what it did for each slot."""
+        """Write a step, its layers, and what it did for each slot, by the device's times: it may have begun untold."""
+        step, self._step = self._step, None
+        if step is None:
+            return
         result = event.result
         outcomes = tuple([(part.computed, part.layers_after_cancel) for part in result.segments])
-        self._end_step(outcomes, result.layer_ends, result.steps)
+        step, end = replace(step, since=self._at(result.started_at)), self._at(result.finished_at)
+        self._put(DrawnStep(step, end, outcomes, "", result.layer_ends, self._zero, result.steps))
 
     def step_raised(self, event: StepRaised) -> None:
         """Write a step that failed."""
-        self._end_step(error=type(event.error).__name__)
+        self._fail_step(type(event.error).__name__)
 
-    def _end_step(
-        self,
-        outcomes: tuple[tuple[bool, int], ...] = (),
-        layer_ends: tuple[float, ...] = (),
-        steps: int = 1,
-        *,
-        error: str = "",
-    ) -> None:
+    def _fail_step(self, error: str) -> None:
         step, self._step = self._step, None
         if step is not None:
-            self._put(DrawnStep(step, self._now(), outcomes, error, layer_ends, self._zero, steps))
+            self._put(DrawnStep(step, self._now(), error=error, zero=self._zero))
 
     def transfer_begins(self, event: TransferBegins) -> None:
         """Note what is moved."""
@@ -187,7 +185,7 @@ class Recorder(Observer):
 
     def device_lost(self, event: DeviceIsLost) -> None:
         """Write it; what the device was at has ended by that."""
-        self._end_step(error="the device is lost")
+        self._fail_step("the device is lost")
         self._end_transfer(error="the device is lost")
         self._put(instant(STEPS, "device lost", self._now(), reason=event.reason))
 
@@ -199,6 +197,10 @@ class Recorder(Observer):
 
     def _now(self) -> int:
         return self._since(self._clock())
+
+    def _at(self, seconds: float) -> int:
+        """Nanoseconds from the recording's start to a time on the executor's clock, which is no earlier."""
+        return max(0, self._since(self._epoch + seconds))  # rounded as the other clock is
 
     def _since(self, at: float) -> int:
         """Nanoseconds from the recording's start."""

@@ -228,7 +228,8 @@ async def test_numbers_that_are_not_finite_within_a_burst_are_computed_again() -
 @simulated(seeds=4)
 async def test_while_drafts_do_not_pay_there_are_bursts() -> None:
     """Whoever drafts looks for drafts after each token; a drafter that is never right is asked now and then."""
-    async with bursting(speculate=Proposer.DRAFT, accuracy=0.0, burst_seconds=10 * STEP) as sim:
+    fast = {"step_seconds": lambda rows: STEP / 10, "burst_seconds": STEP}
+    async with bursting(speculate=Proposer.DRAFT, accuracy=0.0, **fast) as sim:
         bursts = Bursts()
         with sim.engine.observed_by(bursts):
             story = await sim.client(ask("a", prompt(8), max_tokens=100))
