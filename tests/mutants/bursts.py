@@ -94,6 +94,7 @@ MUTANTS = (
         "            step = self._settlement.settle(step, await self._steps.run(step, burst))\n",
         "            step = self._settlement.settle(step, await self._steps.run(step, burst))\n"
         "            self._drain()\n",
+        ("tests/scenarios/bursts/test_bursts.py",),
     ),
     Mutant(
         "slots are granted though the device has begun the next step",
@@ -101,6 +102,7 @@ MUTANTS = (
         "            step = self._settlement.settle(step, await self._steps.run(step, burst))\n",
         "            step = self._settlement.settle(step, await self._steps.run(step, burst))\n"
         "            self._drain()\n            self._admit()\n",
+        ("tests/scenarios/bursts/test_bursts.py",),
     ),
     Mutant(
         "what a step read behind the end of an output is kept",
