@@ -53,11 +53,13 @@ class RunningBurst:
     Args:
         job: says how far it may go.  More than one step is for segments of a single row each, after which a token is
             drawn that no mask limits.
+        is_heard: whether all was heard of that has been told; asked before more is begun than these steps.
     """
 
-    def __init__(self, job: StepJob) -> None:
+    def __init__(self, job: StepJob, is_heard: Callable[[], bool] = lambda: True) -> None:
         self.segments = job.segments
         self._job = job
+        self._is_heard = is_heard
         self._following: StepJob | None = None
         self._results: list[StepResult] = []
         self._merged: list[SegmentResult] = []
@@ -76,7 +78,7 @@ class RunningBurst:
         following = self._next_segments(result)
         is_due = bool(following) and self._job.burst is not None and len(self._results) == self._job.burst.steps
         self.segments = [] if is_due else following
-        if is_due:
+        if is_due and self._is_heard():
             self._following = self._job.following(following, len(self._results))
 
     def result(self) -> StepResult:

@@ -43,6 +43,8 @@ class DeviceThread:
         # Known to the thread alone: what it does before it looks at these, and what it has not told of.
         self._next: Call[Any] | None = None
         self._untold: Callable[[], None] | None = None
+        self._told = 0  # functions of whose end the thread has told
+        self._heard = 0  # those of which the event loop has heard
         self._thread: threading.Thread | None = None
         self._is_running = False  # the thread has been started, and has not reported that it ends
         self._call: Call[Any] | None = None  # what the thread is at, awaited or not
@@ -133,7 +135,12 @@ class DeviceThread:
         """
         untold, self._untold = self._untold, None
         if untold is not None:
+            self._told += 1
             untold()
+
+    def is_heard(self) -> bool:
+        """Whether the event loop has heard of all that it was told; for functions that run on the thread."""
+        return self._heard == self._told
 
     def report_progress(self) -> None:
         """Count one sign of life; for functions that run on the thread."""
@@ -163,6 +170,7 @@ class DeviceThread:
     # --- in the event loop: what the thread has reported ------------------------------------------------------------
 
     def _call_ended(self, call: Call[T], result: outcome.Outcome[T], following: Call[Any] | None) -> None:
+        self._heard += 1
         self._call = following
         call.result = result
         call.ended.set()
@@ -174,6 +182,7 @@ class DeviceThread:
             logger.error("the device thread has ended", exc_info=why)
         if self._call is not None:
             ended = DeviceThreadEnded(f"the device thread has ended: {why!r}")
+            self._told += 1
             self._call_ended(self._call, outcome.Error(ended), None)
 
     # --- on the thread ----------------------------------------------------------------------------------------------

@@ -114,7 +114,7 @@ class ThreadExecutor(Generic[ModelT]):
 
     def _run_job(self, job: StepJob) -> tuple[StepResult, _Begun | None]:
         """Run a job, and have what follows on it run at once; called on the device thread."""
-        model, running = self._models[job.drafting], RunningBurst(job)
+        model, running = self._models[job.drafting], RunningBurst(job, self._thread.is_heard)
         while running.segments:
             running.add(self._run(model, running.segments, job.drafting, running.layer_done))
         result = running.result()

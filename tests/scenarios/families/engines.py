@@ -39,6 +39,7 @@ async def open_family(
     disk: Path | None = None,
     audit_share: float = 0.0,
     chunk: int = CHUNK,
+    burst_seconds: float | None = 0.008,
     **options: Any,  # noqa: ANN401
 ) -> AsyncIterator[Engine]:
     """Open an engine over the model in `folder`, in float32; whatever was restored, its books agree in the end.
@@ -51,6 +52,7 @@ async def open_family(
         disk: the disk tier's folder; None for the memory tier alone.
         audit_share: of the cache's hits.
         chunk: rows of a prompt that are read in a step.
+        burst_seconds: for how long tokens are gathered; None for no bursts.
         options: others of how it is loaded.
     """
     given: dict[str, Any] = {"device": "cpu", "dtype": "float32", "threads": 1} | options
@@ -60,7 +62,9 @@ async def open_family(
     target = load_model(load, checkpoint, plan)
     executor = InlineExecutor(target, plan.load(target))
     tiers = TierOptions(ram=64 * MIB, folder=disk)
-    config = EngineConfig(slots=slots, queue=8, chunk_tokens=chunk, speculate=speculate, draft_tokens=3)
+    config = EngineConfig(
+        *(slots, 8), chunk_tokens=chunk, speculate=speculate, draft_tokens=3, burst_seconds=burst_seconds
+    )
     identity = checkpoint.fingerprint()
     async with (
         open_prefix_cache(tiers, CacheConfig(audit_share=audit_share), checkpoint, identity, target.kv) as cache,

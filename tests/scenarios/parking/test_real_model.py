@@ -34,7 +34,9 @@ async def run(sampling: SamplingParams, speculate: Proposer, parks: int) -> tupl
     """Return what one gets that is parked so often, and how often it was."""
     asked = GenerationRequest("low", (PROMPT,), sampling, max_tokens=TOKENS, ignore_eos=True, priority=10)
     tokens: list[Token] = []
-    async with open_family(resolve_model(None), slots=1, speculate=speculate) as engine:
+    # Who is parked is so between two steps, of which none is to come meanwhile: the others wait for so many tokens.
+    together = None if parks else 0.008
+    async with open_family(resolve_model(None), slots=1, speculate=speculate, burst_seconds=together) as engine:
         async with trio.open_nursery() as clients:
             clients.start_soon(get, asked, engine, tokens)
             for number in range(parks):

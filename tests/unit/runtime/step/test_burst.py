@@ -13,13 +13,12 @@ from runtime.sampling.tokens import SampledToken, SampleSpec
 from runtime.step.burst import Burst, RunningBurst
 from runtime.step.executor import InlineExecutor
 from runtime.step.job import StepJob
-from runtime.step.step import Segment, SegmentOutput
+from runtime.step.step import Segment, SegmentOutput, SegmentResult, StepResult
 from tests.models.step_driver import RecordingModel, greedy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from runtime.step.step import StepResult
 
 ALWAYS = Burst(5, 5, lambda: True)
 
@@ -165,3 +164,14 @@ async def test_a_step_that_raises_ends_the_burst_with_nothing() -> None:
 def test_a_burst_that_has_not_begun_runs_its_first_step() -> None:
     segments = _segments()
     assert RunningBurst(StepJob(segments)).segments == segments
+
+
+@pytest.mark.parametrize("is_heard", [True, False])
+def test_no_more_is_begun_than_what_is_told_of_together_while_nobody_hears(is_heard: bool) -> None:
+    result = StepResult((SegmentResult(True, 0.0, (SampledToken(5),)),), 0.0, 1.0, ())
+    running = RunningBurst(StepJob(_segments(1), burst=Burst(2, 9, lambda: True)), lambda: is_heard)
+    running.add(result)
+    assert len(running.segments) == 1
+    running.add(result)
+    assert not running.segments
+    assert (running.result().following is not None) is is_heard

@@ -10,6 +10,7 @@ import trio
 
 from runtime.errors import DeviceThreadEnded
 from runtime.step.burst import Burst
+from runtime.step.device_thread import DeviceThread
 from runtime.step.executor import InlineExecutor, SimulatedExecutor
 from runtime.step.job import StepJob
 from runtime.step.step import Segment
@@ -25,6 +26,12 @@ if TYPE_CHECKING:
     from runtime.step.step import StepResult
 
 KINDS = ("thread", "inline", "simulated")
+
+
+@pytest.fixture(autouse=True)
+def _loop_that_keeps_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps take no time here, so the event loop would be behind now and then, and the burst end."""
+    monkeypatch.setattr(DeviceThread, "is_heard", lambda thread: True)
 
 
 def _job(steps: int, most: int, *, may_go_on: Callable[[], bool] = lambda: True, slots: int = 2) -> StepJob:
