@@ -90,7 +90,8 @@ class StepRunner:
         if self._observers.step_ended:
             self._observers.tell(self._observers.step_ended, StepEnded(number, drafting, result))
         self._following = result.following
-        self._observe(step, result, self._executor.clock() - asked_at if begun is None else result.seconds)
+        elapsed = self._executor.clock() - asked_at if begun is None else result.finished_at - result.started_at
+        self._observe(step, result, elapsed)
         return outcome.Value(result)
 
     def _job(self, step: Sequence[Planned], number: int, burst: Burst | None) -> StepJob:

@@ -149,11 +149,6 @@ class StepResult:
     following: StepJob | None = None
 
     @property
-    def seconds(self) -> float:
-        """How long it took where it ran."""
-        return self.finished_at - self.started_at
-
-    @property
     def layers_run(self) -> int:
         """How many layers ran."""
         return len(self.layer_ends)

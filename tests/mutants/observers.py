@@ -127,7 +127,7 @@ MUTANTS = (
     Mutant(
         "a step that raised is never drawn",
         RECORDER,
-        "        self._end_step(error=type(event.error).__name__)\n",
+        "        self._fail_step(type(event.error).__name__)\n",
         "        self._step = None\n",
     ),
     Mutant(
