@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 MODEL = "any-name:latest"
 MESSAGES = [{"role": "user", "content": "Write a function."}]
 GREEDY: dict[str, Any] = {"temperature": 0, "num_predict": 20}
-LONG: dict[str, Any] = {"num_predict": 4000}
+LONG: dict[str, Any] = {"temperature": 0, "num_predict": 4000}  # greedily it meets no end
 
 
 @pytest.fixture
