@@ -183,7 +183,7 @@ class _BegunStep:
             next(self._step)
         except StopIteration as stop:
             self.result = outcome.Value(stop.value)
-        except BaseException as error:  # raised where the step is awaited, the end of a thread too
+        except (Exception, SystemExit) as error:  # raised where the step is awaited; a thread's end is the latter
             self.result = outcome.Error(error)
 
 
