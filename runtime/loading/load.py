@@ -20,6 +20,7 @@ from runtime.loading.few_rows import check_deterministic, deterministic_or_refus
 from runtime.loading.footprint import SlotMemory, arena_sizes, check_memory
 from runtime.loading.served import ServedModel
 from runtime.loading.together import check_together, lead, on_one_device
+from runtime.nn.ahead_model import AheadModel
 from runtime.nn.matrices.formats import choose_formats
 from runtime.nn.model import Transformer
 from runtime.nn.weights import load_weights, weight_bytes
@@ -147,7 +148,8 @@ def load_model(
     else:
         kv, every_row = KVCache(config, **sizes), options.is_deterministic
         with deterministic_or_refused():
-            model = Transformer(config, weights, kv, states, *few_rows, deterministic=every_row)
+            kind = Transformer if device.type == "cpu" else AheadModel
+            model = kind(config, weights, kv, states, *few_rows, deterministic=every_row)
     _log_loaded(model, weights, device, deterministic=options.is_deterministic)
     log_drafter(drafter.proposer, options.draft)
     return model

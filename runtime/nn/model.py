@@ -25,6 +25,7 @@ from runtime.prompt_rows.wanted import NOTHING
 from runtime.sampling.acceptance import verify
 from runtime.sampling.batch import SamplingBatch
 from runtime.sampling.masks import MaskPenalties
+from runtime.sampling.sampler import Drawn
 from runtime.sampling.staging import StagingBuffer
 from runtime.single_rows.staged import stage_single_rows
 from runtime.step.device import RunAhead
@@ -157,18 +158,28 @@ class Transformer:
 
     def begin(self, segments: Sequence[Segment]) -> Batch:
         """Send the step's numbers to the device, and embed its rows."""
+        return self._begin(segments)
+
+    def _begin(self, segments: Sequence[Segment], drawn: StagedTensor | None = None) -> Batch:
+        """Begin a step.
+
+        Args:
+            segments: its rows.
+            drawn: their tokens, `[rows]`, where only the device knows them, which has other work to do before; None
+                where the segments say them.
+        """
         for segment in segments:
             self.kv.note_rows(segment.slot, segment.start, segment.end)
         ranges = _row_ranges(segments)
         staging = StagingBuffer()
-        token_ids = staging.ints([token for segment in segments for token in segment.token_ids])
+        token_ids = drawn or staging.ints([token for segment in segments for token in segment.token_ids])
         positions = staging.ints([p for segment in segments for p in range(segment.start, segment.end)])
         places = staging.ints([segment.origin + p for segment in segments for p in range(segment.start, segment.end)])
         sampled_rows, sampling = _stage_sampling(segments, ranges, staging, self._penalties, self._draws)
         prompt_rows = _stage_prompt_rows(segments, ranges, staging)
         recorded = None if self._recorded is None else self._recorded.stage(segments, staging)
         singly = stage_single_rows(self.row_kernels, segments, staging)
-        staging.send(self._device)
+        staging.send(self._device, waits=drawn is None)
         batch = Batch(
             segments=list(segments),
             ranges=ranges,
@@ -183,6 +194,7 @@ class Transformer:
             ],
             masks={} if singly else {window: self.build_mask(segments, window) for window in set(self.config.window)},
             single=singly.sent() if singly else None,
+            sent=staging,
         )
         if self._recorded is not None and recorded is not None:
             self._recorded.take(batch, recorded)
@@ -224,6 +236,12 @@ class Transformer:
 
     def finish(self, batch: Batch) -> list[SegmentOutput]:
         """Sample and verify, gather what prompts give, check that all is finite, and read all of it at once."""
+        outputs = self._read(batch, self._draw(batch))
+        self._run_ahead.drain()
+        return outputs
+
+    def _draw(self, batch: Batch) -> Drawn:
+        """Give the device what is behind the layers."""
         # A sum is finite only if every term is (in float32 no sum of finite rows overflows), and costs one pass.
         sums = batch.hidden.sum(-1, dtype=torch.float32)  # [rows]
         states = self.weights.final_norm(batch.hidden)
@@ -231,14 +249,16 @@ class Transformer:
         vocab_size = self.config.vocab_size
         gathered = batch.prompt_rows.compute(states, self.compute_logits, vocab_size, self._run_ahead.layer_encoded)
         also_read = torch.cat([sums, *gathered]) if gathered else sums
-        sampled: list[SampledRow] = []
-        if batch.sampling.specs:
-            logits = self.compute_logits(states[batch.sampled_rows])  # [sampled rows, vocab]
-            sampled, numbers = verify(logits, batch.sampling, also_read=also_read)
-        else:
-            numbers = also_read.tolist()  # the step's one read from the device, as in `verify`
-        self._run_ahead.drain()
-        given = batch.prompt_rows.parse(numbers[len(sums) :], self.config.hidden_size, vocab_size)
+        if not batch.sampling.specs:
+            return Drawn.nothing(batch.sampling, also_read)
+        logits = self.compute_logits(states[batch.sampled_rows])  # [sampled rows, vocab]
+        return verify(logits, batch.sampling, also_read=also_read)
+
+    def _read(self, batch: Batch, drawn: Drawn) -> list[SegmentOutput]:
+        """Read what was drawn: the step's one read from the device."""
+        sampled, numbers = drawn.read()
+        rows = batch.ranges[-1].stop
+        given = batch.prompt_rows.parse(numbers[rows:], self.config.hidden_size, self.config.vocab_size)
         rest = iter(sampled)
         return [
             _output(list(islice(rest, segment.num_sampled)), numbers[rows.start : rows.stop], given.get(place, NOTHING))

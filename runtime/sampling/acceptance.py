@@ -16,37 +16,28 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from runtime.sampling.sampler import SampledRow, adjust_logits, random_distributions, sample
+from runtime.sampling.sampler import adjust_logits, random_distributions, sample
 
 if TYPE_CHECKING:
     from runtime.sampling.batch import RejectionRows, SamplingBatch
+    from runtime.sampling.sampler import Drawn
 
 
-def verify(
-    logits: torch.Tensor, batch: SamplingBatch, also_read: torch.Tensor | None = None
-) -> tuple[list[SampledRow], list[float]]:
-    """Draw one token per row, each as likely as without drafts, and say which are the tokens that were drafted.
+def verify(logits: torch.Tensor, batch: SamplingBatch, also_read: torch.Tensor | None = None) -> Drawn:
+    """Draw one token per row, each as likely as without drafts; the row says whether it is the one that was drafted.
 
     A row whose draft is not accepted has the token to go on with; the drafts after it are void.
 
     Args:
         logits: the target's, float32 `[rows, vocab]`, as the model gave them; not changed.
         batch: how the target draws, and what was drafted.
-        also_read: other numbers to read from the device, `[n]`.
-
-    Returns:
-        One entry per row, and the numbers of `also_read`.
+        also_read: other numbers that the host is to read, `[n]`.
     """
     adjusted = adjust_logits(logits, batch)
     distributions = random_distributions(adjusted, batch)
     if batch.rejection_rows is not None:
         _reject(distributions, batch.rejection_rows)
-    sampled, rest = sample(logits, adjusted, distributions, batch, also_read)
-    verified = [
-        SampledRow(row.token, row.finite, draft is not None and draft.token_id == row.token.token_id)
-        for row, draft in zip(sampled, batch.drafts, strict=True)
-    ]
-    return verified, rest
+    return sample(logits, adjusted, distributions, batch, also_read)
 
 
 def rejection(p: torch.Tensor, q: torch.Tensor, drafted: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:

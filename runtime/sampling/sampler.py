@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from runtime.sampling.staging import Readback
 from runtime.sampling.tokens import SampledToken, TokenLogprobs
 
 if TYPE_CHECKING:
@@ -45,47 +46,92 @@ class SampledRow:
     accepted: bool = False
 
 
+class Drawn:
+    """What was drawn for a step's rows, and what else the host is to know: all of it on the device until it is read.
+
+    Attributes:
+        tokens: ids, int64 `[rows]`.
+
+    Args:
+        batch: what the rows asked for.
+        tokens: see there.
+        sums: of the rows' logits, `[rows]`.
+        reported: `token_logprobs` of those rows that ask for them.
+        distributions: what the random rows were drawn from, `[random rows, vocab]`.
+        also_read: other numbers, `[n]`: a second read would be a second wait.
+    """
+
+    def __init__(
+        self,
+        batch: SamplingBatch,
+        tokens: torch.Tensor,
+        sums: torch.Tensor,
+        reported: torch.Tensor,
+        distributions: torch.Tensor,
+        also_read: torch.Tensor,
+    ) -> None:
+        self.tokens = tokens
+        self._batch = batch
+        self._width = reported.shape[-1]
+        self._distributions = distributions
+        self._numbers: torch.Tensor | Readback = torch.cat(
+            [part.flatten().float() for part in (tokens, sums, reported, also_read)]
+        )
+
+    @classmethod
+    def nothing(cls, batch: SamplingBatch, also_read: torch.Tensor) -> Drawn:
+        """Return what there is of a step of which no row is drawn for."""
+        none = also_read[:0]
+        return cls(batch, none, none, none[:, None], none, also_read)
+
+    def send(self) -> None:
+        """Begin to send all to the host: the device may be given more before it is read."""
+        assert isinstance(self._numbers, torch.Tensor), "it is sent once"
+        self._numbers = Readback(self._numbers)
+
+    def read(self) -> tuple[list[SampledRow], list[float]]:
+        """Wait for the device, and return an entry per row, and the numbers of `also_read`."""
+        specs, random_rows, rows = self._batch.specs, self._batch.random_rows, len(self._batch.specs)
+        numbers = iter(self._numbers.tolist())
+        token_ids = [int(number) for number in islice(numbers, rows)]  # exact: no vocabulary has 2^24 tokens
+        are_finite = [math.isfinite(number) for number in islice(numbers, rows)]
+        logprobs = _parse_logprobs(numbers, self._width, self._batch)
+        # Cloned, for a view of one row would keep the memory of all rows.
+        drawn_from = {
+            row: self._distributions[i].clone()
+            for i, row in enumerate([] if random_rows is None else random_rows.rows)
+            if specs[row].for_rejection
+        }
+        sampled = []
+        for row, draft in enumerate(self._batch.drafts):
+            token = SampledToken(token_ids[row], logprobs[row], drawn_from.get(row))
+            sampled.append(SampledRow(token, are_finite[row], draft is not None and draft.token_id == token.token_id))
+        return sampled, list(numbers)
+
+
 def sample(
     logits: torch.Tensor,
     adjusted: torch.Tensor,
     distributions: torch.Tensor,
     batch: SamplingBatch,
     also_read: torch.Tensor | None = None,
-) -> tuple[list[SampledRow], list[float]]:
-    """Pick each row's token, and read all of them from the device at once.
+) -> Drawn:
+    """Pick each row's token, on the device.
 
     Args:
         logits: `[rows, vocab]`, as the model gave them: for the log-probabilities that are reported.
         adjusted: `[rows, vocab]`, of which a greedy row takes the likeliest, and `batch.draws` draws.
         distributions: `[random rows, vocab]`, from which the others are drawn; see `random_distributions`.
         batch: what the rows ask for.
-        also_read: other numbers to read from the device, `[n]`: a second read would be a second wait.
-
-    Returns:
-        One entry per row, and the numbers of `also_read`.
+        also_read: other numbers that the host is to read, `[n]`.
     """
-    rows, random_rows = len(batch.specs), batch.random_rows
+    random_rows = batch.random_rows
     sums = logits.sum(-1)  # finite only if every logit is
     tokens = adjusted.argmax(-1) if batch.draws is None else batch.draws.draw(adjusted, batch.specs)
     if random_rows is not None:
         tokens[random_rows.index.tensor] = _invert(distributions, random_rows.numbers.column)
     reported = _logprobs(logits, tokens, batch)
-    rest = also_read if also_read is not None else sums[:0]
-    numbers = iter(torch.cat([part.flatten().float() for part in (tokens, sums, reported, rest)]).tolist())
-    token_ids = [int(number) for number in islice(numbers, rows)]  # exact: no vocabulary has 2^24 tokens
-    are_finite = [math.isfinite(number) for number in islice(numbers, rows)]
-    logprobs = _parse_logprobs(numbers, reported.shape[-1], batch)
-    # Cloned, for a view of one row would keep the memory of all rows.
-    drawn_from = {
-        row: distributions[i].clone()
-        for i, row in enumerate([] if random_rows is None else random_rows.rows)
-        if batch.specs[row].for_rejection
-    }
-    sampled = [
-        SampledRow(SampledToken(token_ids[row], logprobs[row], drawn_from.get(row)), are_finite[row])
-        for row in range(rows)
-    ]
-    return sampled, list(numbers)
+    return Drawn(batch, tokens, sums, reported, distributions, sums[:0] if also_read is None else also_read)
 
 
 def random_distributions(adjusted: torch.Tensor, batch: SamplingBatch) -> torch.Tensor:

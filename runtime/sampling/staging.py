@@ -1,4 +1,4 @@
-"""Numbers that the host knows and a step needs on the device, sent in one copy of each type."""
+"""Numbers on their way: those that the host knows and a step needs on the device, and those that go back."""
 
 from __future__ import annotations
 
@@ -18,6 +18,13 @@ class StagedTensor:
 
     tensor: torch.Tensor
 
+    @classmethod
+    def of(cls, tensor: torch.Tensor) -> StagedTensor:
+        """Return what is on the device already."""
+        staged = cls()
+        staged.tensor = tensor
+        return staged
+
     @property
     def column(self) -> torch.Tensor:
         """The numbers as `[numbers, 1]`."""
@@ -27,7 +34,8 @@ class StagedTensor:
 class StagingBuffer:
     """Numbers for the device, gathered on the host part by part.
 
-    A copy from the host waits for all that the device has queued, so a step sends once, before its first layer.
+    A copy from the host waits for all that the device has queued, unless it is told not to, so a step sends once,
+    before its first layer: one copy of each type.
     """
 
     def __init__(self) -> None:
@@ -42,10 +50,15 @@ class StagingBuffer:
         """Add numbers that will be float32, list after list."""
         return self._floats.add(array("f", numbers) for numbers in lists)
 
-    def send(self, device: torch.device) -> None:
-        """Copy everything to `device` and make the tensors of all parts; nothing can be added any more."""
-        self._ints.send(device)
-        self._floats.send(device)
+    def send(self, device: torch.device, *, waits: bool = True) -> None:
+        """Copy everything to `device` and make the tensors of all parts; nothing can be added any more.
+
+        Args:
+            device: takes the copies.
+            waits: for the device to have them.  If not, this object is to be kept until it does.
+        """
+        self._ints.send(device, waits=waits)
+        self._floats.send(device, waits=waits)
 
 
 class _TypedBuffer:
@@ -66,10 +79,34 @@ class _TypedBuffer:
         self._sizes.append(len(self._numbers) - before)
         return part
 
-    def send(self, device: torch.device) -> None:
+    def send(self, device: torch.device, *, waits: bool) -> None:
         if not self._numbers:
             whole = torch.empty(0, dtype=self._dtype, device=device)  # `frombuffer` refuses an empty buffer
         else:
-            whole = torch.frombuffer(self._numbers, dtype=self._dtype).to(device)
+            on_host = torch.frombuffer(self._numbers, dtype=self._dtype)
+            if not waits and device.type == "cuda":
+                on_host = on_host.pin_memory()  # CUDA waits for a copy of other memory
+            whole = on_host.to(device, non_blocking=not waits)
         for part, tensor in zip(self._parts, whole.split_with_sizes(self._sizes), strict=True):
             part.tensor = tensor
+
+
+class Readback:
+    """Numbers on their way from the device to the host, while the device goes on with what it is given next.
+
+    Args:
+        numbers: a tensor, on any device.
+    """
+
+    def __init__(self, numbers: torch.Tensor) -> None:
+        self._on_host = numbers.to("cpu", non_blocking=True)
+        self._sent: Any = None  # an event of the device
+        if numbers.device.type != "cpu":
+            self._sent = torch.get_device_module(numbers.device).Event()
+            self._sent.record()
+
+    def tolist(self) -> list[Any]:
+        """Wait until they are there, and return them."""
+        if self._sent is not None:
+            self._sent.synchronize()
+        return list(self._on_host.tolist())

@@ -20,8 +20,10 @@ from runtime.step.step import Segment, run_step
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from runtime.nn.layers.batch import Batch
     from runtime.nn.model import Transformer
     from runtime.selftest.findings import Figures
+    from runtime.step.shortcuts import Ahead
     from runtime.step.step import StepResult
 
 READ_BYTES = 2**30  # far more than any cache holds
@@ -95,9 +97,9 @@ def placed(model: HasContext, segments: Sequence[Segment]) -> list[Segment]:
     return [replace(segment, origin=segment.slot * model.context) for segment in segments]
 
 
-def step(model: Transformer, segments: Sequence[Segment]) -> StepResult:
-    """One step from begin to end."""
-    running = run_step(model, placed(model, segments), time.perf_counter, model)
+def step(model: Transformer, segments: Sequence[Segment], ahead: Ahead[Batch] | None = None) -> StepResult:
+    """One step from begin to end; `ahead` as of `run_step`."""
+    running = run_step(model, placed(model, segments), time.perf_counter, model, ahead=ahead)
     while True:
         try:
             next(running)

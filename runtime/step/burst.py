@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from runtime.step.shortcuts import NextStep
 from runtime.step.step import SegmentResult, StepResult
 
 if TYPE_CHECKING:
@@ -47,18 +48,26 @@ class RunningBurst:
     A burst ends with the step in which a sequence draws a token that ends it, is cancelled, or has numbers that are not
     finite: of that step such a sequence has nothing, so that its next one, in which it is alone or may be, tells.
 
+    Where the device is given work and finishes it later, the next step begins before the tokens are read that it goes
+    on from (`Ahead`).  It is known afterwards whether it was to come; if not, it is dropped.
+
     Attributes:
         segments: of the next step; empty once these have ended.
+        layers_ahead: as of `Ahead`.
 
     Args:
         job: says how far it may go.  More than one step is for segments of a single row each, after which a token is
             drawn that no mask limits.
+        model: runs the steps.
         is_heard: whether all was heard of that has been told; asked before more is begun than these steps.
     """
 
-    def __init__(self, job: StepJob, is_heard: Callable[[], bool] = lambda: True) -> None:
+    def __init__(self, job: StepJob, model: object, is_heard: Callable[[], bool] = lambda: True) -> None:
         self.segments = job.segments
+        self.layers_ahead = job.layers_ahead
         self._job = job
+        self._model = model if isinstance(model, NextStep) else None
+        self._of_next: int | None = None  # layers that the next step has begun with, if it has
         self._is_heard = is_heard
         self._following: StepJob | None = None
         self._results: list[StepResult] = []
@@ -70,6 +79,11 @@ class RunningBurst:
         hook, before = self._job.layer_done, self._job.before + len(self._results)
         return None if hook is None else partial(hook, before)
 
+    def begin_next(self, batch: object) -> int:
+        """Have the next step begun, if it is likely to come, as `Ahead.begin_next`."""
+        self._of_next = None if self._model is None or not self._is_next_likely() else self._model.begin_next(batch)
+        return self._of_next or 0
+
     def add(self, result: StepResult) -> None:
         """Note what a step gave."""
         is_first = not self._results
@@ -78,8 +92,11 @@ class RunningBurst:
         following = self._next_segments(result)
         is_due = bool(following) and self._job.burst is not None and len(self._results) == self._job.burst.steps
         self.segments = [] if is_due else following
+        self.layers_ahead, is_begun, self._of_next = self._of_next or 0, self._of_next is not None, None
         if is_due and self._is_heard():
-            self._following = self._job.following(following, len(self._results))
+            self._following = self._job.following(following, len(self._results), self.layers_ahead)
+        if is_begun and self._model is not None and not self.segments and self._following is None:
+            self._model.drop_next()
 
     def result(self) -> StepResult:
         """Return what these steps gave, as if they had been one, and what follows on them."""
@@ -92,6 +109,13 @@ class RunningBurst:
             steps=len(self._results),
             following=self._following,
         )
+
+    def _is_next_likely(self) -> bool:
+        """Whether a step follows on the one that runs, unless something ends there."""
+        burst, steps = self._job.burst, len(self._results) + 1
+        if burst is None or steps >= burst.most or not all(map(_needs_no_token, self.segments)):
+            return False
+        return (steps < burst.steps or self._is_heard()) and burst.may_go_on()
 
     def _next_segments(self, result: StepResult) -> list[Segment]:
         burst = self._job.burst
@@ -106,6 +130,12 @@ def _ends(segment: Segment, result: SegmentResult) -> bool:
     """Whether nothing is to follow on what a step gave for a segment."""
     assert segment.sample is not None, "a burst is of segments after which a token is drawn"
     return not result.tokens or segment.mark.at is not None or result.tokens[-1].token_id in segment.sample.end_ids
+
+
+def _needs_no_token(segment: Segment) -> bool:
+    """Whether a segment is wanted, and its token's distribution is the model's, whatever was drawn before."""
+    assert segment.sample is not None, "a burst is of segments after which a token is drawn"
+    return segment.mark.at is None and not segment.sample.params.looks_back
 
 
 def _following(segment: Segment, result: SegmentResult) -> Segment:

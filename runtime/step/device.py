@@ -130,6 +130,11 @@ class RunAhead:
             self._pending.popleft().synchronize()
         return len(self._pending)
 
+    @property
+    def unfinished(self) -> int:
+        """How many layers the device may not have finished."""
+        return len(self._pending)
+
     def drain(self) -> None:
         """Wait until every layer that was encoded is finished."""
         while self._pending:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import torch
 
     from runtime.step.job import StepJob
-    from runtime.step.step import Segment, StepModel, StepResult
+    from runtime.step.step import StepModel, StepResult
     from runtime.step.transfer import Transfer
 
 T = TypeVar("T")
@@ -80,9 +80,11 @@ class InlineExecutor:
     async def run_step(self, job: StepJob) -> StepResult:
         """Run one step, or a burst, as `Executor.run_step`."""
         await trio.lowlevel.cancel_shielded_checkpoint()
-        model, running = _choose(self._model, self._drafter, job.drafting), RunningBurst(job)
+        model = _choose(self._model, self._drafter, job.drafting)
+        running = RunningBurst(job, model)
         while running.segments:
-            running.add(run_to_end(run_step(model, running.segments, self.clock), running.layer_done))
+            step = run_step(model, running.segments, self.clock, ahead=running)
+            running.add(run_to_end(step, running.layer_done))
         return running.result()
 
     async def transfer(self, transfers: Sequence[Transfer]) -> list[outcome.Outcome[torch.Tensor | None]]:
@@ -121,14 +123,15 @@ class SimulatedExecutor:
 
     async def run_step(self, job: StepJob) -> StepResult:
         """Run one step, or a burst, as `Executor.run_step`, and sleep after each layer."""
-        model, running = _choose(self._model, self._drafter, job.drafting), RunningBurst(job)
-        step = self._take_begun(job)
+        model = _choose(self._model, self._drafter, job.drafting)
+        step = self._take_begun(job) or self._begin(model, job, RunningBurst(job, model))
+        running = step.burst
+        running.add(await self._run(step, running.layer_done))
         while running.segments:
-            running.add(await self._run(step or self._begin(model, job, running.segments), running.layer_done))
-            step = None
+            running.add(await self._run(self._begin(model, job, running), running.layer_done))
         result = running.result()
         if (following := result.following) is not None:
-            self._begun = self._begin(model, following, following.segments)
+            self._begun = self._begin(model, following, RunningBurst(following, model))
         return result
 
     def _take_begun(self, job: StepJob) -> _BegunStep | None:
@@ -138,9 +141,9 @@ class SimulatedExecutor:
         self._begun = None
         return begun
 
-    def _begin(self, model: StepModel[Any], job: StepJob, segments: Sequence[Segment]) -> _BegunStep:
-        rows = sum(len(segment.token_ids) for segment in segments)
-        return _BegunStep(job, rows, run_step(model, segments, self.clock))
+    def _begin(self, model: StepModel[Any], job: StepJob, burst: RunningBurst) -> _BegunStep:
+        rows = sum(len(segment.token_ids) for segment in burst.segments)
+        return _BegunStep(job, burst, rows, run_step(model, burst.segments, self.clock, ahead=burst))
 
     async def _run(self, step: _BegunStep, layer_done: Callable[[], None] | None) -> StepResult:
         while (result := step.result) is None:
@@ -166,12 +169,14 @@ class _BegunStep:
 
     Attributes:
         job: that it belongs to.
+        burst: of these steps.
         rows: in it, as it was submitted.
         result: what became of it, once it has ended, or what it raised.
     """
 
-    def __init__(self, job: StepJob, rows: int, step: Generator[None, None, StepResult]) -> None:
+    def __init__(self, job: StepJob, burst: RunningBurst, rows: int, step: Generator[None, None, StepResult]) -> None:
         self.job = job
+        self.burst = burst
         self.rows = rows
         self.result: outcome.Outcome[StepResult] | None = None
         self._step = step

@@ -25,6 +25,7 @@ class StepJob:
             the number of steps of the same burst that went before.
         burst: the steps that may follow; None for none.
         before: steps of the same burst that were told of already.
+        layers_ahead: layers of the first step that the device has been given already.
     """
 
     segments: Sequence[Segment]
@@ -32,10 +33,12 @@ class StepJob:
     layer_done: LayerHook | None = None
     burst: Burst | None = None
     before: int = 0
+    layers_ahead: int = 0
 
-    def following(self, segments: Sequence[Segment], steps: int) -> StepJob:
-        """Return what its burst goes on with once so many steps of it have run."""
+    def following(self, segments: Sequence[Segment], steps: int, layers_ahead: int = 0) -> StepJob:
+        """Return what its burst goes on with once so many steps of it have run, and such a part of the next."""
         assert self.burst is not None
         left = self.burst.most - steps
         burst = replace(self.burst, steps=min(self.burst.steps, left), most=left)
-        return replace(self, segments=segments, burst=burst, before=self.before + steps)
+        before = self.before + steps
+        return replace(self, segments=segments, burst=burst, before=before, layers_ahead=layers_ahead)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from ctypes import addressof, c_int32
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from runtime.prompt_rows.wanted import NOTHING
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from runtime.prompt_rows.wanted import RowsGiven, RowsWanted
     from runtime.sampling.tokens import DraftToken, SampledToken, SampleSpec
     from runtime.step.job import StepJob
+    from runtime.step.shortcuts import Ahead, LayersTogether
     from runtime.step.transfer import Transfer
 
 
@@ -164,7 +165,6 @@ class SegmentOutput:
 
 
 BatchT = TypeVar("BatchT")
-BatchT_contra = TypeVar("BatchT_contra", contravariant=True)
 
 
 class StepModel(Protocol[BatchT]):
@@ -204,24 +204,13 @@ class StepModel(Protocol[BatchT]):
         """
 
 
-@runtime_checkable
-class LayersTogether(Protocol[BatchT_contra]):
-    """A model that can run several layers in one call, which looks at the marks of their segments by itself."""
-
-    def run_layers(self, batch: BatchT_contra, first: int) -> Sequence[float]:
-        """Run layers from `first` on, and stop at the end of one if somebody is cancelled, or now and then.
-
-        Returns:
-            Of each that ran, how many seconds after the call it ended; none where `first` is to be run by itself.
-        """
-
-
 def run_step(
     model: StepModel[BatchT],
     segments: Sequence[Segment],
     clock: Callable[[], float],
     together: LayersTogether[BatchT] | None = None,
     begun: Callable[[], None] | None = None,
+    ahead: Ahead[BatchT] | None = None,
 ) -> Generator[None, None, StepResult]:
     """Run `segments` through `model`, dropping the rows of a cancelled one at the next layer boundary.
 
@@ -234,6 +223,7 @@ def run_step(
         clock: tells the time of the results, in seconds.
         together: the model again, if it is to run several layers in one call where it can; None for each by itself.
         begun: called once the step has begun, before its layers; None for nothing.
+        ahead: may have the next step begun, before anybody reads what this one drew; None where none follows.
 
     Yields:
         Once in each layer, or behind those that ran in one call.
@@ -241,7 +231,7 @@ def run_step(
     Returns:
         What became of the segments.
     """
-    running = _RunningStep(model, segments, clock)
+    running = _RunningStep(model, segments, clock, ahead)
     if begun is not None:
         begun()
     while (index := len(running.layer_ends)) < model.num_layers:
@@ -268,15 +258,22 @@ class _RunningStep(Generic[BatchT]):
         unfinished: layers that the device has been given and not finished.
     """
 
-    def __init__(self, model: StepModel[BatchT], segments: Sequence[Segment], clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        model: StepModel[BatchT],
+        segments: Sequence[Segment],
+        clock: Callable[[], float],
+        ahead: Ahead[BatchT] | None,
+    ) -> None:
         self._model = model
         self._segments = segments
         self._clock = clock
+        self._ahead = ahead
         self._started_at = clock()
         self.batch = model.begin(segments)
         self.alive = list(range(len(segments)))
         self.layer_ends: list[float] = []
-        self.unfinished = 0
+        self.unfinished = 0 if ahead is None else ahead.layers_ahead
         self._results: dict[int, SegmentResult] = {}
 
     def drop_cancelled(self) -> None:
@@ -311,6 +308,8 @@ class _RunningStep(Generic[BatchT]):
 
     def finish(self) -> None:
         """Sample for the segments that are left, and wait for the device."""
+        is_whole = len(self.alive) == len(self._segments)
+        layers_of_next = 0 if self._ahead is None or not is_whole else self._ahead.begin_next(self.batch)
         outputs = self._model.finish(self.batch)
         finished_at = self._clock()
         for i, output in zip(self.alive, outputs, strict=True):
@@ -319,7 +318,7 @@ class _RunningStep(Generic[BatchT]):
                 last_kernel_at=finished_at,
                 tokens=output.tokens if output.finite else (),
                 finite=output.finite,
-                layers_after_cancel=self._layers_since(self._segments[i].mark.at),
+                layers_after_cancel=self._layers_since(self._segments[i].mark.at, layers_of_next),
                 given=output.given,
                 rows=len(self._segments[i].token_ids),
             )
@@ -340,8 +339,9 @@ class _RunningStep(Generic[BatchT]):
         much.  Where nobody goes on, the device has been waited for.
         """
         if not self.layer_ends:
-            return None
+            return self._clock() if self.unfinished else None
         return self.layer_ends[-1] if others_go_on or not self.unfinished else self._clock()
 
-    def _layers_since(self, cancelled_at: float | None) -> int:
-        return 0 if cancelled_at is None else sum(end > cancelled_at for end in self.layer_ends)
+    def _layers_since(self, cancelled_at: float | None, of_next: int = 0) -> int:
+        """Return how many layers ended after a cancel; those of the next step that was begun ahead all do."""
+        return 0 if cancelled_at is None else sum(end > cancelled_at for end in self.layer_ends) + of_next

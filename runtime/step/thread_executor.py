@@ -14,7 +14,8 @@ from runtime.step.burst import RunningBurst
 from runtime.step.device import device_answers
 from runtime.step.device_thread import DeviceThread
 from runtime.step.executor import run_to_end, transfer_all
-from runtime.step.step import LayersTogether, Segment, StepModel, StepResult, run_step
+from runtime.step.shortcuts import LayersTogether
+from runtime.step.step import Segment, StepModel, StepResult, run_step
 from runtime.step.threads import StepThreads
 
 if TYPE_CHECKING:
@@ -114,22 +115,18 @@ class ThreadExecutor(Generic[ModelT]):
 
     def _run_job(self, job: StepJob) -> tuple[StepResult, _Begun | None]:
         """Run a job, and have what follows on it run at once; called on the device thread."""
-        model, running = self._models[job.drafting], RunningBurst(job, self._thread.is_heard)
+        model = self._models[job.drafting]
+        running = RunningBurst(job, model, self._thread.is_heard)
         while running.segments:
-            running.add(self._run(model, running.segments, job.drafting, running.layer_done))
+            running.add(self._run(model, running, drafting=job.drafting))
         result = running.result()
         if (following := result.following) is None:
             return result, None
         return result, _Begun(following, self._thread.begin_next(partial(self._run_job, following)))
 
-    def _run(
-        self,
-        model: StepModel[Any],
-        segments: Sequence[Segment],
-        drafting: bool,
-        layer_done: Callable[[], None] | None,
-    ) -> StepResult:
-        """Run a step; called on the device thread."""
+    def _run(self, model: StepModel[Any], running: RunningBurst, *, drafting: bool) -> StepResult:
+        """Run the next step of a burst; called on the device thread."""
+        segments, layer_done = running.segments, running.layer_done
         around = nullcontext if drafting else self._around
         try:
             with around(segments) as agreed:
@@ -137,7 +134,7 @@ class ThreadExecutor(Generic[ModelT]):
                 together = model if layer_done is None and isinstance(model, LayersTogether) else None
                 # What the step before gave is told of now: the event loop and the beginning of a step would wait for
                 # one another's interpreter lock, but layers need none.
-                layers = run_step(model, agreed, self.clock, together, self._thread.tell)
+                layers = run_step(model, agreed, self.clock, together, self._thread.tell, running)
                 step = partial(run_to_end, layers, self._thread.report_progress, layer_done)
                 if self._step_threads is None:
                     return step()

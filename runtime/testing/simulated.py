@@ -11,7 +11,7 @@ one of them, or has another's, changes every token as well.  Where nothing is lo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -97,6 +97,7 @@ class SimulatedModel:
         # By places in the arena.  States are the KV's, but not where that was moved in.
         self.kv = [_POISON] * self.positions
         self.states = [_POISON] * self.positions
+        self._next: SimulatedBatch | None = None  # begun before it was known whether it is wanted
 
     def continuation(
         self, prompt: Sequence[int], tokens: int, draw: Callable[[Sequence[int], int], int] | None = None
@@ -119,7 +120,16 @@ class SimulatedModel:
         return output
 
     def begin(self, segments: Sequence[Segment]) -> SimulatedBatch:
-        """Take the segments in, and spoil the rows that they will write."""
+        """Take the segments in, and spoil the rows that they will write; goes on with what was begun ahead.
+
+        Raises:
+            AssertionError: that was something else, and was not dropped.
+        """
+        following, self._next = self._next, None
+        assert following is None or _rows(following.segments) == _rows(segments), "the step begun ahead is another one"
+        return self._begin(segments)
+
+    def _begin(self, segments: Sequence[Segment]) -> SimulatedBatch:
         # A layer that is cut short leaves half-written rows behind; so does this.
         for segment in segments:
             first, end = segment.origin + segment.start, segment.origin + segment.end
@@ -149,8 +159,21 @@ class SimulatedModel:
             for segment in batch.segments
         ]
 
+    def begin_next(self, batch: SimulatedBatch) -> int:
+        """Begin the step that follows, and spoil the rows that it will write; none of its layers runs."""
+        drawn = [(segment, self._sample(segment)) for segment in batch.segments]
+        self._next = self._begin(
+            [replace(segment, start=segment.end, token_ids=tokens, sample=None) for segment, tokens in drawn]
+        )
+        return 0
+
+    def drop_next(self) -> None:
+        """Forget the step that was begun ahead; what it has spoilt stays so."""
+        self._next = None
+
     def transfer(self, transfer: Transfer) -> torch.Tensor | None:
         """Move rows of KV; a `Save` gives them as `[layers, tokens]` of int64."""
+        assert self._next is None, "KV is moved while a step is begun ahead"
         match transfer:
             case Save(slot, start, end, windows, origin):
                 layers = [self.kv[origin + start : origin + end]]
@@ -259,6 +282,11 @@ class SimulatedModel:
             return token_id
         tokens = ((token_id + i) % self.vocab_size for i in range(self.vocab_size))
         return next(token for token in tokens if bits[token // 8] >> token % 8 & 1)
+
+
+def _rows(segments: Sequence[Segment]) -> list[tuple[int, int, int, list[int]]]:
+    """What segments compute, and where it lies."""
+    return [(segment.slot, segment.origin, segment.start, list(segment.token_ids)) for segment in segments]
 
 
 class _StandIn(int):

@@ -14,6 +14,7 @@ import torch
 
 from runtime.kv.disk.blocks import DiskBlocks
 from runtime.kv.disk.files import block_name
+from runtime.step.shortcuts import NextStep
 from runtime.testing.faults import (
     BitFlip,
     DeviceError,
@@ -113,6 +114,15 @@ class UnreliableModel(Generic[BatchT]):
             place = fault.segment % len(outputs)
             outputs[place] = replace(outputs[place], finite=False, tokens=())
         return outputs
+
+    def begin_next(self, batch: BatchT) -> int:
+        """Begin the next step, where the model can; it is counted once it is asked for."""
+        return self.model.begin_next(batch) if isinstance(self.model, NextStep) else 0
+
+    def drop_next(self) -> None:
+        """Drop the next step, where the model has begun it."""
+        if isinstance(self.model, NextStep):
+            self.model.drop_next()
 
     def transfer(self, transfer: Transfer) -> torch.Tensor | None:
         """Move KV, unless a fault is due."""

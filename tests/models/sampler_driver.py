@@ -35,12 +35,12 @@ def sample(logits: torch.Tensor, specs: Sequence[SampleSpec]) -> list[SampledRow
     """One token per row of `logits`, `[rows, vocab]`, where nothing was proposed."""
     batch = sent(specs, device=logits.device)
     adjusted = sampler.adjust_logits(logits, batch)
-    return sampler.sample(logits, adjusted, sampler.random_distributions(adjusted, batch), batch)[0]
+    return sampler.sample(logits, adjusted, sampler.random_distributions(adjusted, batch), batch).read()[0]
 
 
 def verify(logits: torch.Tensor, specs: Sequence[SampleSpec], drafts: Sequence[DraftToken | None]) -> list[SampledRow]:
     """One token per row of `logits`, `[rows, vocab]`."""
-    return acceptance.verify(logits, sent(specs, drafts, logits.device))[0]
+    return acceptance.verify(logits, sent(specs, drafts, logits.device)).read()[0]
 
 
 def adjust(logits: torch.Tensor, specs: Sequence[SampleSpec]) -> torch.Tensor:

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
     from runtime.nn.matrices.linear import WeightFormats
     from runtime.sampling.tokens import TokenLogprobs
-    from runtime.step.step import LayersTogether, StepModel
+    from runtime.step.shortcuts import LayersTogether
+    from runtime.step.step import StepModel
     from runtime.step.transfer import Transfer
 
 CPU = torch.device("cpu")
@@ -42,6 +43,7 @@ def open_transformer(
     dtype: torch.dtype = torch.float32,
     formats: WeightFormats | None = None,
     slack: int = SLACK,
+    kind: type[Transformer] = Transformer,
 ) -> Transformer:
     """The model in `folder` on the CPU, its KV full of NaN: whatever reads a row before writing it is found out.
 
@@ -61,7 +63,7 @@ def open_transformer(
         dtype=dtype,
         formats=formats or choose_formats(Quantization.NONE, CPU, dtype),
     )
-    return Transformer(config, weights, kv)
+    return kind(config, weights, kv)
 
 
 def random_tokens(count: int, *, below: int, seed: int) -> list[int]:
@@ -164,7 +166,7 @@ class RecordingModel:
         self,
         num_layers: int = 3,
         *,
-        during: Callable[[int], None] = lambda index: None,
+        during: Callable[[int], object] = lambda index: None,
         unfinished: int = 0,
         broken: Collection[int] = (),
     ) -> None:

@@ -25,6 +25,7 @@ from runtime.loading.load import describe_model, load_model
 from runtime.loading.served import Proposer
 from runtime.nn.matrices.quantization import Quantization
 from runtime.selftest.findings import Mismatch, NotHere, from_error, passed, without_paths
+from runtime.selftest.next_step import check_next_step
 from runtime.selftest.parity import (
     SLOTS,
     Parity,
@@ -219,6 +220,7 @@ async def _parity(
         await checks.make("parity", name, partial(compared, check))
     await checks.make("parity", "drafting module", partial(compared, lambda parity: parity.module(plan)))
     await checks.make("parity", "single rows", partial(executor.call, partial(check_single_rows, executor.model)))
+    await checks.make("parity", "steps ahead", partial(executor.call, partial(check_next_step, executor.model)))
     for group in CODE_GROUPS:
         codes = partial(check_codes, group, executor.model)
         await checks.make("parity", f"int4 by {group} products", partial(executor.call, codes))

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from runtime.prompt_rows.gather import PromptRows
     from runtime.sampling.batch import SamplingBatch
+    from runtime.sampling.staging import StagingBuffer
     from runtime.single_rows.rows import SingleRows
     from runtime.step.step import Segment
 
@@ -80,3 +81,5 @@ class Batch(LayerRows):
     sampling: SamplingBatch  # what these ask for
     prompt_rows: PromptRows  # what rows of prompts give besides KV
     recorded: int = 0  # of so many rows are the recorded layers that compute it; 0 where none do
+    layers_ahead: int = 0  # that the device was given before anybody asked for the step (`runtime.nn.ahead_model`)
+    sent: StagingBuffer | None = None  # what may still be on its way to the device

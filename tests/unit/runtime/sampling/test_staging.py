@@ -7,7 +7,7 @@ from array import array
 import pytest
 import torch
 
-from runtime.sampling.staging import StagingBuffer
+from runtime.sampling.staging import Readback, StagedTensor, StagingBuffer
 from tests.fakes.devices.mps import MPS, fake_mps
 from tests.models.step_driver import CPU
 
@@ -41,3 +41,38 @@ def test_a_buffer_is_one_copy_of_each_type() -> None:
         staging.send(MPS)
         assert len(traffic.sent) == 3
         assert {part.tensor.device for part in parts} == {MPS}
+
+
+def test_a_buffer_that_does_not_wait_has_the_same_numbers() -> None:
+    staging = StagingBuffer()
+    part = staging.ints([3, 4])
+    staging.send(CPU, waits=False)
+    assert part.tensor.tolist() == [3, 4]
+
+
+def test_what_is_there_already_is_staged_as_it_is() -> None:
+    numbers = torch.tensor([1, 2])
+    assert StagedTensor.of(numbers).tensor is numbers
+
+
+def test_the_cpu_s_numbers_are_read_at_once() -> None:
+    assert Readback(torch.tensor([1.5, 2.0])).tolist() == [1.5, 2.0]
+
+
+def test_a_device_s_numbers_are_waited_for_when_they_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = []
+
+    class Event:
+        def record(self) -> None:
+            log.append("record")
+
+        def synchronize(self) -> None:
+            log.append("wait")
+
+    with fake_mps() as traffic, monkeypatch.context() as patch:
+        patch.setattr(torch.mps, "Event", Event)
+        numbers = torch.empty(3, device=MPS)
+        readback = Readback(numbers)
+        assert (log, traffic.read) == (["record"], ["aten::to"])
+        assert readback.tolist() == [1, 1, 1]
+        assert log == ["record", "wait"]

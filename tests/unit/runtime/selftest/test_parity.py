@@ -15,7 +15,7 @@ from runtime.selftest.parity import Comparison, Parity
 if TYPE_CHECKING:
     from runtime.nn.model import Transformer
     from runtime.sampling.batch import SamplingBatch
-    from runtime.sampling.sampler import SampledRow
+    from runtime.sampling.sampler import Drawn
 
 
 def test_scores_that_are_off_are_named_by_position() -> None:
@@ -87,7 +87,7 @@ def test_a_wrong_verdict_is_noticed(parity: Parity, monkeypatch: pytest.MonkeyPa
         distributions: torch.Tensor,
         batch: SamplingBatch,
         also_read: torch.Tensor | None,
-    ) -> tuple[list[SampledRow], list[float]]:
+    ) -> Drawn:
         return sample(logits, -adjusted, distributions, batch, also_read)
 
     monkeypatch.setattr("runtime.sampling.acceptance.sample", least)

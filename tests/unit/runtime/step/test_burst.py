@@ -163,13 +163,13 @@ async def test_a_step_that_raises_ends_the_burst_with_nothing() -> None:
 
 def test_a_burst_that_has_not_begun_runs_its_first_step() -> None:
     segments = _segments()
-    assert RunningBurst(StepJob(segments)).segments == segments
+    assert RunningBurst(StepJob(segments), None).segments == segments
 
 
 @pytest.mark.parametrize("is_heard", [True, False])
 def test_no_more_is_begun_than_what_is_told_of_together_while_nobody_hears(is_heard: bool) -> None:
     result = StepResult((SegmentResult(True, 0.0, (SampledToken(5),)),), 0.0, 1.0, ())
-    running = RunningBurst(StepJob(_segments(1), burst=Burst(2, 9, lambda: True)), lambda: is_heard)
+    running = RunningBurst(StepJob(_segments(1), burst=Burst(2, 9, lambda: True)), None, lambda: is_heard)
     running.add(result)
     assert len(running.segments) == 1
     running.add(result)

@@ -153,7 +153,7 @@ def test_never_more_than_two_layers_ahead(ahead: tuple[RunAhead, Queue]) -> None
     run_ahead, queue = ahead
     for layer in range(50):
         left = run_ahead.layer_encoded()
-        assert left == len(queue.unfinished) == min(layer + 1, MAX_LAYERS_AHEAD)
+        assert left == run_ahead.unfinished == len(queue.unfinished) == min(layer + 1, MAX_LAYERS_AHEAD)
     assert queue.log == [f"wait {layer}" for layer in range(50 - MAX_LAYERS_AHEAD)]
     assert queue.most_unfinished == MAX_LAYERS_AHEAD + 1  # while it waits, before the next may be encoded
 

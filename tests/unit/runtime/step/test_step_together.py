@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.step.job import StepJob
-from runtime.step.step import CancelMark, LayersTogether, Segment, StepResult, run_step
+from runtime.step.shortcuts import LayersTogether
+from runtime.step.step import CancelMark, Segment, StepResult, run_step
 from tests.models.step_driver import RecordingModel, RecordingTogether, greedy, run
 from tests.unit.runtime.step.executors import thread_executor
 
