@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from contextlib import closing
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -27,7 +27,7 @@ from web.limits import Limits
 from web.process.signals import SIGNALS
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 
     from web.http.asgi import ScopedApp
     from web.options import Cluster
@@ -70,21 +70,30 @@ def run_front_door(cluster: Cluster, door: Door, announce: Callable[[str, str], 
         CedeError: an address cannot be listened on, or the server ended by itself.
     """
     tell_dynamo(cluster, os.environ)
-    door = Door(door.host, free_port(door))
-    run_as_guest(partial(_serve, cluster, door, announce))
+    with reserved_port(door) as port:
+        run_as_guest(partial(_serve, cluster, Door(door.host, port), announce))
 
 
-def free_port(door: Door) -> int:
-    """A port that can be listened on now; Dynamo does not say which one it got."""
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(door.host, door.port, type=socket.SOCK_STREAM)[0]
-        with closing(socket.socket(family, kind, protocol)) as listener:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind(address)
-            port: int = listener.getsockname()[1]
-    except OSError as error:
-        raise FrontDoorError(f"cannot listen on {door.host}, port {door.port}: {error}") from None
-    return port
+@contextmanager
+def reserved_port(door: Door) -> Iterator[int]:
+    """Keep a port for a server that is to listen on it in this scope, and that would not say which one it got.
+
+    Until it listens, which may take seconds, the system would give a free port to any other.  It gives nobody one that
+    a socket is bound to; but who asks for just this one may listen on it, where both sockets let their address be used
+    again.
+
+    Raises:
+        FrontDoorError: nobody can listen there.
+    """
+    with ExitStack() as stack:
+        try:
+            family, kind, protocol, _, address = socket.getaddrinfo(door.host, door.port, type=socket.SOCK_STREAM)[0]
+            holder = stack.enter_context(closing(socket.socket(family, kind, protocol)))
+            holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            holder.bind(address)
+        except OSError as error:
+            raise FrontDoorError(f"cannot listen on {door.host}, port {door.port}: {error}") from None
+        yield holder.getsockname()[1]
 
 
 async def _serve(cluster: Cluster, door: Door, announce: Callable[[str, str], None]) -> None:

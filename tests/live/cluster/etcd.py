@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.live.server import PATIENCE, wait_for
-from web.cluster.front_door import Door, free_port
+from web.cluster.front_door import Door, reserved_port
 from web.cluster.settings import ADDRESSES, LOOPBACK
 
 if TYPE_CHECKING:
@@ -60,10 +60,14 @@ def etcd(folder: Path) -> Iterator[Etcd]:
     program = shutil.which("etcd")
     if program is None:
         pytest.skip("etcd is not installed")
+    # Its own client would not find a port that it chose itself.
+    with reserved_port(Door(LOOPBACK, 0)) as port, _running(program, folder, f"http://{LOOPBACK}:{port}") as store:
+        yield store
+
+
+@contextmanager
+def _running(program: str, folder: Path, url: str) -> Iterator[Etcd]:
     path = folder / "etcd.log"
-    url = (
-        f"http://{LOOPBACK}:{free_port(Door(LOOPBACK, 0))}"  # its own client would not find a port that it chose itself
-    )
     flags = [f"--listen-client-urls={url}", f"--advertise-client-urls={url}"]
     flags += [f"--listen-peer-urls={PEERS}", f"--initial-advertise-peer-urls={PEERS}"]
     with path.open("w", encoding="utf-8") as log:

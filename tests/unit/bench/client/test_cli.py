@@ -22,7 +22,7 @@ from tests.live.server import Server, command, environment
 from tests.unit.bench.client.harness.open_servers import free_port
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
 
     from bench.client.harness.targets import Running, Target
@@ -123,8 +123,13 @@ def test_a_real_server_is_measured(four_slots: Server, tmp_path: Path) -> None:
     assert (tmp_path / "report.html").stat().st_size > 1000
 
 
-def test_a_target_is_started_and_stopped(tmp_path: Path) -> None:
-    port = free_port()
+@pytest.fixture
+def port() -> Iterator[int]:
+    with free_port() as kept:
+        yield kept
+
+
+def test_a_target_is_started_and_stopped(tmp_path: Path, port: int) -> None:
     serve = command("serve", "--port", str(port), "--log-level", "warning")
     (tmp_path / "targets.toml").write_text(
         f'[ours]\nurl = "http://127.0.0.1:{port}"\nready = "/health"\ncommand = {json.dumps(serve)}\n'

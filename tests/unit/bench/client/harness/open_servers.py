@@ -1,12 +1,19 @@
-"""Targets that run in this process, and ports that nobody listens on."""
+"""Ports that nobody listens on, unless a test has somebody do so."""
 
 from __future__ import annotations
 
 import socket
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+@contextmanager
+def free_port() -> Iterator[int]:
+    """Keep a port that nobody listens on; who names it may, and the system gives it to nobody else."""
+    with socket.socket() as holder:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind(("127.0.0.1", 0))
+        yield int(holder.getsockname()[1])

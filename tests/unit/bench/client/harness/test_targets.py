@@ -14,6 +14,7 @@ from tests.live.server import ROOT
 from tests.unit.bench.client.harness.open_servers import free_port
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -100,8 +101,14 @@ def test_other_machines_are_not(host: str) -> None:
         check_loopback(Target("a", f"http://{host}"))
 
 
-async def test_a_target_that_ends_before_it_is_ready(tmp_path: Path) -> None:
-    target = Target("a", f"http://127.0.0.1:{free_port()}", command=(sys.executable, "-c", "print('oh'); exit(3)"))
+@pytest.fixture
+def url() -> Iterator[str]:
+    with free_port() as port:
+        yield f"http://127.0.0.1:{port}"
+
+
+async def test_a_target_that_ends_before_it_is_ready(tmp_path: Path, url: str) -> None:
+    target = Target("a", url, command=(sys.executable, "-c", "print('oh'); exit(3)"))
     with pytest.RaisesGroup(TargetError, flatten_subgroups=True, allow_unwrapped=True) as caught:
         async with open_target(target, tmp_path / "a.log"):
             pass
@@ -109,8 +116,7 @@ async def test_a_target_that_ends_before_it_is_ready(tmp_path: Path) -> None:
     assert (tmp_path / "a.log").read_text() == "oh\n"
 
 
-async def test_a_target_that_is_not_there(tmp_path: Path) -> None:
-    url = f"http://127.0.0.1:{free_port()}"
+async def test_a_target_that_is_not_there(tmp_path: Path, url: str) -> None:
     with pytest.raises(TargetError, match="does not answer"):
         async with open_target(Target("a", url), tmp_path / "a.log"):
             pass
