@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import socket
 import subprocess
 import urllib.parse
 import urllib.request
@@ -15,6 +14,7 @@ import pytest
 
 from tests.live.metrics.deployed import ALERTS, NAME, dashboard_expressions, exposed
 from tests.live.server import PATIENCE, ROOT, Server, wait_for
+from web.cluster.front_door import Door, reserved_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,18 +44,17 @@ def prometheus(server: Server, folder: Path, *rules: Path) -> Iterator[str]:
     often = {"scrape_interval": "1s", "evaluation_interval": "1s"}
     files = [str(path) for path in rules]
     config.write_text(json.dumps({"global": often, "rule_files": files, "scrape_configs": [target]}))
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        own = free.getsockname()[1]
     assert PROMETHEUS is not None
-    arguments = [
-        *(PROMETHEUS, f"--config.file={config}", f"--storage.tsdb.path={folder / 'data'}"),
-        *(f"--web.listen-address=127.0.0.1:{own}", "--log.level=error"),
-    ]
-    with subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        try:
-            yield f"http://127.0.0.1:{own}"
-        finally:
-            process.terminate()
+    with reserved_port(Door("127.0.0.1", 0)) as own:
+        arguments = [
+            *(PROMETHEUS, f"--config.file={config}", f"--storage.tsdb.path={folder / 'data'}"),
+            *(f"--web.listen-address=127.0.0.1:{own}", "--log.level=error"),
+        ]
+        with subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+            try:
+                yield f"http://127.0.0.1:{own}"
+            finally:
+                process.terminate()
 
 
 def query(url: str, expression: str) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
 """Unit tests of `bench.client.harness`, module by module.
 
-- `open_servers`: targets that run in this process, and ports that nobody listens on.
+- `open_servers`: ports that nobody listens on, unless a test has somebody do so.
 """
