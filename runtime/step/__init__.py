@@ -6,6 +6,7 @@ an `Executor`.
 
 - `step`: `Segment`, `CancelMark`, `StepModel`, `run_step`, `StepResult`, `SegmentResult`
 - `burst`: steps that follow one another where they run
+- `shortcuts`: `LayersTogether`, `NextStep`: what a model may be able to do beside `StepModel`, where that is faster
 - `job`: `StepJob`, which an executor is given
 - `transfer`: `Save`, `Load`, `Copy`, which move KV between steps
 - `executor`: `Executor`, `InlineExecutor`, `SimulatedExecutor`
