@@ -10,13 +10,13 @@ import pytest
 from runtime.sampling.params import SamplingParams
 from runtime.sampling.tokens import SampledToken, SampleSpec
 from runtime.step.burst import Burst, RunningBurst
-from runtime.step.executor import InlineExecutor
+from runtime.step.executor import InlineExecutor, run_to_end
 from runtime.step.job import StepJob
 from runtime.step.step import Segment, SegmentOutput, StepResult, run_step
 from tests.models.step_driver import RecordingModel, Ticks, greedy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Generator, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
 GIVEN = 2  # layers of a step that is begun ahead
 
@@ -135,7 +135,7 @@ async def test_who_is_cancelled_while_the_tokens_are_read_is_told_of_the_layers_
     running = RunningBurst(StepJob(segments, burst=Burst(5, 5, lambda: True)), model)
     while running.segments:
         step = run_step(model, running.segments, ticks, ahead=running)
-        result = _to_end(step)
+        result = run_to_end(step)
         running.add(result)
     assert [one.layers_after_cancel for one in result.segments] == [0, GIVEN]
     assert [one.computed for one in running.result().segments] == [True, True]
@@ -167,7 +167,7 @@ def test_nor_behind_those_that_are_told_of_while_nobody_hears(is_heard: bool) ->
     model = Ahead()
     running = RunningBurst(StepJob(_segments(), burst=Burst(2, 9, lambda: True)), model, lambda: is_heard)
     while running.segments:
-        running.add(_to_end(run_step(model, running.segments, Ticks(), ahead=running)))
+        running.add(run_to_end(run_step(model, running.segments, Ticks(), ahead=running)))
     assert len(model.begun) == 1 + is_heard
     assert (running.result().following is not None) is is_heard
 
@@ -185,16 +185,7 @@ def test_who_is_dropped_from_a_step_that_was_begun_ahead_has_had_its_layers() ->
     segments = _segments()
     segments[1].mark.set(lambda: 0.5)
     running = RunningBurst(StepJob(segments, burst=Burst(2, 9, lambda: True), layers_ahead=GIVEN), Ahead())
-    result = _to_end(run_step(Ahead(), segments, Ticks(), ahead=running))
+    result = run_to_end(run_step(Ahead(), segments, Ticks(), ahead=running))
     assert result.segments[1].layers_after_cancel == GIVEN
     assert result.segments[1].last_kernel_at is not None
     assert not result.segments[1].computed
-
-
-def _to_end(step: Generator[None, None, StepResult]) -> StepResult:
-    while True:
-        try:
-            next(step)
-        except StopIteration as stop:
-            result: StepResult = stop.value
-            return result
