@@ -70,7 +70,11 @@ inline void score_together(const Query* query, const T* keys, int first, int dim
     for (Vector& one : products) one = splat(0.0f);
     for (int d = 0; d < dim; d += LANES) {
         Vector own[KEYS];
-        for (int k = 0; k < KEYS; ++k) own[k] = load(keys + static_cast<size_t>(first + k) * dim + d);
+        for (int k = 0; k < KEYS; ++k) {
+            const T* place = keys + static_cast<size_t>(first + k) * dim + d;
+            prefetch(place + BYTES_AHEAD / sizeof(T));
+            own[k] = load(place);
+        }
         for (int q = 0; q < QUERIES; ++q) {
             const Vector numbers = load(query[q].numbers + d);
             for (int k = 0; k < KEYS; ++k)
@@ -102,7 +106,11 @@ inline void weigh(const Query* query, const T* values, int common, int end, int 
     }
     for (int k = common; k < end; ++k) {
         Vector own[COUNT];
-        for (int i = 0; i < COUNT; ++i) own[i] = load(values + static_cast<size_t>(k) * dim + i * LANES);
+        for (int i = 0; i < COUNT; ++i) {
+            const T* place = values + static_cast<size_t>(k) * dim + i * LANES;
+            prefetch(place + BYTES_AHEAD / sizeof(T));
+            own[i] = load(place);
+        }
         for (int q = 0; q < QUERIES; ++q) {
             const Vector weight = splat(query[q].scores[k - query[q].first]);
             for (int i = 0; i < COUNT; ++i) total[q][i] = times_plus(weight, own[i], total[q][i]);

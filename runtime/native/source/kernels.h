@@ -1,8 +1,8 @@
 // All kernels, over the functions of sixteen numbers and the products of four bits of one set of instructions.  Included once
 // for each, in a namespace of its own.
 
-#include "attention.h"
 #include "products.h"
+#include "attention.h"
 #include "int4.h"
 #include "rows.h"
 #include "int8.h"

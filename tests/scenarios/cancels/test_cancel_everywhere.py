@@ -18,6 +18,7 @@ from actors.core.generation import Finished, FinishReason
 from actors.core.receipts import CancelReason
 from runtime.loading.served import Proposer
 from runtime.sampling.tokens import SampleSpec
+from runtime.step.executor import run_to_end
 from runtime.step.step import CancelMark, Segment, SegmentOutput, StepResult, run_step
 from runtime.testing.simulated import SimulatedBatch, SimulatedModel
 from tests.fakes.kv_simulation import open_kv_simulation
@@ -36,7 +37,7 @@ from tests.fakes.simulation import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Generator
+    from collections.abc import AsyncIterator, Callable
 
     from runtime.kv.rings import Rings
 
@@ -308,16 +309,7 @@ def one_step(layers: int, moments: tuple[int | None, ...]) -> tuple[StepResult, 
     model = CancelsWithin(layers, when, lambda: float(next(ticks)))
     for mark in when.get(-1, []):
         mark.set(model.clock)
-    return drive(run_step(model, segments, model.clock)), segments, model
-
-
-def drive(step: Generator[None, None, StepResult]) -> StepResult:
-    while True:
-        try:
-            next(step)
-        except StopIteration as stop:
-            result: StepResult = stop.value
-            return result
+    return run_to_end(run_step(model, segments, model.clock)), segments, model
 
 
 MOMENTS: list[int | None] = [None, -1, 0, 1, 2, 3]
